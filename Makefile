@@ -1,0 +1,42 @@
+# Everything runs in .venv, which is made on first use; all it takes is make and Python 3.11 or newer.
+#   make demo                      race the methods on the docstrings installed on this machine, into runs/demo
+#   make demo ARGS="--seeds 3"     the same with further options of `acclimate race`
+#   make test ARGS="-k masking"    the tests, or those that pytest's options pick
+#   make lint                      ruff, mypy
+#   make clean                     remove .venv and caches; runs/ stays
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+
+.PHONY: demo test lint clean
+.NOTPARALLEL:
+
+demo: .venv/made-for-demo
+	$(BIN)/acclimate race docstrings --out runs/demo $(ARGS)
+
+# A worker a core; --dist loadfile keeps a file's tests together, so that its costly fixtures are made once.
+test: .venv/made-for-test
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+
+lint: .venv/made-for-lint
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+clean:
+	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/made-for-test: EXTRA := [test]
+.venv/made-for-lint: EXTRA := [dev]
+
+# `whole` is absent while pip works: an install that was cut short is started over from nothing.
+# torch goes first and alone: as a range, or asked for by another package, it may come as gigabytes of CUDA.
+.venv/made-for-%: pyproject.toml constraints.txt
+	@test -e .venv/whole || $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("acclimate needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	@test -e .venv/whole || $(PYTHON) -m venv --clear .venv
+	@rm -f .venv/whole
+	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" -c constraints.txt
+	$(BIN)/python -m pip install --quiet setuptools -c constraints.txt
+	$(BIN)/python -m pip install --quiet --no-build-isolation -e ".$(EXTRA)" -c constraints.txt
+	@touch .venv/whole $@
