@@ -1,0 +1,140 @@
+"""Files that are whole or absent: every write goes to a temporary name in the same directory, is flushed, then renamed.
+
+A directory is complete only once its `manifest.json`, with the SHA-256 of each file, stands in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "manifest.json"
+
+
+class DamagedError(ValueError):
+    """A directory whose files are not those that its manifest lists."""
+
+
+class HeldError(RuntimeError):
+    """A directory that another process works in."""
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write the file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    _flush_directory(path.parent)
+
+
+def write_text(path: Path, content: str) -> None:
+    write_bytes(path, content.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON, indented; NaN and infinities are refused, for no other reader takes them."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise DamagedError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from error
+
+
+def sha256_of(path: Path) -> str:
+    """64 hex digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_bytes(content: bytes) -> str:
+    """64 hex digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+@contextlib.contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """A temporary sibling to fill; when the block ends it gets its manifest and becomes `path`, replacing an older one.
+
+    Where the block raises, `path` stays as it was and the sibling is removed; a kill leaves the sibling, which the next
+    call for the same `path` removes.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        seal(temporary)
+        if path.exists():
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+        _flush_directory(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def seal(directory: Path) -> None:
+    """Flush the directory's files and write its manifest, which makes it complete."""
+    files = sorted(file for file in directory.rglob("*") if file.is_file() and file.name != MANIFEST)
+    for file in files:
+        with open(file, "rb+") as handle:
+            os.fsync(handle.fileno())
+    write_json(directory / MANIFEST, {str(file.relative_to(directory)): sha256_of(file) for file in files})
+
+
+def check(directory: Path) -> None:
+    """Raises DamagedError where the directory lacks its manifest or a file is not the one listed there."""
+    manifest = directory / MANIFEST
+    if not manifest.is_file():
+        raise DamagedError(f"{directory} is incomplete: it has no {MANIFEST}")
+    for name, expected in read_json(manifest).items():
+        file = directory / name
+        if not file.is_file():
+            raise DamagedError(f"{file} is missing, though {manifest} lists it")
+        if sha256_of(file) != expected:
+            raise DamagedError(f"{file} is damaged: its content is not what {manifest} lists")
+
+
+@contextlib.contextmanager
+def hold(directory: Path) -> Iterator[None]:
+    """Keep every other process out of the directory; the lock ends with the process, however it ends.
+
+    Raises HeldError, naming the holder, where another process has it.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / ".lock"
+    with open(path, "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+            raise HeldError(
+                f"{directory} is in use by {holder}. Wait for it, end it, or choose another --out"
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
+
+
+def _flush_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,83 @@
+"""Several processes, one run: who am I, and what do we all agree on. `torchrun` starts them; alone, all is trivial."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def world() -> int:
+    """How many processes share this run."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def rank() -> int:
+    """Which of them this one is, from 0."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes files and speaks."""
+    return rank() == 0
+
+
+def start() -> None:
+    """Join the other processes that torchrun started (gloo on a CPU, NCCL on GPUs); alone, nothing happens."""
+    if world() == 1:
+        return
+    import torch
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        return
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+
+
+def stop() -> None:
+    """Leave the group."""
+    if world() == 1:
+        return
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def agree(value: T) -> T:
+    """The first process's value, in every process. Value: what pickle takes; used for small plain data only."""
+    if world() == 1:
+        return value
+    import torch.distributed as dist
+
+    box: list[Any] = [value]
+    dist.broadcast_object_list(box, src=0)
+    result: T = box[0]
+    return result
+
+
+def total(values: list[float]) -> list[float]:
+    """Element by element, the sum over all processes."""
+    if world() == 1:
+        return values
+    import torch
+    import torch.distributed as dist
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    numbers = torch.tensor(values, dtype=torch.float64, device=device)
+    dist.all_reduce(numbers)
+    return [float(number) for number in numbers]
+
+
+def first_then_all(make: Callable[[], T]) -> T:
+    """Call `make` in the first process alone, then in the others: for what is built once and then found on the disk."""
+    if is_first():
+        value = make()
+        agree(None)
+        return value
+    agree(None)
+    return make()

@@ -1,0 +1,153 @@
+"""Dataclasses define settings, TOML and `key=value` state them.
+
+A recipe is a frozen dataclass of plain fields: numbers, strings, booleans, paths, `Literal`s, tuples, optional ones
+and other such dataclasses. An unknown key, a wrong type or a value out of a `Literal` is a ValueError that names the
+key, the value, what is allowed and the nearest spelling.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
+
+
+def from_mapping(kind: type[T], values: Mapping[str, Any], *, where: str = "settings", prefix: str = "") -> T:
+    """An instance of the dataclass `kind`; what `values` leaves out keeps its default."""
+    hints = typing.get_type_hints(kind)
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for key in values:
+        if key not in fields:
+            raise ValueError(f"{where}: unknown setting '{prefix}{key}'{_nearest(key, fields, prefix)}")
+    given = {key: _convert(hints[key], value, where=where, key=f"{prefix}{key}") for key, value in values.items()}
+    missing = [
+        name
+        for name, field in fields.items()
+        if name not in given and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        names = ", ".join(f"'{prefix}{name}'" for name in missing)
+        raise ValueError(f"{where}: no value for {names}. Add it: {prefix}{missing[0]}=VALUE")
+    return kind(**given)
+
+
+def from_toml(kind: type[T], path: Path) -> T:
+    """The settings of a TOML file."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: not valid TOML: {error}") from error
+    return from_mapping(kind, values, where=str(path))
+
+
+def override(recipe: T, assignments: Iterable[str]) -> T:
+    """The recipe with `key=value` assignments made; keys of nested settings are written `plan.steps=100`."""
+    values = to_mapping(recipe)
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key:
+            raise ValueError(f"command line: '{assignment}' is not of the form key=value")
+        *parents, last = key.split(".")
+        inner: dict[str, Any] = values
+        for depth, parent in enumerate(parents):
+            if not isinstance(inner.get(parent), dict):
+                path = ".".join(parents[: depth + 1])
+                raise ValueError(f"command line: unknown group of settings '{path}'{_nearest(parent, inner, '')}")
+            inner = inner[parent]
+        inner[last] = _parse(text)
+    return from_mapping(type(recipe), values, where="command line")
+
+
+def to_mapping(recipe: Any) -> dict[str, Any]:
+    """Plain dicts, lists, numbers and strings, as JSON and TOML take them; settings that are None are left out."""
+    for field in dataclasses.fields(recipe):
+        # TOML has no None: only a default may be one, or reading back would give another recipe
+        assert getattr(recipe, field.name) is not None or field.default is None, field.name
+    return {
+        field.name: _plain(getattr(recipe, field.name))
+        for field in dataclasses.fields(recipe)
+        if getattr(recipe, field.name) is not None
+    }
+
+
+def to_toml(recipe: Any) -> str:
+    """The settings as TOML, groups last; `from_toml` reads back an equal recipe."""
+    return _toml(to_mapping(recipe), "")
+
+
+def digest(value: Any) -> str:
+    """64 hex digits: SHA-256 of the value as JSON with sorted keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _toml(values: Mapping[str, Any], prefix: str) -> str:
+    # JSON's strings, numbers, booleans and lists are TOML's too; ensure_ascii keeps escapes that both read alike
+    lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if not isinstance(value, dict)]
+    for key, value in values.items():
+        if isinstance(value, dict):
+            lines += ["", f"[{prefix}{key}]", _toml(value, f"{prefix}{key}.").rstrip("\n")]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return to_mapping(value)
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _parse(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a bare word or path is a string
+
+
+def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
+    """`value` as the type `hint`, or a ValueError; never a silent change of meaning."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None:
+            return None
+        [inner] = [argument for argument in arguments if argument is not type(None)]
+        return _convert(inner, value, where=where, key=key)
+    if origin is Literal:
+        if value in arguments:
+            return value
+        allowed = ", ".join(repr(argument) for argument in arguments)
+        raise ValueError(f"{where}: {key} = {value!r} is not one of {allowed}")
+    if origin is tuple and isinstance(value, list | tuple):
+        inner_hints = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else list(arguments)
+        if len(inner_hints) == len(value):
+            pairs = zip(inner_hints, value, strict=True)
+            return tuple(_convert(inner, item, where=where, key=key) for inner, item in pairs)
+    if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+        return from_mapping(typing.cast(type, hint), value, where=where, prefix=f"{key}.")
+    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if hint is Path and isinstance(value, str):
+        return Path(value)
+    if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        return value
+    expected = getattr(hint, "__name__", str(hint))
+    raise ValueError(f"{where}: {key} = {value!r} is {type(value).__name__}, but must be {expected}")
+
+
+def _nearest(key: str, known: Iterable[str], prefix: str) -> str:
+    close = difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean '{prefix}{close[0]}'?"
+    return f". Known: {', '.join(f'{prefix}{name}' for name in known)}"

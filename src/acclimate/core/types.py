@@ -1,0 +1,147 @@
+"""The values that every floor passes on. Plain data, numpy at most: nothing here loads torch.
+
+Shape suffixes: B rows (sequences), N tokens of all rows together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+Split = Literal["train", "dev", "test"]
+SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+NOT_PREDICTED = -100  # the label of a position that no loss looks at (PyTorch's ignore_index)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A piece of raw text that was written as one: sequences never run over its ends."""
+
+    id: str
+    text: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A labelled text.
+
+    pair   the second text of a pair
+    group  names what must not stand on two sides of a split
+    """
+
+    id: str
+    text: str
+    label: str
+    pair: str | None = None
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of one optimiser step, unpadded: row i is `ids[offsets[i]:offsets[i + 1]]`.
+
+    ids      (N,) int64 token ids, special tokens included
+    offsets  (B + 1,) int64, from 0 to N
+    tokens   arrays (N,) that go with the ids, such as "labels" (NOT_PREDICTED where nothing is predicted)
+    rows     arrays (B, ...) that go with the rows, such as "label"
+    names    (B,) what each row is, for people: `document 17` or an example's id
+    pad      the id that fills short rows once rows are put together (RoBERTa counts positions by it)
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+    tokens: dict[str, np.ndarray] = field(default_factory=dict)
+    rows: dict[str, np.ndarray] = field(default_factory=dict)
+    names: Sequence[str] = ()
+    pad: int = 0
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(B,) tokens of each row."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: np.ndarray) -> Batch:
+        """The batch of the rows with these indices, in this order."""
+        lengths = self.lengths[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        # position of every kept token in the old arrays: its row's old start plus its place within the row
+        where = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Batch(
+            ids=self.ids[where],
+            offsets=offsets,
+            tokens={name: values[where] for name, values in self.tokens.items()},
+            rows={name: values[rows] for name, values in self.rows.items()},
+            names=[self.names[row] for row in rows] if len(self.names) else (),
+            pad=self.pad,
+        )
+
+
+class Stream(Protocol):
+    """Step number -> the batch of that step: a pure function, so that resuming needs one integer."""
+
+    def __call__(self, step: int) -> Batch: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a stage took. tokens: real tokens, padding left out; flops: by formula (study/cost.py says which)."""
+
+    tokens: int = 0
+    flops: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.tokens + other.tokens, self.flops + other.flops, self.seconds + other.seconds)
+
+
+@dataclass(frozen=True)
+class Score:
+    """One contestant, fine-tuned with one seed, on one task: chosen on dev, tested once.
+
+    gold, predicted: (n,) labels of the test set, in the order of `ids`; what intervals and tests are computed from.
+    """
+
+    contestant: str
+    task: str
+    metric: str
+    seed: int
+    dev: float
+    test: float
+    ids: tuple[str, ...]
+    gold: tuple[str, ...]
+    predicted: tuple[str, ...]
+    adapting: Cost
+    finetuning: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A directory that transformers' AutoModel loads, with recipe.toml and provenance.json beside the weights."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a stage tells whoever watches it: `done` of `total` in `unit`, and the newest values."""
+
+    stage: str
+    done: int
+    total: int
+    unit: str = "steps"
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+Watch = Callable[[Progress], None]
+
+
+def unwatched(progress: Progress) -> None:
+    """A watch that looks away."""
