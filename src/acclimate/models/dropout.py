@@ -1,0 +1,65 @@
+"""Which setting of a family's config is which dropout."""
+
+from __future__ import annotations
+
+from transformers import PreTrainedConfig
+
+_BERT: dict[str, tuple[str, ...]] = {
+    "attention": ("attention_probs_dropout_prob",),
+    "hidden": ("hidden_dropout_prob",),
+    "head": ("classifier_dropout",),
+}
+_DEBERTA: dict[str, tuple[str, ...]] = {**_BERT, "head": ("cls_dropout", "pooler_dropout")}
+
+# DeBERTa's hidden dropout also acts on the relative positions within attention; ModernBERT's attention dropout also on
+# the output of the attention block.
+DROPOUT_FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "bert": _BERT,
+    "camembert": _BERT,
+    "deberta": _DEBERTA,
+    "deberta-v2": _DEBERTA,
+    "distilbert": {"attention": ("attention_dropout",), "hidden": ("dropout",), "head": ("seq_classif_dropout",)},
+    "electra": _BERT,
+    "modernbert": {
+        "attention": ("attention_dropout",),
+        "hidden": ("embedding_dropout", "mlp_dropout"),
+        "head": ("classifier_dropout",),
+    },
+    "roberta": _BERT,
+    "xlm-roberta": _BERT,
+}
+
+
+def set_dropout(
+    config: PreTrainedConfig,
+    *,
+    attention: float | None = None,
+    hidden: float | None = None,
+    head: float | None = None,
+) -> None:
+    """Changes a config in place, before a model is made of it; None leaves what the checkpoint says.
+
+    attention  on the attention probabilities
+    hidden     on the embeddings and on what each block adds to the hidden states
+    head       before the output layer of a classifier
+
+    Raises ValueError for a probability outside [0, 1), and for a family that the table does not know.
+    """
+    wanted = {
+        part: value
+        for part, value in zip(("attention", "hidden", "head"), (attention, hidden, head), strict=True)
+        if value is not None
+    }
+    if not wanted:
+        return
+    family = config.model_type
+    if family not in DROPOUT_FIELDS:
+        raise ValueError(
+            f"Which settings of '{family}' hold its dropout is not known, so it cannot be changed. Leave it as the "
+            f"checkpoint has it, or use one of: {', '.join(DROPOUT_FIELDS)}."
+        )
+    for part, probability in wanted.items():
+        if not 0 <= probability < 1:
+            raise ValueError(f"{part} dropout is {probability}, but a probability of at least 0 and below 1 is needed.")
+        for field in DROPOUT_FIELDS[family][part]:
+            setattr(config, field, probability)

@@ -1,0 +1,89 @@
+"""Masked language modelling heads applied to the masked positions alone: the full head costs more than the encoder.
+
+Shape suffixes: B sequences, T tokens of the longest, M masked positions, D hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from acclimate.models.encoder import encoder_of, family
+
+
+def _bert(model: Any, hidden_MD: Tensor) -> Tensor:
+    logits_MV: Tensor = model.cls(hidden_MD)
+    return logits_MV
+
+
+def _roberta(model: Any, hidden_MD: Tensor) -> Tensor:
+    logits_MV: Tensor = model.lm_head(hidden_MD)
+    return logits_MV
+
+
+def _distilbert(model: Any, hidden_MD: Tensor) -> Tensor:
+    transformed_MD = model.vocab_layer_norm(model.activation(model.vocab_transform(hidden_MD)))
+    logits_MV: Tensor = model.vocab_projector(transformed_MD)
+    return logits_MV
+
+
+def _electra(model: Any, hidden_MD: Tensor) -> Tensor:
+    logits_MV: Tensor = model.generator_lm_head(model.generator_predictions(hidden_MD))
+    return logits_MV
+
+
+def _deberta(model: Any, hidden_MD: Tensor) -> Tensor:
+    embeddings = model.get_input_embeddings()
+    logits_MV: Tensor = model.cls(hidden_MD) if model.legacy else model.lm_predictions(hidden_MD, embeddings)
+    return logits_MV
+
+
+def _modernbert(model: Any, hidden_MD: Tensor) -> Tensor:
+    logits_MV: Tensor = model.decoder(model.head(hidden_MD))
+    return logits_MV
+
+
+SPARSE_HEADS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "bert": _bert,
+    "camembert": _roberta,
+    "deberta": _deberta,
+    "deberta-v2": _deberta,
+    "distilbert": _distilbert,
+    "electra": _electra,
+    "modernbert": _modernbert,
+    "roberta": _roberta,
+    "xlm-roberta": _roberta,
+}
+
+
+def has_sparse_head(model: PreTrainedModel) -> bool:
+    """Whether `masked_logits` spares the positions that are not masked; elsewhere it computes them and drops them."""
+    return family(model) in SPARSE_HEADS
+
+
+def masked_logits(model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor) -> Tensor:
+    """(M, V) logits of a masked language model at some positions of a piece.
+
+    piece      input_ids (B, T), and attention_mask, token_type_ids (B, T) as `inputs_of` takes them
+    positions  (M,) int64 places in the piece laid flat, row after row: row * T + column
+    """
+    inputs = inputs_of(model, piece)
+    if has_sparse_head(model):
+        hidden_BTD = encoder_of(model)(**inputs).last_hidden_state
+        return SPARSE_HEADS[family(model)](model, hidden_BTD.flatten(0, 1).index_select(0, positions))
+    logits_BTV: Tensor = model(**inputs).logits
+    return logits_BTV.flatten(0, 1).index_select(0, positions)
+
+
+def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What of a piece the model's forward takes; labels and the like stay behind.
+
+    Token types go only to a model that knows two: RoBERTa has one, DistilBERT and ModernBERT none.
+    """
+    names = ["input_ids", "attention_mask"]
+    if getattr(model.config, "type_vocab_size", 0) >= 2:
+        names.append("token_type_ids")
+    return {name: piece[name] for name in names if name in piece}

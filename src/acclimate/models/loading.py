@@ -1,0 +1,128 @@
+"""How checkpoints are read: where they lie, without noise, under a seed of their own, into memory of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from logging import ERROR
+from pathlib import Path
+
+import torch
+from huggingface_hub import is_offline_mode
+from safetensors import SafetensorError
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers.utils import logging
+
+HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+PICKLED = (".bin", ".pt", ".pth", ".ckpt")
+NAMES_SHOWN = 5
+
+
+@contextmanager
+def reading(model: str | Path) -> Iterator[str]:
+    """Yields where `model` lies (a directory's path or a hub id) and keeps transformers quiet in the block.
+
+    Raises ValueError, the original error chained, where it cannot be found, fetched or read.
+    """
+    where = locate(model)
+    try:
+        with quiet():
+            yield where
+    except (OSError, SafetensorError) as error:
+        if Path(where).is_dir():
+            raise ValueError(f"{where}: cannot be loaded as a checkpoint of transformers: {error}") from error
+        offline = " (HF_HUB_OFFLINE is set: unset it to download)" if is_offline_mode() else ""
+        raise ValueError(
+            f"'{where}' is no directory here, and no model of that name with safetensors weights could be fetched from "
+            f"the Hugging Face hub{offline}. Without a connection, give the path of a directory that holds config.json "
+            "and model.safetensors, or download the model into the hub's cache first and set HF_HUB_OFFLINE=1."
+        ) from error
+
+
+def locate(model: str | Path) -> str:
+    """The path of a directory, or else a hub id as it is. A `Path` is always a directory.
+
+    Raises ValueError where it is neither.
+    """
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return str(path)
+    if path.exists():
+        raise ValueError(f"{path} is a file. Give the directory that holds config.json and model.safetensors.")
+    if isinstance(model, Path) or not HUB_ID.fullmatch(model):
+        raise ValueError(
+            f"{model}: there is no such directory, and it is no hub id either (`name` or `owner/name`). Give the path "
+            "of a directory that holds config.json and model.safetensors."
+        )
+    return model
+
+
+def configuration(where: str) -> PreTrainedConfig:
+    """The config of a checkpoint. Raises ValueError for a directory without one."""
+    if Path(where).is_dir() and not (Path(where) / "config.json").is_file():
+        raise ValueError(f"{where}: holds no config.json, so it is no checkpoint that transformers can load.")
+    config: PreTrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False)
+    return config
+
+
+def require_safetensors(where: str) -> None:
+    """Raises ValueError for a directory without safetensors weights: to read pickled ones is to run what they hold."""
+    directory = Path(where)
+    if not directory.is_dir() or any(directory.glob("*.safetensors")):
+        return
+    pickled = sorted(file.name for file in directory.iterdir() if file.suffix in PICKLED)
+    if not pickled:
+        raise ValueError(f"{where}: holds no weights (model.safetensors).")
+    raise ValueError(
+        f"{where}: holds only pickled weights ({', '.join(pickled)}), and reading them can run code. If you trust "
+        "their source, convert them once: from transformers import AutoModelForMaskedLM; "
+        f"AutoModelForMaskedLM.from_pretrained({where!r}).save_pretrained({where!r})"
+    )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Load reports and progress bars of transformers are off in the block, and as they were after it."""
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(ERROR)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Torch's CPU generator starts from `seed` in the block, and goes on after it as if nothing had been drawn.
+
+    torch.manual_seed would also seed every accelerator, whose state nobody puts back.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+@torch.no_grad()
+def own_memory(model: PreTrainedModel) -> None:
+    """Moves every parameter and buffer into memory that torch allocated; tied weights stay one tensor.
+
+    Loaded tensors are views of a mapped file, and their alignment, which varies, can change the last bit of a result.
+    """
+    for tensor in [*model.parameters(), *model.buffers()]:
+        tensor.data = tensor.data.clone(memory_format=torch.contiguous_format)
+
+
+def require_encoder(model: PreTrainedModel, absent: Iterable[str], where: str) -> None:
+    """Raises ValueError if one of the `absent` weights belongs to the encoder proper: head and pooler may be new."""
+    encoder = f"{model.base_model_prefix}."
+    lost = sorted(name for name in absent if name.startswith(encoder) and not name.startswith(f"{encoder}pooler."))
+    if lost:
+        shown = ", ".join(lost[:NAMES_SHOWN]) + (", ..." if len(lost) > NAMES_SHOWN else "")
+        raise ValueError(
+            f"{where}: {len(lost)} weights of the encoder are missing or have another shape than config.json says: "
+            f"{shown}. They would be random. Check that config.json and the weights belong together."
+        )

@@ -1,0 +1,184 @@
+"""A corpus: documents on disk, identified by their content, and its tokens under whatever tokenizer."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from acclimate.core.files import new_directory, read_json, write_json
+from acclimate.core.types import Document
+from acclimate.text.tokens import Tokens, build_tokens, open_tokens, tokenizer_identity
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_VERSION = 1
+_FACTS = "corpus.json"
+_DOCUMENTS = "documents.arrow"
+_SCHEMA = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("id", "text", "source")])
+_BATCH_CHARACTERS = 1 << 20
+_BATCH_DOCUMENTS = 1 << 13
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A folder with the Arrow file `documents.arrow` (columns id, text, source) and what is known of it, `corpus.json`.
+
+    Made by `write_corpus` and never changed afterwards, only token files are added below `tokens/`.
+    Raises ValueError on first use where `path` holds no corpus, or one of another format version.
+    """
+
+    path: Path
+
+    def documents(self) -> Iterator[Document]:
+        """All documents in order. Reads a record batch (about 1 MB) at a time.
+
+        Read rather than memory-mapped: every text is copied into a Python string anyway, and mapped pages would count
+        towards the memory of the process until the whole file is in it.
+        """
+        self._facts  # noqa: B018  (raises where there is no corpus)
+        with pa.OSFile(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as batches:
+            for number in range(batches.num_record_batches):
+                columns = batches.get_batch(number).to_pydict()
+                yield from map(Document, columns["id"], columns["text"], columns["source"])
+
+    def tokens(self, tokenizer: PreTrainedTokenizerBase) -> Tokens:
+        """The documents' tokens; built on the first call for this tokenizer and corpus, memory-mapped ever after.
+
+        Several processes may ask at once: one builds and the others wait. A build that was killed leaves nothing that
+        is taken for tokens. Raises ValueError where the tokenizer has no fast backend, mask token or padding token.
+        """
+        identity = tokenizer_identity(tokenizer)
+        path = self.path / "tokens" / identity[:16]
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            with open(path.with_name(f".{path.name}.lock"), "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not path.exists():
+                    with new_directory(path) as directory:
+                        build_tokens(self.documents(), tokenizer, directory, corpus=self.hash)
+        tokens = open_tokens(path)
+        if (tokens.tokenizer, tokens.corpus) != (identity, self.hash):
+            raise ValueError(f"{path} holds the tokens of another corpus or tokenizer. Remove it; it is built anew")
+        return tokens
+
+    @property
+    def hash(self) -> str:
+        """64 hex digits: SHA-256 over id, text and source of all documents in order."""
+        return str(self._facts["hash"])
+
+    @property
+    def characters(self) -> int:
+        """Characters (code points) of all texts together."""
+        return int(self._facts["characters"])
+
+    @property
+    def empty(self) -> int:
+        """Documents that were left out because they held nothing but white space."""
+        return int(self._facts["empty"])
+
+    def __len__(self) -> int:
+        return int(self._facts["documents"])
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        file = self.path / _FACTS
+        if not file.is_file():
+            raise ValueError(f"{self.path} holds no corpus: it has no {_FACTS}. Make one with write_corpus")
+        facts: dict[str, Any] = read_json(file)
+        if facts.get("version") != _VERSION:
+            raise ValueError(f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Write it anew")
+        return facts
+
+
+def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:
+    """Write the documents that hold more than white space, in their order, and return the corpus.
+
+    Streams: one record batch is in memory at a time. `path` appears only once everything is on disk.
+    Raises FileExistsError where `path` is already there with something in it, ValueError where no document is left or
+    one cannot be written as UTF-8.
+    """
+    path = Path(path)
+    _refuse_taken(path)
+    # a name of its own, so that two writers of one path cannot get at each other's files: the later one is refused
+    mine = path.with_name(f"{path.name}.{os.getpid()}")
+    with new_directory(mine) as directory:
+        facts = _write(documents, directory / _DOCUMENTS)
+        if not facts["documents"]:
+            raise ValueError(f"{path}: no document to write ({facts['empty']} held nothing but white space). Add text")
+        write_json(directory / _FACTS, facts)
+    try:
+        _refuse_taken(path)
+        os.rename(mine, path)
+    except OSError:
+        shutil.rmtree(mine)
+        raise
+    return Corpus(path)
+
+
+def _refuse_taken(path: Path) -> None:
+    if (path / _FACTS).is_file():
+        raise FileExistsError(f"{path} already holds a corpus. Open it with Corpus(path), or write to another path")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise FileExistsError(f"{path} is there and is not an empty folder. Write the corpus to another path")
+
+
+def _write(documents: Iterable[Document], file: Path) -> dict[str, Any]:
+    """Write the Arrow file; returns what goes into corpus.json."""
+    digest = hashlib.sha256()
+    count = characters = empty = 0
+    pending: list[Document] = []
+    pending_characters = 0
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
+        for document in documents:
+            if not document.text.strip():
+                empty += 1
+                continue
+            for value in (document.id, document.text, document.source):
+                content = _utf8(value, document)
+                # the length in front keeps ("ab", "c") and ("a", "bc") apart
+                digest.update(len(content).to_bytes(8, "little") + content)
+            pending.append(document)
+            pending_characters += len(document.text)
+            count += 1
+            characters += len(document.text)
+            if pending_characters >= _BATCH_CHARACTERS or len(pending) >= _BATCH_DOCUMENTS:
+                writer.write_batch(_record_batch(pending))
+                pending, pending_characters = [], 0
+        if pending:
+            writer.write_batch(_record_batch(pending))
+    return {
+        "version": _VERSION,
+        "documents": count,
+        "characters": characters,
+        "empty": empty,
+        "hash": digest.hexdigest(),
+    }
+
+
+def _record_batch(documents: list[Document]) -> pa.RecordBatch:
+    columns = [
+        [document.id for document in documents],
+        [document.text for document in documents],
+        [document.source for document in documents],
+    ]
+    return pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=_SCHEMA)
+
+
+def _utf8(value: str, document: Document) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"document {document.id!r}: character {error.start} is half a surrogate pair, which UTF-8 cannot hold. "
+            "Correct or drop the document"
+        ) from error

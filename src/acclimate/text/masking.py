@@ -1,0 +1,157 @@
+"""Masking for masked language models: which tokens of a ragged batch are predicted, and what stands in their place.
+
+Devlin et al. 2019, section 3.1 and appendix A; whole words as in BERT's `create_pretraining_data.py`.
+Legend: B rows, N tokens of all rows together, W words of all rows together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from acclimate.core.types import NOT_PREDICTED
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What takes the place of a predicted token: the mask, a random ordinary token, or the token itself.
+
+    mask        the mask's id
+    vocabulary  1 + the largest id
+    special     ids that are never predicted and never drawn
+    masked, random  shares in [0, 1], of all predicted tokens; the rest stays as it is
+
+    Raises ValueError where the shares are no shares, or where all ids are special though some are to be drawn.
+    """
+
+    mask: int
+    vocabulary: int
+    special: Sequence[int]
+    masked: float = 0.8
+    random: float = 0.1
+
+    def __post_init__(self) -> None:
+        if min(self.masked, self.random) < 0 or self.masked + self.random > 1 + 1e-9:
+            raise ValueError(
+                f"masked={self.masked} and random={self.random} are no shares of the predicted tokens. Choose numbers "
+                "from 0 on that add up to at most 1"
+            )
+        if self.random and len(set(self.special)) >= self.vocabulary:
+            raise ValueError(f"all {self.vocabulary} ids are special, so no random token can be drawn. Set random=0")
+
+    def ordinary(self) -> np.ndarray:
+        """(vocabulary,) bool: the ids that are not special."""
+        ordinary = np.ones(self.vocabulary, bool)
+        ordinary[list(self.special)] = False
+        return ordinary
+
+
+def mask_words(
+    ids: np.ndarray,
+    offsets: np.ndarray,
+    *,
+    word_starts: np.ndarray,
+    rate: float,
+    replacement: Replacement,
+    generator: np.random.Generator,
+    whole_words: bool = True,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) int64 ids with predicted tokens replaced, (N,) int64 labels: the old id there, NOT_PREDICTED elsewhere.
+
+    ids, offsets  of a ragged batch, (N,) and (B + 1,)
+    word_starts   (N,) bool, where a token begins a word; a row's first token always does
+    rate          in (0, 1]: a row of n tokens that are not special gets a budget of max(1, round(rate * n)) tokens
+    whole_words   False: every token is a word of its own
+
+    Words are taken in random order as long as they fit into what is left of the row's budget; those that do not fit
+    are passed over. Where none fits, the first one is taken nevertheless. Special tokens are no part of any word, so a
+    row with nothing else stays as it is. What takes a token's place is drawn for each token on its own.
+    Raises ValueError where the rate is outside (0, 1].
+    """
+    if not 0 < rate <= 1:
+        raise ValueError(f"masking rate {rate} is outside (0, 1]; 0.15 masks about every seventh token")
+    ordinary = replacement.ordinary()
+    places = np.flatnonzero(ordinary[ids])  # of the tokens that may be predicted, all that matters from here on
+    # words are numbered over the whole batch, special tokens and all, then again without those that have nothing left
+    begins = np.ones(len(ids), bool) if not whole_words else np.array(word_starts, bool)
+    begins[offsets[:-1][np.diff(offsets) > 0]] = True
+    firsts, word_of_place, word_lengths = _numbered(np.cumsum(begins)[places])
+    row_of_word = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[places[firsts]]
+    budget = np.bincount(row_of_word, weights=word_lengths, minlength=len(offsets) - 1)
+    budget = np.maximum(1, np.rint(rate * budget)).astype(np.int64)
+    chosen = _chosen(row_of_word, word_lengths, budget, generator)
+    predicted = places[chosen[word_of_place]]
+    return _replaced(ids, predicted, replacement, ordinary, generator)
+
+
+def _numbered(words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of (n,) ascending numbers: (W,) where each is first met, (n,) them without gaps, (W,) how often each is met."""
+    fresh = np.ones(len(words), bool)
+    fresh[1:] = words[1:] != words[:-1]
+    first = np.flatnonzero(fresh)
+    return first, np.cumsum(fresh) - 1, np.diff(np.append(first, len(words)))
+
+
+def _chosen(rows: np.ndarray, lengths: np.ndarray, budget: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """(W,) bool: the words that the greedy loop takes.
+
+    rows     (W,) ascending: the row of each word
+    lengths  (W,) its tokens
+    budget   (B,) tokens that each row may spend
+
+    All rows at once: take every row's words as far as they fit one after the other, then drop those that are longer
+    than what is left, which includes each row's first that did not fit; again until no word remains.
+    """
+    chosen = np.zeros(len(rows), bool)
+    order = _shuffled(rows, len(budget), generator)
+    left = budget.copy()
+    waiting = order
+    while len(waiting):
+        row, length = rows[waiting], lengths[waiting]
+        counts = np.bincount(row, minlength=len(left))
+        first = (np.cumsum(counts) - counts)[row]  # where the row's waiting words begin
+        spent = np.cumsum(length)
+        spent -= spent[first] - length[first]
+        fits = spent <= left[row]
+        taken = waiting[fits]
+        chosen[taken] = True
+        left -= np.bincount(rows[taken], weights=lengths[taken], minlength=len(left)).astype(np.int64)
+        waiting = waiting[~fits & (length <= left[row])]
+    firsts = order[np.flatnonzero(np.diff(rows[order], prepend=-1))]
+    chosen[firsts[left[rows[firsts]] == budget[rows[firsts]]]] = True
+    return chosen
+
+
+def _shuffled(rows: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+    """(W,) the words' numbers, row by row, in random order within each of the `count` rows; rows is (W,) ascending.
+
+    Row, random bits and number share 64 bits: sorting these values takes a fifth of the time of a lexsort, and no two
+    are equal, so the order does not depend on how a machine sorts.
+    """
+    number_bits, row_bits = np.uint64(len(rows).bit_length()), np.uint64(count.bit_length())
+    chance = generator.integers(1 << 64, size=len(rows), dtype=np.uint64) >> (number_bits + row_bits)
+    numbers = np.arange(len(rows), dtype=np.uint64)
+    keys = (rows.astype(np.uint64) << (np.uint64(64) - row_bits)) | (chance << number_bits) | numbers
+    keys.sort()
+    return (keys & ((np.uint64(1) << number_bits) - np.uint64(1))).astype(np.int64)
+
+
+def _replaced(
+    ids: np.ndarray,
+    predicted: np.ndarray,
+    replacement: Replacement,
+    ordinary: np.ndarray,
+    generator: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    masked = np.array(ids, np.int64)
+    labels = np.full(len(ids), NOT_PREDICTED, np.int64)
+    labels[predicted] = masked[predicted]
+    chance = generator.random(len(predicted))
+    masked[predicted[chance < replacement.masked]] = replacement.mask
+    drawn = predicted[(chance >= replacement.masked) & (chance < replacement.masked + replacement.random)]
+    if len(drawn):
+        candidates = np.flatnonzero(ordinary)
+        masked[drawn] = candidates[generator.integers(len(candidates), size=len(drawn))]
+    return masked, labels

@@ -1,0 +1,178 @@
+"""Streams of batches: the batch of a step depends on the seed and the step alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from acclimate.core.types import Batch, Stream
+from acclimate.text.masking import Replacement, mask_words
+from acclimate.text.segments import segments
+from acclimate.text.tokens import Tokens
+
+# What a generator is for, last in its seed. None is 0: numpy pads seeds with zeros, so [seed, n] equals [seed, n, 0].
+_STEP_MASKS, _EVALUATION_MASKS, _EVALUATION_SAMPLE = 1, 2, 3
+
+
+def masked_stream(
+    tokens: Tokens,
+    *,
+    batch: int,
+    longest: int,
+    seed: int,
+    rate: float | Callable[[int], float] = 0.15,
+    whole_words: bool = True,
+    masked: float = 0.8,
+    random: float = 0.1,
+) -> Stream:
+    """Rows for masked language modelling: every segment of the corpus once an epoch, each epoch in an order of its own.
+
+    batch    rows of a step; an epoch that ends within a step is followed by the next one
+    longest  tokens of a row at most, special tokens included
+    rate     share of the tokens to predict, or a function from the step to that share
+    masked, random  shares of the predicted tokens that become the mask and a random token
+
+    Batches carry tokens["labels"] and the names `document 17` (the place of the document in the corpus, from 0).
+    Raises ValueError where a setting is out of range.
+    """
+    _require_rows(batch)
+    boundaries = segments(tokens, longest)
+    replacement = _replacement(tokens, masked, random)
+    rows_of_step = _rows_of_step(len(boundaries) - 1, batch, seed)
+
+    def stream(step: int) -> Batch:
+        return _masked_rows(
+            tokens,
+            boundaries,
+            rows_of_step(step),
+            replacement=replacement,
+            rate=rate(step) if callable(rate) else rate,
+            whole_words=whole_words,
+            generator=np.random.default_rng([seed, step, _STEP_MASKS]),
+        )
+
+    return stream
+
+
+def evaluation_batches(
+    tokens: Tokens,
+    *,
+    batch: int,
+    longest: int,
+    seed: int,
+    rate: float = 0.15,
+    whole_words: bool = True,
+    segments_at_most: int | None = None,
+) -> list[Batch]:
+    """Every segment once, in the corpus's order, with masks that depend on the seed and not on the size of a batch.
+
+    segments_at_most  take so many segments at random (by the seed) where there are more
+    All is kept in memory, about 25 bytes a token: give `segments_at_most` for a large corpus.
+    """
+    _require_rows(batch)
+    boundaries = segments(tokens, longest)
+    count = len(boundaries) - 1
+    chosen = np.arange(count)
+    if segments_at_most is not None and segments_at_most < count:
+        _require_rows(segments_at_most, "segments_at_most")
+        generator = np.random.default_rng([seed, 0, _EVALUATION_SAMPLE])
+        chosen = np.sort(generator.choice(count, segments_at_most, replace=False))
+    rows = _masked_rows(
+        tokens,
+        boundaries,
+        chosen,
+        replacement=_replacement(tokens),
+        rate=rate,
+        whole_words=whole_words,
+        generator=np.random.default_rng([seed, 0, _EVALUATION_MASKS]),
+    )
+    return [rows.take(np.arange(first, min(first + batch, len(rows)))) for first in range(0, len(rows), batch)]
+
+
+def rows_stream(rows: Batch, *, batch: int, seed: int) -> Stream:
+    """Rows that are already encoded, each once an epoch, each epoch in an order of its own; for fine-tuning.
+
+    rows   all rows of the training set, with their labels and names
+    batch  rows of a step; an epoch that ends within a step is followed by the next one
+    Raises ValueError where there are no rows.
+    """
+    _require_rows(batch)
+    rows_of_step = _rows_of_step(len(rows), batch, seed)
+
+    def stream(step: int) -> Batch:
+        return rows.take(rows_of_step(step))
+
+    return stream
+
+
+def steps_per_epoch(rows: int, batch: int) -> int:
+    """Steps after which every row has been seen; of a corpus, rows are `len(segments(tokens, longest)) - 1`."""
+    return -(-rows // batch)
+
+
+def _require_rows(batch: int, name: str = "batch") -> None:
+    if batch < 1:
+        raise ValueError(f"{name} is {batch}, but it counts rows. Set it to 1 or more")
+
+
+def _replacement(tokens: Tokens, masked: float = 0.8, random: float = 0.1) -> Replacement:
+    return Replacement(tokens.mask, tokens.vocabulary, tokens.special, masked=masked, random=random)
+
+
+def _rows_of_step(count: int, batch: int, seed: int) -> Callable[[int], np.ndarray]:
+    """Step -> (batch,) row numbers: a window of the permutations of all epochs, one after the other."""
+    if count < 1:
+        raise ValueError("there are no rows to make batches of")
+
+    @lru_cache(maxsize=2)  # a step at the end of an epoch needs two
+    def permutation(epoch: int) -> np.ndarray:
+        return np.random.default_rng([seed, epoch]).permutation(count)
+
+    def rows_of_step(step: int) -> np.ndarray:
+        first, last = step * batch, (step + 1) * batch
+        parts = []
+        for epoch in range(first // count, (last - 1) // count + 1):
+            begin = epoch * count
+            parts.append(permutation(epoch)[max(first - begin, 0) : last - begin])
+        return np.concatenate(parts)
+
+    return rows_of_step
+
+
+def _masked_rows(
+    tokens: Tokens,
+    boundaries: np.ndarray,
+    chosen: np.ndarray,
+    *,
+    replacement: Replacement,
+    rate: float,
+    whole_words: bool,
+    generator: np.random.Generator,
+) -> Batch:
+    """The batch of the segments with these numbers, in this order."""
+    begins = boundaries[chosen]
+    lengths = boundaries[chosen + 1] - begins
+    offsets = np.concatenate([[0], np.cumsum(lengths + tokens.frame)])
+    rank = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # of a token in its segment
+    source = rank + np.repeat(begins, lengths)
+    target = rank + np.repeat(offsets[:-1] + len(tokens.prefix), lengths)
+    ids = np.empty(offsets[-1], np.int64)
+    ids[target] = tokens.ids[source]
+    ids[offsets[:-1, None] + np.arange(len(tokens.prefix))] = tokens.prefix
+    ids[offsets[1:, None] - len(tokens.suffix) + np.arange(len(tokens.suffix))] = tokens.suffix
+    starts = np.ones(len(ids), bool)
+    starts[target] = tokens.word_starts[source]
+    ids, labels = mask_words(
+        ids,
+        offsets,
+        word_starts=starts,
+        rate=rate,
+        replacement=replacement,
+        generator=generator,
+        whole_words=whole_words,
+    )
+    documents = np.searchsorted(tokens.documents, begins, side="right") - 1
+    names = [f"document {document}" for document in documents.tolist()]
+    return Batch(ids, offsets, tokens={"labels": labels}, names=names, pad=tokens.pad)

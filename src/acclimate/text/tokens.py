@@ -1,0 +1,210 @@
+"""The tokens of a corpus under one tokenizer: memory-mapped arrays, with the words' starts beside the ids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import tokenizers
+
+from acclimate.core.files import read_json, write_json
+from acclimate.core.types import Document
+from acclimate.text.words import word_starts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_VERSION = 1
+_FACTS = "tokens.json"
+_IDS, _STARTS, _OFFSETS = "ids.bin", "word_starts.bin", "documents.bin"
+# Encoded at a time. The encodings of a million characters take some 100 MB; larger batches are no faster.
+_BATCH_CHARACTERS = 1 << 20
+_BATCH_DOCUMENTS = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """N tokens of D documents, without the special tokens that a tokenizer puts around a sequence.
+
+    ids          (N,) uint16, or uint32 where the vocabulary has 65,536 ids or more
+    word_starts  (N,) bool, where a token begins a word as `acclimate.text.words` has it, whatever the tokenizer
+    documents    (D + 1,) int64; document d is ids[documents[d]:documents[d + 1]] and may be without tokens
+    prefix, suffix  the ids that the tokenizer puts before and after a single sequence
+    mask, pad    ids
+    vocabulary   1 + the largest id
+    special      ids of all special tokens, ascending; they also occur in `ids` where a text spells one ("[MASK]") or
+                 has what the vocabulary lacks ("[UNK]")
+    tokenizer, corpus  64 hex digits: `tokenizer_identity` and `Corpus.hash`
+    """
+
+    path: Path
+    ids: np.ndarray
+    word_starts: np.ndarray
+    documents: np.ndarray
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+    mask: int
+    pad: int
+    vocabulary: int
+    special: tuple[int, ...]
+    tokenizer: str
+    corpus: str
+
+    @property
+    def frame(self) -> int:
+        """How many ids prefix and suffix add to a sequence."""
+        return len(self.prefix) + len(self.suffix)
+
+
+def tokenizer_identity(tokenizer: PreTrainedTokenizerBase) -> str:
+    """64 hex digits: SHA-256 of all that decides which ids a text gets; truncation and padding are no part of it.
+
+    Raises ValueError where the tokenizer has no fast backend.
+    """
+    _require_fast(tokenizer)
+    rules = json.loads(tokenizer.backend_tokenizer.to_str())
+    rules |= {"truncation": None, "padding": None}
+    special = [tokenizer.all_special_ids, tokenizer.mask_token_id, tokenizer.pad_token_id]
+    content = json.dumps([rules, special, bool(tokenizer.split_special_tokens)], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def build_tokens(
+    documents: Iterable[Document], tokenizer: PreTrainedTokenizerBase, directory: Path, *, corpus: str
+) -> None:
+    """Write the files that `open_tokens` reads; memory stays within a batch of about a million characters.
+
+    corpus  the hash of the corpus that the documents are
+    Raises ValueError where the tokenizer has no fast backend, mask token or padding token, or makes no token at all.
+    """
+    identity = tokenizer_identity(tokenizer)
+    backend = _plain_backend(tokenizer)
+    facts = _special_ids(tokenizer, backend)
+    ids_type = np.uint16 if facts["vocabulary"] < 1 << 16 else np.uint32
+    total = count = 0
+    with (
+        open(directory / _IDS, "wb") as ids_file,
+        open(directory / _STARTS, "wb") as starts_file,
+        open(directory / _OFFSETS, "wb") as offsets_file,
+    ):
+        _append(offsets_file, np.zeros(1, np.int64))
+        for texts in _batches(documents):
+            ids, starts, counts = _encode(backend, texts)
+            _append(ids_file, ids.astype(ids_type))
+            _append(starts_file, starts)
+            _append(offsets_file, total + np.cumsum(counts, dtype=np.int64))
+            total += len(ids)
+            count += len(texts)
+    if not total:
+        raise ValueError(
+            f"the tokenizer makes no token of the {count:,} documents. Use one that knows their characters"
+        )
+    facts |= {"version": _VERSION, "tokens": total, "documents": count, "tokenizer": identity, "corpus": corpus}
+    write_json(directory / _FACTS, facts)
+
+
+def open_tokens(path: Path) -> Tokens:
+    """Map the token files in `path`. Raises ValueError where they are of another format version or cut off."""
+    facts = read_json(path / _FACTS)
+    if facts["version"] != _VERSION:
+        raise ValueError(f"{path}: format {facts['version']}, but this release reads {_VERSION}. Remove it")
+    ids_type = np.uint16 if facts["vocabulary"] < 1 << 16 else np.uint32
+    return Tokens(
+        path=path,
+        ids=_map(path / _IDS, ids_type, facts["tokens"]),
+        word_starts=_map(path / _STARTS, np.bool_, facts["tokens"]),
+        documents=_map(path / _OFFSETS, np.int64, facts["documents"] + 1),
+        prefix=tuple(facts["prefix"]),
+        suffix=tuple(facts["suffix"]),
+        mask=facts["mask"],
+        pad=facts["pad"],
+        vocabulary=facts["vocabulary"],
+        special=tuple(facts["special"]),
+        tokenizer=facts["tokenizer"],
+        corpus=facts["corpus"],
+    )
+
+
+def _require_fast(tokenizer: PreTrainedTokenizerBase) -> None:
+    if not tokenizer.is_fast:
+        raise ValueError(
+            f"{type(tokenizer).__name__} has no fast backend, which alone tells where in the text a token stands. "
+            "Load it with AutoTokenizer.from_pretrained(..., use_fast=True), or convert it to tokenizer.json"
+        )
+
+
+def _plain_backend(tokenizer: PreTrainedTokenizerBase) -> tokenizers.Tokenizer:
+    """A copy of the Rust tokenizer that cuts and fills nothing; the caller's keeps its settings.
+
+    It is called directly: transformers' call would be half as fast and warn of every long document.
+    """
+    backend = tokenizers.Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = bool(tokenizer.split_special_tokens)
+    return backend
+
+
+def _special_ids(tokenizer: PreTrainedTokenizerBase, backend: tokenizers.Tokenizer) -> dict[str, Any]:
+    """vocabulary, mask, pad, special, prefix and suffix, as in Tokens."""
+    for name, value in (("mask_token", tokenizer.mask_token_id), ("pad_token", tokenizer.pad_token_id)):
+        if value is None:
+            raise ValueError(f"{type(tokenizer).__name__} has no {name}. Set tokenizer.{name} to one of its tokens")
+    inner = backend.encode("a", add_special_tokens=False).ids
+    framed = backend.encode("a", add_special_tokens=True).ids
+    places = [start for start in range(len(framed) - len(inner) + 1) if framed[start : start + len(inner)] == inner]
+    if not inner or len(places) != 1:
+        raise ValueError(
+            f"cannot tell which special tokens {type(tokenizer).__name__} puts around a text: 'a' alone is {inner}, "
+            f"with special tokens {framed}. Use a tokenizer that knows the letter a"
+        )
+    return {
+        "vocabulary": 1 + max(backend.get_vocab(with_added_tokens=True).values()),
+        "mask": tokenizer.mask_token_id,
+        "pad": tokenizer.pad_token_id,
+        "special": sorted(set(tokenizer.all_special_ids)),
+        "prefix": framed[: places[0]],
+        "suffix": framed[places[0] + len(inner) :],
+    }
+
+
+def _batches(documents: Iterable[Document]) -> Iterator[list[str]]:
+    """Texts of about _BATCH_CHARACTERS together; a longer one comes alone or last."""
+    texts: list[str] = []
+    characters = 0
+    for document in documents:
+        texts.append(document.text)
+        characters += len(document.text)
+        if characters >= _BATCH_CHARACTERS or len(texts) >= _BATCH_DOCUMENTS:
+            yield texts
+            texts, characters = [], 0
+    if texts:
+        yield texts
+
+
+def _encode(backend: tokenizers.Tokenizer, texts: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(n,) int64 ids of all texts one after the other, (n,) bool word starts, (texts,) int64 tokens of each."""
+    encodings = backend.encode_batch(texts, add_special_tokens=False)
+    counts = np.fromiter(map(len, encodings), np.int64, len(encodings))
+    ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int64, counts.sum())
+    # flattened on the way: as lists of pairs the offsets would take most of the memory of a batch
+    ends = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
+    spans = np.fromiter(ends, np.int64, 2 * counts.sum()).reshape(-1, 2)
+    return ids, word_starts(texts, spans, counts), counts
+
+
+def _append(file: BinaryIO, values: np.ndarray) -> None:
+    file.write(values.tobytes())
+
+
+def _map(file: Path, kind: type[np.generic], count: int) -> np.ndarray:
+    expected, found = count * np.dtype(kind).itemsize, file.stat().st_size
+    if found != expected:
+        raise ValueError(f"{file} has {found:,} bytes instead of {expected:,}. Remove {file.parent}; it is built anew")
+    return np.asarray(np.memmap(file, kind, "r"))  # a plain array: indexing numpy's memmap class costs microseconds

@@ -1,0 +1,84 @@
+"""Words, found in the characters of a text alone, so that they are the same under every tokenizer.
+
+A word is a maximal run of letters, digits and other numbers, and connectors such as the underscore (Unicode categories
+L, N, Pc). Every other visible character (punctuation, symbol) and every CJK ideograph is a word of its own. Combining
+marks and invisible characters (M, C) belong to the character before them, whatever it is; after white space they count
+as white space. So "(naloxone)" is three words, "don't" three, and "naïve" one, composed or decomposed.
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+_SPACE, _WORD, _SINGLE, _ATTACHED = range(4)
+# the blocks that BERT's tokenizer takes for ideographs (Han; no kana, no hangul)
+_IDEOGRAPHS = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+def word_starts(texts: Sequence[str], spans: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """(N,) bool: whether a token begins a word.
+
+    texts   D texts
+    spans   (N, 2) first character and the one after the last, within its text, of every token of all texts in order
+    counts  (D,) tokens of each text
+
+    A token stands where its first visible character stands, or the next one after it if it has none (a lone "▁"). It
+    begins a word unless the last character of the token before belongs to the same word: several byte tokens of one
+    character are one word. A text's first token always begins one.
+    """
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    begins = np.concatenate([[0], np.cumsum(lengths + 1)])[:-1]  # each text is followed by a line feed
+    word, blank = _words("\n".join([*texts, ""]))
+    # a span must not leave its text, even where a normaliser counts oddly
+    begins_of_tokens, lengths_of_tokens = np.repeat(begins, counts), np.repeat(lengths, counts)
+    first = begins_of_tokens + np.minimum(spans[:, 0], lengths_of_tokens)
+    last = begins_of_tokens + np.clip(spans[:, 1] - 1, 0, lengths_of_tokens)
+    # what follows white space is a new word, so a blank's next visible character is in the word after the current one
+    word_of_first = word[first] + blank[first]
+    # the word of the last visible character; of a token without one, the word that the token is counted to
+    word_of_last = np.maximum(word[last], word_of_first)
+    starts = np.ones(len(spans), bool)
+    starts[1:] = word_of_first[1:] != word_of_last[:-1]
+    text_starts = (np.cumsum(counts) - counts)[counts > 0]
+    starts[text_starts] = True
+    return starts
+
+
+def _words(text: str) -> tuple[np.ndarray, np.ndarray]:
+    """(C,) int32 number of the word that a character belongs to, a blank to the one before; (C,) bool blanks."""
+    kind = _kinds()[np.frombuffer(text.encode("utf-32-le"), np.uint32)]
+    attached = kind == _ATTACHED
+    if attached.any():
+        bearer = np.maximum.accumulate(np.where(attached, 0, np.arange(len(kind))))
+        kind = np.where(kind[bearer] == _ATTACHED, _SPACE, kind[bearer])  # nothing before it at all
+    begins = kind == _WORD
+    begins[1:] &= kind[:-1] != _WORD
+    begins |= (kind == _SINGLE) & ~attached
+    return np.cumsum(begins, dtype=np.int32), kind == _SPACE
+
+
+@cache
+def _kinds() -> np.ndarray:
+    """(1,114,112,) uint8: the kind of every code point."""
+    of_category = {"L": _WORD, "N": _WORD, "M": _ATTACHED, "C": _ATTACHED, "P": _SINGLE, "S": _SINGLE, "Z": _SPACE}
+    of_category |= {"Pc": _WORD}
+    kinds = np.empty(sys.maxunicode + 1, np.uint8)
+    for point in range(len(kinds)):
+        character = chr(point)
+        category = unicodedata.category(character)
+        kinds[point] = _SPACE if character.isspace() else of_category.get(category, of_category[category[0]])
+    for low, high in _IDEOGRAPHS:
+        kinds[low : high + 1] = _SINGLE
+    return kinds

@@ -1,0 +1,340 @@
+import hashlib
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.families import FAMILIES, mpnet
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertForTokenClassification,
+    BertModel,
+)
+from transformers.utils import logging
+
+from acclimate.models.encoder import (
+    encoder_of,
+    family,
+    load_classifier,
+    load_finetuned,
+    load_masked_language_model,
+    load_tokenizer,
+    new_encoder,
+    random_twin,
+    save_model,
+)
+
+LABELS = ("optimize", "signal", "stats")
+SMALL = {"layers": 2, "hidden": 32, "heads": 2, "vocabulary_size": 200, "longest": 64, "pad": 0, "seed": 5}
+
+
+def same(one, other):
+    """Whether two models hold the same weights, to the bit."""
+    first, second = one.state_dict(), other.state_dict()
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def hashes(directory):
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in directory.iterdir()}
+
+
+def change_weights(directory, change):
+    weights = load_file(directory / "model.safetensors")
+    change(weights)
+    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+
+
+def change_config(directory, **settings):
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | settings))
+
+
+# Loading
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_saved_language_model_loads_with_the_same_weights(name, tmp_path, tokenizer):
+    model = FAMILIES[name]()
+    save_model(model, tokenizer, tmp_path)
+    loaded = load_masked_language_model(tmp_path)
+    assert same(loaded, model)
+    assert not loaded.training
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_tied_weights_stay_tied_in_memory_of_their_own(name, tmp_path, tokenizer):
+    model = FAMILIES[name]()
+    save_model(model, tokenizer, tmp_path)
+    loaded = load_masked_language_model(tmp_path)
+    assert len(list(loaded.parameters())) == len(list(model.parameters()))
+    output = loaded.get_output_embeddings().weight
+    if "not legacy" not in name:  # there the head is handed the embeddings instead
+        assert output is loaded.get_input_embeddings().weight
+    for tensor in [*loaded.parameters(), *loaded.buffers()]:
+        assert tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+        assert tensor.data_ptr() % 64 == 0
+
+
+def test_loading_does_not_depend_on_how_the_weights_lie_in_their_file(checkpoint):
+    before = load_masked_language_model(checkpoint)
+    # the longer the header, the further the mapped weights move
+    weights = load_file(checkpoint / "model.safetensors")
+    save_file(weights, checkpoint / "model.safetensors", metadata={"format": "pt", "note": "x" * 12})
+    assert same(load_masked_language_model(checkpoint), before)
+
+
+@pytest.mark.parametrize("load", [load_masked_language_model, lambda path: load_classifier(path, LABELS, seed=1)])
+def test_weights_are_float32_whatever_the_checkpoint_holds(checkpoint, tokenizer, load):
+    half = AutoModelForMaskedLM.from_pretrained(checkpoint).bfloat16()
+    save_model(half, tokenizer, checkpoint)
+    assert {weight.dtype for weight in load(checkpoint).parameters()} == {torch.float32}
+
+
+def test_attention_is_sdpa_where_the_family_has_it(tmp_path, tokenizer):
+    used = {}
+    for name, make in {**FAMILIES, "mpnet": mpnet}.items():
+        save_model(make(), tokenizer, tmp_path / name)
+        used[name] = load_masked_language_model(tmp_path / name).config._attn_implementation
+    assert {name for name, implementation in used.items() if implementation == "eager"} == {
+        *(name for name in FAMILIES if name.startswith("deberta")),
+        "mpnet",
+    }
+    assert set(used.values()) == {"eager", "sdpa"}
+
+
+def test_loading_leaves_the_random_state_as_it_was(checkpoint):
+    state = torch.get_rng_state()
+    load_masked_language_model(checkpoint)
+    load_classifier(checkpoint, LABELS, seed=1)
+    new_encoder(**SMALL)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_loading_prints_nothing_and_restores_logging(checkpoint, tokenizer, capfd):
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    model = load_classifier(checkpoint, LABELS, seed=1)
+    save_model(model, tokenizer, checkpoint)
+    load_tokenizer(checkpoint)
+    load_masked_language_model(checkpoint)  # of a classifier's checkpoint: the head is missing
+    assert capfd.readouterr() == ("", "")
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == (verbosity, bars)
+
+
+def test_an_untrained_language_modelling_head_is_a_function_of_the_seed(checkpoint, tokenizer):
+    save_model(BertModel.from_pretrained(checkpoint), tokenizer, checkpoint)
+    first, again, other = (load_masked_language_model(checkpoint, seed=seed) for seed in (1, 1, 2))
+    assert same(first, again)
+    assert same(encoder_of(first), encoder_of(other))
+    assert not same(first, other)
+
+
+def test_dropout_is_set_before_the_model_is_made(checkpoint):
+    model = load_classifier(checkpoint, LABELS, seed=1, dropout=0.3, attention_dropout=0.2, hidden_dropout=0.4)
+    block = model.bert.encoder.layer[0]
+    assert model.dropout.p == 0.3
+    assert block.attention.self.dropout.p == 0.2
+    assert block.output.dropout.p == 0.4
+    language_model = load_masked_language_model(checkpoint, attention_dropout=0.2, hidden_dropout=0.4)
+    assert language_model.bert.encoder.layer[0].attention.self.dropout.p == 0.2
+
+
+# Heads
+
+
+def test_the_same_seed_gives_the_same_head(checkpoint):
+    first, again, other = (load_classifier(checkpoint, LABELS, seed=seed) for seed in (1, 1, 2))
+    assert same(first, again)
+    assert not torch.equal(first.classifier.weight, other.classifier.weight)
+    assert first.config.id2label == dict(enumerate(LABELS))
+    assert first.config.label2id == {"optimize": 0, "signal": 1, "stats": 2}
+    assert same(encoder_of(first).encoder, encoder_of(load_masked_language_model(checkpoint)).encoder)
+
+
+@pytest.mark.parametrize("architecture", [AutoModelForSequenceClassification, BertForTokenClassification])
+def test_a_head_trained_for_another_task_is_not_taken_over(checkpoint, tokenizer, architecture):
+    untouched = load_classifier(checkpoint, LABELS, seed=1)
+    save_model(architecture.from_pretrained(checkpoint, num_labels=3), tokenizer, checkpoint)
+    change_weights(checkpoint, lambda weights: weights["classifier.weight"].fill_(9))
+    assert same(load_classifier(checkpoint, LABELS, seed=1), untouched)
+    assert load_classifier(checkpoint, ("no", "yes"), seed=1).classifier.weight.shape == (2, 32)
+
+
+def test_a_trained_pooler_is_kept_on_request_alone(checkpoint, tokenizer):
+    trained = load_classifier(checkpoint, LABELS, seed=1)
+    torch.nn.init.constant_(trained.bert.pooler.dense.weight, 9)
+    save_model(trained, tokenizer, checkpoint)
+    fresh = load_classifier(checkpoint, LABELS, seed=2)
+    kept = load_classifier(checkpoint, LABELS, seed=2, pooler="kept")
+    assert (kept.bert.pooler.dense.weight == 9).all()
+    assert (fresh.bert.pooler.dense.weight != 9).all()
+    assert torch.equal(fresh.classifier.weight, kept.classifier.weight)
+
+
+def test_the_layer_that_modernbert_shares_with_its_language_model_is_kept(tmp_path, tokenizer):
+    model = FAMILIES["modernbert"]()
+    save_model(model, tokenizer, tmp_path)
+    assert same(load_classifier(tmp_path, LABELS, seed=1).head, model.head)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_saved_classifier_loads_with_transformers_and_gives_the_same_logits(name, tmp_path, tokenizer):
+    save_model(FAMILIES[name](), tokenizer, tmp_path / "pretrained")
+    model = load_classifier(tmp_path / "pretrained", LABELS, seed=1)
+    save_model(model, tokenizer, tmp_path / "classifier")
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "classifier")
+    ids = torch.arange(5, 29).view(2, 12)
+    with torch.no_grad():
+        torch.testing.assert_close(loaded(ids).logits, model(ids).logits, atol=1e-6, rtol=0)
+    assert loaded.config.id2label == dict(enumerate(LABELS))
+    words = "word1 word7"
+    assert AutoTokenizer.from_pretrained(tmp_path / "classifier")(words)["input_ids"] == tokenizer(words)["input_ids"]
+
+
+@pytest.mark.parametrize(("labels", "said"), [((), "none"), (("yes", "yes"), "yes, yes")])
+def test_labels_are_needed_each_once(checkpoint, labels, said):
+    with pytest.raises(ValueError, match=f"each once, but these were given: {said}"):
+        load_classifier(checkpoint, labels, seed=1)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_finetuned_classifier_comes_back_with_its_head(name, tmp_path, tokenizer):
+    save_model(FAMILIES[name](), tokenizer, tmp_path / "pretrained")
+    model = load_classifier(tmp_path / "pretrained", LABELS, seed=1)
+    save_model(model, tokenizer, tmp_path / "classifier")
+    assert same(load_finetuned(tmp_path / "classifier"), model)
+
+
+def test_a_checkpoint_without_a_finetuned_head_is_refused(checkpoint):
+    state = torch.get_rng_state()
+    with pytest.raises(ValueError, match=r"no fine-tuned classifier.*: bert.pooler.*classifier.weight\. Fine-tune"):
+        load_finetuned(checkpoint)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+# Saving
+
+
+def test_the_same_weights_give_the_same_bytes_in_every_file(checkpoint, tmp_path):
+    loaded, tokenizer = load_masked_language_model(checkpoint), load_tokenizer(checkpoint)
+    tokenizer(["word1 word2 word3", "word1"], padding=True, truncation=True, max_length=4)
+    save_model(loaded, tokenizer, tmp_path / "second")
+    assert hashes(tmp_path / "second") == hashes(checkpoint)
+    assert set(hashes(checkpoint)) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+
+
+def test_saving_leaves_the_tokenizer_as_it_was(checkpoint, tmp_path):
+    tokenizer = load_tokenizer(checkpoint)
+    tokenizer(["word1 word2 word3"], truncation=True, max_length=4)
+    save_model(load_masked_language_model(checkpoint), tokenizer, tmp_path / "second")
+    assert tokenizer.backend_tokenizer.truncation["max_length"] == 4
+
+
+# Refusals
+
+
+def test_a_directory_with_pickled_weights_only_is_refused(checkpoint):
+    (checkpoint / "model.safetensors").rename(checkpoint / "pytorch_model.bin")
+    with pytest.raises(ValueError, match=r"only pickled weights \(pytorch_model.bin\).*convert them once: "):
+        load_masked_language_model(checkpoint)
+
+
+def test_a_directory_without_weights_is_refused(checkpoint):
+    (checkpoint / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"checkpoint: holds no weights \(model.safetensors\)"):
+        load_classifier(checkpoint, LABELS, seed=1)
+
+
+@pytest.mark.parametrize("load", [load_tokenizer, load_masked_language_model])
+def test_a_missing_directory_is_named(tmp_path, load):
+    for missing in (tmp_path / "nowhere", str(tmp_path / "nowhere"), "../nowhere", "a/b/c"):
+        with pytest.raises(ValueError, match=f"{missing}: there is no such directory, and it is no hub id either"):
+            load(missing)
+
+
+def test_a_file_or_a_directory_of_something_else_is_refused(checkpoint):
+    with pytest.raises(ValueError, match=r"config.json is a file. Give the directory"):
+        load_tokenizer(checkpoint / "config.json")
+    with pytest.raises(ValueError, match=r"holds no config.json"):
+        load_masked_language_model(checkpoint.parent)
+
+
+@pytest.mark.parametrize("name", ["bert", "deberta-v2", "modernbert", "roberta", "xlm-roberta"])
+def test_a_directory_without_a_tokenizer_is_refused(name, tmp_path, tokenizer):
+    save_model(FAMILIES[name](), tokenizer, tmp_path)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / file).unlink()
+    with pytest.raises(ValueError, match=f"{tmp_path}: holds no tokenizer"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_tokenizer_needs_no_model_beside_it(checkpoint):
+    (checkpoint / "config.json").unlink()
+    assert load_tokenizer(checkpoint)("word1")["input_ids"] == [2, 6, 3]
+
+
+@pytest.mark.parametrize("load", [load_tokenizer, load_masked_language_model])
+def test_a_hub_id_that_cannot_be_fetched_is_named_with_the_way_out(load, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match=r"'nobody/nothing' is no directory here.*HF_HUB_OFFLINE") as caught:
+        load("nobody/nothing")
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_damaged_weights_are_refused_with_the_path(checkpoint):
+    weights = checkpoint / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"checkpoint: cannot be loaded"):
+        load_masked_language_model(checkpoint)
+
+
+@pytest.mark.parametrize("load", [load_masked_language_model, lambda path: load_classifier(path, LABELS, seed=1)])
+def test_missing_weights_of_the_encoder_are_refused(checkpoint, load):
+    change_weights(checkpoint, lambda weights: weights.pop("bert.encoder.layer.1.output.dense.weight"))
+    with pytest.raises(ValueError, match=r"1 weights of the encoder .*: bert.encoder.layer.1.output.dense.weight\."):
+        load(checkpoint)
+
+
+@pytest.mark.parametrize("load", [load_masked_language_model, lambda path: load_classifier(path, LABELS, seed=1)])
+def test_weights_of_another_shape_are_refused(checkpoint, load):
+    change_config(checkpoint, intermediate_size=48)
+    with pytest.raises(ValueError, match=r"6 weights of the encoder .*: bert.encoder.layer.0.*, \.\.\.\. They would"):
+        load(checkpoint)
+
+
+# Random encoders
+
+
+def test_a_new_encoder_is_a_function_of_its_arguments():
+    first, again, other = new_encoder(**SMALL), new_encoder(**SMALL), new_encoder(**{**SMALL, "seed": 6})
+    assert same(first, again)
+    assert not same(first, other)
+    assert first.config.intermediate_size == 128
+    assert first.config.pad_token_id == 0
+    assert not first.training
+    assert first.bert.encoder.layer[0].output.dense.weight.std().item() == pytest.approx(0.02, rel=0.05)
+
+
+def test_impossible_sizes_are_refused():
+    with pytest.raises(ValueError, match="hidden is 32, which 3 heads cannot share"):
+        new_encoder(**{**SMALL, "heads": 3})
+    with pytest.raises(ValueError, match="pad is 200, which is no id of a vocabulary of 200"):
+        new_encoder(**{**SMALL, "pad": 200})
+
+
+def test_a_random_twin_has_the_shape_and_none_of_the_weights(checkpoint):
+    model = load_masked_language_model(checkpoint)
+    state = torch.get_rng_state()
+    first, again, other = (random_twin(checkpoint, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert same(first, again)
+    for twin in (model, other):
+        assert first.config.to_dict() == twin.config.to_dict()
+        assert not torch.equal(first.get_input_embeddings().weight, twin.get_input_embeddings().weight)
+    assert first.get_output_embeddings().weight is first.get_input_embeddings().weight
+    assert not first.training
+
+
+def test_family_is_the_architecture_name():
+    assert family(FAMILIES["deberta-v2"]()) == "deberta-v2"

@@ -1,0 +1,178 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from acclimate.core.types import NOT_PREDICTED
+from acclimate.text.masking import Replacement, _chosen, mask_words
+
+MASK, SPECIAL = 4, (0, 1, 2, 3, 4)
+REPLACEMENT = Replacement(MASK, 50, SPECIAL)
+ALL_MASKED = Replacement(MASK, 50, SPECIAL, masked=1, random=0)
+
+
+def random_rows(generator, rows=30, longest=40):
+    """A ragged batch: ids with [CLS]=2 first and [SEP]=3 last and some [UNK]=1 in between; word starts."""
+    lengths = generator.integers(2, longest, rows)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids = generator.integers(5, 50, offsets[-1])
+    ids[generator.random(len(ids)) < 0.05] = 1
+    ids[offsets[:-1]], ids[offsets[1:] - 1] = 2, 3
+    starts = generator.random(len(ids)) < 0.6
+    starts[offsets[:-1]] = starts[offsets[:-1] + 1] = starts[offsets[1:] - 1] = True
+    return ids, offsets, starts
+
+
+def naive_choice(rows, lengths, budget, order):
+    chosen = np.zeros(len(rows), bool)
+    for row in range(len(budget)):
+        left = budget[row]
+        words = [word for word in order if rows[word] == row]
+        for word in words:
+            if lengths[word] <= left:
+                chosen[word] = True
+                left -= lengths[word]
+        if words and left == budget[row]:
+            chosen[words[0]] = True
+    return chosen
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_words_are_chosen_as_by_the_greedy_loop(seed, monkeypatch):
+    generator = np.random.default_rng(seed)
+    rows = np.sort(generator.integers(0, 12, 150))
+    lengths = generator.choice([1, 1, 1, 2, 3, 7, 30], 150)
+    budget = generator.integers(1, 20, 12)
+    order = np.lexsort((generator.random(150), rows))
+    monkeypatch.setattr("acclimate.text.masking._shuffled", lambda *arguments: order)
+    np.testing.assert_array_equal(_chosen(rows, lengths, budget, generator), naive_choice(rows, lengths, budget, order))
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.15, 0.4, 1])
+@pytest.mark.parametrize("whole_words", [True, False])
+def test_budget_words_and_special_tokens_are_respected(rate, whole_words):
+    generator = np.random.default_rng(1)
+    ids, offsets, starts = random_rows(generator)
+    _, labels = mask_words(
+        ids,
+        offsets,
+        word_starts=starts,
+        rate=rate,
+        replacement=REPLACEMENT,
+        generator=generator,
+        whole_words=whole_words,
+    )
+    predicted = labels != NOT_PREDICTED
+    np.testing.assert_array_equal(labels[predicted], ids[predicted])
+    assert not predicted[np.isin(ids, SPECIAL)].any()
+    for begin, end in pairwise(offsets):
+        ordinary = ~np.isin(ids[begin:end], SPECIAL)
+        budget = max(1, round(rate * ordinary.sum()))
+        taken = predicted[begin:end].sum()
+        words = np.cumsum(starts[begin:end]) if whole_words else np.arange(end - begin)
+        taken_words = set(words[predicted[begin:end]])
+        assert taken == np.isin(words, list(taken_words))[ordinary].sum()  # all of each word
+        assert taken <= budget or len(taken_words) == 1
+        assert taken > 0 or not ordinary.any()
+        if not whole_words:
+            assert taken == min(budget, ordinary.sum())
+
+
+def test_rate_one_predicts_every_ordinary_token():
+    ids, offsets, starts = random_rows(np.random.default_rng(2))
+    generator = np.random.default_rng(0)
+    masked, labels = mask_words(ids, offsets, word_starts=starts, rate=1, replacement=ALL_MASKED, generator=generator)
+    ordinary = ~np.isin(ids, SPECIAL)
+    np.testing.assert_array_equal(labels != NOT_PREDICTED, ordinary)
+    np.testing.assert_array_equal(masked, np.where(ordinary, MASK, ids))
+
+
+def test_one_word_that_is_too_long_is_taken_whole():
+    ids, offsets = np.array([2, 9, 9, 9, 3]), np.array([0, 5])
+    masked, _ = mask_words(
+        ids,
+        offsets,
+        word_starts=np.array([1, 1, 0, 0, 1], bool),
+        rate=0.15,
+        replacement=ALL_MASKED,
+        generator=np.random.default_rng(0),
+    )
+    assert masked.tolist() == [2, MASK, MASK, MASK, 3]
+
+
+def test_rows_of_special_tokens_stay_as_they_are():
+    ids = np.array([2, 1, 3])
+    masked, labels = mask_words(
+        ids,
+        np.array([0, 3, 3]),
+        word_starts=np.ones(3, bool),
+        rate=0.5,
+        replacement=REPLACEMENT,
+        generator=np.random.default_rng(0),
+    )
+    assert masked.tolist() == [2, 1, 3]
+    assert (labels == NOT_PREDICTED).all()
+
+
+def test_shares_of_mask_random_and_kept():
+    ids = np.full(20_000, 10)
+    masked, labels = mask_words(
+        ids,
+        np.arange(0, 20_001, 100),
+        word_starts=np.ones(20_000, bool),
+        rate=1,
+        replacement=REPLACEMENT,
+        generator=np.random.default_rng(0),
+    )
+    assert (labels == 10).all()
+    assert (masked == MASK).mean() == pytest.approx(0.8, abs=0.01)
+    random = masked[(masked != MASK) & (masked != 10)]
+    assert len(random) / 20_000 == pytest.approx(0.1 * 44 / 45, abs=0.01)
+    assert set(random) == set(range(5, 50)) - {10}
+
+
+def test_every_word_has_the_same_chance():
+    generator = np.random.default_rng(0)
+    rows, words = 4000, 10
+    _, labels = mask_words(
+        np.full(rows * words, 10),
+        np.arange(0, rows * words + 1, words),
+        word_starts=np.ones(rows * words, bool),
+        rate=0.3,
+        replacement=REPLACEMENT,
+        generator=generator,
+    )
+    chances = (labels.reshape(rows, words) != NOT_PREDICTED).mean(axis=0)
+    np.testing.assert_allclose(chances, 0.3, atol=0.03)
+
+
+def test_same_seed_same_masks():
+    ids, offsets, starts = random_rows(np.random.default_rng(3))
+
+    def masks(seed):
+        generator = np.random.default_rng(seed)
+        return mask_words(ids, offsets, word_starts=starts, rate=0.15, replacement=REPLACEMENT, generator=generator)
+
+    np.testing.assert_array_equal(masks(1), masks(1))
+    assert not np.array_equal(masks(1), masks(2))
+
+
+@pytest.mark.parametrize("rate", [0, -0.1, 1.01, float("nan")])
+def test_rates_outside_their_range_are_refused(rate):
+    ids, offsets, starts = random_rows(np.random.default_rng(3))
+    with pytest.raises(ValueError, match=r"is outside \(0, 1\]"):
+        mask_words(
+            ids,
+            offsets,
+            word_starts=starts,
+            rate=rate,
+            replacement=REPLACEMENT,
+            generator=np.random.default_rng(0),
+        )
+
+
+def test_impossible_replacements_are_refused():
+    with pytest.raises(ValueError, match="no shares"):
+        Replacement(MASK, 50, SPECIAL, masked=0.9, random=0.2)
+    with pytest.raises(ValueError, match="all 5 ids are special"):
+        Replacement(MASK, 5, SPECIAL)

@@ -1,0 +1,165 @@
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from acclimate.core.types import NOT_PREDICTED, Batch
+from acclimate.text.segments import segments
+from acclimate.text.streams import evaluation_batches, masked_stream, rows_stream, steps_per_epoch
+
+LONGEST = 20
+
+
+def originals(batch):
+    """The rows as they were before masking, as tuples."""
+    ids = np.where(batch.tokens["labels"] == NOT_PREDICTED, batch.ids, batch.tokens["labels"])
+    return [tuple(row.tolist()) for row in np.split(ids, batch.offsets[1:-1])]
+
+
+def expected_rows(tokens):
+    boundaries = segments(tokens, LONGEST)
+    return [(*tokens.prefix, *tokens.ids[begin:end].tolist(), *tokens.suffix) for begin, end in pairwise(boundaries)]
+
+
+def test_equal(one, other):
+    np.testing.assert_array_equal(one.ids, other.ids)
+    np.testing.assert_array_equal(one.offsets, other.offsets)
+    np.testing.assert_array_equal(one.tokens["labels"], other.tokens["labels"])
+    assert list(one.names) == list(other.names)
+
+
+test_equal.__test__ = False
+
+
+def test_every_segment_comes_once_an_epoch(tokens):
+    expected = sorted(expected_rows(tokens))
+    stream = masked_stream(tokens, batch=7, longest=LONGEST, seed=3)
+    rows = [row for step in range(2 * len(expected)) for row in originals(stream(step))]
+    count = len(expected)
+    epochs = [rows[first : first + count] for first in range(0, 14 * count, count)]
+    assert all(sorted(epoch) == expected for epoch in epochs)
+    assert len(set(map(tuple, epochs))) > 10  # and in another order
+
+
+def test_batch_of_a_step_depends_on_seed_and_step_alone(tokens):
+    def make(seed=1):
+        return masked_stream(tokens, batch=8, longest=LONGEST, seed=seed)
+
+    forward = [make()(step) for step in range(12)]
+    stream = make()
+    for step in reversed(range(12)):
+        test_equal(stream(step), forward[step])
+    assert not np.array_equal(make(2)(5).ids, forward[5].ids)
+    assert originals(forward[0]) != originals(make(2)(0))
+
+
+def test_epochs_mask_anew(tokens):
+    one = replace(tokens, ids=tokens.ids[:18], word_starts=np.ones(18, bool), documents=np.array([0, 18]))
+    stream = masked_stream(one, batch=1, longest=LONGEST, seed=0)
+    assert len({stream(step).tokens["labels"].tobytes() for step in range(8)}) > 4
+
+
+def test_rows_are_named_after_their_documents(tokens):
+    stream = masked_stream(tokens, batch=40, longest=LONGEST, seed=0)
+    batch = stream(0)
+    for name, row in zip(batch.names, originals(batch), strict=True):
+        document = int(name.removeprefix("document "))
+        ids = tokens.ids[tokens.documents[document] : tokens.documents[document + 1]].tolist()
+        text = list(row[len(tokens.prefix) : -len(tokens.suffix)])
+        assert any(ids[start : start + len(text)] == text for start in range(len(ids)))
+    assert batch.pad == tokens.pad
+    assert len(batch) == 40
+
+
+def test_batch_may_be_larger_than_the_corpus(tokens):
+    count = len(expected_rows(tokens))
+    batch = masked_stream(tokens, batch=3 * count + 1, longest=LONGEST, seed=0)(1)
+    assert len(batch) == 3 * count + 1
+    assert set(originals(batch)) == set(expected_rows(tokens))
+
+
+def test_whole_words_are_masked_together(tokens):
+    one = replace(tokens, ids=tokens.ids[:18], word_starts=np.arange(18) % 6 == 0, documents=np.array([0, 18]))
+    for step in range(5):
+        labels = masked_stream(one, batch=1, longest=LONGEST, seed=0)(step).tokens["labels"]
+        assert (labels != NOT_PREDICTED).sum() == 6
+        single = masked_stream(one, batch=1, longest=LONGEST, seed=0, whole_words=False)(step).tokens["labels"]
+        assert (single != NOT_PREDICTED).sum() == 3
+
+
+def test_rate_may_follow_the_step(tokens):
+    stream = masked_stream(
+        tokens, batch=30, longest=LONGEST, seed=0, rate=lambda step: 0.1 + 0.4 * step, whole_words=False
+    )
+    shares = [(stream(step).tokens["labels"] != NOT_PREDICTED).mean() for step in range(3)]
+    assert shares[0] < 0.12
+    assert shares[2] > 0.7
+
+
+def test_shares_of_the_replacement_are_settings(tokens):
+    batch = masked_stream(tokens, batch=30, longest=LONGEST, seed=0, masked=0, random=0)(0)
+    predicted = batch.tokens["labels"] != NOT_PREDICTED
+    assert predicted.any()
+    np.testing.assert_array_equal(batch.ids[predicted], batch.tokens["labels"][predicted])
+
+
+def test_evaluation_covers_every_segment_once(tokens):
+    batches = evaluation_batches(tokens, batch=6, longest=LONGEST, seed=0)
+    assert [row for batch in batches for row in originals(batch)] == expected_rows(tokens)
+
+
+def test_evaluation_masks_do_not_depend_on_the_batch(tokens):
+    def labels(batch, seed):
+        batches = evaluation_batches(tokens, batch=batch, longest=LONGEST, seed=seed)
+        return np.concatenate([piece.tokens["labels"] for piece in batches])
+
+    np.testing.assert_array_equal(labels(6, 0), labels(11, 0))
+    assert not np.array_equal(labels(6, 0), labels(6, 1))
+
+
+def test_evaluation_takes_a_sample_by_the_seed(tokens):
+    def sample(seed, most):
+        return evaluation_batches(tokens, batch=4, longest=LONGEST, seed=seed, segments_at_most=most)
+
+    rows = [row for batch in sample(0, 10) for row in originals(batch)]
+    assert len(rows) == 10
+    assert set(rows) <= set(expected_rows(tokens))
+    assert [row for batch in sample(0, 10) for row in originals(batch)] == rows
+    assert [row for batch in sample(1, 10) for row in originals(batch)] != rows
+    assert sum(map(len, sample(0, 10_000))) == len(expected_rows(tokens))
+
+
+def labelled_rows():
+    lengths = np.arange(1, 12)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids = np.repeat(np.arange(11), lengths)
+    names = [f"example {row}" for row in range(11)]
+    return Batch(ids, offsets, tokens={"segment": ids + 1}, rows={"label": np.arange(11)}, names=names, pad=9)
+
+
+def test_labelled_rows_come_once_an_epoch():
+    stream = rows_stream(labelled_rows(), batch=4, seed=0)
+    labels = np.concatenate([stream(step).rows["label"] for step in range(11)]).reshape(4, 11)
+    np.testing.assert_array_equal(np.sort(labels, axis=1), np.tile(np.arange(11), (4, 1)))
+    assert len({tuple(epoch) for epoch in labels}) == 4
+    batch = stream(7)
+    assert list(batch.names) == [f"example {label}" for label in batch.rows["label"]]
+    np.testing.assert_array_equal(batch.ids, np.repeat(batch.rows["label"], batch.rows["label"] + 1))
+    np.testing.assert_array_equal(batch.ids + 1, batch.tokens["segment"])
+    assert batch.pad == 9
+
+
+def test_steps_of_an_epoch_are_rounded_up():
+    assert [steps_per_epoch(rows, 4) for rows in (1, 4, 5)] == [1, 1, 2]
+
+
+def test_settings_out_of_range_are_refused(tokens):
+    with pytest.raises(ValueError, match="batch is 0"):
+        masked_stream(tokens, batch=0, longest=LONGEST, seed=0)
+    with pytest.raises(ValueError, match="segments_at_most is 0"):
+        evaluation_batches(tokens, batch=1, longest=LONGEST, seed=0, segments_at_most=0)
+    with pytest.raises(ValueError, match="no rows"):
+        rows_stream(labelled_rows().take(np.arange(0)), batch=1, seed=0)
+    with pytest.raises(ValueError, match="masking rate 2"):
+        masked_stream(tokens, batch=1, longest=LONGEST, seed=0, rate=2)(0)

@@ -1,0 +1,154 @@
+import json
+import warnings
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from acclimate.core.types import Document
+from acclimate.text import tokens as tokens_module
+from acclimate.text.corpus import write_corpus
+from acclimate.text.tokens import build_tokens, open_tokens, tokenizer_identity
+
+KINDS = ["wordpiece", "bytes", "bytes, untrimmed", "unigram"]
+
+
+def words(tokens, tokenizer):
+    """Each document's words, as lists of tokens."""
+    found = []
+    for begin, end in zip(tokens.documents[:-1], tokens.documents[1:], strict=True):
+        document = []
+        pieces = tokenizer.convert_ids_to_tokens(tokens.ids[begin:end].tolist())
+        for piece, starts in zip(pieces, tokens.word_starts[begin:end], strict=True):
+            document += [[piece]] if starts else []
+            document[-1] += [] if starts else [piece]
+        found.append(document)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_equal_those_of_transformers(corpus, tokenizers, kind):
+    tokens = corpus.tokens(tokenizers[kind])
+    documents = list(corpus.documents())
+    assert len(tokens.documents) == len(documents) + 1
+    for number, document in enumerate(documents):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = tokenizers[kind](document.text)["input_ids"]
+        ids = tokens.ids[tokens.documents[number] : tokens.documents[number + 1]].tolist()
+        assert [*tokens.prefix, *ids, *tokens.suffix] == expected
+    assert tokens.mask == tokenizers[kind].mask_token_id
+    assert tokens.pad == tokenizers[kind].pad_token_id
+    assert tokens.vocabulary == len(tokenizers[kind])
+    assert set(tokens.special) == set(tokenizers[kind].all_special_ids)
+    assert tokens.corpus == corpus.hash
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_are_the_same_under_every_tokenizer(tmp_path, tokenizers, kind):
+    texts = ["(rats)  blood-pressure", "blood pressure, 3,204 µg", "中文 naïve"]
+    corpus = write_corpus((Document(str(row), text) for row, text in enumerate(texts)), tmp_path / "corpus")
+    found = words(corpus.tokens(tokenizers[kind]), tokenizers[kind])
+    assert [len(document) for document in found] == [6, 7, 3]
+    bare = ["".join(piece.strip("Ġ▁").removeprefix("##") for piece in word) for word in found[0]]
+    assert bare == ["(", "rats", ")", "blood", "-", "pressure"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (
+            "wordpiece",
+            [
+                [
+                    "(",
+                ],
+                ["naloxone"],
+                [")"],
+                ["d", "##on"],
+                ["'"],
+                ["t"],
+            ],
+        ),
+        ("bytes", [["Ġ("], ["naloxone"], [")"], ["Ġ", "d", "on"], ["'t"]]),
+        ("unigram", [["▁(naloxone"], [")"], ["▁", "d", "on"], ["'"], ["t"]]),
+    ],
+)
+def test_lone_blanks_go_with_their_word_and_tokens_over_several_words_begin_one(tmp_path, tokenizers, kind, expected):
+    corpus = write_corpus([Document("1", "(naloxone) don't")], tmp_path / "corpus")
+    assert words(corpus.tokens(tokenizers[kind]), tokenizers[kind])[0] == expected
+
+
+def test_tokens_of_one_character_are_one_word(tmp_path, tokenizers):
+    corpus = write_corpus([Document("1", "a 🤖🤖 b")], tmp_path / "corpus")
+    found = words(corpus.tokens(tokenizers["bytes"]), tokenizers["bytes"])[0]
+    assert [len(word) > 2 for word in found] == [False, True, True, False]
+
+
+def test_batches_change_nothing(corpus, tokenizers, tmp_path, monkeypatch):
+    whole = corpus.tokens(tokenizers["bytes"])
+    monkeypatch.setattr(tokens_module, "_BATCH_CHARACTERS", 100)
+    build_tokens(corpus.documents(), tokenizers["bytes"], tmp_path, corpus=corpus.hash)
+    cut = open_tokens(tmp_path)
+    for name in ("ids", "word_starts", "documents"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(cut, name))
+
+
+def test_arrays_are_small_and_read_only(tokens):
+    assert (tokens.ids.dtype, tokens.word_starts.dtype, tokens.documents.dtype) == (np.uint16, bool, np.int64)
+    assert not tokens.ids.flags.writeable
+
+
+def test_large_vocabularies_take_four_bytes(corpus, tokenizers):
+    large = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers["unigram"].backend_tokenizer, pad_token="<pad>", mask_token="<mask>"
+    )
+    large.add_tokens([f"word{number}" for number in range(65_536 - len(large))])
+    assert corpus.tokens(large).ids.dtype == np.uint32
+
+
+def test_saved_truncation_and_padding_play_no_part(corpus, tokenizers, tmp_path):
+    plain = corpus.tokens(tokenizers["wordpiece"])
+    tokenizers["wordpiece"].save_pretrained(tmp_path / "saved")
+    rules = json.loads((tmp_path / "saved" / "tokenizer.json").read_text())
+    rules["truncation"] = {"direction": "Right", "max_length": 5, "strategy": "LongestFirst", "stride": 0}
+    (tmp_path / "saved" / "tokenizer.json").write_text(json.dumps(rules))
+    short = AutoTokenizer.from_pretrained(tmp_path / "saved")
+    assert tokenizer_identity(short) == plain.tokenizer
+    build_tokens(corpus.documents(), short, tmp_path, corpus=corpus.hash)
+    np.testing.assert_array_equal(open_tokens(tmp_path).ids, plain.ids)
+    assert short.backend_tokenizer.truncation is not None
+
+
+def test_identity_tells_tokenizers_apart(tokenizers):
+    assert len({tokenizer_identity(tokenizer) for tokenizer in tokenizers.values()}) == len(tokenizers)
+
+
+def test_tokenizer_without_fast_backend_is_refused(corpus):
+    class Slow:
+        is_fast = False
+
+    with pytest.raises(ValueError, match="Slow has no fast backend"):
+        corpus.tokens(Slow())
+
+
+@pytest.mark.parametrize("missing", ["mask_token", "pad_token"])
+def test_tokenizer_without_mask_or_padding_is_refused(corpus, tokenizers, missing):
+    given = {"mask_token": "<mask>", "pad_token": "<pad>"}
+    given.pop(missing)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokenizers["bytes"].backend_tokenizer, **given)
+    with pytest.raises(ValueError, match=f"has no {missing}"):
+        corpus.tokens(tokenizer)
+
+
+def test_text_without_any_token_is_refused(tmp_path, tokenizers):
+    corpus = write_corpus([Document("1", "\u0007")], tmp_path / "corpus")
+    with pytest.raises(ValueError, match="makes no token of the 1 documents"):
+        corpus.tokens(tokenizers["wordpiece"])
+
+
+def test_files_that_are_cut_off_are_refused(tokens):
+    with open(tokens.path / "ids.bin", "rb+") as file:
+        file.truncate(10)
+    with pytest.raises(ValueError, match=r"ids.bin has 10 bytes instead of"):
+        open_tokens(tokens.path)

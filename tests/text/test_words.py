@@ -1,0 +1,96 @@
+import unicodedata
+
+import numpy as np
+import pytest
+
+from acclimate.text.words import word_starts
+
+
+def words_of(text):
+    """The words of a text, by one token a character."""
+    spans = np.array([(place, place + 1) for place in range(len(text))]).reshape(-1, 2)
+    starts = word_starts([text], spans, np.array([len(text)]))
+    pieces = []
+    for character, start in zip(text, starts, strict=True):
+        if start:
+            pieces.append("")
+        pieces[-1] += character
+    return [piece.strip() for piece in pieces if piece.strip()]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("(naloxone)", ["(", "naloxone", ")"]),
+        ("don't", ["don", "'", "t"]),
+        ("5-HT_2A x²", ["5", "-", "HT_2A", "x²"]),
+        ("naïve " + unicodedata.normalize("NFD", "naïve"), ["naïve", unicodedata.normalize("NFD", "naïve")]),
+        ("日本語のテスト", ["日", "本", "語", "のテスト"]),
+        ("co\u00adoperate", ["co\u00adoperate"]),
+        ("❤\ufe0flove $5", ["❤\ufe0f", "love", "$", "5"]),
+        ("हिन्दी", ["हिन्दी"]),
+        ("a\u00a0b\tc\nd", ["a", "b", "c", "d"]),
+        ("... ", [".", ".", "."]),
+    ],
+)
+def test_words_are_runs_of_word_characters_and_single_others(text, words):
+    assert words_of(text) == words
+
+
+def naive_words(text):
+    """Word of every character, None for blanks: the rules read one character at a time."""
+    words, number, before = [], -1, " "
+    for character in text:
+        category = unicodedata.category(character)
+        point = ord(character)
+        if character.isspace() or category[0] == "Z":
+            kind = " "
+        elif 0x4E00 <= point <= 0x9FFF:
+            kind = "."
+        elif category[0] in "LN" or category == "Pc":
+            kind = "w"
+        elif category[0] in "MC":
+            kind = "attached"
+        else:
+            kind = "."
+        if kind == "." or (kind == "w" and before != "w"):
+            number += 1
+        before = before if kind == "attached" else kind
+        words.append(None if before == " " else number)
+    return words
+
+
+def naive_starts(texts, spans, counts):
+    starts, place = [], 0
+    for text, count in zip(texts, counts, strict=True):
+        words = naive_words(text)
+        previous = None
+        for token in range(place, place + count):
+            begin, end = spans[token]
+            visible = [word for word in words[begin:end] if word is not None]
+            following = [word for word in words[begin:] if word is not None]
+            first = visible[0] if visible else (following[0] if following else "end")
+            starts.append(token == place or first != previous)
+            previous = visible[-1] if visible else first
+        place += count
+    return starts
+
+
+def test_word_starts_equal_a_loop_over_characters_and_tokens():
+    generator = np.random.default_rng(0)
+    letters = np.array(list("abZ09_ .,'()中文é\u0301\u200b\n ▁$😀") + [" "] * 3)
+    for _ in range(200):
+        texts = ["".join(generator.choice(letters, generator.integers(0, 15))) for _ in range(4)]
+        spans, counts = [], []
+        for text in texts:
+            edges = np.sort(generator.integers(0, len(text) + 1, generator.integers(0, 8)))
+            tokens = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+            spans += tokens
+            counts.append(len(tokens))
+        result = word_starts(texts, np.array(spans, int).reshape(-1, 2), np.array(counts))
+        assert result.tolist() == naive_starts(texts, spans, counts), texts
+
+
+def test_spans_outside_a_text_stay_within_it():
+    starts = word_starts(["ab", "cd"], np.array([[0, 2], [9, 12], [0, 2]]), np.array([2, 1]))
+    assert starts.tolist() == [True, True, True]
