@@ -1,0 +1,186 @@
+"""The one training loop, a generator: whatever else a run does (log, evaluate, save, stop) is the caller's own code."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.distributed._composable.replicate import replicate
+
+from acclimate.core import ranks
+from acclimate.core.types import Batch, Stream
+from acclimate.training.objective import Objective, cut, pad
+from acclimate.training.plan import Plan, autocast_type, device, piece_tokens
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one optimiser step did. losses are means over the step; the first line of figures is the same on every run,
+    the second is the clock's.
+    """
+
+    number: int  # steps finished, from 1
+    loss: float
+    losses: dict[str, float]
+    gradient: float  # L2 norm before clipping
+    rate: float
+    tokens: int
+    flops: float
+    padded: int  # tokens of padding that went through the model beside the real ones
+    seconds: float
+    waited: float  # of these, seconds spent waiting for the batch
+
+
+class NotFiniteError(ValueError):
+    """A loss or gradient that is not finite. The weights are still those of the step before."""
+
+
+def adamw(objective: Objective, plan: Plan) -> torch.optim.AdamW:
+    """AdamW over every trainable parameter; biases and normalisation (vectors) are not decayed, as in BERT."""
+    trainable = [parameter for parameter in objective.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [p for p in trainable if p.ndim >= 2], "weight_decay": plan.weight_decay},
+        {"params": [p for p in trainable if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    betas = (plan.beta_1, plan.beta_2)
+    return torch.optim.AdamW(groups, lr=plan.rate, betas=betas, eps=plan.epsilon, fused=True)
+
+
+def train(
+    objective: Objective, stream: Stream, plan: Plan, optimiser: torch.optim.Optimizer, *, start: int = 0
+) -> Iterator[Step]:
+    """Train from step `start` to `plan.steps`, yielding after each step.
+
+    The objective and the optimiser are changed in place and belong to the caller between steps. Dropout is seeded by
+    (plan.seed, step, piece), so a run needs no generator state to go on as if it had never stopped, and pieces fall to
+    processes without changing the noise. Under torchrun each process trains on its share of the step's pieces.
+
+    Raises NotFiniteError where a loss or gradient is not finite, before the weights move; ValueError where an objective
+    that couples rows has more tokens a batch than fit into a piece.
+    """
+    where = device()
+    objective.to(where)
+    parallel = ranks.world() > 1
+    if parallel:
+        replicate(objective)
+    if plan.compile:
+        objective.compile(dynamic=True)
+    trainable = [parameter for parameter in objective.parameters() if parameter.requires_grad]
+    with ThreadPoolExecutor(1, thread_name_prefix="stream") as ahead:
+        waiting = ahead.submit(stream, start) if start < plan.steps else None
+        for step in range(start, plan.steps):
+            begun = time.perf_counter()
+            assert waiting is not None
+            batch = waiting.result()
+            waited = time.perf_counter() - begun
+            waiting = ahead.submit(stream, step + 1) if step + 1 < plan.steps else None
+
+            pieces = _pieces(objective, batch, piece_tokens(plan, where))
+            losses = _accumulate(objective, batch, pieces, plan, step=step, where=where)
+            objective.on_gradients()
+            norm = float(nn.utils.clip_grad_norm_(trainable, plan.clip or math.inf))
+            if not math.isfinite(norm):
+                raise NotFiniteError(f"step {step + 1}: the gradient is {norm}. {_documents(batch)} {_WAY_OUT}")
+            for group in optimiser.param_groups:
+                group["lr"] = plan.rate_at(step)
+            optimiser.step()
+            optimiser.zero_grad()
+            objective.on_update()
+            yield Step(
+                number=step + 1,
+                loss=sum(objective.weights[term] * value for term, value in losses.items()),
+                losses=losses,
+                gradient=norm,
+                rate=plan.rate_at(step),
+                tokens=len(batch.ids),
+                flops=objective.flops(batch),
+                padded=sum(len(rows) * int(batch.lengths[rows].max()) for rows in pieces) - len(batch.ids),
+                seconds=time.perf_counter() - begun,
+                waited=waited,
+            )
+
+
+_WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the last saved state is from before."
+
+
+def _pieces(objective: Objective, batch: Batch, most: int) -> list[np.ndarray]:
+    """Row indices of each piece of the step."""
+    if not objective.couples_rows:
+        return cut(batch.lengths, most)
+    name, rows, needed = type(objective).__name__, len(batch), len(batch) * int(batch.lengths.max())
+    if needed > most:
+        raise ValueError(
+            f"{name} compares the rows of a batch with each other, so {rows} sequences cannot be cut into pieces "
+            f"of {most} tokens: each row would meet fewer negatives. Set piece_tokens to at least {needed}, or "
+            "lower batch."
+        )
+    if ranks.world() > 1:
+        raise ValueError(f"{name} compares the rows of a batch with each other, so it runs in one process only.")
+    return [np.arange(rows)]
+
+
+def _accumulate(
+    objective: Objective, batch: Batch, pieces: list[np.ndarray], plan: Plan, *, step: int, where: torch.device
+) -> dict[str, float]:
+    """Leave the step's whole gradient on the parameters; return each term's mean over the step.
+
+    A process without a piece of its own repeats the first with weight 0: all must take part in averaging gradients, and
+    cutting more finely for more processes would change which dropout noise a row meets.
+    """
+    objective.train()
+    counts = {term: max(1, count) for term, count in objective.counts(batch).items()}
+    mine = list(range(ranks.rank(), len(pieces), ranks.world()))
+    turns = [(index, 1.0) for index in mine] or [(0, 0.0)]
+    narrow = autocast_type(plan.precision, where)
+    sums: list[dict[str, Tensor]] = []
+    for turn, (index, share) in enumerate(turns):
+        if ranks.world() > 1:
+            # gradients meet once a step: only the last backward pass averages what all of them left
+            objective.set_requires_gradient_sync(turn == len(turns) - 1)  # type: ignore[operator]
+        with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
+            torch.manual_seed(noise_seed(plan.seed, step, index))
+            with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+                terms = objective(pad(batch.take(pieces[index]), where))
+            # replicate averages over processes, the step's gradient is a sum: hence the factor
+            loss = sum(objective.weights[term] * value / counts[term] for term, value in terms.items())
+            (loss * (share * ranks.world())).backward()
+        sums.append({term: value.detach() * share for term, value in terms.items()})
+    return _means(objective, batch, [pieces[index] for index, _ in turns], sums, counts=counts, step=step)
+
+
+def _means(
+    objective: Objective,
+    batch: Batch,
+    pieces: list[np.ndarray],
+    sums: list[dict[str, Tensor]],
+    *,
+    counts: dict[str, int],
+    step: int,
+) -> dict[str, float]:
+    """Each term's mean over the whole step; all processes stop together where one has a term that is not finite."""
+    terms = list(objective.weights)
+    table = torch.stack([torch.stack([piece[term].double() for term in terms]) for piece in sums]).cpu()
+    totals = ranks.total(table.sum(0).tolist())
+    if not all(map(math.isfinite, totals)):
+        bad = [rows for rows, values in zip(pieces, table, strict=True) if not values.isfinite().all()]
+        named = batch.take(np.concatenate(bad)) if bad else batch
+        stated = ", ".join(f"{term} = {value}" for term, value in zip(terms, totals, strict=True))
+        raise NotFiniteError(f"step {step + 1}: the loss is not finite ({stated}). {_documents(named)} {_WAY_OUT}")
+    return {term: value / counts[term] for term, value in zip(terms, totals, strict=True)}
+
+
+def noise_seed(seed: int, step: int, piece: int) -> int:
+    """The seed of the dropout noise of a piece."""
+    return int(np.random.SeedSequence([seed, step, piece]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _documents(batch: Batch, most: int = 8) -> str:
+    names = [str(name) for name in batch.names[:most]]
+    more = f" and {len(batch) - most} more" if len(batch) > most else ""
+    return f"The texts: {', '.join(names) or 'unnamed'}{more}."

@@ -1,0 +1,78 @@
+"""A whole training run in a directory: go on from where it stood, tell who watches, hand over a checkpoint."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from acclimate.core import files, ranks, settings
+from acclimate.core.types import Checkpoint, Progress, Stream, Watch
+from acclimate.models.encoder import save_model
+from acclimate.training.checkpoint import resumable
+from acclimate.training.loop import Step
+from acclimate.training.objective import Objective
+from acclimate.training.plan import Plan
+
+CHECKPOINT = "checkpoint"
+PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
+
+
+def run(
+    objective: Objective,
+    stream: Stream,
+    plan: Plan,
+    directory: Path,
+    *,
+    stage: str,
+    watch: Watch,
+    after: Callable[[Step], Mapping[str, float]] | None = None,
+) -> None:
+    """Train to the end, telling `watch` after each step; `after` adds values to what is told."""
+    for step in resumable(objective, stream, plan, directory):
+        values: dict[str, Any] = {"loss": step.loss, "rate": step.rate, "tokens": step.tokens, "seconds": step.seconds}
+        if after:
+            values |= after(step)
+        watch(Progress(stage, step.number, plan.steps, "steps", values))
+
+
+def write_checkpoint(
+    out: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Any, sources: Mapping[str, Any]
+) -> Checkpoint:
+    """`out/checkpoint`: weights, tokenizer, recipe.toml, provenance.json (versions, and `sources`: hashes of inputs).
+
+    Nothing in it depends on the clock, so equal runs give equal bytes.
+    """
+    path = out / CHECKPOINT
+    if ranks.is_first():
+        with files.new_directory(path) as temporary:
+            save_model(model, tokenizer, temporary)
+            files.write_text(temporary / "recipe.toml", settings.to_toml(recipe))
+            files.write_json(temporary / "provenance.json", {"sources": dict(sources), "versions": versions()})
+    ranks.agree(None)
+    return Checkpoint(path)
+
+
+def finished(out: Path) -> Checkpoint | None:
+    """The checkpoint of a run that came to its end, or None. Raises DamagedError where its files were changed."""
+    path = out / CHECKPOINT
+    if not (path / files.MANIFEST).exists():
+        return None
+    files.check(path)
+    return Checkpoint(path)
+
+
+def versions() -> dict[str, str]:
+    """Versions of whatever a result can depend on."""
+    return {"python": platform.python_version()} | {package: version(package) for package in PACKAGES}
+
+
+def environment() -> dict[str, str]:
+    """Where this runs: processor, threads, device."""
+    where = {"machine": platform.machine(), "system": platform.system(), "threads": str(torch.get_num_threads())}
+    return where | {"device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"}

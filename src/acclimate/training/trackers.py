@@ -1,0 +1,144 @@
+"""Watches that write progress down for a dashboard. All optional, all local unless their own settings say otherwise.
+
+Each is made from the run's name, a directory and the run's settings, and logs every number of a `Progress` as
+`stage/key` at step `done`. Close it (`contextlib.closing`) so that what it still holds back is written.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from acclimate.core.types import Progress
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """A `Watch` to be closed. log: takes the stage, `{key: number}` and the step."""
+
+    log: Callable[[str, dict[str, float], int], object]
+    close: Callable[[], object]
+
+    def __call__(self, progress: Progress) -> None:
+        # a bool is a Real, but a verdict and no measurement
+        numbers = {
+            key: float(value)
+            for key, value in progress.values.items()
+            if not isinstance(value, bool) and isinstance(value, Real)
+        }
+        if numbers:
+            self.log(progress.stage, numbers, progress.done)
+
+
+def tensorboard(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
+    """Event files in `directory/tensorboard/name`: `tensorboard --logdir DIRECTORY/tensorboard` shows all runs."""
+    _package("tensorboard", extra="tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer: Any = SummaryWriter(directory / "tensorboard" / name)
+    text = json.dumps(settings, indent=2, default=str)
+    writer.add_text("settings", "\n".join("    " + line for line in text.splitlines()))  # Markdown's code block
+
+    def log(stage: str, numbers: dict[str, float], step: int) -> None:
+        for key, value in numbers.items():
+            writer.add_scalar(f"{stage}/{key}", value, step)
+
+    return Tracker(log, writer.close)
+
+
+def mlflow(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
+    """A run of the experiment "acclimate" in `directory/mlflow.db`, or on the server that MLFLOW_TRACKING_URI names."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when mlflow is imported
+    package = _package("mlflow", "sqlalchemy", "alembic", extra="mlflow")
+    directory.mkdir(parents=True, exist_ok=True)
+    local = f"sqlite:///{directory.resolve() / 'mlflow.db'}"
+    client = package.MlflowClient(tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", local))
+    experiment = client.get_experiment_by_name("acclimate")
+    number = experiment.experiment_id if experiment else client.create_experiment("acclimate")
+    run = client.create_run(number, run_name=name).info.run_id
+    for key, value in _flat(settings):
+        client.log_param(run, key, value)
+
+    def log(stage: str, numbers: dict[str, float], step: int) -> None:
+        now = time.time_ns() // 1_000_000
+        metric = package.entities.Metric
+        client.log_batch(run, [metric(f"{stage}/{key}", value, now, step) for key, value in numbers.items()])
+
+    return Tracker(log, lambda: client.set_terminated(run))
+
+
+def wandb(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
+    """An offline run in `directory/wandb`, for `wandb sync`; WANDB_MODE=online sends it right away."""
+    package = _package("wandb", extra="wandb")
+    directory.mkdir(parents=True, exist_ok=True)
+    run = package.init(
+        project=os.environ.get("WANDB_PROJECT", "acclimate"),
+        name=name,
+        dir=directory,
+        config=dict(settings),
+        mode=os.environ.get("WANDB_MODE", "offline"),
+        reinit="create_new",  # runs side by side: the default would end the run before
+        settings=package.Settings(silent=True, console="off"),
+    )
+    stages: set[str] = set()
+
+    def log(stage: str, numbers: dict[str, float], step: int) -> None:
+        # W&B drops a step below the newest, and every stage counts from 0: so each has an axis of its own
+        if stage not in stages:
+            run.define_metric(f"{stage}/*", step_metric=f"{stage}/done")
+            stages.add(stage)
+        run.log({f"{stage}/done": step} | {f"{stage}/{key}": value for key, value in numbers.items()})
+
+    return Tracker(log, run.finish)
+
+
+def trackio(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
+    """A run of the project "acclimate" where Trackio keeps its own: TRACKIO_DIR, or its cache, but not `directory`.
+
+    Trackio fixes that place once a process, when it is imported; `trackio show` looks there too.
+    """
+    run = _package("trackio", extra="trackio").init(
+        project="acclimate", name=name, config={"directory": str(directory), **settings}, embed=False
+    )
+
+    def log(stage: str, numbers: dict[str, float], step: int) -> None:
+        run.log({f"{stage}/{key}": value for key, value in numbers.items()}, step=step)
+
+    return Tracker(log, run.finish)
+
+
+TRACKERS: dict[str, Callable[[str, Path, Mapping[str, Any]], Tracker]] = {
+    "tensorboard": tensorboard,
+    "mlflow": mlflow,
+    "wandb": wandb,
+    "trackio": trackio,
+}
+
+
+def _package(name: str, *others: str, extra: str) -> Any:
+    """The imported package `name`, when it and all others are there. Raises ImportError with the command to run."""
+    try:
+        for other in others:
+            importlib.import_module(other)
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"The tracker {extra!r} needs the package {error.name!r}, which is not installed: "
+            f"run `pip install acclimate[{extra}]`, or leave the tracker out."
+        ) from error
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """`{"plan": {"rate": 1}}` as `("plan.rate", 1)`: MLflow's parameters know no tables."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

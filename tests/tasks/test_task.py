@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from acclimate.core.types import Example, Split
+from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.task import Task, fingerprint, labels_per_class, load
+
+GOOD: dict[Split, list[Example]] = {
+    "train": [Example("a", "one", "yes", group="g"), Example("b", "two", "no")],
+    "dev": [Example("c", "three", "yes")],
+    "test": [Example("d", "four", "no")],
+}
+
+
+def task_of(splits: Mapping[Split, list[Example]]) -> Task:
+    return Task("polar", "sequence", lambda path, split: splits[split], ("no", "yes"), METRICS["accuracy"], 32)
+
+
+def test_load_prepares_every_split() -> None:
+    task = replace(task_of(GOOD), prepare=lambda example: replace(example, text=example.text.upper()))
+    splits = load(task, Path())
+    assert [example.text for split in splits.values() for example in split] == ["ONE", "TWO", "THREE", "FOUR"]
+
+
+@pytest.mark.parametrize(
+    ("split", "examples", "message"),
+    [
+        ("dev", [], "polar: the split 'dev' has no examples"),
+        ("dev", [Example("c", " \n", "yes")], r"polar, dev, c: the text is empty \(' \\n'\)"),
+        ("test", [Example("d", "four", "maybe")], r"polar, test, d: the label 'maybe' is none of .* \('no', 'yes'\)"),
+        ("train", [Example("a", "one", "yes")], "polar, train: no example bears 'no'"),
+        ("test", [Example("a", "four", "no")], "polar, test: the id 'a' already occurs in 'train'"),
+        ("dev", [Example("c", "x", "no"), Example("c", "y", "no")], "polar, dev: the id 'c' already occurs in 'dev'"),
+        ("test", [Example("d", "four", "no", group="g")], "polar, test, d: its group 'g' also stands in 'train'"),
+    ],
+)
+def test_load_refuses_what_would_spoil_a_result(split: Split, examples: list[Example], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load(task_of({**GOOD, split: examples}), Path())
+
+
+def test_labels_of_a_score_task_are_not_looked_up() -> None:
+    splits = {split: [replace(example, label="3.5") for example in examples] for split, examples in GOOD.items()}
+    assert load(replace(task_of(splits), kind="score", labels=()), Path()) == splits
+
+
+@pytest.mark.parametrize("field", ["id", "text", "label", "pair", "group"])
+def test_fingerprint_depends_on_every_field(field: str) -> None:
+    first, second = GOOD["train"]
+    changed = {**GOOD, "train": [first, replace(second, **{field: "another"})]}
+    assert len({fingerprint(GOOD), fingerprint(changed)}) == 2
+    assert len(fingerprint(GOOD)) == 64
+
+
+def test_fingerprint_depends_on_order_and_split_and_not_on_the_order_of_the_splits() -> None:
+    first, second = GOOD["train"]
+    swapped = {**GOOD, "train": [second, first]}
+    moved = {**GOOD, "train": [first], "dev": [second, *GOOD["dev"]]}
+    assert len({fingerprint(GOOD), fingerprint(swapped), fingerprint(moved)}) == 3
+    assert fingerprint(dict(reversed(GOOD.items()))) == fingerprint(GOOD)
+
+
+MANY = [Example(str(number), "text", "abc"[number % 3]) for number in range(60)]
+
+
+def test_labels_per_class_is_stratified_stable_and_seeded() -> None:
+    drawn = labels_per_class(MANY, 5, 0)
+    assert Counter(example.label for example in drawn) == {"a": 5, "b": 5, "c": 5}
+    assert [int(example.id) for example in drawn] == sorted(int(example.id) for example in drawn)
+    assert drawn == labels_per_class(MANY, 5, 0)
+    assert drawn != labels_per_class(MANY, 5, 1)
+    assert set(drawn) < set(labels_per_class(MANY, 8, 0))
+
+
+def test_labels_per_class_names_the_labels_that_have_too_few() -> None:
+    with pytest.raises(ValueError, match=r"too few examples of 'd' \(1\), 'e' \(2\); lower it to 1"):
+        labels_per_class([*MANY, *(Example(f"x{label}", "", label[0]) for label in ("d1", "e1", "e2"))], 3, 0)
+    with pytest.raises(ValueError, match="at least 1"):
+        labels_per_class(MANY, 0, 0)
+
+
+def test_a_task_is_a_value() -> None:
+    read = partial(dict.get, GOOD)
+    assert Task("t", "sequence", read, ("a",), METRICS["accuracy"], 8) == Task(
+        "t", "sequence", read, ("a",), METRICS["accuracy"], 8
+    )
