@@ -1,0 +1,7 @@
+"""The methods by name: each module has a `Recipe` and a function `adapt`."""
+
+from types import ModuleType
+
+from acclimate.methods import finetune, mlm, scratch
+
+METHODS: dict[str, ModuleType] = {"finetune": finetune, "mlm": mlm, "scratch": scratch}

@@ -1,0 +1,108 @@
+"""Go on with masked language modelling on other text: DAPT, TAPT, and one after the other.
+
+Gururangan et al. (2020), "Don't Stop Pretraining", sections 3 and 4. DAPT trains on raw text of the domain, TAPT on the
+texts of the task, whatever their labels; TAPT after DAPT is two runs, the second from the first's checkpoint. The loss
+is that of `training.objective.MaskedLanguageLoss`.
+
+Readings
+  The defaults are TAPT's as TAPTER states them (its Table 4: 100 epochs, batch 256, rate 5e-5, warm-up .06, decay .01),
+  but for `max_tokens`: 512 there, for questions with their contexts.
+  "Epoch": as many steps as it takes to see each segment once; the last step of one shares its batch with the next.
+Deviations
+  Documents are never joined, so a sequence holds text of one document only. RoBERTa joined them to fill 512 tokens;
+  without joining no padding is saved, because the loop pads next to nothing anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from acclimate.core import ranks
+from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer
+from acclimate.models.heads import has_sparse_head
+from acclimate.text.corpus import Corpus
+from acclimate.text.segments import segments
+from acclimate.text.streams import evaluation_batches, masked_stream
+from acclimate.text.tokens import Tokens
+from acclimate.training.checkpoint import finish
+from acclimate.training.objective import MaskedLanguageLoss, cut, pad
+from acclimate.training.plan import Plan, autocast_type, device, piece_tokens
+from acclimate.training.run import finished, run, write_checkpoint
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Masked language modelling from a checkpoint. Either `epochs` or `plan.steps` sets the length of the run."""
+
+    model: str = ""  # a local directory or a hub id
+    corpus: Path = Path()  # a directory that text.corpus.write_corpus wrote
+    max_tokens: int = 128  # of a sequence, special tokens included; longer documents are cut, nothing is dropped
+    masking: float = 0.15  # share of the tokens that are predicted
+    whole_words: bool = False
+    dropout: float | None = None  # of hidden states; None: as the model has it
+    attention_dropout: float | None = None  # likewise; 0 lets attention run fused: 1.3 to 1.6 times as fast on a CPU
+    epochs: float = 100.0  # 0: plan.steps counts
+    plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))
+
+
+def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
+
+    Raises ValueError where the corpus has no text or the model cannot be loaded.
+    """
+    if done := finished(out):
+        return done
+    tokenizer = load_tokenizer(recipe.model)
+    corpus = Corpus(recipe.corpus)
+    tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer))
+    plan = with_steps(recipe.plan, recipe.epochs, len(segments(tokens, recipe.max_tokens)) - 1)
+    model = load_masked_language_model(
+        recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
+    )
+    stream = masked_stream(
+        tokens,
+        batch=plan.batch,
+        longest=recipe.max_tokens,
+        seed=plan.seed,
+        rate=recipe.masking,
+        whole_words=recipe.whole_words,
+    )
+    if not has_sparse_head(model):
+        told = {"note": f"{model.config.model_type}: no sparse head, so every position goes through the whole MLM head"}
+        watch(Progress("adapt", 0, plan.steps, "steps", told))
+    run(MaskedLanguageLoss(model), stream, plan, out, stage="adapt", watch=watch)
+    done = write_checkpoint(out, model, tokenizer, recipe, {"corpus": corpus.hash, "tokenizer": tokens.tokenizer})
+    finish(out)
+    return done
+
+
+def with_steps(plan: Plan, epochs: float, rows: int) -> Plan:
+    """The plan with the steps that `epochs` passes over `rows` rows take; as it is where epochs is 0."""
+    return plan if epochs == 0 else replace(plan, steps=max(1, math.ceil(epochs * rows / plan.batch)))
+
+
+@torch.no_grad()
+def heldout_loss(model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000) -> float:
+    """Mean MLM loss, in nats a masked sub-word, on text that was not trained on, under masks fixed by a seed.
+
+    most: segments; where the corpus has more, a seeded sample of them.
+    """
+    tokenizer = load_tokenizer(model)
+    tokens: Tokens = Corpus(corpus).tokens(tokenizer)
+    where = device()
+    objective = MaskedLanguageLoss(load_masked_language_model(model)).to(where).eval()
+    narrow = autocast_type("auto", where)
+    total, count = 0.0, 0
+    for batch in evaluation_batches(
+        tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=True, segments_at_most=most
+    ):
+        for rows in cut(batch.lengths, piece_tokens(Plan(), where)):
+            with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+                total += float(objective(pad(batch.take(rows), where))["mlm"])
+        count += objective.counts(batch)["mlm"]
+    return total / count
