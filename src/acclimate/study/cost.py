@@ -1,0 +1,282 @@
+"""What a race is going to cost, before it starts: tokens, FLOPs, seconds, memory and disk of each stage.
+
+Tokens are those of a sample of the texts; seconds come from a few real training steps on rows of those lengths, with
+random weights, on this machine as it is now. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from acclimate.core.types import NOT_PREDICTED, Batch, Document, Stream
+from acclimate.methods import mlm
+from acclimate.methods.finetune import TaskLoss, predict
+from acclimate.models.encoder import (
+    load_classifier,
+    load_masked_language_model,
+    load_tokenizer,
+    new_encoder,
+    save_model,
+)
+from acclimate.study import stages
+from acclimate.study.jobs import Job
+from acclimate.study.race import Materials, Recipe, left, plan_race
+from acclimate.study.wording import duration, si
+from acclimate.tasks.rows import encode
+from acclimate.text.corpus import Corpus, write_corpus
+from acclimate.text.vocabulary import train_wordpiece
+from acclimate.training.loop import adamw, train
+from acclimate.training.objective import MaskedLanguageLoss, Objective
+from acclimate.training.plan import Plan
+
+SAMPLE = 1_500  # documents
+TRIED = 6  # steps; the first two warm up
+ROWS = 64  # of a tried step at most
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One job that is still to do."""
+
+    label: str
+    tokens: float
+    flops: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is left of a race. memory and disk in bytes."""
+
+    stages: tuple[Stage, ...]
+    done: int
+    memory: float
+    disk: float
+
+    @property
+    def seconds(self) -> float:
+        return sum(stage.seconds for stage in self.stages)
+
+    def as_text(self) -> str:
+        """A line a stage and the totals."""
+        lines = [f"{'stage':<36}{'tokens':>10}{'FLOP':>10}{'time':>10}"]
+        lines += [
+            f"{stage.label:<36}{si(stage.tokens):>10}{si(stage.flops):>10}{duration(stage.seconds):>10}"
+            for stage in self.stages
+        ]
+        tokens, flops = (sum(getattr(stage, unit) for stage in self.stages) for unit in ("tokens", "flops"))
+        lines.append(f"{'together':<36}{si(tokens):>10}{si(flops):>10}{duration(self.seconds):>10}")
+        lines.append(
+            f"memory {self.memory / 1e9:.1f} GB, disk {self.disk / 1e9:.2f} GB; {self.done} jobs are done already."
+        )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Speed:
+    """Seconds and FLOPs a token of one kind of work."""
+
+    seconds: float
+    flops: float
+
+
+def estimate(recipe: Recipe, materials: Materials, run: Path) -> Estimate:
+    """What `race` would still do in `run`, and what that takes. Tries a few steps, trains nothing, writes nothing."""
+    jobs = left(recipe, materials, run)
+    everything = plan_race(recipe, materials).all()
+    with tempfile.TemporaryDirectory() as scratch:
+        begun = time.perf_counter()
+        base, tokenizer, preparing = _base(recipe, materials, Path(scratch))
+        loading = time.perf_counter() - begun - preparing
+        stages_of = _Stages(recipe, materials, base, tokenizer, loading=loading, preparing=preparing)
+        planned = tuple(stages_of.stage(job) for job in jobs)
+        weights = sum(weight.numel() for weight in load_masked_language_model(base).parameters())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    if torch.cuda.is_available():
+        peak = float(torch.cuda.max_memory_allocated())
+    checkpoints = sum(job.work is not stages.test for job in jobs) + 1
+    # a checkpoint holds the weights; the run at hand also two states of weights and both moments
+    disk = 4.0 * weights * (checkpoints + 2 * 3)
+    return Estimate(planned, len({job.name for job in everything}) - len(jobs), peak, disk)
+
+
+class _Stages:
+    """Turns jobs into stages, each kind of work tried once."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        materials: Materials,
+        base: Path,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        loading: float,
+        preparing: float,
+    ) -> None:
+        self.recipe, self.materials, self.base, self.tokenizer = recipe, materials, base, tokenizer
+        self.loading, self.preparing = loading, preparing
+        self.speeds: dict[str, _Speed] = {}
+
+    def stage(self, job: Job) -> Stage:
+        task = self.materials.task
+        if job.work is stages.pretrain:
+            assert self.materials.general is not None
+            whole = self.preparing * self.materials.general.characters / _sampled_characters(self.materials.general)
+            return self._masked(job, self.materials.general, self.recipe.pretrain, before=whole)
+        if job.work is stages.adapt:
+            corpus = Corpus(job.places["corpus"])
+            own = self.recipe.tapt if corpus.path == self.materials.task_text.path else self.recipe.dapt
+            return self._masked(job, corpus, own, before=0.0)
+        if job.work is stages.heldout:
+            rows = self._lengths(Corpus(job.places["corpus"]), self.recipe.dapt.max_tokens)
+            count = min(2_000, len(rows) / _share(Corpus(job.places["corpus"])))
+            return self._forward(job, float(np.mean(rows)) * count)
+        if job.work is stages.fine_tune:
+            return self._tuning(job)
+        if job.work is stages.test:
+            return self._forward(job, self._task_tokens("test") * task.sizes["test"])
+        return Stage(job.label, 0, 0, self.loading if job.work is stages.untrained else 5e-3 * task.sizes["train"])
+
+    def _masked(self, job: Job, corpus: Corpus, recipe: Any, *, before: float) -> Stage:
+        lengths = self._lengths(corpus, recipe.max_tokens)
+        rows = len(lengths) / _share(corpus)
+        plan: Plan = mlm.with_steps(recipe.plan, recipe.epochs, round(rows))
+        tokens = plan.steps * plan.batch * float(np.mean(lengths))
+        speed = self._speed(f"mlm {plan.batch}", lambda: MaskedLanguageLoss(self._encoder()), lengths, plan)
+        return Stage(job.label, tokens, tokens * speed.flops, before + self.loading + tokens * speed.seconds)
+
+    def _tuning(self, job: Job) -> Stage:
+        task = self.materials.task
+        plan = mlm.with_steps(self.recipe.finetune.plan, self.recipe.finetune.epochs, task.sizes["train"])
+        mean = self._task_tokens("train")
+        tokens = plan.steps * plan.batch * mean
+        lengths = encode(task.examples("train")[:SAMPLE], self.tokenizer, task.labels, task.max_tokens).lengths
+        speed = self._speed("task", lambda: TaskLoss(self._classifier()), lengths, plan)
+        looks = min(self.recipe.finetune.looks, plan.steps) * task.sizes["dev"] * self._task_tokens("dev")
+        seconds = self.loading + tokens * speed.seconds + looks * self._forward_speed().seconds
+        return Stage(job.label, tokens, tokens * speed.flops, seconds)
+
+    def _forward(self, job: Job, tokens: float) -> Stage:
+        speed = self._forward_speed()
+        return Stage(job.label, tokens, tokens * speed.flops, self.loading + tokens * speed.seconds)
+
+    def _forward_speed(self) -> _Speed:
+        if "forward" not in self.speeds:
+            task = self.materials.task
+            rows = encode(task.examples("dev")[:ROWS], self.tokenizer, task.labels, task.max_tokens)
+            model = self._classifier()
+            predict(model, rows, task.labels)
+            begun = time.perf_counter()
+            predict(model, rows, task.labels)
+            taken = time.perf_counter() - begun
+            self.speeds["forward"] = _Speed(taken / len(rows.ids), TaskLoss(model).flops(rows) / 3 / len(rows.ids))
+        return self.speeds["forward"]
+
+    def _speed(self, kind: str, make: Callable[[], Objective], lengths: np.ndarray, plan: Plan) -> _Speed:
+        if kind not in self.speeds:
+            objective = make()
+            tried = replace(plan, steps=TRIED, batch=min(plan.batch, ROWS), compile=False)
+            stream = _toy_stream(lengths, tried.batch, len(self.tokenizer), len(self.materials.task.labels))
+            done = list(train(objective, stream, tried, adamw(objective, tried)))[2:]
+            seconds = np.median([step.seconds / step.tokens for step in done])
+            self.speeds[kind] = _Speed(float(seconds), float(np.mean([step.flops / step.tokens for step in done])))
+        return self.speeds[kind]
+
+    def _lengths(self, corpus: Corpus, longest: int) -> np.ndarray:
+        """Tokens of each row of a sample of the corpus."""
+        texts = [document.text for document in _sample(corpus)]
+        counts = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
+        room = longest - 2
+        cut = [np.full(max(1, -(-count // room)), count / max(1, -(-count // room))) for count in counts]
+        lengths: np.ndarray = np.maximum(1, np.concatenate(cut) + 2).astype(np.int64)
+        return lengths
+
+    def _task_tokens(self, split: Any) -> float:
+        """Mean tokens of an example."""
+        task = self.materials.task
+        examples = task.examples(split)[:SAMPLE]
+        return float(np.mean(encode(examples, self.tokenizer, task.labels, task.max_tokens).lengths))
+
+    def _encoder(self) -> PreTrainedModel:
+        own = self.recipe.pretrain
+        return load_masked_language_model(
+            self.base, hidden_dropout=own.dropout, attention_dropout=own.attention_dropout
+        )
+
+    def _classifier(self) -> PreTrainedModel:
+        own = self.recipe.finetune
+        return load_classifier(
+            self.base,
+            self.materials.task.labels,
+            seed=0,
+            dropout=own.dropout,
+            hidden_dropout=own.dropout,
+            attention_dropout=own.attention_dropout,
+        )
+
+
+def _base(recipe: Recipe, materials: Materials, place: Path) -> tuple[Path, PreTrainedTokenizerBase, float]:
+    """A model to try (the given one, or one of the size to be pretrained), its tokenizer, seconds that making it took."""
+    if materials.model is not None:
+        return Path(materials.model), load_tokenizer(materials.model), 0.0
+    assert materials.general is not None
+    begun = time.perf_counter()
+    own = recipe.pretrain
+    sample = write_corpus(_sample(materials.general), place / "sample")
+    tokenizer = train_wordpiece(sample, size=own.vocabulary, lower=own.lower)
+    sample.tokens(tokenizer)
+    preparing = time.perf_counter() - begun
+    model = new_encoder(
+        layers=own.layers,
+        hidden=own.hidden,
+        heads=own.heads,
+        vocabulary_size=own.vocabulary,
+        longest=max(512, own.max_tokens, materials.task.max_tokens),
+        pad=tokenizer.pad_token_id,
+        seed=0,
+    )
+    save_model(model, tokenizer, place / "model")
+    return place / "model", tokenizer, preparing
+
+
+def _sample(corpus: Corpus) -> list[Document]:
+    """Up to SAMPLE documents, evenly spaced."""
+    return list(islice(corpus.documents(), 0, None, _share_step(corpus)))
+
+
+def _share_step(corpus: Corpus) -> int:
+    return max(1, len(corpus) // SAMPLE)
+
+
+def _share(corpus: Corpus) -> float:
+    """The part of the corpus that the sample is."""
+    return len(range(0, len(corpus), _share_step(corpus))) / len(corpus)
+
+
+def _sampled_characters(corpus: Corpus) -> int:
+    return sum(len(document.text) for document in _sample(corpus))
+
+
+def _toy_stream(lengths: np.ndarray, batch: int, vocabulary: int, labels: int) -> Stream:
+    """Rows of random ids with lengths drawn from `lengths`, labelled for either kind of loss."""
+
+    def stream(step: int) -> Batch:
+        generator = np.random.default_rng(step)
+        drawn = generator.choice(lengths, batch)
+        ids = generator.integers(0, vocabulary, drawn.sum())
+        masked = np.where(generator.random(len(ids)) < 0.15, ids, NOT_PREDICTED)
+        offsets = np.concatenate([[0], np.cumsum(drawn)])
+        return Batch(ids, offsets, {"labels": masked}, {"label": generator.integers(0, labels, batch)})
+
+    return stream

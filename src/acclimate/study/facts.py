@@ -1,0 +1,130 @@
+"""What a report tells around the scores, gathered from the directories of a race's jobs: plain values for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acclimate.core import files
+from acclimate.core.types import Cost
+from acclimate.study.jobs import RESULT, Job
+from acclimate.training.checkpoint import read_log, spent
+from acclimate.training.run import environment, versions
+
+if TYPE_CHECKING:
+    from acclimate.study.race import Jobs, Materials, Recipe
+
+POINTS = 120  # of a learning curve
+
+
+def facts_of(recipe: Recipe, materials: Materials, jobs: Jobs, run: Path, command: str) -> dict[str, Any]:
+    """Everything of a `report.Study` that is not computed from scores."""
+    task = materials.task
+    adaptations = {
+        name: job for name, job in jobs.models.items() if job and (job.directory(run) / "log.jsonl").exists()
+    }
+    curves = {}
+    if adaptations:
+        curves["Masked language modelling loss while adapting"] = {
+            "x": "tokens seen, millions",
+            "y": "loss, nats a masked token",
+            "lines": {
+                "pretraining" if job is jobs.base else name: _smoothed(job.directory(run))
+                for name, job in adaptations.items()
+            },
+        }
+    curves[f"Dev {task.metric.name} while fine-tuning, mean over seeds"] = {
+        "x": "steps",
+        "y": f"dev {task.metric.name}",
+        "lines": {name: _dev_curve(tuned, run) for name, tuned in jobs.tuned.items()},
+    }
+    return {
+        "title": f"Race on {task.name}",
+        "task": {
+            "name": task.name,
+            "source": task.source,
+            "labels": ", ".join(task.labels),
+            "metric": task.metric.name,
+            **{f"{split} examples": size for split, size in task.sizes.items()},
+            "longest example, tokens": task.max_tokens,
+        },
+        "curves": curves,
+        "losses": _losses(jobs, run),
+        "given": {name: _given(name, recipe, jobs, run) for name in jobs.tests},
+        "baselines": ["TF-IDF"],
+        "commands": [command],
+        "versions": versions(),
+        "hashes": _hashes(materials, jobs, run),
+        "environment": environment() | {"precision": recipe.finetune.plan.precision},
+        "notes": list(materials.notes) + _notes(jobs, run),
+    }
+
+
+def _smoothed(directory: Path) -> list[tuple[float, float]]:
+    """(millions of tokens, mean loss) of about POINTS stretches of a log."""
+    log = read_log(directory)
+    tokens = np.cumsum([line["tokens"] for line in log]) / 1e6
+    losses = np.array([line["loss"] for line in log])
+    stretches = np.array_split(np.arange(len(log)), min(POINTS, len(log)))
+    return [(float(tokens[own[-1]]), float(losses[own].mean())) for own in stretches]
+
+
+def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
+    """(step, mean dev score over seeds); every seed looks at the same steps."""
+    looks = [_result(job, run)["looks"] for job in tuned]
+    return [(float(at[0][0]), float(np.mean([score for _, score in at]))) for at in zip(*looks, strict=True)]
+
+
+def _losses(jobs: Jobs, run: Path) -> dict[str, tuple[float, float]]:
+    losses = {name: _result(job, run)["loss"] for name, job in jobs.losses.items()}
+    before = losses.get("untouched")
+    return {name: (before, loss) for name, loss in losses.items() if before is not None and name != "untouched"}
+
+
+def _given(name: str, recipe: Recipe, jobs: Jobs, run: Path) -> dict[str, Any]:
+    if name not in jobs.tuned:
+        tried = ", ".join(f"{strength:g}" for strength in recipe.tfidf.strengths)
+        return {"fine-tuning": f"C of {tried}, the best on dev", "looks at the test set": 1}
+    adapting: list[str] = []
+    job = jobs.models.get(name)
+    while job is not None and job is not jobs.base:
+        if "steps" in (result := _result(job, run)):
+            adapting.insert(0, f"{job.label}: {result['steps']:,} steps")
+        job = job.needs.get("model")
+    tuned = [_result(job, run) for job in jobs.tuned[name]]
+    plan = recipe.finetune.plan
+    return {
+        "adapting": ", then ".join(adapting) or "none",
+        "fine-tuning": f"{tuned[0]['steps']:,} steps of {plan.batch} examples, peak rate {plan.rate:g}",
+        "settings tried": 1,
+        "seeds": len(tuned),
+        "looks at dev, a seed": len(tuned[0]["looks"]),
+        "looks at the test set, a seed": 1,
+    }
+
+
+def _hashes(materials: Materials, jobs: Jobs, run: Path) -> dict[str, str]:
+    corpora = {"general": materials.general, "domain": materials.domain, "held-out": materials.heldout}
+    named = {f"corpus, {name}": corpus.hash for name, corpus in corpora.items() if corpus is not None}
+    named["corpus, task texts"] = materials.task_text.hash
+    named |= {f"task, {name}": value for name, value in materials.task.hashes.items()}
+    models = {f"model, {name}": job for name, job in jobs.models.items() if job is not None}
+    return named | {name: _result(job, run)["checkpoint"] for name, job in models.items()}
+
+
+def _notes(jobs: Jobs, run: Path) -> list[str]:
+    if jobs.base is None:
+        return []
+    cost: Cost = spent(jobs.base.directory(run))
+    return [
+        f"All encoders start from one that was pretrained here: {cost.tokens:,} tokens, {cost.flops:.3g} FLOP, "
+        f"{cost.seconds:.0f} s. That is not counted to anybody."
+    ]
+
+
+def _result(job: Job, run: Path) -> Mapping[str, Any]:
+    result: Mapping[str, Any] = files.read_json(job.directory(run) / RESULT)
+    return result

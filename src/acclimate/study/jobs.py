@@ -1,0 +1,111 @@
+"""Whatever takes long is a job: a name made of all that its result depends on, a directory of its own, a result written
+once.
+
+A study is a set of jobs. Doing it again does only what is missing, and the jobs do not know where they run.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from acclimate import __version__
+from acclimate.core import files, ranks, settings
+from acclimate.core.types import Progress, Watch, unwatched
+
+logger = logging.getLogger(__name__)
+
+RESULT = "result.json"
+JOB = "job.json"
+DIRECTORY = "jobs"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A call `work(out=..., watch=..., **settings, **places, **directories of needs) -> a result that JSON can hold`.
+
+    label     what people call it: "fine-tune TAPT, seed 1"
+    settings  plain values that the result depends on
+    contents  hashes of whatever the work reads from `places`; the paths themselves do not count
+    needs     jobs whose directories the work reads, by argument name
+    alone     True for work that one process does while others wait
+    """
+
+    label: str
+    work: Callable[..., dict[str, Any]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    contents: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, Path] = field(default_factory=dict)
+    needs: Mapping[str, Job] = field(default_factory=dict)
+    alone: bool = False
+
+    def depends_on(self) -> dict[str, Any]:
+        """All that the result depends on, as it is written to `job.json`."""
+        return {
+            "work": f"{self.work.__module__}.{self.work.__qualname__}",
+            "acclimate": __version__,
+            "settings": dict(self.settings),
+            "contents": dict(self.contents),
+            "needs": {name: job.name for name, job in self.needs.items()},
+        }
+
+    @property
+    def name(self) -> str:
+        """A readable part and 12 hex digits of the hash of `depends_on`."""
+        readable = re.sub(r"[^a-z0-9]+", "-", self.label.lower()).strip("-")
+        return f"{readable[:48]}-{settings.digest(self.depends_on())[:12]}"
+
+    def directory(self, run: Path) -> Path:
+        return run / DIRECTORY / self.name
+
+
+def do(job: Job, run: Path, *, watch: Watch = unwatched) -> dict[str, Any]:
+    """The job's result: read where it was written before, else its needs done first and then the work.
+
+    Work that is stopped is called again on the same directory and goes on from what it left there.
+    """
+    if (result := ranks.agree(_written(job, run))) is not None:
+        return result
+    for needed in job.needs.values():
+        do(needed, run, watch=watch)
+    out = job.directory(run)
+    if ranks.is_first():
+        out.mkdir(parents=True, exist_ok=True)
+        files.write_json(out / JOB, {"label": job.label} | job.depends_on())
+    ranks.agree(None)
+    if job.alone and not ranks.is_first():
+        return ranks.agree({})
+    directories = {name: needed.directory(run) for name, needed in job.needs.items()}
+
+    def labelled(progress: Progress) -> None:
+        watch(Progress(job.label, progress.done, progress.total, progress.unit, progress.values))
+
+    result = job.work(out=out, watch=labelled, **job.settings, **job.places, **directories)
+    if ranks.is_first():
+        files.write_json(out / RESULT, result)
+    return ranks.agree(result)
+
+
+def missing(jobs: Iterable[Job], run: Path) -> list[Job]:
+    """Those of the jobs, and of what they need, that have no result yet, in the order in which they would be done."""
+    found: dict[str, Job] = {}
+
+    def visit(job: Job) -> None:
+        if job.name in found or _written(job, run) is not None:
+            return
+        for needed in job.needs.values():
+            visit(needed)
+        found[job.name] = job
+
+    for job in jobs:
+        visit(job)
+    return list(found.values())
+
+
+def _written(job: Job, run: Path) -> dict[str, Any] | None:
+    path = job.directory(run) / RESULT
+    return files.read_json(path) if path.exists() else None

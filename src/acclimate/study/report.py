@@ -1,0 +1,130 @@
+"""The page of a study: one HTML file that holds everything it shows, opens anywhere and loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from acclimate.core.files import write_text
+from acclimate.study import wording
+from acclimate.study.plots import colours_of, differences, heldout_losses, learning_curves, score_against_cost
+from acclimate.study.tables import LabelScore, Row
+
+Fact = str | int | float | bool | None | Sequence[str] | Mapping[str, str | int | float]
+LARGEST = 2_000_000  # bytes: a page that a mail takes
+ABSENT = "\N{EN DASH}"
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Lines of one plot, name -> (x, y) points; x and y label the axes, units included."""
+
+    x: str
+    y: str
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the page shows, in its order. An empty part leaves its section out.
+
+    verdict      the sentence on top, such as `verdict.verdict(rows)`
+    task         name, source, sizes of the splits, labels, metric: whatever says what was measured
+    curves       title -> lines, such as the loss of each adapting stage, the dev score during fine-tuning
+    losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token
+    given        contestant -> what it was given: settings, steps, seeds; equal chances can be seen to be equal
+    labels       per label, the untouched model against `winner`
+    commands     command lines that make this study again
+    """
+
+    title: str
+    verdict: str
+    rows: Sequence[Row]
+    task: Mapping[str, Fact]
+    curves: Mapping[str, Curves] = field(default_factory=dict)
+    losses: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    given: Mapping[str, Mapping[str, Fact]] = field(default_factory=dict)
+    winner: str = ""
+    labels: Sequence[LabelScore] = ()
+    commands: Sequence[str] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, Fact] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def write_report(path: Path, study: Study) -> Path:
+    """Write the page, whole or not at all, and return its path. Raises ValueError where it would pass 2 MB."""
+    page = render(study)
+    size = len(page.encode())
+    if size > LARGEST:
+        raise ValueError(f"the page of {study.title!r} would have {size:,} bytes, over {LARGEST:,}; thin its curves.")
+    write_text(path, page)
+    return path
+
+
+def render(study: Study) -> str:
+    """The page as text. Everything in it is escaped but the plots, whose text is escaped where they are drawn."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "cost": wording.cost_text,
+        "difference": wording.difference_text,
+        "duration": wording.duration,
+        "fact": _fact,
+        "interval": wording.interval_text,
+        "metric": wording.metric_text,
+        "p": wording.p_text,
+        "points": wording.points,
+        "si": wording.si,
+        "signed": lambda value: wording.points(value, sign="+"),
+    }
+    template = environment.get_template("report.html")
+    return template.render(study=study, plots=_plots(study), settings=_settings(study), exp=exp)
+
+
+def _plots(study: Study) -> list[tuple[str, Markup]]:
+    """(title, drawing) in the order of the page. Markup, for they come from plots.py, not from a user."""
+    drawn = [("Score against cost", score_against_cost(study.rows))]
+    if any(row.comparison for row in study.rows):
+        drawn.append(("Differences to the untouched model", differences(study.rows)))
+    if study.losses:
+        drawn.append(("Loss on held-out domain text, before and after adapting", heldout_losses(study.losses)))
+    for title, curves in study.curves.items():
+        plot = learning_curves(curves.lines, curves.x, curves.y, title=title, colours=colours_of(study.rows))
+        drawn.append((title, plot))
+    return [(title, Markup(svg)) for title, svg in drawn]
+
+
+def _settings(study: Study) -> dict[str, list[str]]:
+    """Setting -> its value for each contestant, in the order in which the settings first occur."""
+    names = dict.fromkeys(name for settings in study.given.values() for name in settings)
+    return {
+        name: [_fact(settings[name]) if name in settings else ABSENT for settings in study.given.values()]
+        for name in names
+    }
+
+
+def _fact(value: Fact) -> str:
+    """A setting as people read it: 12,000; 5e-05; yes; a, b; train 900, dev 100. None does not apply."""
+    if value is None:
+        return ABSENT
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_fact(amount)}" for name, amount in value.items())
+    if isinstance(value, (str, float)):
+        return str(value)
+    return ", ".join(_fact(part) for part in value)

@@ -1,0 +1,83 @@
+"""What the jobs of a study do: each a call of a method on directories, with a result that JSON holds.
+
+Results hold nothing that the clock decides, so a study that was killed and gone on with writes the same ones; seconds
+lie beside them in `clock.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from acclimate.core import files, settings
+from acclimate.core.types import Checkpoint, Progress, Watch
+from acclimate.methods import finetune, mlm, scratch, tfidf
+from acclimate.tasks.prepared import open_prepared
+from acclimate.training.checkpoint import CLOCK, read_log
+from acclimate.training.run import CHECKPOINT
+
+Result = dict[str, Any]
+
+
+def pretrain(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path) -> Result:
+    """A small general encoder from nothing."""
+    stated = settings.from_mapping(scratch.Recipe, {**recipe, "corpus": str(corpus)})
+    return _trained(out, scratch.adapt(stated, out, watch=watch))
+
+
+def untrained(*, out: Path, watch: Watch, model: str | Path, seed: int) -> Result:
+    """The same architecture and vocabulary with random weights."""
+    checkpoint = scratch.untrained(_checkpoint(model), out, seed=seed)
+    return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
+
+
+def adapt(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: str | Path) -> Result:
+    """DAPT or TAPT, by the corpus."""
+    stated = settings.from_mapping(mlm.Recipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
+    return _trained(out, mlm.adapt(stated, out, watch=watch))
+
+
+def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:
+    """MLM loss on text of the domain that nobody trained on, in nats a masked sub-word."""
+    watch(Progress("", 0, 1, "texts"))
+    return {"loss": mlm.heldout_loss(_checkpoint(model), corpus, max_tokens=max_tokens)}
+
+
+def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
+    """Fine-tune with the recipe's seed and choose on dev."""
+    stated = settings.from_mapping(finetune.Recipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
+    checkpoint = finetune.adapt(stated, out, watch=watch)
+    looks = files.read_json(out / finetune.DEV)
+    return _trained(out, checkpoint) | {"dev": finetune.dev_score(out, stated.choose), "looks": looks}
+
+
+def test(*, out: Path, watch: Watch, task: Path, tuned: Path) -> Result:
+    """The one look at the test set that a fine-tuned checkpoint gets."""
+    watch(Progress("", 0, 1, "tests"))
+    return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task))
+
+
+def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
+    """TF-IDF with logistic regression, chosen on dev and tested once."""
+    watch(Progress("", 0, 1, "fits"))
+    result = tfidf.evaluate(settings.from_mapping(tfidf.Recipe, recipe), open_prepared(task))
+    files.write_json(out / CLOCK, {"seconds": result.pop("seconds")})
+    return result
+
+
+def _trained(out: Path, checkpoint: Checkpoint) -> Result:
+    log = read_log(out)
+    return {
+        "steps": len(log),
+        "tokens": sum(line["tokens"] for line in log),
+        "flops": sum(line["flops"] for line in log),
+        "loss": log[-1]["loss"],
+        "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST),
+    }
+
+
+def _checkpoint(model: str | Path) -> str:
+    """A job's directory means the checkpoint in it; whatever else was given is a model already."""
+    inside = Path(model) / CHECKPOINT
+    return str(inside) if inside.is_dir() else str(model)

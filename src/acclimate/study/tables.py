@@ -1,0 +1,235 @@
+"""The outcome of a race as rows, and the rows as text, Markdown and CSV.
+
+Text and Markdown give scores and differences in points (the metric times 100) and costs in readable units; CSV gives
+everything unrounded, in units of the metric, tokens, FLOP and seconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from acclimate.core.types import Cost, Score
+from acclimate.study.significance import (
+    RESAMPLES,
+    Comparison,
+    Interval,
+    compare_of,
+    holm,
+    interval_of,
+    resample,
+)
+from acclimate.study.wording import (
+    cost_text,
+    difference_text,
+    duration,
+    interval_text,
+    metric_text,
+    p_text,
+    points,
+    si,
+)
+from acclimate.tasks.task import Metric
+
+UNTOUCHED = "untouched"
+WIDTH = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One contestant on one task.
+
+    seeds, scores, dev   in step: each seed's number, test score and dev score, in units of the metric
+    score                mean over seeds with its 95% interval
+    comparison, p_holm   with the untouched model; None for the untouched model itself
+    adapting, finetuning mean over seeds of what one checkpoint took
+    """
+
+    contestant: str
+    task: str
+    metric: str
+    seeds: tuple[int, ...]
+    scores: tuple[float, ...]
+    dev: tuple[float, ...]
+    score: Interval
+    comparison: Comparison | None
+    p_holm: float | None
+    adapting: Cost
+    finetuning: Cost
+
+    @property
+    def dev_mean(self) -> float:
+        return float(np.mean(self.dev))
+
+
+@dataclass(frozen=True, slots=True)
+class LabelScore:
+    """F1 of one label, as the mean over seeds; `support` test items carry it."""
+
+    label: str
+    support: int
+    untouched: float
+    contestant: float
+
+
+def rows(
+    scores: Sequence[Score], metric: Metric, *, untouched: str = UNTOUCHED, resamples: int = RESAMPLES, seed: int = 0
+) -> list[Row]:
+    """A row for each contestant: the untouched model first, then by falling mean score, equal means by name.
+
+    p_holm corrects for all comparisons with the untouched model together. Raises ValueError where nobody is called
+    `untouched` and where the scores cannot be compared (see significance.compare).
+    """
+    names = list(dict.fromkeys(score.contestant for score in scores))
+    if untouched not in names:
+        raise ValueError(
+            f"no contestant is called {untouched!r}; there are {names}. Name the reference with untouched=."
+        )
+    draws = resample(scores, metric, resamples=resamples, seed=seed)
+    rivals = [name for name in names if name != untouched]
+    comparisons = {name: compare_of(draws[name], draws[untouched]) for name in rivals}
+    corrected = dict(zip(rivals, holm([comparisons[name].p for name in rivals]), strict=True))
+    built = []
+    for name in names:
+        own = sorted((score for score in scores if score.contestant == name), key=lambda score: score.seed)
+        built.append(
+            Row(
+                contestant=name,
+                task=own[0].task,
+                metric=metric.name,
+                seeds=tuple(score.seed for score in own),
+                scores=tuple(score.test for score in own),
+                dev=tuple(score.dev for score in own),
+                score=interval_of(draws[name]),
+                comparison=comparisons.get(name),
+                p_holm=corrected.get(name),
+                adapting=_mean_cost([score.adapting for score in own]),
+                finetuning=_mean_cost([score.finetuning for score in own]),
+            )
+        )
+    return sorted(built, key=lambda row: (row.comparison is not None, -row.score.mean, row.contestant))
+
+
+def per_label(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
+    """F1 of every gold label for two contestants, in order of falling support; for tasks with one label an item."""
+    labels, counts = np.unique(untouched[0].gold, return_counts=True)
+    ours, theirs = (np.mean([_f1(score, labels) for score in side], axis=0) for side in (contestant, untouched))
+    order = np.argsort(-counts, kind="stable")
+    return [LabelScore(str(labels[i]), int(counts[i]), float(theirs[i]), float(ours[i])) for i in order]
+
+
+def as_text(rows: Sequence[Row]) -> str:
+    """Two aligned tables of at most 110 columns: the result, and what stands behind it (each seed, dev, raw p)."""
+    head = [
+        "",
+        f"test {metric_text(rows[0].metric)}",
+        "against untouched",
+        "p (Holm)",
+        "tokens",
+        "FLOP",
+        "adapting",
+        "tuning",
+    ]
+    result = [
+        [
+            row.contestant,
+            interval_text(row.score),
+            difference_text(row.comparison),
+            p_text(row.p_holm),
+            si(row.adapting.tokens),
+            si(row.adapting.flops),
+            duration(row.adapting.seconds),
+            duration(row.finetuning.seconds),
+        ]
+        for row in rows
+    ]
+    behind = [
+        [
+            row.contestant,
+            points(row.dev_mean),
+            p_text(row.comparison.p if row.comparison else None),
+            p_text(row.comparison.p_seeds if row.comparison else None),
+            " ".join(points(score) for score in row.scores)
+            if len(row.scores) <= 10
+            else f"{len(row.scores)} seeds, {points(min(row.scores))} to {points(max(row.scores))}",
+        ]
+        for row in rows
+    ]
+    legend = (
+        "Points with 95% intervals over seeds and test items. Tokens, FLOP and adapting: what adapting took; tuning: "
+        "fine-tuning, a seed."
+    )
+    details = _aligned(["", "dev", "p", "p, seeds alone", "test score of each seed"], behind)
+    return "\n".join([_aligned(head, result), "", *textwrap.wrap(legend, WIDTH), "", details, ""])
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """One GitHub table; vertical bars in names are escaped."""
+    lines = [
+        f"| contestant | test {metric_text(rows[0].metric)} (95% interval) | each seed | against untouched "
+        "| p | p (Holm) | dev | adapting | fine-tuning, a seed |",
+        "|---" * 9 + "|",
+    ]
+    for row in rows:
+        cells = [
+            row.contestant,
+            interval_text(row.score),
+            " ".join(points(score) for score in row.scores),
+            difference_text(row.comparison),
+            p_text(row.comparison.p if row.comparison else None),
+            p_text(row.p_holm),
+            points(row.dev_mean),
+            cost_text(row.adapting),
+            cost_text(row.finetuning),
+        ]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def as_csv(rows: Sequence[Row]) -> str:
+    """Unrounded figures, a line for each contestant; seeds and their scores are lists separated by spaces."""
+    stages = [f"{stage}_{unit}" for stage in ("adapting", "finetuning") for unit in ("tokens", "flops", "seconds")]
+    differences = ["difference", "difference_low", "difference_high", "p", "p_holm", "p_seeds"]
+    head = ["contestant", "task", "metric", "mean", "low", "high", "seeds", "scores", "dev", *differences, *stages]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(head)
+    for row in rows:
+        other = row.comparison
+        against = [other.difference, other.low, other.high, other.p, row.p_holm, other.p_seeds] if other else [None] * 6
+        lists = [" ".join(map(str, values)) for values in (row.seeds, row.scores)]
+        costs = [value for cost in (row.adapting, row.finetuning) for value in (cost.tokens, cost.flops, cost.seconds)]
+        score = row.score
+        start = [row.contestant, row.task, row.metric, score.mean, score.low, score.high]
+        writer.writerow([*start, *lists, row.dev_mean, *against, *costs])
+    return file.getvalue()
+
+
+def _aligned(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """Columns of equal width, the first to the left and figures to the right; long names run on into further lines."""
+    widths = [max(len(line[column]) for line in (head, *body)) for column in range(len(head))]
+    widths[0] = max(8, min(widths[0], WIDTH - sum(widths[1:]) - 2 * (len(widths) - 1)))
+    lines = []
+    for line in (head, *body):
+        first, *more = textwrap.wrap(line[0], widths[0]) or [""]
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
+        lines += ["  ".join(cells), *more]
+        if line is head:
+            lines.append("-" * len(lines[0]))
+    return "\n".join(lines)
+
+
+def _mean_cost(costs: Sequence[Cost]) -> Cost:
+    total = sum(costs, Cost())
+    return Cost(round(total.tokens / len(costs)), total.flops / len(costs), total.seconds / len(costs))
+
+
+def _f1(score: Score, labels: np.ndarray) -> np.ndarray:
+    """(labels,) F1 = 2 TP / (gold + predicted); no label here is without gold items, so nothing is divided by zero."""
+    gold, predicted = np.array(score.gold)[:, None] == labels, np.array(score.predicted)[:, None] == labels
+    return np.asarray(2.0 * (gold & predicted).sum(axis=0) / (gold.sum(axis=0) + predicted.sum(axis=0)))

@@ -1,0 +1,108 @@
+"""The outcome of a study in one sentence for people who read no tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from acclimate.study.significance import LEVEL, Comparison
+from acclimate.study.tables import Row
+from acclimate.study.wording import duration, metric_text, p_text, points
+
+
+def verdict(rows: Sequence[Row], *, baselines: Collection[str] = ()) -> str:
+    """One sentence on the rows of `tables.rows`. "Better" stands in it only where the Holm-corrected test bears it out.
+
+    baselines: contestants without an encoder (TF-IDF with a linear classifier); that no encoder beats one comes first.
+    Raises ValueError where there is nothing to compare.
+    """
+    rivals = sorted((row for row in rows if row.comparison is not None), key=_gain, reverse=True)
+    if not rivals or len(rivals) == len(rows):
+        raise ValueError("a verdict needs the untouched model and somebody to compare with it.")
+    simple = max((row for row in rows if row.contestant in baselines), key=_mean, default=None)
+    encoders = sorted((row for row in rows if row.contestant not in baselines), key=_mean, reverse=True)
+    if simple is not None and encoders and _mean(simple) >= _mean(encoders[0]):
+        return _baseline_wins(simple, encoders[0])
+    better = [row for row in rivals if _supported(row)]
+    return _winner(better, rivals) if better else _nobody(rivals[0])
+
+
+def _baseline_wins(simple: Row, encoder: Row) -> str:
+    unit = metric_text(simple.metric)
+    figures = f"{points(_mean(encoder))} against {points(_mean(simple))} points of {unit}"
+    if _supported(simple):
+        return (
+            f"{simple.contestant}, which needs no encoder, is better than the untouched model by {_evidence(simple)}, "
+            f"and no encoder here scores above it: the highest, {_called(encoder)}, has {figures}."
+        )
+    return (
+        f"No encoder here scores above {simple.contestant}, which needs none: "
+        f"the highest, {_called(encoder)}, has {figures}."
+    )
+
+
+def _winner(better: Sequence[Row], rivals: Sequence[Row]) -> str:
+    best, *others = better
+    seconds = best.adapting.seconds
+    cost = f"at {duration(seconds)} of extra training" if seconds else "with no extra training"
+    sentence = f"{best.contestant} is better than the untouched model by {_evidence(best)}, {cost}"
+    if others:
+        also = [f"{row.contestant} (by {points(_gain(row))})" for row in others]
+        sentence += f"; {_listed(also)} {'is' if len(also) == 1 else 'are'} better too"
+    doubtful = [row for row in rivals if _gain(row) > _gain(best)]
+    if doubtful:
+        gain, p = points(_gain(doubtful[0]), sign="+"), _p(doubtful[0].p_holm)
+        sentence += f"; {doubtful[0].contestant}'s larger difference, {gain}, is not established ({p} after Holm)"
+    return f"{sentence}."
+
+
+def _nobody(nearest: Row) -> str:
+    gain, unit = _gain(nearest), f"points of {metric_text(nearest.metric)}"
+    opening = "Nothing here beats plain fine-tuning of the untouched model"
+    if gain > 0:
+        # an interval of one comparison may leave out zero where the test that counts them all cannot
+        doubt = "is within noise" if _comparison(nearest).low <= 0 else "may be chance, all comparisons counted"
+        told = f"the largest difference, {nearest.contestant}'s {points(gain, sign='+')} {unit}, {doubt}"
+    else:
+        where = f"is {points(-gain)} {unit} below" if gain < 0 else "is level with it"
+        told = f"no contestant scores above it, and the nearest, {nearest.contestant}, {where}"
+    return f"{opening}: {told} ({_chance(nearest)})."
+
+
+def _evidence(row: Row) -> str:
+    return f"{points(_gain(row))} points of {metric_text(row.metric)} ({_chance(row)})"
+
+
+def _chance(row: Row) -> str:
+    other = _comparison(row)
+    return f"95% interval {points(other.low)} to {points(other.high)}; {_p(row.p_holm)} after Holm"
+
+
+def _p(p: float | None) -> str:
+    text = p_text(p)
+    return f"p {text}" if text[0] in "<>" else f"p = {text}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _called(row: Row) -> str:
+    return "the untouched model" if row.comparison is None else row.contestant
+
+
+def _mean(row: Row) -> float:
+    return row.score.mean
+
+
+def _comparison(row: Row) -> Comparison:
+    assert row.comparison is not None  # asked of rivals only
+    return row.comparison
+
+
+def _gain(row: Row) -> float:
+    return _comparison(row).difference
+
+
+def _supported(row: Row) -> bool:
+    return row.p_holm is not None and row.p_holm < LEVEL and _gain(row) > 0
