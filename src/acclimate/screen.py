@@ -1,0 +1,91 @@
+"""What a person sees while something runs: a line with the time left on every stage, gone when the stage ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from acclimate.core import ranks
+from acclimate.core.types import Progress as Told
+from acclimate.core.types import Watch, unwatched
+
+SOON = 2.0  # seconds: a stage shorter than this is not worth a line
+PLAIN_EVERY = 15.0  # seconds between two lines of a stage where the output is no terminal
+
+
+@contextmanager
+def watching(console: Console) -> Iterator[Watch]:
+    """A watch that draws a progress line on a terminal, and prints a line now and then anywhere else.
+
+    Under torchrun only the first process speaks.
+    """
+    if not ranks.is_first():
+        yield unwatched
+    elif console.is_terminal:
+        with _bars(console) as bars:
+            yield _drawn(bars)
+    else:
+        yield _lines(console)
+
+
+def _bars(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed}/{task.total} {task.fields[unit]}"),
+        TextColumn("{task.fields[value]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+    )
+
+
+def _drawn(bars: Progress) -> Watch:
+    shown: dict[str, TaskID] = {}
+
+    def watch(told: Told) -> None:
+        _note(told, bars.console.print)
+        if told.stage not in shown:
+            for done in shown.values():
+                bars.update(done, visible=False)
+            shown[told.stage] = bars.add_task(told.stage, total=told.total, unit=told.unit, value="")
+        bars.update(shown[told.stage], completed=told.done, value=_value(told))
+
+    return watch
+
+
+def _lines(console: Console) -> Watch:
+    begun: dict[str, float] = {}
+    first: dict[str, int] = {}
+    spoken: dict[str, float] = {}
+
+    def watch(told: Told) -> None:
+        now = time.monotonic()
+        _note(told, console.print)
+        if told.stage not in begun:
+            begun[told.stage], spoken[told.stage], first[told.stage] = now, now, told.done
+        took = now - begun[told.stage]
+        last = told.done >= told.total
+        if took >= SOON and (now - spoken[told.stage] >= PLAIN_EVERY or last):
+            spoken[told.stage] = now
+            done = max(1, told.done - first[told.stage])
+            left = "" if last else f", {took / done * (told.total - told.done):.0f} s left"
+            console.print(f"{told.stage}: {told.done}/{told.total} {told.unit}, {_value(told)}{took:.0f} s{left}")
+
+    return watch
+
+
+def _value(told: Told) -> str:
+    if "dev" in told.values:
+        return f"dev {told.values['dev']:.3f} "
+    return f"loss {told.values['loss']:.3f} " if "loss" in told.values else ""
+
+
+def _note(told: Told, say: Callable[[str], None]) -> None:
+    if note := told.values.get("note"):
+        say(f"{told.stage}: {note}")

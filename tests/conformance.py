@@ -1,0 +1,160 @@
+"""What every objective must do, whatever it minimises. Add an objective to OBJECTIVES and all of it is held to this.
+
+An entry makes the objective, without dropout unless told, and a stream of batches for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoModelForSequenceClassification
+
+from acclimate.core.types import NOT_PREDICTED, Batch, Stream
+from acclimate.methods.finetune import TaskLoss
+from acclimate.training.checkpoint import LOG, resumable
+from acclimate.training.loop import adamw, train
+from acclimate.training.objective import MaskedLanguageLoss, Objective, pad
+from acclimate.training.plan import Plan
+from families import FAMILIES, VOCABULARY, mpnet
+
+ROWS = 8
+PLAN = Plan(steps=4, batch=ROWS, rate=1e-2, warmup=0.25, precision="float32", piece_tokens=64)
+
+
+@dataclass(frozen=True)
+class Case:
+    objective: Callable[[float], Objective]  # dropout -> a new objective, the same at every call
+    stream: Stream
+
+
+def toy_rows(pad_id: int, step: int, labels: int = 0) -> Batch:
+    """ROWS rows of 3 to 20 random tokens; masked language labels, or a class for each row where labels is given."""
+    generator = np.random.default_rng([5, step])
+    lengths = generator.integers(3, 21, ROWS)
+    ids = generator.integers(5, VOCABULARY, lengths.sum())
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    names = [f"document {row}" for row in range(ROWS)]
+    if labels:
+        return Batch(ids, offsets, {}, {"label": generator.integers(0, labels, ROWS)}, names, pad_id)
+    chosen = generator.random(len(ids)) < 0.3
+    chosen[offsets[:-1]] = True
+    return Batch(ids, offsets, {"labels": np.where(chosen, ids, NOT_PREDICTED)}, {}, names, pad_id)
+
+
+def _masked(name: str) -> Case:
+    make = mpnet if name == "mpnet" else FAMILIES[name]
+    pad_id = make().config.pad_token_id or 0
+    return Case(lambda dropout: MaskedLanguageLoss(make(dropout=dropout)), lambda step: toy_rows(pad_id, step))
+
+
+def _task() -> Case:
+    def make(dropout: float) -> Objective:
+        config = FAMILIES["bert"](dropout=dropout).config
+        config.num_labels = 3
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            return TaskLoss(AutoModelForSequenceClassification.from_config(config))
+
+    return Case(make, lambda step: toy_rows(0, step, labels=3))
+
+
+OBJECTIVES: dict[str, Callable[[], Case]] = {
+    **{f"masked language, {name}": (lambda name=name: _masked(name)) for name in (*FAMILIES, "mpnet")},
+    "task": _task,
+}
+
+
+def check_sums_match_counts(case: Case) -> None:
+    """A term's sum over the step by its count is the mean that the loop reports; pieces add up to the whole."""
+    objective, batch = case.objective(0.0).eval(), case.stream(0)
+    counts = objective.counts(batch)
+    whole = objective(pad(batch, torch.device("cpu")))
+    halves = [objective(pad(batch.take(rows), torch.device("cpu"))) for rows in np.split(np.arange(ROWS), 2)]
+    assert set(whole) == set(counts) == set(objective.weights)
+    [step] = _steps(case, PLAN_ONE_STEP)
+    for term, value in whole.items():
+        torch.testing.assert_close(sum(half[term] for half in halves), value, rtol=1e-4, atol=1e-4)
+        assert abs(step.losses[term] - float(value.detach()) / counts[term]) < 1e-4
+
+
+def check_pieces_do_not_matter(case: Case) -> None:
+    """The same weights whether a step goes through the model in pieces of 8, 4 or 1 rows."""
+    if case.objective(0.0).couples_rows:
+        return
+    trained = [_weights(case, Plan(**{**vars(PLAN), "piece_tokens": most})) for most in (8 * 20, 4 * 20, 1)]
+    for other in trained[1:]:
+        for name, value in trained[0].items():
+            torch.testing.assert_close(
+                other[name], value, rtol=2e-3, atol=2e-4, msg=lambda text, name=name: f"{name}: {text}"
+            )
+
+
+def check_same_seed_same_bytes(case: Case) -> None:
+    """With dropout, two runs with one seed agree to the last bit, and another seed does not."""
+    first, second = _weights(case, PLAN, dropout=0.1), _weights(case, PLAN, dropout=0.1)
+    other = _weights(case, Plan(**{**vars(PLAN), "seed": 1}), dropout=0.1)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+def check_stop_and_resume(case: Case, directory: Path) -> None:
+    """Stopped after any step and gone on with in a new process's stead: the same weights and log, byte for byte."""
+    whole = case.objective(0.1)
+    for _ in resumable(whole, case.stream, PLAN, directory / "whole", save_seconds=0):
+        pass
+    for stop in range(1, PLAN.steps):
+        out = directory / f"stopped-{stop}"
+        for step in resumable(case.objective(0.1), case.stream, PLAN, out, save_seconds=0):
+            if step.number == stop + 1:  # the state after `stop` steps is on the disk, this step's is lost
+                break
+        resumed = case.objective(0.1)
+        numbers = [step.number for step in resumable(resumed, case.stream, PLAN, out, save_seconds=0)]
+        assert numbers == list(range(stop + 1, PLAN.steps + 1))
+        for (name, value), (_, other) in zip(whole.named_parameters(), resumed.named_parameters(), strict=True):
+            assert torch.equal(value, other), f"{name} differs after stopping at step {stop}"
+        assert (out / LOG).read_bytes() == (directory / "whole" / LOG).read_bytes()
+
+
+def check_every_weight_learns(case: Case) -> None:
+    """Each trainable parameter gets a gradient that is not zero everywhere."""
+    objective = case.objective(0.0).eval()
+    losses = objective(pad(case.stream(0), torch.device("cpu")))
+    sum(objective.weights[term] * value for term, value in losses.items()).backward()
+    idle = [name for name, weight in objective.named_parameters() if weight.requires_grad and not _moves(weight)]
+    # a softmax does not see what all its inputs share, so the keys' biases of an attention have no say
+    assert not [name for name in idle if "key" not in name and "k_lin" not in name], idle
+
+
+def check_padding_does_not_matter(case: Case) -> None:
+    """Rows alone and rows beside a longer one have the same loss."""
+    objective, batch = case.objective(0.0).eval(), case.stream(0)
+    if objective.couples_rows:
+        return
+    together = objective(pad(batch, torch.device("cpu")))
+    alone = [objective(pad(batch.take(np.array([row])), torch.device("cpu"))) for row in range(ROWS)]
+    for term, value in together.items():
+        torch.testing.assert_close(sum(row[term] for row in alone), value, rtol=1e-4, atol=1e-4)
+
+
+def _moves(weight: Tensor) -> bool:
+    return weight.grad is not None and bool(weight.grad.abs().max() > 0)
+
+
+def _steps(case: Case, plan: Plan) -> list:
+    objective = case.objective(0.0)
+    return list(train(objective, case.stream, plan, adamw(objective, plan)))
+
+
+def _weights(case: Case, plan: Plan, *, dropout: float = 0.0) -> dict[str, Tensor]:
+    objective = case.objective(dropout)
+    for _ in train(objective, case.stream, plan, adamw(objective, plan)):
+        pass
+    return {name: weight.detach() for name, weight in objective.named_parameters()}
+
+
+PLAN_ONE_STEP = Plan(**{**vars(PLAN), "steps": 1})

@@ -1,0 +1,69 @@
+"""Imports go down only (docs: the house): two wings on one floor do not see each other."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src"
+FLOORS = {"__version__": -1, "core": 0, "text": 1, "models": 1, "training": 2, "tasks": 2, "methods": 3, "study": 4}
+FLOORS |= {"screen": 5, "cli": 6, "__main__": 7}  # screen: what the command line prints with
+REPORT = ["acclimate.study." + name for name in ("significance", "tables", "plots", "report")]
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(file): file for file in sorted(SOURCE.rglob("*.py"))}
+
+
+def imports(module: str, nodes: Iterator[ast.AST]) -> Iterator[str]:
+    """Full names of what these nodes import, `from a import b` as a.b; relative ones resolved."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = module.split(".") if FILES[module].name == "__init__.py" else module.split(".")[:-1]
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = [*base, *(node.module or "").split(".")] if node.module else base
+            yield from (".".join([*base, alias.name]) for alias in node.names)
+
+
+def on_import(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run when the module is imported: bodies of functions and `if TYPE_CHECKING` do not."""
+    for node in ast.iter_child_nodes(tree):
+        lazy = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        if not lazy and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield node
+            yield from on_import(node)
+
+
+def loaded(name: str, seen: set[str]) -> set[str]:
+    """`seen` and all that importing `name` loads: the packages on its way, and what acclimate's modules import."""
+    parts = name.split(".")
+    for prefix in (".".join(parts[:end]) for end in range(1, len(parts) + 1)):
+        if prefix not in seen:
+            seen.add(prefix)
+            if prefix in FILES:
+                for other in imports(prefix, on_import(ast.parse(FILES[prefix].read_text("utf-8")))):
+                    loaded(other, seen)
+    return seen
+
+
+@pytest.mark.parametrize("module", [module for module in FILES if module != "acclimate"])
+def test_imports_go_down_only(module):
+    wing = module.split(".")[1]
+    for name in imports(module, ast.walk(ast.parse(FILES[module].read_text("utf-8")))):
+        root, target, *_ = [*name.split("."), "itself"]
+        # its public names may come from any floor, so they are for the command line; __version__ is for all
+        if root == "acclimate" and target != wing:
+            assert FLOORS.get(target, 4) < FLOORS[wing], f"{module} ({wing}) must not import {name} ({target})"
+
+
+@pytest.mark.parametrize("module", REPORT)
+def test_report_loads_neither_torch_nor_transformers(module):
+    assert module in FILES, f"{module} is gone: name the modules that make a report in REPORT"
+    assert loaded(module, set()) & {"torch", "transformers"} == set()
