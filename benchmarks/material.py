@@ -38,6 +38,8 @@ class Material:
     tokenizer: PreTrainedTokenizerBase
     training: Tokens
     heldout: Tokens
+    rows: list[Row]  # of the training tokens, and the same joined and cut
+    chunks: list[Row]
 
 
 def prepare(source: Path, directory: Path, *, texts: int, vocabulary: int) -> Material:
@@ -47,7 +49,9 @@ def prepare(source: Path, directory: Path, *, texts: int, vocabulary: int) -> Ma
     training = write_corpus(_slices(found[:kept]), directory / "training")
     heldout = write_corpus(_slices(found[kept:]), directory / "heldout")
     tokenizer = train_wordpiece(training, size=vocabulary)
-    return Material(tokenizer, training.tokens(tokenizer), heldout.tokens(tokenizer))
+    tokens = training.tokens(tokenizer)
+    rows = rows_of(tokens)
+    return Material(tokenizer, tokens, heldout.tokens(tokenizer), rows, chunks_of(rows))
 
 
 def rows_of(tokens: Tokens) -> list[Row]:

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from contestants import CountingTrainer, our_plan, trainer_arguments
-from material import HOW, LONGEST, Material, lengths_line, model_of, prepare, rows_of
+from contestants import our_plan
+from material import HOW, LONGEST, Material, lengths_line, model_of, prepare
 from page import head, table, tell, write
+from peer import CountingTrainer, trainer_arguments
 from transformers import DataCollatorForLanguageModeling, TrainerCallback
 
 from acclimate.core.types import Batch
@@ -57,7 +58,7 @@ def main() -> None:
                 tell(f"seed {seed}: {name}: loss {curve[given.steps]:.4f} in {time.monotonic() - begun:.0f} s")
         facts = [
             ("training", f"BERT {given.size}, {given.steps} steps of {given.batch} rows, rate {given.rate:g}"),
-            ("rows", lengths_line(rows_of(material.training))),
+            ("rows", lengths_line(material.rows)),
             ("vocabulary", f"{len(material.tokenizer):,} word pieces, learnt from these texts"),
             ("seeds", str(given.seeds)),
         ]
@@ -121,7 +122,7 @@ def _trainer(
                 warmup_steps=round(WARM_UP * given.steps),
                 seed=seed,
             ),
-            train_dataset=rows_of(material.training),
+            train_dataset=material.rows,
             data_collator=DataCollatorForLanguageModeling(material.tokenizer, mlm_probability=0.15),
             callbacks=[evaluation],
         )

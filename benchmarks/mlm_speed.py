@@ -15,9 +15,10 @@ from pathlib import Path
 
 import torch
 import transformers
-from contestants import Contestant, Measurement, Setting, matrix_peak, measure, median
-from material import HOW, Material, lengths_line, prepare, rows_of
+from contestants import Contestant, Measurement, Setting, matrix_peak, measure_ours, median
+from material import HOW, Material, lengths_line, prepare
 from page import head, spread, table, tell, write
+from peer import measure_trainer
 
 OURS = [
     Contestant("acclimate", "pieces", "float32"),
@@ -58,7 +59,7 @@ def main() -> None:
         where = torch.cuda.get_device_name() if given.device == "cuda" else f"CPU, {given.threads} threads"
         facts = [
             ("device", where + (", torch.compile for both" if given.compile else "")),
-            ("rows", lengths_line(rows_of(material.training))),
+            ("rows", lengths_line(material.rows)),
             ("vocabulary", f"{len(material.tokenizer):,} word pieces, learnt from these texts"),
         ]
         write(given.out, [head("Speed of masked language modelling", facts=facts), _method(given), *sections])
@@ -69,7 +70,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--corpus", type=Path, required=True, help="a .jsonl, .jsonl.zst ... file with the field text")
     parser.add_argument("--out", type=Path, required=True, help="the report, Markdown")
     parser.add_argument("--sizes", default="2x128,6x384,12x768", help="layers x hidden width, separated by commas")
-    parser.add_argument("--texts", type=int, default=20_000, help="how many of the corpus to use")
+    parser.add_argument("--texts", type=int, default=10_000, help="how many of the corpus to use")
     parser.add_argument("--vocabulary", type=int, default=30_522, help="word pieces")
     parser.add_argument("--batch", type=int, default=32, help="rows of a step")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -109,7 +110,7 @@ def _with_best_workers(setting: Setting, workers: str, material: Material) -> tu
     if len(options) == 1:
         return options[0], f"{options[0].workers} workers, as given"
     contestant = Contestant("Trainer", "grouped", "bfloat16")
-    speeds = {option: measure(contestant, option, material, seed=0).speed for option in options}
+    speeds = {option: measure_trainer(contestant, option, material, seed=0).speed for option in options}
     best = max(speeds, key=lambda option: speeds[option])
     tried = ", ".join(f"{option.workers} workers {speed:,.0f} tokens/s" for option, speed in speeds.items())
     return best, f"{best.workers} workers for all, the faster in a trial ({contestant.name}: {tried})"
@@ -122,8 +123,12 @@ def _rounds(setting: Setting, given: argparse.Namespace, material: Material) -> 
     rounds: Rounds = {contestant: [] for contestant in turns}
     peaks = {"float32": 0.0, "bfloat16": 0.0}
     for number in range(given.rounds):
-        peaks = {precision: max(most, matrix_peak(precision, given.device)) for precision, most in peaks.items()}
+        peaks = {
+            precision: max(most, matrix_peak(precision, given.device, seconds=min(1.0, given.seconds)))
+            for precision, most in peaks.items()
+        }
         for contestant in turns if number % 2 == 0 else turns[::-1]:
+            measure = measure_ours if contestant.who == "acclimate" else measure_trainer
             seen = measure(contestant, setting, material, seed=number)
             rounds[contestant].append(seen)
             tell(f"{setting.size}, round {number + 1}: {contestant.name}: {seen.speed:,.0f} tokens/s")

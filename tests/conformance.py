@@ -18,7 +18,8 @@ from acclimate.core.types import NOT_PREDICTED, Batch, Stream
 from acclimate.methods.finetune import TaskLoss
 from acclimate.training.checkpoint import LOG, resumable
 from acclimate.training.loop import adamw, train
-from acclimate.training.objective import MaskedLanguageLoss, Objective, pad
+from acclimate.training.objective import MaskedLanguageLoss, Objective
+from acclimate.training.pieces import Piece, pack, pad, together
 from acclimate.training.plan import Plan
 from families import FAMILIES, VOCABULARY, mpnet
 
@@ -73,8 +74,8 @@ def check_sums_match_counts(case: Case) -> None:
     """A term's sum over the step by its count is the mean that the loop reports; pieces add up to the whole."""
     objective, batch = case.objective(0.0).eval(), case.stream(0)
     counts = objective.counts(batch)
-    whole = objective(pad(batch, torch.device("cpu")))
-    halves = [objective(pad(batch.take(rows), torch.device("cpu"))) for rows in np.split(np.arange(ROWS), 2)]
+    whole = objective(_piece(batch))
+    halves = [objective(_piece(batch.take(rows))) for rows in np.split(np.arange(ROWS), 2)]
     assert set(whole) == set(counts) == set(objective.weights)
     [step] = _steps(case, PLAN_ONE_STEP)
     for term, value in whole.items():
@@ -123,7 +124,7 @@ def check_stop_and_resume(case: Case, directory: Path) -> None:
 def check_every_weight_learns(case: Case) -> None:
     """Each trainable parameter gets a gradient that is not zero everywhere."""
     objective = case.objective(0.0).eval()
-    losses = objective(pad(case.stream(0), torch.device("cpu")))
+    losses = objective(_piece(case.stream(0)))
     sum(objective.weights[term] * value for term, value in losses.items()).backward()
     idle = [name for name, weight in objective.named_parameters() if weight.requires_grad and not _moves(weight)]
     # a softmax does not see what all its inputs share, so the keys' biases of an attention have no say
@@ -135,10 +136,26 @@ def check_padding_does_not_matter(case: Case) -> None:
     objective, batch = case.objective(0.0).eval(), case.stream(0)
     if objective.couples_rows:
         return
-    together = objective(pad(batch, torch.device("cpu")))
-    alone = [objective(pad(batch.take(np.array([row])), torch.device("cpu"))) for row in range(ROWS)]
-    for term, value in together.items():
+    beside = objective(_piece(batch))
+    alone = [objective(_piece(batch.take(np.array([row])))) for row in range(ROWS)]
+    for term, value in beside.items():
         torch.testing.assert_close(sum(row[term] for row in alone), value, rtol=1e-4, atol=1e-4)
+
+
+def check_sharing_lines_does_not_matter(case: Case) -> None:
+    """Rows that share lines have the same loss as rows alone, where the objective says that they may share."""
+    objective, batch = case.objective(0.0).eval(), case.stream(0)
+    if not objective.shares_lines:
+        return
+    layouts = pack(batch.lengths, 64)
+    assert any(layout.shared for layout in layouts)
+    packed = [objective(pad(batch, layout, torch.device("cpu"))) for layout in layouts]
+    for term, value in objective(_piece(batch)).items():
+        torch.testing.assert_close(sum(piece[term] for piece in packed), value, rtol=1e-4, atol=1e-4)
+
+
+def _piece(batch: Batch) -> Piece:
+    return pad(batch, together(batch.lengths), torch.device("cpu"))
 
 
 def _moves(weight: Tensor) -> bool:

@@ -34,3 +34,7 @@ def test_every_weight_learns(case):
 
 def test_padding_does_not_matter(case):
     conformance.check_padding_does_not_matter(case)
+
+
+def test_sharing_lines_does_not_matter(case):
+    conformance.check_sharing_lines_does_not_matter(case)

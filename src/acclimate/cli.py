@@ -106,6 +106,7 @@ def adapt(
         stated = _recipe(METHODS[method].Recipe, recipe, assignments)
         if "corpus" in {field.name for field in fields(stated)}:
             stated = replace(stated, corpus=corpus_at(stated.corpus, out, separated=separated).path)
+        _note_settings(stated, out)
         with _watching(console, track, out) as watch:
             checkpoint = METHODS[method].adapt(stated, out, watch=watch)
         console.print(f"Checkpoint: {checkpoint.path}")
@@ -153,8 +154,8 @@ def report(run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of
 
 def main() -> None:
     """The entry point of the command `acclimate`."""
-    # Threads that wait for each other sleep instead of spinning: on a machine with other work, spinning threads hold the
-    # processor that the thread they wait for needs, and a step takes 15 times as long. Read when torch is loaded.
+    # Threads that wait for each other sleep instead of spinning: on a machine with other work, spinning threads hold
+    # the processor that the thread they wait for needs, and a step takes 15 times as long. Read when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app()
 
@@ -163,6 +164,19 @@ def _recipe(kind: Any, path: Path | None, assignments: list[str] | None) -> Any:
     from acclimate.core import settings
 
     return settings.override(settings.from_toml(kind, path) if path else kind(), assignments or [])
+
+
+def _note_settings(stated: Any, out: Path) -> None:
+    """Write the settings to OUT/recipe.toml. Raises ValueError where those of another run stand there: its state or
+    checkpoint would be taken for this one's.
+    """
+    from acclimate.core import files, ranks, settings
+
+    path, text = out / "recipe.toml", settings.to_toml(stated)
+    if path.exists() and path.read_text(encoding="utf-8") != text:
+        raise ValueError(f"{out} holds a run with other settings, see {path}. Choose another --out, or remove that one")
+    if ranks.is_first():
+        files.write_text(path, text)
 
 
 def _materials(

@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import hashlib
 import json
+import math
 import tomllib
 import types
 import typing
@@ -91,8 +92,13 @@ def digest(value: Any) -> str:
 
 
 def _toml(values: Mapping[str, Any], prefix: str) -> str:
-    # JSON's strings, numbers, booleans and lists are TOML's too; ensure_ascii keeps escapes that both read alike
-    lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if not isinstance(value, dict)]
+    # JSON's strings, numbers, booleans and lists are TOML's too, but for two things: TOML has no escaped surrogate
+    # pairs, hence plain characters, and no plain DEL, hence an escaped one
+    lines = [
+        f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+        for key, value in values.items()
+        if not isinstance(value, dict)
+    ]
     for key, value in values.items():
         if isinstance(value, dict):
             lines += ["", f"[{prefix}{key}]", _toml(value, f"{prefix}{key}.").rstrip("\n")]
@@ -137,6 +143,8 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
         return from_mapping(typing.cast(type, hint), value, where=where, prefix=f"{key}.")
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise ValueError(f"{where}: {key} = {value} is no finite number")
         return float(value)
     if hint is Path and isinstance(value, str):
         return Path(value)

@@ -36,7 +36,8 @@ from acclimate.tasks.rows import encode
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import finish, spent
 from acclimate.training.loop import Step
-from acclimate.training.objective import Objective, Piece, cut, pad
+from acclimate.training.objective import Objective
+from acclimate.training.pieces import Piece, cut, pad
 from acclimate.training.plan import Plan, device, piece_tokens
 from acclimate.training.run import finished, run, write_checkpoint
 
@@ -83,6 +84,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     The seed of the new head, of the order of the rows and of dropout is `recipe.plan.seed`.
     """
     if done := finished(out):
+        _drop_best(out)
         return done
     task = open_prepared(recipe.task)
     tokenizer = load_tokenizer(recipe.model)
@@ -115,6 +117,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     seen.load_best(model)
     sources = {split: task.hashes[split] for split in ("train", "dev")}
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
+    _drop_best(out)  # not before: a run killed in between goes on from a state that may lie after the best look
     finish(out)
     return done
 
@@ -158,9 +161,9 @@ def predict(model: PreTrainedModel, rows: Batch, labels: Sequence[str]) -> list[
     codes = np.zeros(len(rows), dtype=np.int64)
     training = model.training
     model.train(False)
-    for indices in cut(rows.lengths, piece_tokens(Plan(), where)):
-        logits_BC = model(**inputs_of(model, pad(rows.take(indices), where))).logits
-        codes[indices] = logits_BC.argmax(-1).cpu().numpy()
+    for piece in cut(rows.lengths, piece_tokens(Plan(), where)):
+        logits_BC = model(**inputs_of(model, pad(rows, piece, where))).logits
+        codes[piece.rows_R] = logits_BC.argmax(-1).cpu().numpy()
     model.train(training)
     return [labels[int(code)] for code in codes]
 
@@ -205,6 +208,8 @@ class _Looks:
             with safe_open(self.best_path, framework="pt") as file:
                 for name, parameter in model.named_parameters():
                     parameter.copy_(file.get_tensor(name))
-        ranks.agree(None)
-        if ranks.is_first():
-            self.best_path.unlink(missing_ok=True)
+
+
+def _drop_best(out: Path) -> None:
+    if ranks.is_first():
+        (out / BEST).unlink(missing_ok=True)

@@ -30,7 +30,8 @@ from acclimate.text.segments import segments
 from acclimate.text.streams import evaluation_batches, masked_stream
 from acclimate.text.tokens import Tokens
 from acclimate.training.checkpoint import finish
-from acclimate.training.objective import MaskedLanguageLoss, cut, pad
+from acclimate.training.objective import MaskedLanguageLoss
+from acclimate.training.pieces import cut, pack, pad
 from acclimate.training.plan import Plan, autocast_type, device, piece_tokens
 from acclimate.training.run import finished, run, write_checkpoint
 
@@ -101,8 +102,8 @@ def heldout_loss(model: str, corpus: Path, *, max_tokens: int, masking: float = 
     for batch in evaluation_batches(
         tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=True, segments_at_most=most
     ):
-        for rows in cut(batch.lengths, piece_tokens(Plan(), where)):
+        for piece in (pack if objective.shares_lines else cut)(batch.lengths, piece_tokens(Plan(), where)):
             with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
-                total += float(objective(pad(batch.take(rows), where))["mlm"])
+                total += float(objective(pad(batch, piece, where))["mlm"])
         count += objective.counts(batch)["mlm"]
     return total / count

@@ -59,9 +59,26 @@ SPARSE_HEADS: dict[str, Callable[[Any, Tensor], Tensor]] = {
 }
 
 
+# The position of a row's first token. A family that is missing takes no mask of four dimensions (DeBERTa) or gives
+# slightly other numbers under one (ModernBERT, whose local layers build theirs from it).
+FIRST_POSITION: dict[str, Callable[[PreTrainedModel], int]] = {
+    "bert": lambda model: 0,
+    "electra": lambda model: 0,
+    "distilbert": lambda model: 0,
+    "camembert": lambda model: int(model.config.pad_token_id) + 1,
+    "roberta": lambda model: int(model.config.pad_token_id) + 1,
+    "xlm-roberta": lambda model: int(model.config.pad_token_id) + 1,
+}
+
+
 def has_sparse_head(model: PreTrainedModel) -> bool:
     """Whether `masked_logits` spares the positions that are not masked; elsewhere it computes them and drops them."""
     return family(model) in SPARSE_HEADS
+
+
+def keeps_rows_apart(model: PreTrainedModel) -> bool:
+    """Whether rows that share a line stay apart under `position_ids` and an (L, 1, W, W) attention mask."""
+    return family(model) in FIRST_POSITION and model.config._attn_implementation == "sdpa"
 
 
 def masked_logits(model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor) -> Tensor:
@@ -81,9 +98,13 @@ def masked_logits(model: PreTrainedModel, piece: Mapping[str, Tensor], positions
 def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What of a piece the model's forward takes; labels and the like stay behind.
 
-    Token types go only to a model that knows two: RoBERTa has one, DistilBERT and ModernBERT none.
+    Token types go only to a model that knows two: RoBERTa has one, DistilBERT and ModernBERT none. Positions, which a
+    piece has where rows share a line, are counted as the family counts them.
     """
     names = ["input_ids", "attention_mask"]
     if getattr(model.config, "type_vocab_size", 0) >= 2:
         names.append("token_type_ids")
-    return {name: piece[name] for name in names if name in piece}
+    inputs = {name: piece[name] for name in names if name in piece}
+    if "position_ids" in piece:
+        inputs["position_ids"] = piece["position_ids"] + FIRST_POSITION[family(model)](model)
+    return inputs

@@ -118,7 +118,7 @@ class _Stages:
         self,
         recipe: Recipe,
         materials: Materials,
-        base: Path,
+        base: str | Path,
         tokenizer: PreTrainedTokenizerBase,
         *,
         loading: float,
@@ -226,10 +226,10 @@ class _Stages:
         )
 
 
-def _base(recipe: Recipe, materials: Materials, place: Path) -> tuple[Path, PreTrainedTokenizerBase, float]:
-    """A model to try (the given one, or one of the size to be pretrained), its tokenizer, seconds that making it took."""
+def _base(recipe: Recipe, materials: Materials, place: Path) -> tuple[str | Path, PreTrainedTokenizerBase, float]:
+    """A model to try (the given one, or one of the size to be pretrained), its tokenizer, seconds it took to make."""
     if materials.model is not None:
-        return Path(materials.model), load_tokenizer(materials.model), 0.0
+        return materials.model, load_tokenizer(materials.model), 0.0
     assert materials.general is not None
     begun = time.perf_counter()
     own = recipe.pretrain

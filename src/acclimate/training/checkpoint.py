@@ -25,25 +25,30 @@ from acclimate.core import files, ranks
 from acclimate.core.types import Cost, Stream
 from acclimate.training.loop import Step, adamw, train
 from acclimate.training.objective import Objective
-from acclimate.training.plan import Plan
+from acclimate.training.plan import Plan, device
 
 logger = logging.getLogger(__name__)
 
 LOG = "log.jsonl"
 CLOCK = "clock.json"
 KEPT = 2  # states
+SAVE_SECONDS = 30.0
 
 
 def resumable(
-    objective: Objective, stream: Stream, plan: Plan, directory: Path, *, save_seconds: float = 30.0
+    objective: Objective, stream: Stream, plan: Plan, directory: Path, *, save_seconds: float | None = None
 ) -> Iterator[Step]:
     """`train`, from the last state in `directory` on, with a state saved every `save_seconds` and a line of
     `log.jsonl` for each step.
+
+    None means $ACCLIMATE_SAVE_SECONDS, or 30. It is no setting of the plan, for no result depends on it.
 
     It yields only the steps that are still to do. What the caller keeps of a step must therefore be in a file by the
     time the step is saved, or be a function of the weights. Call `finish` once the run's result is written.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    every = float(os.environ.get("ACCLIMATE_SAVE_SECONDS", SAVE_SECONDS)) if save_seconds is None else save_seconds
+    objective.to(device())  # before the optimiser's state is loaded, which lies where the weights lie
     optimiser = adamw(objective, plan)
     start = restore(objective, optimiser, directory)
     with Log(directory, start) as log:
@@ -51,7 +56,7 @@ def resumable(
         for step in train(objective, stream, plan, optimiser, start=start):
             log.add(step)
             yield step
-            due = time.monotonic() - saved >= save_seconds and step.number < plan.steps
+            due = time.monotonic() - saved >= every and step.number < plan.steps
             if ranks.agree(due):
                 if ranks.is_first():
                     log.flush()
@@ -60,10 +65,13 @@ def resumable(
 
 
 def finish(directory: Path) -> None:
-    """Drop the states of a run whose result is written."""
+    """Drop the states of a run whose result is written, and what writes that were killed left behind."""
     if ranks.is_first():
-        for state in directory.glob("state-*"):
-            shutil.rmtree(state)
+        for left in (*directory.glob("state-*"), *directory.glob(".*.tmp")):
+            if left.is_dir():
+                shutil.rmtree(left)
+            else:
+                left.unlink()
 
 
 def save(objective: Objective, optimiser: torch.optim.Optimizer, directory: Path, number: int) -> None:
@@ -122,9 +130,11 @@ class Log:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.flush()
-        if self.file:
-            self.file.close()
+        try:
+            self.flush()
+        finally:
+            if self.file:
+                self.file.close()
 
     def add(self, step: Step) -> None:
         line = {
@@ -178,6 +188,6 @@ def _load(objective: Objective, optimiser: torch.optim.Optimizer, path: Path) ->
             else:
                 entry, _, name = rest.partition(".")
                 # a copy in memory of its own: the file's may be aligned otherwise, which can change the last bit
-                optimiser.state[parameters[name]][entry] = value.clone()
+                optimiser.state[parameters[name]][entry] = value.to(parameters[name].device, copy=True)
     if places:
         raise files.DamagedError(f"{path} lacks {', '.join(sorted(places))}")

@@ -15,7 +15,8 @@ from torch.distributed._composable.replicate import replicate
 
 from acclimate.core import ranks
 from acclimate.core.types import Batch, Stream
-from acclimate.training.objective import Objective, cut, pad
+from acclimate.training.objective import Objective
+from acclimate.training.pieces import Layout, cut, pack, pad, together
 from acclimate.training.plan import Plan, autocast_type, device, piece_tokens
 
 
@@ -100,7 +101,7 @@ def train(
                 rate=plan.rate_at(step),
                 tokens=len(batch.ids),
                 flops=objective.flops(batch),
-                padded=sum(len(rows) * int(batch.lengths[rows].max()) for rows in pieces) - len(batch.ids),
+                padded=sum(piece.tokens for piece in pieces) - len(batch.ids),
                 seconds=time.perf_counter() - begun,
                 waited=waited,
             )
@@ -109,10 +110,10 @@ def train(
 _WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the last saved state is from before."
 
 
-def _pieces(objective: Objective, batch: Batch, most: int) -> list[np.ndarray]:
-    """Row indices of each piece of the step."""
+def _pieces(objective: Objective, batch: Batch, most: int) -> list[Layout]:
+    """How the rows of the step lie in its pieces."""
     if not objective.couples_rows:
-        return cut(batch.lengths, most)
+        return (pack if objective.shares_lines else cut)(batch.lengths, most)
     name, rows, needed = type(objective).__name__, len(batch), len(batch) * int(batch.lengths.max())
     if needed > most:
         raise ValueError(
@@ -122,11 +123,11 @@ def _pieces(objective: Objective, batch: Batch, most: int) -> list[np.ndarray]:
         )
     if ranks.world() > 1:
         raise ValueError(f"{name} compares the rows of a batch with each other, so it runs in one process only.")
-    return [np.arange(rows)]
+    return [together(batch.lengths)]
 
 
 def _accumulate(
-    objective: Objective, batch: Batch, pieces: list[np.ndarray], plan: Plan, *, step: int, where: torch.device
+    objective: Objective, batch: Batch, pieces: list[Layout], plan: Plan, *, step: int, where: torch.device
 ) -> dict[str, float]:
     """Leave the step's whole gradient on the parameters; return each term's mean over the step.
 
@@ -146,7 +147,7 @@ def _accumulate(
         with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
             torch.manual_seed(noise_seed(plan.seed, step, index))
             with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
-                terms = objective(pad(batch.take(pieces[index]), where))
+                terms = objective(pad(batch, pieces[index], where))
             # replicate averages over processes, the step's gradient is a sum: hence the factor
             loss = sum(objective.weights[term] * value / counts[term] for term, value in terms.items())
             (loss * (share * ranks.world())).backward()
@@ -157,7 +158,7 @@ def _accumulate(
 def _means(
     objective: Objective,
     batch: Batch,
-    pieces: list[np.ndarray],
+    pieces: list[Layout],
     sums: list[dict[str, Tensor]],
     *,
     counts: dict[str, int],
@@ -168,7 +169,7 @@ def _means(
     table = torch.stack([torch.stack([piece[term].double() for term in terms]) for piece in sums]).cpu()
     totals = ranks.total(table.sum(0).tolist())
     if not all(map(math.isfinite, totals)):
-        bad = [rows for rows, values in zip(pieces, table, strict=True) if not values.isfinite().all()]
+        bad = [piece.rows_R for piece, values in zip(pieces, table, strict=True) if not values.isfinite().all()]
         named = batch.take(np.concatenate(bad)) if bad else batch
         stated = ", ".join(f"{term} = {value}" for term, value in zip(terms, totals, strict=True))
         raise NotFiniteError(f"step {step + 1}: the loss is not finite ({stated}). {_documents(named)} {_WAY_OUT}")

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Progress, Stream, Watch
 from acclimate.models.encoder import save_model
-from acclimate.training.checkpoint import resumable
+from acclimate.training.checkpoint import finish, resumable
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan
@@ -59,11 +59,16 @@ def write_checkpoint(
 
 
 def finished(out: Path) -> Checkpoint | None:
-    """The checkpoint of a run that came to its end, or None. Raises DamagedError where its files were changed."""
+    """The checkpoint of a run that came to its end, or None; what a kill after that end left behind goes.
+
+    Raises DamagedError where the checkpoint's files were changed.
+    """
     path = out / CHECKPOINT
-    if not (path / files.MANIFEST).exists():
+    # agreed on: the first process may write a quick run's checkpoint before another gets to look
+    if not ranks.agree((path / files.MANIFEST).exists()):
         return None
     files.check(path)
+    finish(out)
     return Checkpoint(path)
 
 

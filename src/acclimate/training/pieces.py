@@ -1,0 +1,159 @@
+"""A step's batch in pieces that go through the model one after the other, with next to no padding.
+
+Rows of text are short and of very different length. Where the model can keep them apart (models/heads.py), several
+rows share a line: each sees itself only and counts its positions from 0, so the result is that of rows alone. Elsewhere
+each row has a line to itself, and a piece holds rows of about one length.
+
+Shape suffixes: R rows of a piece, L lines, W width of a line in tokens, M predicted positions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from acclimate.core.types import NOT_PREDICTED, Batch
+
+Piece = dict[str, Tensor]
+
+SEARCHED = 512  # rows: for larger batches any width packs well, and a search would cost more than it saves
+WIDEST = 1.5  # times the longest row: attention's cost grows with the width of a line
+GRAIN = 8  # widths are multiples of it: few shapes, for which the CPU's kernels are made once
+LIKE = 0.85  # rows of at least this share of the longest are of about one length
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the rows of a piece lie: row rows_R[i] of the batch from column starts_R[i] of line lines_R[i] on."""
+
+    rows_R: np.ndarray
+    lines_R: np.ndarray
+    starts_R: np.ndarray
+    lines: int
+    width: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that go through the model, padding included."""
+        return self.lines * self.width
+
+    @property
+    def shared(self) -> bool:
+        """Whether any line holds more than one row."""
+        return self.lines < len(self.rows_R)
+
+
+def together(lengths: np.ndarray) -> Layout:
+    """All rows in one piece, each on a line of its own. lengths: (B,) tokens of each row."""
+    return _alone(np.arange(len(lengths)), lengths)
+
+
+def cut(lengths: np.ndarray, most: int) -> list[Layout]:
+    """Pieces of at most `most` tokens, padding included, each row on a line of its own, the longest rows first.
+
+    A piece ends where it is full, or where a quarter full and the next row is much shorter than its first: small pieces
+    use the processor badly, unequal rows waste it. A row longer than `most` is a piece of its own.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    pieces: list[list[int]] = []
+    for row in order:
+        piece = pieces[-1] if pieces else []
+        longest = lengths[piece[0]] if piece else 0
+        full = (len(piece) + 1) * longest > most
+        unlike = len(piece) * longest >= most / 4 and lengths[row] < LIKE * longest
+        if not piece or full or unlike:
+            pieces.append([row])
+        else:
+            piece.append(row)
+    return [_alone(np.array(piece), lengths) for piece in pieces]
+
+
+def pack(lengths: np.ndarray, most: int) -> list[Layout]:
+    """Pieces of at most `most` tokens, of equal width and about equal height, rows sharing lines.
+
+    Best fit, longest row first, into lines of the width that leaves the least padding; a line is never wider than
+    WIDEST times the longest row.
+    """
+    longest = int(lengths.max())
+    narrowest = -(-longest // GRAIN) * GRAIN
+    widths = range(narrowest, int(WIDEST * longest) + 1, GRAIN) if len(lengths) <= SEARCHED else []
+    tried = [(width, _lines(lengths, width)) for width in [*widths] or [narrowest]]
+    width, lines = min(tried, key=lambda one: len(one[1]) * one[0])
+    count = -(-len(lines) * width // max(most, width))
+    bounds = np.linspace(0, len(lines), count + 1).round().astype(int)
+    return [_shared(lines[first:last], lengths, width) for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
+
+
+def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
+    """The rows of a piece as tensors on a device.
+
+    input_ids       (L, W) int64
+    attention_mask  (L, W) int64, 1 on real tokens, and left out where there is no padding; where lines are shared,
+                    (L, 1, W, W) bool, True where the token of the third axis sees that of the fourth
+    position_ids    (L, W) int64, counted from each row's start; only where lines are shared
+    labels          (M,) int64, those of the predicted positions only, and
+    positions       (M,) int64, where these stand in the flattened (L * W)
+    every other field of `batch.tokens` as (L, W), filled with 0; every field of `batch.rows` (R, ...) as it is
+    """
+    rows = batch.take(layout.rows_R)
+    lengths = rows.lengths
+    first = layout.lines_R * layout.width + layout.starts_R
+    within = np.arange(len(rows.ids)) - np.repeat(rows.offsets[:-1], lengths)
+    places = np.repeat(first, lengths) + within
+
+    def put(values: np.ndarray, fill: int) -> np.ndarray:
+        flat = np.full(layout.tokens, fill, dtype=np.int64)
+        flat[places] = values
+        return flat.reshape(layout.lines, layout.width)
+
+    arrays = {"input_ids": put(rows.ids, batch.pad)}
+    if layout.shared:
+        # padding is a row of its own, so no position sees nothing, which would make its softmax NaN
+        row_LW = put(np.repeat(np.arange(len(rows)), lengths), -1)
+        arrays["attention_mask"] = row_LW[:, None, :, None] == row_LW[:, None, None, :]
+        arrays["position_ids"] = put(within, 0)
+    elif len(places) < layout.tokens:
+        arrays["attention_mask"] = put(np.ones(len(places)), 0)
+    for name, values in rows.tokens.items():
+        if name == "labels":
+            predicted = values != NOT_PREDICTED
+            arrays["positions"], arrays["labels"] = places[predicted], values[predicted]
+        else:
+            arrays[name] = put(values, 0)
+    arrays.update(rows.rows)
+    return {name: torch.from_numpy(values).to(where, non_blocking=True) for name, values in arrays.items()}
+
+
+def _alone(rows: np.ndarray, lengths: np.ndarray) -> Layout:
+    return Layout(rows, np.arange(len(rows)), np.zeros(len(rows), np.int64), len(rows), int(lengths[rows].max()))
+
+
+def _lines(lengths: np.ndarray, width: int) -> list[list[int]]:
+    """The rows of each line: every row goes, longest first, where it leaves the least room."""
+    lines: list[list[int]] = []
+    rooms: list[tuple[int, int]] = []  # (room left, line), ascending
+    for row in np.argsort(-lengths, kind="stable").tolist():
+        length = int(lengths[row])
+        place = bisect_left(rooms, (length, -1))
+        if place == len(rooms):
+            room, line = width, len(lines)
+            lines.append([])
+        else:
+            room, line = rooms.pop(place)
+        lines[line].append(row)
+        rest = (room - length, line)
+        rooms.insert(bisect_left(rooms, rest), rest)
+    return lines
+
+
+def _shared(lines: list[list[int]], lengths: np.ndarray, width: int) -> Layout:
+    rows = np.array([row for line in lines for row in line], dtype=np.int64)
+    of_line = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
+    ends = np.cumsum(lengths[rows])
+    begins = ends - lengths[rows]
+    first = np.concatenate([[0], np.cumsum([len(line) for line in lines])[:-1]])  # place of each line's first row
+    return Layout(rows, of_line, begins - begins[first][of_line], len(lines), width)

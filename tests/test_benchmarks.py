@@ -1,0 +1,67 @@
+"""Each benchmark runs on a few texts and writes its report: the figures mean nothing, but the scripts do not rot."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Texts of made-up words in sentences of 3 to 30 words."""
+    generator = random.Random(0)
+    words = ["".join(generator.choices("abcdefghij", k=generator.randint(2, 7))) for _ in range(300)]
+    path = tmp_path_factory.mktemp("corpus") / "texts.jsonl"
+    with open(path, "w", encoding="utf-8") as file:
+        for _ in range(60):
+            sentences = (" ".join(generator.choices(words, k=generator.randint(3, 30))) for _ in range(6))
+            file.write(json.dumps({"text": " ".join(f"{sentence.capitalize()}." for sentence in sentences)}) + "\n")
+    return path
+
+
+def report_of(script, corpus, out, *options):
+    """The report that the script writes; it fails with what the script said."""
+    words = [sys.executable, str(BENCHMARKS / script), "--corpus", str(corpus), "--out", str(out), *options]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = out.read_text(encoding="utf-8")
+    assert "| date |" in report
+    assert f"python benchmarks/{script}" in report
+    assert str(corpus) not in report  # where a machine keeps its files is nobody's business
+    return report
+
+
+TINY = ["--texts", "60", "--vocabulary", "300", "--batch", "4", "--threads", "1"]
+
+
+def test_mlm_speed_writes_speeds_and_ratios(corpus, tmp_path):
+    pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
+    options = ["--sizes", "1x16", "--rounds", "1", "--seconds", "0", "--least-steps", "1", "--warm-up", "1"]
+    options += ["--workers", "0", "--contestants", "*fp32*;acclimate, bf16, attention dropout 0"]
+    report = report_of("mlm_speed.py", corpus, tmp_path / "reports" / "speed.md", *TINY, *options)
+    assert "## 1x16" in report
+    assert "| acclimate, fp32, attention dropout 0.1 |" in report
+    assert "| Trainer chunks, fp32, attention dropout 0.1 |" in report
+    assert "| equal settings, fp32 |" in report
+    assert "Matrix peak" in report
+
+
+def test_mlm_curve_writes_held_out_losses(corpus, tmp_path):
+    pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
+    options = ["--size", "1x16", "--steps", "4", "--seeds", "2"]
+    report = report_of("mlm_curve.py", corpus, tmp_path / "curve.md", *TINY, *options)
+    assert "## Held-out loss" in report
+    assert "\n| 4 | " in report
+    assert "nan" not in report
+
+
+def test_start_and_memory_writes_seconds_and_peak_memory(corpus, tmp_path):
+    options = ["--runs", "1", "--corpus-gigabytes", "0.0005", "--vocabulary", "300", "--threads", "1"]
+    report = report_of("start_and_memory.py", corpus, tmp_path / "start.md", *options)
+    assert "| `acclimate --help` |" in report
+    assert "| tokenise |" in report
