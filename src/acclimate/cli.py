@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -42,7 +43,7 @@ Metric = Annotated[str, typer.Option("--metric", help="macro_f1, micro_f1 or acc
 MaxTokens = Annotated[int, typer.Option("--max-tokens", help="Longer examples are cut.")]
 Domain = Annotated[Path | None, typer.Option("--domain", help="Raw text of the domain, a file or folder.")]
 General = Annotated[Path | None, typer.Option("--general", help="Raw text to pretrain on, without --model.")]
-PerClass = Annotated[int | None, typer.Option("--labels-per-class", help="docstrings: so many labels a class.")]
+PerClass = Annotated[int, typer.Option("--labels-per-class", help="docstrings: so many labels a class; 0: all.")]
 Separated = Annotated[Literal["line", "blank"], typer.Option("--separated", help="How documents stand in .txt files.")]
 
 
@@ -63,23 +64,26 @@ def race(
     domain: Domain = None,
     general: General = None,
     separated: Separated = "line",
-    labels_per_class: PerClass = None,
+    labels_per_class: PerClass = 32,
     track: Track = None,
     dry_run: DryRun = False,
 ) -> None:
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
-    from acclimate.study.race import Recipe, race
+    from acclimate.study.race import Recipe, for_model, race
 
     with _errors_told(), _started(out, held=not dry_run) as console:
-        stated = _recipe(Recipe, recipe, assignments)
+        stated = _recipe(for_model() if model else Recipe(), recipe, assignments)
         columns = {"text": text, "label": label, "pair": pair, "metric": metric, "max_tokens": max_tokens}
         raw = {"domain": domain, "general": general, "separated": separated}
-        materials = _materials(task, out, model, labels_per_class, {"dev": dev, "test": test, **columns, **raw})
+        files = {"dev": dev, "test": test, **columns, **raw}
         if dry_run:
             from acclimate.study.cost import estimate
 
-            console.print(estimate(stated, materials, out).as_text(), highlight=False)
+            with TemporaryDirectory() as place:
+                materials = _materials(task, Path(place), model, labels_per_class, files)
+                console.print(estimate(stated, materials, out).as_text(), highlight=False)
             return
+        materials = _materials(task, out, model, labels_per_class, files)
         with _watching(console, track, out) as watch:
             race(stated, materials, out, command=_command(), watch=watch)
         _show(console, out)
@@ -103,7 +107,7 @@ def adapt(
     with _errors_told(), _started(out) as console:
         if method not in METHODS:
             raise ValueError(f"no method is called '{method}'. Known: {', '.join(METHODS)}")
-        stated = _recipe(METHODS[method].Recipe, recipe, assignments)
+        stated = _recipe(METHODS[method].Recipe(), recipe, assignments)
         if "corpus" in {field.name for field in fields(stated)}:
             stated = replace(stated, corpus=corpus_at(stated.corpus, out, separated=separated).path)
         _note_settings(stated, out)
@@ -126,16 +130,16 @@ def evaluate(
     label: Label = "label",
     metric: Metric = "macro_f1",
     max_tokens: MaxTokens = 256,
-    labels_per_class: PerClass = None,
+    labels_per_class: PerClass = 32,
     track: Track = None,
 ) -> None:
     """Fine-tune a model on a task with several seeds, choose on dev, test once; mean score and interval."""
     from dataclasses import replace
 
-    from acclimate.study.race import Recipe, race
+    from acclimate.study.race import for_model, race
 
     with _errors_told(), _started(out) as console:
-        stated = replace(_recipe(Recipe, recipe, assignments), contestants=())
+        stated = replace(_recipe(for_model(), recipe, assignments), contestants=())
         columns = {"text": text, "label": label, "pair": pair, "metric": metric, "max_tokens": max_tokens}
         materials = _materials(task, out, model, labels_per_class, {"dev": dev, "test": test, **columns})
         with _watching(console, track, out) as watch:
@@ -160,10 +164,11 @@ def main() -> None:
     app()
 
 
-def _recipe(kind: Any, path: Path | None, assignments: list[str] | None) -> Any:
+def _recipe(base: Any, path: Path | None, assignments: list[str] | None) -> Any:
+    """The base with what a file states, and over that what the command line states."""
     from acclimate.core import settings
 
-    return settings.override(settings.from_toml(kind, path) if path else kind(), assignments or [])
+    return settings.override(settings.from_toml(type(base), path, base=base) if path else base, assignments or [])
 
 
 def _note_settings(stated: Any, out: Path) -> None:
@@ -179,13 +184,11 @@ def _note_settings(stated: Any, out: Path) -> None:
         files.write_text(path, text)
 
 
-def _materials(
-    task: str, out: Path, model: str | None, labels_per_class: int | None, stated: dict[str, Any]
-) -> Materials:
+def _materials(task: str, out: Path, model: str | None, labels_per_class: int, stated: dict[str, Any]) -> Materials:
     from acclimate.study import materials
 
     if task == materials.DOCSTRINGS:
-        return materials.docstrings(out, labels_per_class=labels_per_class, model=model)
+        return materials.docstrings(out, labels_per_class=labels_per_class or None, model=model)
     for split in ("dev", "test"):
         if stated[split] is None:
             raise ValueError(f"{task}: give the {split} file too, --{split} FILE (or the task 'docstrings')")

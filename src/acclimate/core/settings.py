@@ -22,14 +22,28 @@ from typing import Any, Literal, TypeVar
 T = TypeVar("T")
 
 
-def from_mapping(kind: type[T], values: Mapping[str, Any], *, where: str = "settings", prefix: str = "") -> T:
-    """An instance of the dataclass `kind`; what `values` leaves out keeps its default."""
+def from_mapping(
+    kind: type[T], values: Mapping[str, Any], *, where: str = "settings", prefix: str = "", base: T | None = None
+) -> T:
+    """An instance of the dataclass `kind`; what `values` leaves out stays as in `base`, or else keeps its default.
+
+    Of a group of settings too, what is left out keeps the default that the group has here, not that of its own class.
+    """
     hints = typing.get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in values:
         if key not in fields:
             raise ValueError(f"{where}: unknown setting '{prefix}{key}'{_nearest(key, fields, prefix)}")
-    given = {key: _convert(hints[key], value, where=where, key=f"{prefix}{key}") for key, value in values.items()}
+    given: dict[str, Any] = {}
+    for key, value in values.items():
+        path = f"{prefix}{key}"
+        if dataclasses.is_dataclass(hints[key]) and isinstance(value, Mapping):
+            inner = _default(fields[key]) if base is None else getattr(base, key)
+            given[key] = from_mapping(typing.cast(type, hints[key]), value, where=where, prefix=f"{path}.", base=inner)
+        else:
+            given[key] = _convert(hints[key], value, where=where, key=path)
+    if base is not None:
+        return dataclasses.replace(base, **given)  # type: ignore[type-var]
     missing = [
         name
         for name, field in fields.items()
@@ -41,31 +55,33 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], *, where: str = "sett
     return kind(**given)
 
 
-def from_toml(kind: type[T], path: Path) -> T:
-    """The settings of a TOML file."""
+def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
+    """The settings of a TOML file; what it leaves out stays as in `base`, or else keeps its default."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path}: not valid TOML: {error}") from error
-    return from_mapping(kind, values, where=str(path))
+    return from_mapping(kind, values, where=str(path), base=base)
 
 
 def override(recipe: T, assignments: Iterable[str]) -> T:
     """The recipe with `key=value` assignments made; keys of nested settings are written `plan.steps=100`."""
-    values = to_mapping(recipe)
+    known = to_mapping(recipe)
+    values: dict[str, Any] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key:
             raise ValueError(f"command line: '{assignment}' is not of the form key=value")
         *parents, last = key.split(".")
         inner: dict[str, Any] = values
+        there: dict[str, Any] = known
         for depth, parent in enumerate(parents):
-            if not isinstance(inner.get(parent), dict):
+            if not isinstance(there.get(parent), dict):
                 path = ".".join(parents[: depth + 1])
-                raise ValueError(f"command line: unknown group of settings '{path}'{_nearest(parent, inner, '')}")
-            inner = inner[parent]
+                raise ValueError(f"command line: unknown group of settings '{path}'{_nearest(parent, there, '')}")
+            inner, there = inner.setdefault(parent, {}), there[parent]
         inner[last] = _parse(text)
-    return from_mapping(type(recipe), values, where="command line")
+    return from_mapping(type(recipe), values, where="command line", base=recipe)
 
 
 def to_mapping(recipe: Any) -> dict[str, Any]:
@@ -80,15 +96,23 @@ def to_mapping(recipe: Any) -> dict[str, Any]:
     }
 
 
-def to_toml(recipe: Any) -> str:
-    """The settings as TOML, groups last; `from_toml` reads back an equal recipe."""
-    return _toml(to_mapping(recipe), "")
+def to_toml(recipe: Any, *, without: Iterable[str] = ()) -> str:
+    """The settings as TOML, groups last; `from_toml` reads back an equal recipe, but for the fields left out."""
+    left_out = set(without)
+    return _toml({key: value for key, value in to_mapping(recipe).items() if key not in left_out}, "")
 
 
 def digest(value: Any) -> str:
     """64 hex digits: SHA-256 of the value as JSON with sorted keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    """The field's default, or None where it has none."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default
 
 
 def _toml(values: Mapping[str, Any], prefix: str) -> str:
@@ -140,8 +164,6 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
         if len(inner_hints) == len(value):
             pairs = zip(inner_hints, value, strict=True)
             return tuple(_convert(inner, item, where=where, key=key) for inner, item in pairs)
-    if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
-        return from_mapping(typing.cast(type, hint), value, where=where, prefix=f"{key}.")
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         if not math.isfinite(value):
             raise ValueError(f"{where}: {key} = {value} is no finite number")

@@ -1,6 +1,6 @@
 """Fine-tune an encoder on a labelled task: choose on dev, test once.
 
-Devlin et al. (2019), section 4; BLURB's settings (Gu et al., 2021, section 3.3): a linear classifier on the encoder,
+Devlin et al. (2019), section 4; BLURB's settings (Gu et al., 2021, section 6.2): a linear classifier on the encoder,
 all weights trained, slanted triangular rate with 10% warm-up, dropout .1, the best of several looks at dev. The loss is
 the mean cross entropy of the rows.
 
@@ -31,6 +31,7 @@ from acclimate.methods.mlm import with_steps
 from acclimate.models.encoder import load_classifier, load_finetuned, load_tokenizer
 from acclimate.models.flops import training_flops
 from acclimate.models.heads import inputs_of
+from acclimate.models.loading import identity
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode
 from acclimate.text.streams import rows_stream
@@ -115,7 +116,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     stream = rows_stream(rows, batch=plan.batch, seed=plan.seed)
     run(objective, stream, plan, out, stage="fine-tune", watch=watch, after=look)
     seen.load_best(model)
-    sources = {split: task.hashes[split] for split in ("train", "dev")}
+    sources = {split: task.hashes[split] for split in ("train", "dev")} | {"model": identity(recipe.model)}
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     _drop_best(out)  # not before: a run killed in between goes on from a state that may lie after the best look
     finish(out)

@@ -25,6 +25,7 @@ from acclimate.core import ranks
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer
 from acclimate.models.heads import has_sparse_head
+from acclimate.models.loading import identity
 from acclimate.text.corpus import Corpus
 from acclimate.text.segments import segments
 from acclimate.text.streams import evaluation_batches, masked_stream
@@ -77,7 +78,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
         told = {"note": f"{model.config.model_type}: no sparse head, so every position goes through the whole MLM head"}
         watch(Progress("adapt", 0, plan.steps, "steps", told))
     run(MaskedLanguageLoss(model), stream, plan, out, stage="adapt", watch=watch)
-    done = write_checkpoint(out, model, tokenizer, recipe, {"corpus": corpus.hash, "tokenizer": tokens.tokenizer})
+    done = write_checkpoint(out, model, tokenizer, recipe, {"corpus": corpus.hash, "model": identity(recipe.model)})
     finish(out)
     return done
 

@@ -1,13 +1,13 @@
 """Pretrain an encoder from random weights, with a WordPiece vocabulary learned from the same text.
 
-Gu et al. (2021), "Domain-Specific Language Model Pretraining for Biomedical NLP" (PubMedBERT), section 2.2: the
-vocabulary first, then masked language modelling with whole words masked. The loss is that of
+Gu et al. (2021), "Domain-Specific Language Model Pretraining for Biomedical NLP" (PubMedBERT), section 3.2:
+the vocabulary first, then masked language modelling with whole words masked. The loss is that of
 `training.objective.MaskedLanguageLoss`.
 
 Readings
   Sequence length is not stated in the paper; its cited code trains 90% of the steps on 128 tokens. Here: all of them.
 Deviations
-  No next-sentence prediction: the paper's own ablation (Table 8) finds that it changes little.
+  No next-sentence prediction, which the paper keeps only to compare with earlier models (its section 2.3).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from acclimate.core import files, ranks
 from acclimate.core.types import Checkpoint, Watch, unwatched
 from acclimate.methods.mlm import with_steps
 from acclimate.models.encoder import load_tokenizer, new_encoder, random_twin
+from acclimate.models.loading import identity
 from acclimate.text.corpus import Corpus
 from acclimate.text.segments import segments
 from acclimate.text.streams import masked_stream
@@ -31,7 +32,7 @@ from acclimate.training.run import finished, run, write_checkpoint
 
 @dataclass(frozen=True)
 class Recipe:
-    """A BERT from nothing. The defaults are PubMedBERT's (section 3.2): BERT-base, 62,500 steps of 8,192 sequences."""
+    """A BERT from nothing. The defaults are PubMedBERT's (section 6.1): BERT-base, 62,500 steps of 8,192 sequences."""
 
     corpus: Path = Path()
     vocabulary: int = 30_522  # word pieces at most
@@ -44,6 +45,7 @@ class Recipe:
     whole_words: bool = True
     dropout: float = 0.1
     attention_dropout: float = 0.1
+    initializer_range: float = 0.02  # standard deviation of the random weights
     epochs: float = 0.0  # 0: plan.steps counts
     plan: Plan = field(default_factory=lambda: Plan(steps=62_500, batch=8_192, rate=6e-4, warmup=0.1))
 
@@ -67,6 +69,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
         seed=plan.seed,
         hidden_dropout=recipe.dropout,
         attention_dropout=recipe.attention_dropout,
+        initializer_range=recipe.initializer_range,
     )
     stream = masked_stream(
         tokens,
@@ -77,7 +80,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
         whole_words=recipe.whole_words,
     )
     run(MaskedLanguageLoss(model), stream, plan, out, stage="pretrain", watch=watch)
-    done = write_checkpoint(out, model, tokenizer, recipe, {"corpus": corpus.hash, "tokenizer": tokens.tokenizer})
+    done = write_checkpoint(out, model, tokenizer, recipe, {"corpus": corpus.hash})
     finish(out)
     return done
 
@@ -96,7 +99,9 @@ def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:
     if done := finished(out):
         return done
     recipe = Untrained(model=model, seed=seed)
-    return write_checkpoint(out, random_twin(model, seed=seed), load_tokenizer(model), recipe, {"model": model})
+    return write_checkpoint(
+        out, random_twin(model, seed=seed), load_tokenizer(model), recipe, {"model": identity(model)}
+    )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """TF-IDF and logistic regression: no encoder at all, the baseline that keeps everyone honest.
 
-Words and pairs of words, sublinear term frequency, L2-normalised; one-vs-rest-free multinomial logistic regression. Its
+Words and pairs of words, sublinear term frequency, L2-normalised; multinomial logistic regression. Its
 one setting, the inverse regularisation C, is chosen on dev, as every contestant's checkpoint is.
 """
 

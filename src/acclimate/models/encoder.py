@@ -167,8 +167,9 @@ def new_encoder(
     intermediate: int | None = None,
     attention_dropout: float = 0.1,
     hidden_dropout: float = 0.1,
+    initializer_range: float = 0.02,
 ) -> BertForMaskedLM:
-    """A BERT with random weights (standard deviation 0.02) and its masked language modelling head, in evaluation mode.
+    """A BERT with random weights (standard deviation `initializer_range`) and its masked language modelling head, in evaluation mode.
 
     intermediate is the width of the feed-forward layers, 4 * hidden by default; longest the number of positions, in
     tokens; pad the id of the padding token. Same arguments, same weights; torch's generator is left as it was found.
@@ -187,7 +188,7 @@ def new_encoder(
         intermediate_size=4 * hidden if intermediate is None else intermediate,
         max_position_embeddings=longest,
         pad_token_id=pad,
-        initializer_range=0.02,
+        initializer_range=initializer_range,
     )
     set_dropout(config, attention=attention_dropout, hidden=hidden_dropout)
     with seeded(seed):

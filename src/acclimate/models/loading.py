@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,9 +15,13 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
+from acclimate.core.files import sha256_of
+
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 NAMES_SHOWN = 5
+COUNTED = (".json", ".txt", ".model", ".safetensors")
+BESIDE = ("manifest.json", "provenance.json")
 
 
 @contextmanager
@@ -64,6 +69,21 @@ def configuration(where: str) -> PreTrainedConfig:
         raise ValueError(f"{where}: holds no config.json, so it is no checkpoint that transformers can load.")
     config: PreTrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False)
     return config
+
+
+def identity(model: str | Path) -> str:
+    """What tells a checkpoint from others wherever it lies: 64 hex digits of a directory's files, or the hub id itself.
+
+    Files of configuration, vocabulary and weights count, not what is kept beside them.
+    """
+    directory = Path(model).expanduser()
+    if not directory.is_dir():
+        return str(model)
+    content = hashlib.sha256()
+    for file in sorted(directory.iterdir()):
+        if file.is_file() and file.suffix in COUNTED and file.name not in BESIDE:
+            content.update(f"{file.name} {sha256_of(file)}\n".encode())
+    return content.hexdigest()
 
 
 def require_safetensors(where: str) -> None:

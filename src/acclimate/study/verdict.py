@@ -6,18 +6,22 @@ from collections.abc import Collection, Sequence
 
 from acclimate.study.significance import LEVEL, Comparison
 from acclimate.study.tables import Row
-from acclimate.study.wording import duration, metric_text, p_text, points
+from acclimate.study.wording import duration, interval_text, metric_text, p_text, points
 
 
 def verdict(rows: Sequence[Row], *, baselines: Collection[str] = ()) -> str:
     """One sentence on the rows of `tables.rows`. "Better" stands in it only where the Holm-corrected test bears it out.
 
     baselines: contestants without an encoder (TF-IDF with a linear classifier); that no encoder beats one comes first.
-    Raises ValueError where there is nothing to compare.
+    Without rivals the score itself is told. Raises ValueError where there is no untouched model or more than one.
     """
     rivals = sorted((row for row in rows if row.comparison is not None), key=_gain, reverse=True)
-    if not rivals or len(rivals) == len(rows):
-        raise ValueError("a verdict needs the untouched model and somebody to compare with it.")
+    if len(rows) - len(rivals) != 1:
+        raise ValueError("a verdict needs the untouched model, once, to compare others with.")
+    if not rivals:
+        [alone] = rows
+        unit = f"points of {metric_text(alone.metric)}"
+        return f"The model scores {interval_text(alone.score)} {unit}; nothing was compared with it."
     simple = max((row for row in rows if row.contestant in baselines), key=_mean, default=None)
     encoders = sorted((row for row in rows if row.contestant not in baselines), key=_mean, reverse=True)
     if simple is not None and encoders and _mean(simple) >= _mean(encoders[0]):

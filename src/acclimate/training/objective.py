@@ -21,8 +21,8 @@ class Objective(nn.Module):
     """What a run minimises: sum over terms of `weights[term] * (sum of the term over the step) / counts[term]`.
 
     `forward` takes a piece of the step's batch and returns each term's *sum* over it; the loop divides by the count of
-    the whole step, so that pieces, processes and padding never change the loss. `models` are the parts that a
-    checkpoint of the run is made from; whatever has parameters is a child module.
+    the whole step, so that pieces, processes and padding never change the loss. Whatever has
+    parameters is a child module.
     """
 
     weights: dict[str, float]
@@ -70,4 +70,3 @@ class MaskedLanguageLoss(Objective):
 
     def flops(self, batch: Batch) -> float:
         return training_flops(self.model, batch.lengths, predicted=self.counts(batch)["mlm"])
-

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -83,9 +84,9 @@ def pack(lengths: np.ndarray, most: int) -> list[Layout]:
     widths = range(narrowest, int(WIDEST * longest) + 1, GRAIN) if len(lengths) <= SEARCHED else []
     tried = [(width, _lines(lengths, width)) for width in [*widths] or [narrowest]]
     width, lines = min(tried, key=lambda one: len(one[1]) * one[0])
-    count = -(-len(lines) * width // max(most, width))
+    count = -(-len(lines) // max(1, most // width))
     bounds = np.linspace(0, len(lines), count + 1).round().astype(int)
-    return [_shared(lines[first:last], lengths, width) for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [_shared(lines[first:last], lengths, width) for first, last in pairwise(bounds)]
 
 
 def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:

@@ -20,6 +20,7 @@ from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan
 
 CHECKPOINT = "checkpoint"
+PLACES = ("model", "corpus", "task")  # settings that say where something lies
 PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
 
@@ -44,15 +45,16 @@ def run(
 def write_checkpoint(
     out: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Any, sources: Mapping[str, Any]
 ) -> Checkpoint:
-    """`out/checkpoint`: weights, tokenizer, recipe.toml, provenance.json (versions, and `sources`: hashes of inputs).
+    """`out/checkpoint`: weights, tokenizer, recipe.toml, provenance.json (versions; `sources`: hashes of inputs).
 
-    Nothing in it depends on the clock, so equal runs give equal bytes.
+    Nothing in it depends on the clock or on where files lie, so equal runs give equal bytes: the recipe goes without
+    the places of its inputs, which `sources` tells by their content.
     """
     path = out / CHECKPOINT
     if ranks.is_first():
         with files.new_directory(path) as temporary:
             save_model(model, tokenizer, temporary)
-            files.write_text(temporary / "recipe.toml", settings.to_toml(recipe))
+            files.write_text(temporary / "recipe.toml", settings.to_toml(recipe, without=PLACES))
             files.write_json(temporary / "provenance.json", {"sources": dict(sources), "versions": versions()})
     ranks.agree(None)
     return Checkpoint(path)
