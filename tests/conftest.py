@@ -8,3 +8,44 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that needs a download is a test that fails on a train
 os.environ["MPLBACKEND"] = "Agg"
+
+from dataclasses import dataclass  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import TYPE_CHECKING  # noqa: E402
+
+import pytest  # noqa: E402
+
+import toys  # noqa: E402
+
+if TYPE_CHECKING:
+    from acclimate.study.race import Materials, Recipe
+
+
+@dataclass(frozen=True)
+class Raced:
+    """A race that has come to its end in the directory `run`."""
+
+    recipe: "Recipe"
+    materials: "Materials"
+    run: Path
+    inputs: Path
+
+
+@pytest.fixture(scope="session")
+def toy_inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of toys.write_inputs."""
+    return toys.write_inputs(tmp_path_factory.mktemp("toy") / "in")
+
+
+@pytest.fixture(scope="session")
+def toy_race(toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Raced:
+    """A race on them; not to be changed."""
+    from acclimate.core import settings
+    from acclimate.study.outcome import write_pages
+    from acclimate.study.race import Recipe, race
+
+    run = tmp_path_factory.mktemp("toy-race") / "run"
+    recipe, materials = settings.override(Recipe(), toys.SETTINGS), toys.materials_in(run, toy_inputs)
+    race(recipe, materials, run, command="acclimate race")
+    write_pages(run)
+    return Raced(recipe, materials, run, toy_inputs)

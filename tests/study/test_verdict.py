@@ -114,7 +114,14 @@ def test_better_needs_a_supported_gain_whatever_the_figures() -> None:
         assert sentence.endswith(".")
 
 
-def test_a_verdict_needs_two_sides() -> None:
-    for rows in ([untouched()], [rival("DAPT", 0.1, p=0.01)]):
-        with pytest.raises(ValueError, match="needs the untouched model and somebody to compare with it"):
+def test_a_verdict_needs_the_untouched_model() -> None:
+    for rows in ([], [rival("DAPT", 0.1, p=0.01)], [untouched(), untouched()]):
+        with pytest.raises(ValueError, match="needs the untouched model, once, to compare others with"):
             verdict(rows)
+
+
+def test_the_score_of_a_model_alone_is_told() -> None:
+    assert re.fullmatch(
+        r"The model scores \d+\.\d \[\d+\.\d, \d+\.\d\] points of [\w-]+; nothing was compared with it\.",
+        verdict([untouched()]),
+    )

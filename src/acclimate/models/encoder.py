@@ -169,10 +169,11 @@ def new_encoder(
     hidden_dropout: float = 0.1,
     initializer_range: float = 0.02,
 ) -> BertForMaskedLM:
-    """A BERT with random weights (standard deviation `initializer_range`) and its masked language modelling head, in evaluation mode.
+    """A BERT with random weights and its masked language modelling head, in evaluation mode.
 
     intermediate is the width of the feed-forward layers, 4 * hidden by default; longest the number of positions, in
-    tokens; pad the id of the padding token. Same arguments, same weights; torch's generator is left as it was found.
+    tokens; pad the id of the padding token; initializer_range the standard deviation of the weights. Same arguments,
+    same weights; torch's generator is left as it was found.
 
     Raises ValueError unless `hidden` is a multiple of `heads` and `pad` an id of the vocabulary.
     """

@@ -16,7 +16,6 @@ from acclimate.core.types import Cost, Score
 from acclimate.study import tables
 from acclimate.study.report import Curves, Study, write_report
 from acclimate.study.verdict import verdict
-from acclimate.study.wording import metric_text, points
 from acclimate.tasks.metrics import METRICS
 
 SCORES, FACTS, PAGE, TABLE, SHEET = "scores.json", "facts.json", "report.html", "table.txt", "table.csv"
@@ -49,23 +48,17 @@ def study_of(run: Path) -> Study:
     scores, facts = read_scores(run), files.read_json(run / FACTS)
     metric = METRICS[scores[0].metric]
     rows = tables.rows(scores, metric)
-    winner, baselines = facts.pop("winner"), facts.pop("baselines")
+    winner = facts.pop("winner")
     own = {name: [score for score in scores if score.contestant == name] for name in (tables.UNTOUCHED, winner)}
     facts["curves"] = {title: Curves(**curve) for title, curve in facts["curves"].items()}
     facts["losses"] = {name: (before, after) for name, (before, after) in facts["losses"].items()}
     return Study(
-        verdict=verdict(rows, baselines=baselines) if len(rows) > 1 else _unrivalled(rows[0]),
+        verdict=verdict(rows, baselines=facts.pop("baselines")),
         rows=rows,
         winner=winner,
         labels=tables.per_label(own[tables.UNTOUCHED], own[winner]),
         **facts,
     )
-
-
-def _unrivalled(row: tables.Row) -> str:
-    low, high = (points(value) for value in (row.score.low, row.score.high))
-    figures = f"{points(row.score.mean)} points of {metric_text(row.metric)} (95% interval {low} to {high})"
-    return f"The untouched model has {figures}; nothing was compared with it."
 
 
 def write_pages(run: Path) -> Study:

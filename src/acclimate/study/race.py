@@ -66,7 +66,7 @@ class Recipe:
         )
     )
     finetune: finetune.Recipe = field(
-        default_factory=lambda: finetune.Recipe(epochs=10.0, looks=5, plan=Plan(batch=16, rate=2e-3, warmup=0.1))
+        default_factory=lambda: finetune.Recipe(epochs=12.0, looks=5, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
     )
     tfidf: tfidf.Recipe = field(default_factory=tfidf.Recipe)
 

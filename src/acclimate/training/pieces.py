@@ -24,6 +24,9 @@ Piece = dict[str, Tensor]
 SEARCHED = 512  # rows: for larger batches any width packs well, and a search would cost more than it saves
 WIDEST = 1.5  # times the longest row: attention's cost grows with the width of a line
 GRAIN = 8  # widths are multiples of it: few shapes, for which the CPU's kernels are made once
+ROUND = (
+    16  # predicted positions are filled up to a multiple of it, for the same reason; that halves the memory of a run
+)
 LIKE = 0.85  # rows of at least this share of the longest are of about one length
 
 
@@ -96,7 +99,8 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
     attention_mask  (L, W) int64, 1 on real tokens, and left out where there is no padding; where lines are shared,
                     (L, 1, W, W) bool, True where the token of the third axis sees that of the fourth
     position_ids    (L, W) int64, counted from each row's start; only where lines are shared
-    labels          (M,) int64, those of the predicted positions only, and
+    labels          (M,) int64, those of the predicted positions only, filled up with NOT_PREDICTED to a multiple of
+                    ROUND, and
     positions       (M,) int64, where these stand in the flattened (L * W)
     every other field of `batch.tokens` as (L, W), filled with 0; every field of `batch.rows` (R, ...) as it is
     """
@@ -122,7 +126,9 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
     for name, values in rows.tokens.items():
         if name == "labels":
             predicted = values != NOT_PREDICTED
-            arrays["positions"], arrays["labels"] = places[predicted], values[predicted]
+            filling = np.zeros(-int(predicted.sum()) % ROUND, np.int64)
+            arrays["positions"] = np.concatenate([places[predicted], filling])
+            arrays["labels"] = np.concatenate([values[predicted], filling + NOT_PREDICTED])
         else:
             arrays[name] = put(values, 0)
     arrays.update(rows.rows)

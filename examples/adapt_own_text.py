@@ -1,0 +1,31 @@
+"""TAPT or DAPT of a checkpoint on raw text of your own, and what it did to the loss on text that was held out.
+
+python examples/adapt_own_text.py MODEL TEXT HELDOUT DIRECTORY [KEY=VALUE ...]
+
+MODEL is a local directory or a hub id; TEXT and HELDOUT are files (or folders) of .txt, .jsonl or .parquet; a line of a
+.txt file is a document.
+"""
+
+import sys
+from pathlib import Path
+
+from acclimate.core import settings
+from acclimate.core.types import Progress
+from acclimate.methods import mlm
+from acclimate.study.materials import corpus_at
+
+model, text, heldout, directory = sys.argv[1], *map(Path, sys.argv[2:5])
+
+
+def watch(told: Progress) -> None:
+    if "loss" in told.values and told.done % 10 == 0:
+        print(f"step {told.done} of {told.total}: loss {told.values['loss']:.3f}")
+
+
+recipe = mlm.Recipe(model=model, corpus=corpus_at(text, directory).path)
+recipe = settings.override(recipe, sys.argv[5:])
+checkpoint = mlm.adapt(recipe, directory, watch=watch)
+
+unseen = corpus_at(heldout, directory).path
+before, after = (mlm.heldout_loss(name, unseen, max_tokens=recipe.max_tokens) for name in (model, str(checkpoint.path)))
+print(f"held-out loss {before:.3f} -> {after:.3f}; load it with AutoModel.from_pretrained({str(checkpoint.path)!r})")

@@ -1,0 +1,121 @@
+"""Files and directories that are whole or absent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from acclimate.core import files
+
+
+class Stop(Exception):
+    pass
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "value.json"
+    files.write_json(path, {"a": 1})
+
+    def fail(*given):
+        raise Stop
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(Stop):
+        files.write_json(path, {"a": 2})
+    assert files.read_json(path) == {"a": 1}
+
+
+def test_json_refuses_what_no_other_reader_takes(tmp_path):
+    with pytest.raises(ValueError, match="JSON compliant"):
+        files.write_json(tmp_path / "value.json", {"loss": float("nan")})
+    assert not list(tmp_path.iterdir())
+
+
+def test_json_that_is_damaged_names_file_and_line(tmp_path):
+    path = tmp_path / "value.json"
+    path.write_text('{"a": 1,\n "b": }')
+    with pytest.raises(files.DamagedError, match=r"value\.json:2: not valid JSON"):
+        files.read_json(path)
+
+
+def test_a_directory_appears_with_its_manifest_or_not_at_all(tmp_path):
+    path = tmp_path / "made"
+    with pytest.raises(Stop):
+        _half_made(path)
+    assert not list(tmp_path.iterdir())
+    with files.new_directory(path) as temporary:
+        (temporary / "inner").mkdir()
+        (temporary / "inner" / "a.txt").write_text("a")
+        assert not path.exists()
+    files.check(path)
+    assert files.read_json(path / files.MANIFEST) == {"inner/a.txt": files.sha256_of_bytes(b"a")}
+    assert [file.name for file in tmp_path.iterdir()] == ["made"]
+
+
+def test_a_directory_that_is_made_again_replaces_the_old_one_only_when_it_is_whole(tmp_path):
+    path = tmp_path / "made"
+    for content in ("one", "two"):
+        with files.new_directory(path) as temporary:
+            (temporary / f"{content}.txt").write_text(content)
+    assert sorted(file.name for file in path.iterdir()) == ["manifest.json", "two.txt"]
+    with pytest.raises(Stop):
+        _half_made(path)
+    files.check(path)
+
+
+def _half_made(path):
+    with files.new_directory(path) as temporary:
+        (temporary / "half.txt").write_text("half")
+        raise Stop
+
+
+def test_what_a_kill_left_of_a_directory_is_not_taken_over(tmp_path):
+    leftover = tmp_path / ".made.tmp"
+    leftover.mkdir()
+    (leftover / "half.txt").write_text("half")
+    with files.new_directory(tmp_path / "made") as temporary:
+        assert not list(temporary.iterdir())
+
+
+def test_a_directory_that_is_damaged_says_which_file(tmp_path):
+    path = tmp_path / "made"
+    with files.new_directory(path) as temporary:
+        (temporary / "a.txt").write_text("a")
+        (temporary / "b.txt").write_text("b")
+    (path / "a.txt").write_text("x")
+    with pytest.raises(files.DamagedError, match=r"a\.txt is damaged"):
+        files.check(path)
+    (path / "a.txt").write_text("a")
+    (path / "b.txt").unlink()
+    with pytest.raises(files.DamagedError, match=r"b\.txt is missing"):
+        files.check(path)
+    (path / files.MANIFEST).unlink()
+    with pytest.raises(files.DamagedError, match="is incomplete: it has no manifest"):
+        files.check(path)
+
+
+HOLDING = """
+import sys
+from pathlib import Path
+from acclimate.core import files
+with files.hold(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_told_who_holds_a_directory_and_gets_it_once_that_one_is_killed(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDING, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(files.HeldError, match=rf"is in use by process {holder.pid} on \S+\. Wait for it, end it"):
+            files.hold(tmp_path).__enter__()
+        holder.kill()
+    with files.hold(tmp_path):
+        assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
+    with files.hold(tmp_path):
+        pass

@@ -1,0 +1,101 @@
+"""Dataclasses define, TOML and key=value state."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from acclimate.core import settings
+
+
+@dataclass(frozen=True)
+class Inner:
+    steps: int = 10
+    rate: float = 1e-4
+
+
+@dataclass(frozen=True)
+class Outer:
+    corpus: Path = Path()
+    choose: Literal["best", "last"] = "best"
+    lower: bool = True
+    dropout: float | None = None
+    names: tuple[str, ...] = ("a",)
+    plan: Inner = field(default_factory=Inner)
+
+
+def test_assignments_reach_nested_settings():
+    stated = settings.override(Outer(), ["plan.steps=20", "choose=last", 'names=["x", "y"]', "dropout=0", "corpus=a/b"])
+    assert stated == Outer(Path("a/b"), "last", True, 0.0, ("x", "y"), Inner(steps=20))
+
+
+def test_an_integer_is_taken_for_a_float_and_not_the_other_way_round():
+    assert settings.override(Inner(), ["rate=1"]).rate == 1.0
+    with pytest.raises(ValueError, match=r"steps = 1\.5 is float, but must be int"):
+        settings.override(Inner(), ["steps=1.5"])
+
+
+@pytest.mark.parametrize(
+    ("assignment", "said"),
+    [
+        ("plan.stpes=3", r"command line: unknown setting 'plan\.stpes'; did you mean 'plan\.steps'\?"),
+        ("paln.steps=3", r"unknown group of settings 'paln'; did you mean 'plan'\?"),
+        ("choose=first", r"choose = 'first' is not one of 'best', 'last'"),
+        ("lower=1", r"lower = 1 is int, but must be bool"),
+        ("plan.steps=true", r"plan\.steps = True is bool, but must be int"),
+        ("plan.rate=5e-5x", r"plan\.rate = '5e-5x' is str, but must be float"),
+        ("plan.rate=nan", r"plan\.rate = nan is no finite number"),
+        ("plan.rate=inf", r"plan\.rate = inf is no finite number"),
+        ("plan=3", r"plan = 3 is int, but must be Inner"),
+        ("steps", r"'steps' is not of the form key=value"),
+        ("zzz=1", r"unknown setting 'zzz'\. Known: corpus, choose, lower, dropout, names, plan"),
+    ],
+)
+def test_an_error_names_the_value_the_rule_and_the_way_out(assignment, said):
+    with pytest.raises(ValueError, match=said):
+        settings.override(Outer(), [assignment])
+
+
+def test_what_has_no_default_must_be_given():
+    @dataclass(frozen=True)
+    class Needy:
+        seed: int
+        model: str
+
+    with pytest.raises(ValueError, match=r"no value for 'seed', 'model'\. Add it: seed=VALUE"):
+        settings.from_mapping(Needy, {})
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", 'quote" and \\ backslash', "Grüße", "smile \U0001f642", "tab\tline\nend", "\x7f\x01", "日本"]
+)
+def test_toml_reads_back_the_same_recipe(name, tmp_path):
+    recipe = Outer(Path(f"/data/{name}"), dropout=0.1, names=(name, "b"), plan=Inner(rate=1e-16))
+    file = tmp_path / "recipe.toml"
+    file.write_text(settings.to_toml(recipe), encoding="utf-8")
+    assert settings.from_toml(Outer, file) == recipe
+    assert "dropout" not in tomllib.loads(settings.to_toml(Outer()))
+
+
+def test_broken_toml_names_the_file_and_the_place(tmp_path):
+    file = tmp_path / "recipe.toml"
+    file.write_text("steps = = 3\n")
+    with pytest.raises(ValueError, match=r"recipe\.toml: not valid TOML: .*line 1"):
+        settings.from_toml(Inner, file)
+
+
+def test_an_unknown_key_in_a_file_names_the_file(tmp_path):
+    file = tmp_path / "recipe.toml"
+    file.write_text("step = 3\n")
+    with pytest.raises(ValueError, match=r"recipe\.toml: unknown setting 'step'; did you mean 'steps'\?"):
+        settings.from_toml(Inner, file)
+
+
+def test_a_digest_depends_on_values_and_not_on_order():
+    assert settings.digest({"a": 1, "b": [2]}) == settings.digest({"b": [2], "a": 1})
+    assert settings.digest({"a": 1}) != settings.digest({"a": 1.5})
+    assert len(settings.digest({})) == 64

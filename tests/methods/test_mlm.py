@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+import conformance
+from acclimate.core import files, settings
+from acclimate.methods import mlm
+from acclimate.training.checkpoint import read_log
+from acclimate.training.plan import Plan
+
+
+@pytest.fixture
+def recipe(pretrained, toy_race) -> mlm.Recipe:
+    plan = Plan(steps=40, batch=16, rate=5e-3, warmup=0.1)
+    corpus = toy_race.materials.domain.path
+    return mlm.Recipe(str(pretrained), corpus, max_tokens=32, whole_words=True, epochs=0.0, plan=plan)
+
+
+def test_adapting_lowers_the_loss_on_text_of_the_domain_that_it_never_saw(recipe, toy_race, tmp_path):
+    checkpoint = mlm.adapt(recipe, tmp_path)
+    heldout = toy_race.materials.heldout.path
+    before, after = (mlm.heldout_loss(str(model), heldout, max_tokens=32) for model in (recipe.model, checkpoint.path))
+    assert after < before - 0.1
+
+
+def test_the_loss_of_held_out_text_is_the_same_at_every_call(recipe, toy_race):
+    heldout = toy_race.materials.heldout.path
+    losses = {mlm.heldout_loss(recipe.model, heldout, max_tokens=32) for _ in range(2)}
+    assert len(losses) == 1
+    assert mlm.heldout_loss(recipe.model, heldout, max_tokens=32, most=3) != losses.pop()
+
+
+def test_the_checkpoint_is_an_ordinary_one(recipe, tmp_path):
+    checkpoint = mlm.adapt(replace(recipe, plan=replace(recipe.plan, steps=2)), tmp_path)
+    model = AutoModelForMaskedLM.from_pretrained(checkpoint.path)
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint.path)
+    logits = model(**tokenizer(f"the {tokenizer.mask_token} of the heart", return_tensors="pt")).logits
+    assert logits.shape[-1] == len(tokenizer)
+    assert torch.isfinite(logits).all()
+    files.check(checkpoint.path)
+    assert not [*tmp_path.glob("state-*")]
+
+
+def test_provenance_has_hashes_and_versions_and_no_clock(recipe, toy_race, tmp_path):
+    short = replace(recipe, plan=replace(recipe.plan, steps=2))
+    checkpoint = mlm.adapt(short, tmp_path / "one")
+    provenance = files.read_json(checkpoint.path / "provenance.json")
+    assert provenance["sources"]["corpus"] == toy_race.materials.domain.hash
+    assert re.fullmatch("[0-9a-f]{64}", provenance["sources"]["model"])
+    assert {"torch", "transformers", "acclimate", "python"} <= set(provenance["versions"])
+    assert not re.search(r"\d\d:\d\d|202\d-", (checkpoint.path / "provenance.json").read_text())
+    stated = settings.from_toml(mlm.Recipe, checkpoint.path / "recipe.toml")
+    assert replace(stated, model=short.model, corpus=short.corpus) == short
+
+
+def test_the_bytes_do_not_depend_on_where_the_inputs_lie(recipe, tmp_path):
+    short = replace(recipe, plan=replace(recipe.plan, steps=2))
+    first = mlm.adapt(short, tmp_path / "one")
+    shutil.copytree(recipe.model, tmp_path / "model")
+    shutil.copytree(recipe.corpus, tmp_path / "corpus")
+    moved = replace(short, model=str(tmp_path / "model"), corpus=tmp_path / "corpus")
+    assert _content(mlm.adapt(moved, tmp_path / "two").path) == _content(first.path)
+
+
+def test_a_finished_run_is_returned_and_a_changed_one_refused(recipe, tmp_path):
+    short = replace(recipe, plan=replace(recipe.plan, steps=2))
+    checkpoint = mlm.adapt(short, tmp_path)
+    told = []
+    assert mlm.adapt(short, tmp_path, watch=told.append) == checkpoint
+    assert told == []
+    with open(checkpoint.path / "config.json", "a") as file:
+        file.write(" ")
+    with pytest.raises(files.DamagedError, match=r"config\.json is damaged"):
+        mlm.adapt(short, tmp_path)
+
+
+def test_epochs_count_steps_until_every_row_was_seen():
+    plan = Plan(steps=7, batch=10)
+    assert [mlm.with_steps(plan, epochs, 25).steps for epochs in (0, 0.001, 1, 2, 3)] == [7, 1, 3, 5, 8]
+
+
+def test_epochs_of_a_run(recipe, toy_race, tmp_path):
+    mlm.adapt(replace(recipe, epochs=1.0, max_tokens=512), tmp_path)  # each document in one piece
+    assert len(read_log(tmp_path)) == -(-len(toy_race.materials.domain) // 16)
+
+
+def test_a_model_without_a_sparse_head_is_adapted_and_somebody_is_told(recipe, pretrained, tmp_path):
+    model = conformance.mpnet()
+    model.resize_token_embeddings(300)
+    model.save_pretrained(tmp_path / "mpnet")
+    AutoTokenizer.from_pretrained(pretrained).save_pretrained(tmp_path / "mpnet")
+    told = []
+    plan = replace(recipe.plan, steps=2, rate=1e-4)
+    mlm.adapt(replace(recipe, model=str(tmp_path / "mpnet"), plan=plan), tmp_path / "out", watch=told.append)
+    notes = [each.values["note"] for each in told if "note" in each.values]
+    assert notes == ["mpnet: no sparse head, so every position goes through the whole MLM head"]
+
+
+def _content(path):
+    return {file.name: file.read_bytes() for file in path.iterdir()}

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from acclimate.core import files
+from acclimate.methods import mlm, scratch
+from acclimate.training.checkpoint import read_log
+from acclimate.training.plan import Plan
+
+
+@pytest.fixture
+def recipe(toy_race) -> scratch.Recipe:
+    return scratch.Recipe(
+        toy_race.materials.general.path,
+        vocabulary=200,
+        layers=1,
+        hidden=16,
+        heads=2,
+        max_tokens=32,
+        plan=Plan(steps=3, batch=8, rate=1e-3),
+    )
+
+
+def test_an_encoder_with_a_vocabulary_of_its_own(recipe, tmp_path):
+    checkpoint = scratch.adapt(recipe, tmp_path)
+    model, tokenizer = (kind.from_pretrained(checkpoint.path) for kind in (AutoModelForMaskedLM, AutoTokenizer))
+    assert len(tokenizer) == model.config.vocab_size <= 200
+    assert tokenizer.tokenize("Artery")[0] == "artery"  # a frequent word is a piece
+    assert (model.config.num_hidden_layers, model.config.hidden_size) == (1, 16)
+    assert model.config.max_position_embeddings == 512
+    assert set(files.read_json(checkpoint.path / "provenance.json")["sources"]) == {"corpus"}
+
+
+def test_the_same_recipe_gives_the_same_bytes_and_another_seed_does_not(recipe, tmp_path):
+    weights = []
+    for name, seed in (("one", 0), ("two", 0), ("other", 1)):
+        checkpoint = scratch.adapt(replace(recipe, plan=replace(recipe.plan, seed=seed)), tmp_path / name)
+        weights.append((checkpoint.path / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1] != weights[2]
+
+
+def test_pretraining_lowers_the_loss(toy_race):
+    [job] = (toy_race.run / "jobs").glob("pretrain-*")
+    losses = [line["loss"] for line in read_log(job)]
+    assert sum(losses[-5:]) / 5 < losses[0] - 1
+
+
+def test_random_weights_have_the_shape_of_the_model_and_know_nothing(pretrained, toy_race, tmp_path):
+    twin = scratch.untrained(str(pretrained), tmp_path, seed=0)
+    assert scratch.untrained(str(pretrained), tmp_path, seed=0) == twin
+    own, random = (AutoModelForMaskedLM.from_pretrained(path).state_dict() for path in (pretrained, twin.path))
+    assert {name: value.shape for name, value in own.items()} == {name: value.shape for name, value in random.items()}
+    words = "bert.embeddings.word_embeddings.weight"
+    assert not torch.equal(own[words], random[words])
+    heldout = toy_race.materials.heldout.path
+    losses = [mlm.heldout_loss(str(path), heldout, max_tokens=32) for path in (twin.path, pretrained)]
+    assert losses[0] > losses[1] + 1

@@ -1,0 +1,206 @@
+"""The command line: verbs, `key=value`, one line where something is wrong."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
+
+import toys
+from acclimate.core import files
+from launcher import Launcher, launcher
+
+VERBS = ("race", "adapt", "evaluate", "report")
+
+
+@pytest.fixture(scope="module")
+def started() -> Launcher:
+    with launcher() as start:
+        yield start
+
+
+@pytest.fixture
+def run(started, tmp_path):
+    """Runs a command in a process of its own; its exit status and all it said."""
+
+    def command(*arguments: str | Path) -> tuple[int, str]:
+        said = tmp_path / "output.txt"
+        said.unlink(missing_ok=True)
+        status = started.run([str(argument) for argument in arguments], tmp_path)
+        return status, said.read_text()
+
+    return command
+
+
+@pytest.fixture
+def base(toy_race) -> Path:
+    [job] = (toy_race.run / "jobs").glob("pretrain-*")
+    return job / "checkpoint"
+
+
+@pytest.fixture
+def raced(toy_race, tmp_path) -> Path:
+    """A copy of the finished race, to be worked on."""
+    shutil.copytree(toy_race.run, tmp_path / "raced")
+    return tmp_path / "raced"
+
+
+def test_help_lists_the_verbs(run):
+    status, said = run("--help")
+    assert status == 0
+    assert all(verb in said for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_explains_itself(verb, run):
+    status, said = run(verb, "--help")
+    assert status == 0
+    assert "Usage: " in said
+
+
+def test_an_error_is_one_line_on_standard_error_with_status_2(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "acclimate", "adapt", "mlm", "plan.stpes=3"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "acclimate: command line: unknown setting 'plan.stpes'; did you mean 'plan.steps'?"
+    ]
+
+
+def _wrong(inputs: Path) -> dict[str, tuple[list[str], str]]:
+    race = toys.race_command(inputs, "run")
+    without_dev = [part for part in race if part != "--dev" and not part.endswith("dev.jsonl")]
+    return {
+        "setting": ([*race, "pretain.layers=2"], "unknown group of settings 'pretain'; did you mean 'pretrain'?"),
+        "value": ([*race, "finetune.choose=first"], "finetune.choose = 'first' is not one of 'best', 'last'"),
+        "dev": (without_dev, "give the dev file too, --dev FILE (or the task 'docstrings')"),
+        "method": (["adapt", "mml"], "no method is called 'mml'. Known: finetune, mlm, scratch"),
+        "corpus": (["adapt", "mlm"], "no corpus given. Add corpus=PATH"),
+        "metric": ([*race, "--metric", "f1"], "no metric is called 'f1'. Known: "),
+        "column": ([*race, "--text", "txt"], "no column 'txt'; the nearest is 'text'"),
+        "tracker": ([*race, "--track", "paper"], "nothing is known to track with 'paper'. Known: tensorboard"),
+        "model": ([*race, "--model", "./nowhere"], "./nowhere: there is no such directory"),
+        "seeds": ([*race, "seeds=1"], "one seed says nothing about chance"),
+        "report": (["report", "."], "holds no scores.json: no race there has come to its end"),
+        "recipe": ([*race, "--recipe", "missing.toml"], "No such file or directory: 'missing.toml'"),
+    }
+
+
+@pytest.mark.parametrize("kind", list(_wrong(Path())))
+def test_what_a_user_can_mend_is_told_in_one_line(kind, run, toy_inputs):
+    command, expected = _wrong(toy_inputs)[kind]
+    status, said = run(*command)
+    assert status == 2
+    assert expected in said
+    assert len(said.splitlines()) == 1
+    assert said.startswith("acclimate: ")
+
+
+def test_a_directory_that_another_process_holds_is_left_alone(run, toy_inputs, tmp_path):
+    with files.hold(tmp_path / "run"):
+        status, said = run(*toys.race_command(toy_inputs, "run"))
+    assert status == 2
+    assert said.startswith("acclimate: run is in use by process ")
+    assert not (tmp_path / "run" / "jobs").exists()
+
+
+def test_a_dry_run_prints_the_plan_and_starts_nothing(run, toy_inputs, tmp_path):
+    status, said = run(*toys.race_command(toy_inputs, "run"), "--dry-run")
+    assert status == 0
+    assert [line for line in said.splitlines() if line.startswith("fine-tune TAPT, seed 1")]
+    assert "together" in said
+    assert not (tmp_path / "run" / "jobs").exists()
+    assert not (tmp_path / "run" / ".lock").exists()
+
+
+def test_a_dry_run_works_beside_a_run_that_is_under_way(run, raced, toy_inputs):
+    command = toys.race_command(toy_inputs, "raced")
+    with files.hold(raced):
+        status, said = run(*command, "--dry-run")
+    assert status == 0
+    assert "jobs are done already" in said
+
+
+def test_a_finished_race_started_again_shows_the_table_at_once(run, raced, toy_inputs):
+    before = {path: path.stat().st_mtime_ns for path in (raced / "jobs").rglob("*")}
+    status, said = run(*toys.race_command(toy_inputs, "raced"))
+    assert status == 0
+    assert (raced / "table.txt").read_text() in said
+    assert {path: path.stat().st_mtime_ns for path in (raced / "jobs").rglob("*")} == before
+    assert "Winner: raced/winner" in said
+    assert files.read_json(raced / "facts.json")["commands"][0].startswith("acclimate race /")
+
+
+def test_report_writes_the_page_again(run, raced):
+    (raced / "report.html").unlink()
+    status, said = run("report", "raced")
+    assert status == 0
+    assert (raced / "report.html").exists()
+    assert "untouched" in said
+
+
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # TensorBoard's own
+def test_tensorboard_gets_events_of_every_stage(run, toy_inputs, tmp_path):
+    settings = ["pretrain.plan.steps=3", "finetune.plan.steps=3", "contestants=[]"]
+    status, said = run(*toys.race_command(toy_inputs, "run", *settings), "--track", "tensorboard")
+    assert status == 0, said
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard" / "run"))
+    events.Reload()
+    tags = set(events.Tags()["scalars"])
+    assert {"pretrain/loss", "fine-tune untouched, seed 0/dev"} <= tags
+
+
+def test_adapt_writes_a_checkpoint_and_does_nothing_twice(run, base, toy_inputs, tmp_path):
+    command = ["adapt", "mlm", f"model={base}", f"corpus={toy_inputs}/domain.txt", "epochs=0.0", "plan.steps=2"]
+    status, said = run(*command, "plan.batch=4", "max_tokens=16", "--out", "adapted")
+    assert status == 0, said
+    assert "Checkpoint: adapted/checkpoint" in said
+    AutoModelForMaskedLM.from_pretrained(tmp_path / "adapted" / "checkpoint")
+    weights = tmp_path / "adapted" / "checkpoint" / "model.safetensors"
+    before = weights.stat().st_mtime_ns
+    assert run(*command, "plan.batch=4", "max_tokens=16", "--out", "adapted")[0] == 0
+    assert weights.stat().st_mtime_ns == before
+    status, said = run(*command, "plan.batch=8", "max_tokens=16", "--out", "adapted")
+    assert status == 2
+    assert "adapted holds a run with other settings, see adapted/recipe.toml. Choose another --out" in said
+
+
+def test_adapt_takes_a_recipe_file_that_the_command_line_overrides(run, toy_inputs, tmp_path):
+    (tmp_path / "small.toml").write_text(
+        f'corpus = "{toy_inputs}/general.txt"\nvocabulary = 200\nlayers = 1\nhidden = 8\nheads = 1\nmax_tokens = 16\n'
+        "[plan]\nsteps = 2\nbatch = 4\n"
+    )
+    status, said = run("adapt", "scratch", "plan.steps=3", "--recipe", "small.toml", "--out", "made")
+    assert status == 0, said
+    assert len((tmp_path / "made" / "log.jsonl").read_text().splitlines()) == 3
+
+
+def test_adapt_fine_tunes_on_a_prepared_task(run, base, toy_race, tmp_path):
+    task = toy_race.run / "data"
+    command = ["adapt", "finetune", f"model={base}", f"task={task}", "epochs=0.0", "plan.steps=2", "looks=1"]
+    status, said = run(*command, "--out", "tuned")
+    assert status == 0, said
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned" / "checkpoint")
+    assert tuple(model.config.id2label.values()) == tuple(toys.TOPICS)
+
+
+def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):
+    train, dev, test = (f"{toy_inputs}/{split}.jsonl" for split in toys.SIZES)
+    settings = ["seeds=2", "finetune.epochs=0.0", "finetune.plan.steps=3"]
+    status, said = run("evaluate", base, train, "--dev", dev, "--test", test, *settings, "--out", "scored")
+    assert status == 0, said
+    assert "The model scores " in said
+    assert "nothing was compared with it." in said
+    assert {score["contestant"] for score in files.read_json(tmp_path / "scored" / "scores.json")} == {"untouched"}

@@ -1,0 +1,78 @@
+"""The examples run, on a tiny model and a few texts."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
+
+from acclimate.core.types import Document
+from acclimate.methods import scratch
+from acclimate.tasks import docstrings
+from acclimate.text.corpus import write_corpus
+from acclimate.training.plan import Plan
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+TEXTS = [
+    f"the {word} was measured {number} times in conscious rats" for number in range(6) for word in ("dose", "gene")
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A model's directory and a text file."""
+    place = tmp_path_factory.mktemp("files")
+    corpus = write_corpus((Document(str(number), text) for number, text in enumerate(TEXTS)), place / "corpus").path
+    shape = {"layers": 2, "hidden": 16, "heads": 2, "vocabulary": 200, "dropout": 0.0, "attention_dropout": 0.0}
+    model = scratch.adapt(scratch.Recipe(corpus=corpus, **shape, plan=Plan(steps=1, batch=2)), place / "model")
+    (place / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    return str(model.path), str(place / "texts.txt")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """(name, arguments) -> what the example prints."""
+
+    def run_example(name: str, *arguments: object) -> str:
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLES / name), *map(str, arguments)])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_example
+
+
+def test_every_example_is_run_here():
+    tested = Path(__file__).read_text(encoding="utf-8")
+    assert all(f'run("{file.name}"' in tested for file in EXAMPLES.glob("*.py"))
+
+
+def test_race_docstrings(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
+    # the rest takes most of the time
+    monkeypatch.setattr(docstrings, "GENERAL", ("rich", "joblib"))
+    monkeypatch.setattr(docstrings, "DOMAIN", ("scipy",))
+    tiny = ["layers=2", "hidden=16", "heads=2", "vocabulary=500", "plan.steps=2", "plan.batch=4"]
+    tiny = [f"pretrain.{each}" for each in tiny]
+    tiny += [f"{stage}.plan.{each}" for stage in ("tapt", "finetune") for each in ("steps=2", "batch=4")]
+    tiny += ["finetune.epochs=0", "finetune.looks=1", "seeds=2", 'contestants=["TAPT"]']
+    said = run("race_docstrings.py", tmp_path / "race", *tiny)
+    assert said.strip().endswith(".")
+    assert (tmp_path / "race" / "report.html").exists()
+    AutoModelForSequenceClassification.from_pretrained(tmp_path / "race" / "winner")
+
+
+def test_adapt_own_text(run, files, tmp_path):
+    model, texts = files
+    said = run("adapt_own_text.py", model, texts, texts, tmp_path, "epochs=0", "plan.steps=20", "plan.batch=4")
+    assert "step 20 of 20" in said
+    assert "held-out loss" in said
+    AutoModelForMaskedLM.from_pretrained(tmp_path / "checkpoint")
+
+
+def test_new_objective(run, files, tmp_path):
+    said = run("new_objective.py", *files, tmp_path, "steps=3", "batch=4", "rate=1e-2", "piece_tokens=32")
+    first, *_, last = said.splitlines()
+    assert first.endswith("distance 0.0000")  # both models are the same before the first step
+    assert float(last.split()[-1]) > 0
+    AutoModelForMaskedLM.from_pretrained(tmp_path / "checkpoint")

@@ -1,0 +1,210 @@
+"""Killed at any moment and started again, a race ends with the bytes of one that was left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acclimate.core import files
+from acclimate.core.types import Document
+from acclimate.methods import finetune
+from acclimate.models.encoder import new_encoder, save_model
+from acclimate.study import stages
+from acclimate.study.jobs import Job, do
+from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.readers import delimited_task
+from acclimate.text.corpus import write_corpus
+from acclimate.text.vocabulary import train_wordpiece
+from acclimate.training.plan import Plan
+from launcher import launcher
+from toys import SIZES, race_command, write_inputs
+
+KILLS = 20
+MOST_KILLS = 60  # where chance left a stage out for so long, something is wrong
+STAGES = {"pretrain", "adapt", "fine_tune"}  # each must have been killed while it was under way
+
+RUN = "run"
+
+
+def test_a_race_killed_at_twenty_random_moments_ends_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write_inputs(tmp_path / "in")
+    command = race_command(Path("in"), RUN)
+    # the reference is started as a user does, and saves no state in its few seconds
+    begun = time.monotonic()
+    subprocess.run([sys.executable, "-m", "acclimate", *command], cwd=tmp_path, check=True, capture_output=True)
+    print(f"\nleft alone, with imports: {time.monotonic() - begun:.1f} s")
+    expected = _results(tmp_path / RUN)
+    shutil.rmtree(tmp_path / RUN)
+
+    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0.05")
+    moments = random.Random(20)
+    hit: Counter[str] = Counter()
+    with launcher() as start:
+        begun = time.monotonic()
+        assert start.run(command, tmp_path) == 0, (tmp_path / "output.txt").read_text()
+        took = time.monotonic() - begun
+        _assert_same(expected, _results(tmp_path / RUN))
+        while hit.total() < KILLS or (not hit.keys() >= STAGES and hit.total() < MOST_KILLS):
+            shutil.rmtree(tmp_path / RUN)
+            while hit.total() < MOST_KILLS:
+                after = moments.uniform(0, took / 6)
+                status = start.run(command, tmp_path, kill_after=after)
+                if status == 0:  # it was faster
+                    break
+                assert status == -9, (tmp_path / "output.txt").read_text()
+                stage = _unfinished(tmp_path / RUN)
+                hit[stage] += 1
+                print(f"kill {hit.total():2} after {after:.2f} s: {stage}")
+                if hit.total() == KILLS:
+                    assert start.run(command, tmp_path) == 0, (tmp_path / "output.txt").read_text()
+                    break
+            _assert_same(expected, _results(tmp_path / RUN))
+    print(dict(hit))
+    assert hit.keys() >= STAGES
+
+
+class Killed(BaseException):
+    """Stands for the moment after which nothing of a process runs any more."""
+
+
+class Writes:
+    """Lets `allowed` of the calls that change the disk happen; the next one, and all after it, do not.
+
+    Nothing waits for the disk meanwhile, for the machine does not go down.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done, self.allowed = 0, sys.maxsize
+        monkeypatch.setattr(os, "fsync", lambda handle: None)
+        changes = ((os, "replace"), (os, "rename"), (os, "mkdir"), (os, "unlink"), (shutil, "rmtree"))
+        for place, name in changes:
+            monkeypatch.setattr(place, name, self._counted(getattr(place, name)))
+
+    def _counted(self, change: Any) -> Any:
+        def counted(*given: Any, **named: Any) -> Any:
+            if self.done >= self.allowed:
+                raise Killed
+            self.done += 1
+            return change(*given, **named)
+
+        return counted
+
+    def after(self, allowed: int) -> None:
+        self.done, self.allowed = 0, allowed
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> dict[str, Any]:
+    """A model of one layer, a corpus and a task, for jobs that take a fraction of a second."""
+    inputs = write_inputs(tmp_path / "in")
+    lines = (inputs / "domain.txt").read_text().splitlines()[:40]
+    corpus = write_corpus((Document(str(number), line) for number, line in enumerate(lines)), tmp_path / "corpus")
+    tokenizer = train_wordpiece(corpus, size=120)
+    model = new_encoder(
+        layers=1, hidden=8, heads=1, vocabulary_size=len(tokenizer), longest=64, pad=tokenizer.pad_token_id, seed=0
+    )
+    save_model(model, tokenizer, tmp_path / "model")
+    paths = {split: inputs / f"{split}.jsonl" for split in SIZES}
+    task = delimited_task("toy", paths, text="text", label="label", metric=METRICS["macro_f1"], max_tokens=16)
+    return {"model": tmp_path / "model", "corpus": corpus, "task": prepare(task, inputs, tmp_path / "task")}
+
+
+def _fine_tuning(small: dict[str, Any]) -> Job:
+    plan = Plan(steps=4, batch=4, rate=1e-2, warmup=0.1)
+    recipe = {"looks": 2, "epochs": 0.0, "plan": vars(plan)}
+    places = {"task": small["task"].path, "model": small["model"]}
+    return Job("fine-tune", stages.fine_tune, {"recipe": recipe}, dict(small["task"].hashes), places)
+
+
+def _adapting(small: dict[str, Any]) -> Job:
+    plan = Plan(steps=3, batch=4, rate=1e-2, warmup=0.1)
+    recipe = {"epochs": 0.0, "max_tokens": 16, "plan": vars(plan)}
+    places = {"corpus": small["corpus"].path, "model": small["model"]}
+    return Job("adapt", stages.adapt, {"recipe": recipe}, {"corpus": small["corpus"].hash}, places)
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # generators that cannot write at the end
+@pytest.mark.parametrize("make", [_fine_tuning, _adapting])
+def test_a_job_killed_at_any_of_its_writes_ends_with_the_same_bytes(
+    make: Any, small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
+    job, run, tokens = make(small), tmp_path / RUN, small["corpus"].path / "tokens"
+    writes = Writes(monkeypatch)
+    do(job, run)
+    expected, number = _job_files(job.directory(run)), writes.done
+    assert number > 15
+    for allowed in range(number):
+        writes.after(sys.maxsize)
+        shutil.rmtree(run)
+        shutil.rmtree(tokens, ignore_errors=True)
+        writes.after(allowed)
+        with pytest.raises(Killed):
+            do(job, run)
+        writes.after(sys.maxsize)
+        do(job, run)
+        assert _job_files(job.directory(run)) == expected, f"killed after {allowed} of {number} writes"
+
+
+def test_what_a_kill_after_the_end_left_behind_is_removed(small: dict[str, Any], tmp_path: Path):
+    job = _fine_tuning(small)
+    do(job, tmp_path / RUN)
+    out = job.directory(tmp_path / RUN)
+    (out / "result.json").unlink()
+    (out / "state-000000003").mkdir()
+    (out / ".state-000000004.tmp").mkdir()
+    (out / finetune.BEST).write_bytes(b"")
+    do(job, tmp_path / RUN)
+    assert not [*out.glob("*state-*"), *out.glob(finetune.BEST)]
+
+
+def _results(run: Path) -> dict[str, Any]:
+    """All that must not depend on when a run was killed, by path."""
+    kept: dict[str, Any] = {}
+    for file in sorted((run / "jobs").rglob("*")) + sorted((run / "winner").rglob("*")):
+        if file.is_file() and file.name != "clock.json" and not file.name.endswith(".tmp"):
+            kept[str(file.relative_to(run))] = files.sha256_of(file)
+    scores = json.loads((run / "scores.json").read_text())
+    for score in scores:
+        for part in ("adapting", "finetuning"):
+            del score[part]["seconds"]
+    facts = json.loads((run / "facts.json").read_text())
+    del facts["notes"], facts["commands"]  # seconds of pretraining; how Python was started
+    return kept | {"scores.json": scores, "facts.json": facts}
+
+
+def _job_files(out: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(out)): file.read_bytes()
+        for file in sorted(out.rglob("*"))
+        if file.is_file() and file.name != "clock.json" and not file.name.endswith(".tmp")
+    }
+
+
+def _assert_same(expected: dict[str, Any], found: dict[str, Any]) -> None:
+    assert sorted(found) == sorted(expected)
+    assert [name for name in expected if found[name] != expected[name]] == []
+
+
+def _unfinished(run: Path) -> str:
+    """The work of the job that is under way, or what comes before and after all jobs."""
+    jobs = sorted((run / "jobs").glob("*/job.json"))
+    for path in jobs:
+        if not (path.parent / "result.json").exists():
+            return str(json.loads(path.read_text())["work"]).rpartition(".")[2]
+    return "between jobs, or after them" if jobs else "materials"

@@ -1,0 +1,87 @@
+"""Every command that the README shows is run here, on tiny inputs: what a newcomer types has to work."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import toys
+from acclimate import cli
+from acclimate.study import materials
+from acclimate.study.outcome import write_pages
+from acclimate.study.race import Recipe, race
+from acclimate.tasks import docstrings
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+COMMANDS = [line for kind, block in BLOCKS if not kind for line in block.splitlines() if line]
+VERBS = [line for line in COMMANDS if line.startswith("acclimate ")]
+
+TUNING = [setting for setting in toys.SETTINGS if setting.startswith("finetune")]
+RACING = [setting for setting in toys.SETTINGS if not setting.startswith(("seeds", "contestants"))]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, toy_race) -> Path:
+    """A directory that holds what the README's commands name."""
+    place = toys.write_inputs(tmp_path_factory.mktemp("newcomer"))
+    (place / "abstracts").mkdir()
+    shutil.copy(place / "domain.txt", place / "abstracts" / "texts.txt")
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    shutil.copytree(base / "checkpoint", place / "path" / "or" / "hub-id")
+    return place
+
+
+def tiny(command: str) -> list[str]:
+    """The command's arguments with settings for a toy after those that the README states."""
+    verb, *rest = shlex.split(command)[1:]
+    if verb == "race":
+        extra = RACING if "docstrings" in rest else [*toys.SETTINGS, "--max-tokens", "32"]
+        return [verb, *rest, *extra]
+    if verb == "adapt":
+        return [verb, *rest, "plan.steps=3", "plan.batch=4", "max_tokens=32"]
+    if verb == "evaluate":
+        return [verb, *rest, *TUNING, "seeds=2", "--max-tokens", "32"]
+    return [verb, *rest]
+
+
+def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path))
+    monkeypatch.setattr(docstrings, "GENERAL", ("rich", "joblib"))  # to parse all packages takes as long as the rest
+    monkeypatch.chdir(place)
+    assert len(VERBS) >= 5
+    for command in VERBS:
+        result = CliRunner().invoke(cli.app, tiny(command))
+        assert result.exit_code == 0, f"{command}\n{result.output}"
+    assert (place / "runs" / "five-seeds" / "report.html").exists()
+    assert (place / "runs" / "dapt" / "checkpoint" / "model.safetensors").exists()
+    assert "nothing was compared" in (place / "runs" / "dapt-scored" / "table.txt").read_text()
+
+
+def test_make_demo_races_on_the_default_task():
+    """`make demo` itself installs everything first; what it then calls is what the test above runs."""
+    said = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "acclimate race docstrings --out runs/demo" in said
+
+
+def test_make_test_runs_the_tests():
+    said = subprocess.run(["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "-m pytest" in said
+
+
+def test_no_command_is_left_out():
+    known = {"make demo", "make test", "pip install ."}
+    assert not [line for line in COMMANDS if line not in known and line not in VERBS]
+
+
+def test_the_python_shown_compiles_and_its_names_exist():
+    [code] = [block for kind, block in BLOCKS if kind == "python"]
+    compile(code, "README.md", "exec")
+    assert all(callable(each) for each in (materials.docstrings, write_pages, Recipe, race))
+    for line in code.splitlines():
+        if line.startswith("from acclimate"):
+            exec(line, {})

@@ -1,0 +1,65 @@
+"""Every recipe in recipes/ is one of its method's, and runs: two steps on a two-layer random model and a few texts."""
+
+import tomllib
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from acclimate.core import settings
+from acclimate.core.types import Document
+from acclimate.methods import METHODS, scratch
+from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.readers import delimited_task
+from acclimate.text.corpus import write_corpus
+from acclimate.training.checkpoint import read_log
+from acclimate.training.plan import Plan
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+FILES = sorted(RECIPES.rglob("*.toml"))
+NAMES = [str(file.relative_to(RECIPES)) for file in FILES]
+TINY = {"layers": 2, "hidden": 16, "heads": 2, "vocabulary": 200}
+TEXTS = [
+    f"the {word} was measured {number} times in conscious rats" for number in range(4) for word in ("dose", "gene")
+]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | Path]:
+    """model, corpus and task as recipes name them."""
+    place = tmp_path_factory.mktemp("tiny")
+    corpus = write_corpus((Document(str(number), text) for number, text in enumerate(TEXTS)), place / "corpus").path
+    recipe = scratch.Recipe(corpus=corpus, **TINY, plan=Plan(steps=1, batch=2))
+    model = scratch.adapt(recipe, place / "model").path
+    for split in ("train", "dev", "test"):
+        rows = (f"{split} {text},{'dose' in text}" for text in TEXTS)
+        (place / f"{split}.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    paths = {split: place / f"{split}.csv" for split in ("train", "dev", "test")}
+    task = delimited_task("toy", paths, text="text", label="label", metric=METRICS["micro_f1"], max_tokens=16)
+    return {"model": str(model), "corpus": corpus, "task": prepare(task, place, place / "task").path}
+
+
+def test_there_are_recipes_for_each_method():
+    assert {file.parent.name for file in FILES} == set(METHODS)
+
+
+@pytest.mark.parametrize("file", FILES, ids=NAMES)
+def test_recipe_takes_two_steps(file, tiny, tmp_path):
+    method = METHODS[file.parent.name]
+    recipe = settings.from_toml(method.Recipe, file)
+    small = {**TINY, **tiny, "epochs": 0.0, "plan": replace(recipe.plan, steps=2, batch=2, piece_tokens=64)}
+    recipe = replace(recipe, **{field.name: small[field.name] for field in fields(recipe) if field.name in small})
+    method.adapt(recipe, tmp_path)
+    assert [line["step"] for line in read_log(tmp_path)] == [1, 2]
+
+
+@pytest.mark.parametrize("file", FILES, ids=NAMES)
+def test_recipe_says_where_it_comes_from_and_leaves_no_optimiser_setting_to_a_default(file):
+    text = file.read_text(encoding="utf-8")
+    comment = " ".join(line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))
+    assert "Table" in comment
+    assert "leaves open" in comment or "Left open" in comment
+    assert f"--recipe recipes/{file.relative_to(RECIPES)}" in comment
+    wanted = {"batch", "rate", "warmup", "weight_decay", "beta_1", "beta_2", "epsilon", "clip"}
+    assert wanted <= set(tomllib.loads(text)["plan"])

@@ -1,0 +1,67 @@
+"""A labelled task of three topics and raw text to go with it, small enough to race in seconds."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from acclimate.study.race import Materials
+
+TOPICS = {
+    "heart": ("artery", "valve", "pulse", "aorta", "cardiac"),
+    "orbit": ("moon", "apogee", "thrust", "comet", "solar"),
+    "soil": ("clay", "humus", "loam", "root", "compost"),
+}
+PLAIN = ("the", "a", "of", "was", "in", "we", "found", "that", "and", "small", "large", "with", "over", "time")
+SIZES = {"train": 60, "dev": 24, "test": 30}
+
+SETTINGS = (
+    "seeds=2",
+    'contestants=["TAPT", "DAPT", "TF-IDF"]',
+    "pretrain.vocabulary=300",
+    *(f"pretrain.{setting}" for setting in ("layers=1", "hidden=32", "heads=2", "max_tokens=32")),
+    *(f"pretrain.plan.{setting}" for setting in ("steps=60", "batch=16", "rate=5e-3")),
+    *(f"tapt.{setting}" for setting in ("max_tokens=32", "plan.steps=25", "plan.batch=16", "plan.rate=2e-3")),
+    *(f"dapt.{setting}" for setting in ("max_tokens=32", "plan.steps=30", "plan.batch=16", "plan.rate=2e-3")),
+    *(f"finetune.{setting}" for setting in ("looks=4", "epochs=0.0")),
+    *(f"finetune.plan.{setting}" for setting in ("steps=40", "batch=16", "rate=1e-2")),
+)
+"""Of a race that takes a few seconds."""
+
+
+def text(topic: str, words: int, generator: random.Random) -> str:
+    """Words of which about a third belong to the topic."""
+    own = TOPICS[topic]
+    return " ".join(generator.choice(own if generator.random() < 0.35 else PLAIN) for _ in range(words)) + "."
+
+
+def write_inputs(place: Path) -> Path:
+    """`train.jsonl`, `dev.jsonl`, `test.jsonl`, `domain.txt` and `general.txt` in `place`, the same at every call."""
+    generator = random.Random(0)
+    place.mkdir(parents=True, exist_ok=True)
+    for split, size in SIZES.items():
+        rows = [{"text": text(topic, 14, generator), "label": topic} for topic in [*TOPICS] * (size // 3)]
+        (place / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, documents in (("domain", 200), ("general", 300)):
+        lines = [text(generator.choice([*TOPICS]), generator.randint(5, 40), generator) for _ in range(documents)]
+        (place / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    return place
+
+
+def materials_in(run: Path, inputs: Path) -> Materials:
+    """What `race_command` has its race run on."""
+    from acclimate.study.materials import Own, own
+
+    paths = {split: inputs / f"{split}.jsonl" for split in SIZES}
+    raw = {name: inputs / f"{name}.txt" for name in ("domain", "general")}
+    return own(run, Own(**paths, **raw, max_tokens=32), model=None)
+
+
+def race_command(inputs: Path, out: Path | str, *settings: str) -> list[str]:
+    """The arguments of `acclimate` that race on these inputs; `settings` come after SETTINGS and win."""
+    stated = ["race", f"{inputs}/train.jsonl", "--dev", f"{inputs}/dev.jsonl", "--test", f"{inputs}/test.jsonl"]
+    raw = ["--domain", f"{inputs}/domain.txt", "--general", f"{inputs}/general.txt"]
+    return [*stated, *raw, "--max-tokens", "32", "--out", str(out), *SETTINGS, *settings]

@@ -1,0 +1,61 @@
+"""Trains every objective of conformance.py; test_ranks.py runs it in one process and in two, and compares."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+import conformance
+from acclimate.core import ranks
+from acclimate.training.loop import NotFiniteError, adamw, train
+
+# pieces of 64 tokens; all rows in one piece, so that of two processes one has none; a rate at which noise cannot grow
+PLANS = {
+    "pieces": replace(conformance.PLAN, rate=1e-3),
+    "one piece": replace(conformance.PLAN, rate=1e-3, piece_tokens=10_000),
+}
+
+
+def trained(out: Path) -> None:
+    """Write `losses.json`, and the weights of each run, to `out`."""
+    losses = {}
+    for name, make in conformance.OBJECTIVES.items():
+        for kind, plan in PLANS.items():
+            case = make()
+            objective = case.objective(0.1)
+            steps = list(train(objective, case.stream, plan, adamw(objective, plan)))
+            losses[f"{name}, {kind}"] = [[step.loss, step.gradient, step.tokens, step.padded] for step in steps]
+            weights = {key: value.detach().contiguous() for key, value in objective.named_parameters()}
+            if ranks.is_first():
+                save_file(weights, out / f"{name}, {kind}.safetensors")
+    if ranks.is_first():
+        (out / "losses.json").write_text(json.dumps(losses))
+
+
+def stopped() -> str:
+    """What a process says that has a loss which is not finite in one process's piece only."""
+    case = conformance.OBJECTIVES["task"]()
+    objective, batch = case.objective(0.0), case.stream(0)
+    # the row of the longest is in the first piece, which is the first process's
+    longest = int(batch.lengths.argmax())
+    word = int(batch.ids[batch.offsets[longest] + 1])
+    objective.model.get_input_embeddings().weight.data[word] = float("nan")
+    unlike = [row for row in range(len(batch)) if word not in batch.take([row]).ids]
+    assert unlike
+    try:
+        list(train(objective, case.stream, PLANS["pieces"], adamw(objective, PLANS["pieces"])))
+    except NotFiniteError as error:
+        return str(error)
+    return "it went on"
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    ranks.start()
+    trained(place)
+    (place / f"stopped-{ranks.rank()}.txt").write_text(stopped())
+    ranks.stop()

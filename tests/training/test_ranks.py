@@ -1,0 +1,92 @@
+"""Two processes give what one gives, through torch.distributed's own launcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import toys
+
+TESTS = Path(__file__).parents[1]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+
+
+def _run(command: list[str], directory: Path) -> str:
+    paths = os.pathsep.join([str(TESTS), str(TESTS / "training"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """Number of processes -> what every_objective.py wrote."""
+    script = str(TESTS / "training" / "every_objective.py")
+    places = {}
+    for number, start in {1: [sys.executable], 2: TORCHRUN}.items():
+        places[number] = tmp_path_factory.mktemp(f"processes-{number}")
+        _run([*start, script, str(places[number])], places[number])
+    return places
+
+
+def test_two_processes_give_the_losses_of_one(both):
+    one, two = (json.loads((both[number] / "losses.json").read_text()) for number in (1, 2))
+    assert one.keys() == two.keys()
+    for name, steps in one.items():
+        for expected, found in zip(steps, two[name], strict=True):
+            assert found[0] == pytest.approx(expected[0], abs=1e-5), name
+            assert found[1] == pytest.approx(expected[1], rel=1e-3), name
+            assert found[2:] == expected[2:], name
+
+
+def test_two_processes_give_the_weights_of_one(both):
+    paths = sorted(both[1].glob("*.safetensors"))
+    assert len(paths) >= 2 * 12
+    for path in paths:
+        one, two = load_file(path), load_file(both[2] / path.name)
+        for name, value in one.items():
+            # Adam turns a gradient that is nothing but rounding into a step of the full rate: keys' biases have such
+            slack = 1e-2 if "key" in name or "k_lin" in name else 2e-4
+            torch.testing.assert_close(two[name], value, rtol=1e-3, atol=slack, msg=lambda text, name=name: name + text)
+
+
+def test_all_processes_stop_where_one_has_a_loss_that_is_not_finite(both):
+    said = [(both[2] / f"stopped-{rank}.txt").read_text() for rank in (0, 1)]
+    assert all(text.startswith("step 1: the loss is not finite") for text in said)
+    assert all("The texts: document" in text for text in said)
+
+
+def test_a_race_of_two_processes_gives_the_losses_of_one(toy_race, tmp_path):
+    command = toys.race_command(toy_race.inputs, "run")
+    said = _run([*TORCHRUN, "-m", "acclimate", *command], tmp_path)
+    assert said.count("Winner: ") == 1
+    jobs = sorted((toy_race.run / "jobs").iterdir())
+    assert [job.name for job in sorted((tmp_path / "run" / "jobs").iterdir())] == [job.name for job in jobs]
+    for job in jobs:
+        if not (job / "log.jsonl").exists():
+            continue
+        one, two = (_log(place / "log.jsonl") for place in (job, tmp_path / "run" / "jobs" / job.name))
+        assert [line["step"] for line in two] == [line["step"] for line in one]
+        for expected, found in zip(one, two, strict=True):
+            assert found["loss"] == pytest.approx(expected["loss"], abs=1e-5), f"{job.name}, step {found['step']}"
+            assert (found["tokens"], found["flops"]) == (expected["tokens"], expected["flops"])
+    assert len(json.loads((tmp_path / "run" / "scores.json").read_text())) == 8
+
+
+def _log(path: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
