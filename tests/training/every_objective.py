@@ -59,3 +59,5 @@ if __name__ == "__main__":
     trained(place)
     (place / f"stopped-{ranks.rank()}.txt").write_text(stopped())
     ranks.stop()
+    threads = [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
+    (place / f"threads-{ranks.rank()}.txt").write_text("\n".join(threads))

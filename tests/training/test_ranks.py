@@ -71,6 +71,12 @@ def test_all_processes_stop_where_one_has_a_loss_that_is_not_finite(both):
     assert all("The texts: document" in text for text in said)
 
 
+def test_no_thread_of_the_group_outlives_it(both):
+    """One that did would abort its process now and then, when Python ends before the thread does."""
+    threads = [(both[2] / f"threads-{rank}.txt").read_text().splitlines() for rank in (0, 1)]
+    assert not [name for names in threads for name in names if "gloo" in name]
+
+
 def test_a_race_of_two_processes_gives_the_losses_of_one(toy_race, tmp_path):
     command = toys.race_command(toy_race.inputs, "run")
     said = _run([*TORCHRUN, "-m", "acclimate", *command], tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -45,6 +46,9 @@ def stop() -> None:
     import torch.distributed as dist
 
     if dist.is_initialized():
+        # Objectives that trained hold the group, in cycles. Were it still there when Python ends, its threads would ask
+        # for a lock that nobody gives back, and abort the process.
+        gc.collect()
         dist.destroy_process_group()
 
 
