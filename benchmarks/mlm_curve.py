@@ -25,7 +25,8 @@ from transformers import DataCollatorForLanguageModeling, TrainerCallback
 from acclimate.core.types import Batch
 from acclimate.text.streams import evaluation_batches, masked_stream
 from acclimate.training.loop import adamw, train
-from acclimate.training.objective import MaskedLanguageLoss, cut, pad
+from acclimate.training.objective import MaskedLanguageLoss
+from acclimate.training.pieces import pack, pad
 from acclimate.training.plan import device
 
 WARM_UP = 0.06
@@ -149,8 +150,8 @@ def heldout_loss(model: Any, batches: list[Batch]) -> float:
     total = count = 0.0
     for batch in batches:
         count += objective.counts(batch)["mlm"]
-        for rows in cut(batch.lengths, 2_048):
-            total += float(objective(pad(batch.take(rows), device()))["mlm"])
+        for piece in pack(batch.lengths, 2_048):
+            total += float(objective(pad(batch, piece, device()))["mlm"])
     model.train()
     return total / count
 

@@ -15,6 +15,6 @@ run = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/example-race")
 recipe = settings.override(Recipe(), sys.argv[2:])
 
 with files.hold(run):  # nobody else works in it meanwhile
-    data = materials.docstrings(run, labels_per_class=None, model=None)
+    data = materials.docstrings(run, labels_per_class=32, model=None)
     race(recipe, data, run, command="python " + " ".join(sys.argv))
 print(write_pages(run).verdict)

@@ -77,14 +77,15 @@ def race(
         raw = {"domain": domain, "general": general, "separated": separated}
         files = {"dev": dev, "test": test, **columns, **raw}
         if dry_run:
+            from acclimate.core.types import unwatched
             from acclimate.study.cost import estimate
 
             with TemporaryDirectory() as place:
-                materials = _materials(task, Path(place), model, labels_per_class, files)
+                materials = _materials(task, Path(place), model, labels_per_class, files, unwatched)
                 console.print(estimate(stated, materials, out).as_text(), highlight=False)
             return
-        materials = _materials(task, out, model, labels_per_class, files)
         with _watching(console, track, out) as watch:
+            materials = _materials(task, out, model, labels_per_class, files, watch)
             race(stated, materials, out, command=_command(), watch=watch)
         _show(console, out)
 
@@ -101,6 +102,7 @@ def adapt(
     """Run one method on raw text or a task; writes OUT/checkpoint, which transformers loads."""
     from dataclasses import fields, replace
 
+    from acclimate.core import ranks
     from acclimate.methods import METHODS
     from acclimate.study.materials import corpus_at
 
@@ -108,12 +110,14 @@ def adapt(
         if method not in METHODS:
             raise ValueError(f"no method is called '{method}'. Known: {', '.join(METHODS)}")
         stated = _recipe(METHODS[method].Recipe(), recipe, assignments)
-        if "corpus" in {field.name for field in fields(stated)}:
-            stated = replace(stated, corpus=corpus_at(stated.corpus, out, separated=separated).path)
-        _note_settings(stated, out)
         with _watching(console, track, out) as watch:
+            if "corpus" in {field.name for field in fields(stated)}:
+                corpus = corpus_at(stated.corpus, out, separated=separated, watch=watch)
+                stated = replace(stated, corpus=corpus.path)
+            _note_settings(stated, out)
             checkpoint = METHODS[method].adapt(stated, out, watch=watch)
-        console.print(f"Checkpoint: {checkpoint.path}")
+        if ranks.is_first():
+            console.print(f"Checkpoint: {checkpoint.path}")
 
 
 @app.command()
@@ -141,8 +145,9 @@ def evaluate(
     with _errors_told(), _started(out) as console:
         stated = replace(_recipe(for_model(), recipe, assignments), contestants=())
         columns = {"text": text, "label": label, "pair": pair, "metric": metric, "max_tokens": max_tokens}
-        materials = _materials(task, out, model, labels_per_class, {"dev": dev, "test": test, **columns})
+        files = {"dev": dev, "test": test, **columns}
         with _watching(console, track, out) as watch:
+            materials = _materials(task, out, model, labels_per_class, files, watch)
             race(stated, materials, out, command=_command(), watch=watch)
         _show(console, out)
 
@@ -184,15 +189,17 @@ def _note_settings(stated: Any, out: Path) -> None:
         files.write_text(path, text)
 
 
-def _materials(task: str, out: Path, model: str | None, labels_per_class: int, stated: dict[str, Any]) -> Materials:
+def _materials(
+    task: str, out: Path, model: str | None, labels_per_class: int, stated: dict[str, Any], watch: Watch
+) -> Materials:
     from acclimate.study import materials
 
     if task == materials.DOCSTRINGS:
-        return materials.docstrings(out, labels_per_class=labels_per_class or None, model=model)
+        return materials.docstrings(out, labels_per_class=labels_per_class or None, model=model, watch=watch)
     for split in ("dev", "test"):
         if stated[split] is None:
             raise ValueError(f"{task}: give the {split} file too, --{split} FILE (or the task 'docstrings')")
-    return materials.own(out, materials.Own(train=Path(task), **stated), model=model)
+    return materials.own(out, materials.Own(train=Path(task), **stated), model=model, watch=watch)
 
 
 def _show(console: Console, run: Path) -> None:

@@ -53,8 +53,8 @@ def _drawn(bars: Progress) -> Watch:
         if told.stage not in shown:
             for done in shown.values():
                 bars.update(done, visible=False)
-            shown[told.stage] = bars.add_task(told.stage, total=told.total, unit=told.unit, value="")
-        bars.update(shown[told.stage], completed=told.done, value=_value(told))
+            shown[told.stage] = bars.add_task(told.stage, total=told.total or None, unit=told.unit, value="")
+        bars.update(shown[told.stage], completed=told.done, total=told.total or None, value=_value(told))
 
     return watch
 
@@ -70,12 +70,14 @@ def _lines(console: Console) -> Watch:
         if told.stage not in begun:
             begun[told.stage], spoken[told.stage], first[told.stage] = now, now, told.done
         took = now - begun[told.stage]
-        last = told.done >= told.total
+        last = told.done >= told.total > 0
         if took >= SOON and (now - spoken[told.stage] >= PLAIN_EVERY or last):
             spoken[told.stage] = now
             done = max(1, told.done - first[told.stage])
-            left = "" if last else f", {took / done * (told.total - told.done):.0f} s left"
-            console.print(f"{told.stage}: {told.done}/{told.total} {told.unit}, {_value(told)}{took:.0f} s{left}")
+            known = told.total > 0
+            left = f", {took / done * (told.total - told.done):.0f} s left" if known and not last else ""
+            of = f"/{told.total}" if known else ""
+            console.print(f"{told.stage}: {told.done}{of} {told.unit}, {_value(told)}{took:.0f} s{left}")
 
     return watch
 

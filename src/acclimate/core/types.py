@@ -5,13 +5,14 @@ Shape suffixes: B rows (sequences), N tokens of all rows together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
+Item = TypeVar("Item")
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 NOT_PREDICTED = -100  # the label of a position that no loss looks at (PyTorch's ignore_index)
@@ -131,7 +132,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a stage tells whoever watches it: `done` of `total` in `unit`, and the newest values."""
+    """What a stage tells whoever watches it: `done` of `total` (0: unknown) in `unit`, and the newest values."""
 
     stage: str
     done: int
@@ -145,3 +146,15 @@ Watch = Callable[[Progress], None]
 
 def unwatched(progress: Progress) -> None:
     """A watch that looks away."""
+
+
+def counted(
+    items: Iterable[Item], watch: Watch, stage: str, *, total: int = 0, unit: str = "documents", every: int = 500
+) -> Iterator[Item]:
+    """The items, telling `watch` now and then how many have passed. total: how many there are; 0 where nobody knows."""
+    number = 0
+    for number, item in enumerate(items, 1):
+        if number % every == 0:
+            watch(Progress(stage, number, total, unit))
+        yield item
+    watch(Progress(stage, number, number, unit))

@@ -61,7 +61,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
         return done
     tokenizer = load_tokenizer(recipe.model)
     corpus = Corpus(recipe.corpus)
-    tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer))
+    tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
     plan = with_steps(recipe.plan, recipe.epochs, len(segments(tokens, recipe.max_tokens)) - 1)
     model = load_masked_language_model(
         recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout

@@ -55,9 +55,9 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     if done := finished(out):
         return done
     corpus = Corpus(recipe.corpus)
-    ranks.first_then_all(lambda: _vocabulary(corpus, recipe, out / "vocabulary"))
+    ranks.first_then_all(lambda: _vocabulary(corpus, recipe, out / "vocabulary", watch))
     tokenizer = load_tokenizer(out / "vocabulary")
-    tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer))
+    tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
     plan = with_steps(recipe.plan, recipe.epochs, len(segments(tokens, recipe.max_tokens)) - 1)
     model = new_encoder(
         layers=recipe.layers,
@@ -85,10 +85,10 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     return done
 
 
-def _vocabulary(corpus: Corpus, recipe: Recipe, path: Path) -> None:
+def _vocabulary(corpus: Corpus, recipe: Recipe, path: Path, watch: Watch) -> None:
     if not (path / files.MANIFEST).exists():
         tokenizer = train_wordpiece(
-            corpus, size=recipe.vocabulary, lower=recipe.lower, longest=max(512, recipe.max_tokens)
+            corpus, size=recipe.vocabulary, lower=recipe.lower, longest=max(512, recipe.max_tokens), watch=watch
         )
         with files.new_directory(path) as temporary:
             tokenizer.save_pretrained(temporary)

@@ -10,6 +10,7 @@ import numpy as np
 
 from acclimate.core import files
 from acclimate.core.types import Cost
+from acclimate.study import stages
 from acclimate.study.jobs import RESULT, Job
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.run import environment, versions
@@ -63,6 +64,17 @@ def facts_of(recipe: Recipe, materials: Materials, jobs: Jobs, run: Path, comman
     }
 
 
+def adapting_jobs(name: str, jobs: Jobs) -> list[Job]:
+    """The adaptations between the untouched model and the contestant's, in their order."""
+    found: list[Job] = []
+    job = jobs.models.get(name)
+    while job is not None and job is not jobs.base:
+        if job.work is stages.adapt:
+            found.insert(0, job)
+        job = job.needs.get("model")
+    return found
+
+
 def _smoothed(directory: Path) -> list[tuple[float, float]]:
     """(millions of tokens, mean loss) of about POINTS stretches of a log."""
     log = read_log(directory)
@@ -81,19 +93,15 @@ def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
 def _losses(jobs: Jobs, run: Path) -> dict[str, tuple[float, float]]:
     losses = {name: _result(job, run)["loss"] for name, job in jobs.losses.items()}
     before = losses.get("untouched")
-    return {name: (before, loss) for name, loss in losses.items() if before is not None and name != "untouched"}
+    adapted = {name: loss for name, loss in losses.items() if adapting_jobs(name, jobs)}
+    return {name: (before, loss) for name, loss in adapted.items() if before is not None}
 
 
 def _given(name: str, recipe: Recipe, jobs: Jobs, run: Path) -> dict[str, Any]:
     if name not in jobs.tuned:
         tried = ", ".join(f"{strength:g}" for strength in recipe.tfidf.strengths)
         return {"fine-tuning": f"C of {tried}, the best on dev", "looks at the test set": 1}
-    adapting: list[str] = []
-    job = jobs.models.get(name)
-    while job is not None and job is not jobs.base:
-        if "steps" in (result := _result(job, run)):
-            adapting.insert(0, f"{job.label}: {result['steps']:,} steps")
-        job = job.needs.get("model")
+    adapting = [f"{job.label}: {_result(job, run)['steps']:,} steps" for job in adapting_jobs(name, jobs)]
     tuned = [_result(job, run) for job in jobs.tuned[name]]
     plan = recipe.finetune.plan
     return {

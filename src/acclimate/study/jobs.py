@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,9 @@ def do(job: Job, run: Path, *, watch: Watch = unwatched) -> dict[str, Any]:
     directories = {name: needed.directory(run) for name, needed in job.needs.items()}
 
     def labelled(progress: Progress) -> None:
-        watch(Progress(job.label, progress.done, progress.total, progress.unit, progress.values))
+        # what is counted in documents prepares the work proper, such as making tokens
+        label = f"{job.label}, {progress.stage}" if progress.unit == "documents" else job.label
+        watch(replace(progress, stage=label))
 
     result = job.work(out=out, watch=labelled, **job.settings, **job.places, **directories)
     if ranks.is_first():

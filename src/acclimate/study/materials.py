@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from acclimate.core import ranks, settings
-from acclimate.core.types import Document, Split
+from acclimate.core.types import Document, Split, Watch, counted, unwatched
 from acclimate.study.race import Materials
 from acclimate.tasks.docstrings import build_docstrings
 from acclimate.tasks.metrics import METRICS
@@ -32,9 +32,11 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "acclimate"
 
 
-def docstrings(run: Path, *, labels_per_class: int | None, model: str | None) -> Materials:
+def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, watch: Watch = unwatched) -> Materials:
     """The embedded default (tasks/docstrings.py); its general corpus is pretrained on where no model is given."""
-    built = ranks.first_then_all(lambda: build_docstrings(cache() / DOCSTRINGS, labels_per_class=labels_per_class))
+    built = ranks.first_then_all(
+        lambda: build_docstrings(cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)
+    )
     task = ranks.first_then_all(lambda: prepare(built.task, built.path, run / "data"))
     return Materials(
         task=task,
@@ -63,7 +65,7 @@ class Own:
     separated: Literal["line", "blank"] = "line"  # how documents stand in .txt files
 
 
-def own(run: Path, stated: Own, *, model: str | None) -> Materials:
+def own(run: Path, stated: Own, *, model: str | None, watch: Watch = unwatched) -> Materials:
     """Labelled files, and raw text where there is any.
 
     One in HELD_OUT documents of the domain is held out of adapting, to measure the loss on; each that equals a dev or
@@ -72,23 +74,29 @@ def own(run: Path, stated: Own, *, model: str | None) -> Materials:
     task = ranks.first_then_all(lambda: prepare(_task(stated), stated.train, run / "data"))
     place = run / "corpora"
     texts = (Document(row.id, f"{row.text} {row.pair or ''}".strip(), task.name) for row in task.examples("train"))
-    task_text = ranks.first_then_all(lambda: _built(place / f"task-{task.hashes['train'][:12]}", texts))
+    task_text = ranks.first_then_all(lambda: _built(place / f"task-{task.hashes['train'][:12]}", texts, watch))
     adapting = heldout = general = None
     notes = []
     if stated.domain is not None:
         sealed = {_normalised(row.text) for split in SEALED for row in task.examples(split)}
-        adapting = _kept(stated, place, "domain", task, lambda d: not _held(d) and _normalised(d.text) not in sealed)
-        heldout = _kept(stated, place, "heldout", task, lambda d: _held(d) and _normalised(d.text) not in sealed)
+
+        def free(document: Document) -> bool:
+            return _normalised(document.text) not in sealed
+
+        adapting = _kept(stated, place, "domain", task, lambda d: not _held(d) and free(d), watch=watch)
+        heldout = _kept(stated, place, "heldout", task, lambda d: _held(d) and free(d), watch=watch)
         notes.append(
             f"Of the domain's documents {len(adapting):,} adapt, {len(heldout):,} measure the loss; those that equal a "
             f"dev or test text were dropped."
         )
     if stated.general is not None and model is None:
-        general = _kept(stated, place, "general", task, lambda document: True)
+        general = _kept(stated, place, "general", task, lambda document: True, watch=watch)
     return Materials(task, task_text, model, general, adapting, heldout, tuple(notes))
 
 
-def corpus_at(source: Path, out: Path, *, separated: Literal["line", "blank"] = "line") -> Corpus:
+def corpus_at(
+    source: Path, out: Path, *, separated: Literal["line", "blank"] = "line", watch: Watch = unwatched
+) -> Corpus:
     """The corpus that `source` is, or one made in `out` of the raw text that it holds.
 
     Raises ValueError where there is neither.
@@ -98,7 +106,7 @@ def corpus_at(source: Path, out: Path, *, separated: Literal["line", "blank"] = 
     if source == Path():
         raise ValueError("no corpus given. Add corpus=PATH: a file or folder of .txt, .jsonl or .parquet")
     path = out / "corpora" / f"corpus-{settings.digest([_listing(source), separated])[:12]}"
-    return ranks.first_then_all(lambda: _built(path, read_documents(source, separated=separated)))
+    return ranks.first_then_all(lambda: _built(path, read_documents(source, separated=separated), watch))
 
 
 def _task(stated: Own) -> Task:
@@ -115,14 +123,16 @@ def _task(stated: Own) -> Task:
     )
 
 
-def _kept(stated: Own, place: Path, name: str, task: Prepared, keep: Callable[[Document], bool]) -> Corpus:
+def _kept(
+    stated: Own, place: Path, name: str, task: Prepared, keep: Callable[[Document], bool], *, watch: Watch
+) -> Corpus:
     """The corpus of the documents to keep, made once for these files and this task."""
     source = stated.general if name == "general" else stated.domain
     assert source is not None
     made_of = [_listing(source), stated.separated, {split: task.hashes[split] for split in SEALED}]
     path = place / f"{name}-{settings.digest(made_of)[:12]}"
     documents = read_documents(source, separated=stated.separated)
-    return ranks.first_then_all(lambda: _built(path, (document for document in documents if keep(document))))
+    return ranks.first_then_all(lambda: _built(path, (document for document in documents if keep(document)), watch))
 
 
 def _listing(source: Path) -> list[tuple[str, int, int]]:
@@ -134,8 +144,10 @@ def _listing(source: Path) -> list[tuple[str, int, int]]:
     return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts]
 
 
-def _built(path: Path, documents: Iterable[Document]) -> Corpus:
-    return Corpus(path) if (path / "corpus.json").exists() else write_corpus(documents, path)
+def _built(path: Path, documents: Iterable[Document], watch: Watch) -> Corpus:
+    if (path / "corpus.json").exists():
+        return Corpus(path)
+    return write_corpus(counted(documents, watch, f"reading {path.name.partition('-')[0]}"), path)
 
 
 def _held(document: Document) -> bool:

@@ -17,7 +17,7 @@ from acclimate.core.types import Cost, Score, Watch, unwatched
 from acclimate.methods import finetune, mlm, scratch, tfidf
 from acclimate.models.loading import identity
 from acclimate.study import stages
-from acclimate.study.facts import facts_of
+from acclimate.study.facts import adapting_jobs, facts_of
 from acclimate.study.jobs import Job, do, missing
 from acclimate.study.outcome import WINNER, write_outcome
 from acclimate.tasks.prepared import Prepared
@@ -229,12 +229,7 @@ def _test(tuned: Job, task: Prepared) -> Job:
 
 def adapting_cost(name: str, jobs: Jobs, run: Path) -> Cost:
     """What lies between the untouched model and the contestant's."""
-    cost, job = Cost(), jobs.models.get(name)
-    while job is not None and job is not jobs.base:
-        if job.work is stages.adapt:
-            cost += spent(job.directory(run))
-        job = job.needs.get("model")
-    return cost
+    return sum((spent(job.directory(run)) for job in adapting_jobs(name, jobs)), Cost())
 
 
 def _scores(recipe: Recipe, task: Prepared, jobs: Jobs, run: Path) -> list[Score]:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from acclimate.core.files import DamagedError, check, new_directory, read_json, write_json, write_text
-from acclimate.core.types import SPLITS, Document, Example, Split
+from acclimate.core.types import SPLITS, Document, Example, Split, Watch, counted, unwatched
 from acclimate.tasks.giveaways import masker, plain
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.partition import hold_out, near_duplicates, normalised, split_modules
@@ -77,7 +77,7 @@ class Docstrings:
 
 
 def build_docstrings(
-    cache: Path, *, labels_per_class: int | None = None, seed: int = 0, max_tokens: int = 128
+    cache: Path, *, labels_per_class: int | None = None, seed: int = 0, max_tokens: int = 128, watch: Watch = unwatched
 ) -> Docstrings:
     """The default task and corpora, read from installed sources once (about 20 s) and from `cache` ever after.
 
@@ -93,7 +93,7 @@ def build_docstrings(
         # a name of its own, so that processes which build at the same time do not meet
         mine = path.with_name(f"{path.name}-{os.getpid()}")
         with new_directory(mine) as directory, without_collector():
-            _build(directory, versions)
+            _build(directory, versions, watch)
         try:
             os.rename(mine, path)
         except OSError:
@@ -139,10 +139,13 @@ def _read_split(path: Path, split: Split, *, labels_per_class: int | None, seed:
     return examples
 
 
-def _build(directory: Path, versions: Mapping[str, str | None]) -> None:
+def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) -> None:
     counts: Counter[str] = Counter()
     seen: set[str] = set()
-    domain = _distinct((found for package in DOMAIN for found in docstrings(package)), seen, counts)
+    packages = partial(counted, watch=watch, stage="reading docstrings", unit="packages", every=1)
+    domain = _distinct(
+        (found for package in packages(DOMAIN, total=len(DOMAIN)) for found in docstrings(package)), seen, counts
+    )
     splits = _divide([found for found in domain if found.package == "scipy"], counts)
     tested = {example.group for split in ("dev", "test") for example in splits[split]}
     evaluation = [found.text for found in domain if found.module in tested]
@@ -155,9 +158,15 @@ def _build(directory: Path, versions: Mapping[str, str | None]) -> None:
     heldout = [found for found in domain if found.module in apart]
     domain = [found for found in domain if found.module not in apart]
     heldout = _without_copies(heldout, [found.text for found in domain], "heldout", counts)
-    installed = (package for package in GENERAL if versions[package] is not None)
+    installed = [package for package in GENERAL if versions[package] is not None]
     general = _distinct(
-        (found for package in installed for found in docstrings(package, without=WITHOUT)), seen, counts
+        (
+            found
+            for package in packages(installed, total=len(installed))
+            for found in docstrings(package, without=WITHOUT)
+        ),
+        seen,
+        counts,
     )
     general = _without_copies(general, [*evaluation, *(found.text for found in heldout)], "general", counts)
     for name, found in (("domain", domain), ("heldout", heldout), ("general", general)):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from acclimate.core.files import new_directory, read_json, write_json
-from acclimate.core.types import Document
+from acclimate.core.types import Document, Watch, counted, unwatched
 from acclimate.text.tokens import Tokens, build_tokens, open_tokens, tokenizer_identity
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Corpus:
                 columns = batches.get_batch(number).to_pydict()
                 yield from map(Document, columns["id"], columns["text"], columns["source"])
 
-    def tokens(self, tokenizer: PreTrainedTokenizerBase) -> Tokens:
+    def tokens(self, tokenizer: PreTrainedTokenizerBase, *, watch: Watch = unwatched) -> Tokens:
         """The documents' tokens; built on the first call for this tokenizer and corpus, memory-mapped ever after.
 
         Several processes may ask at once: one builds and the others wait. A build that was killed leaves nothing that
@@ -65,7 +65,8 @@ class Corpus:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if not path.exists():
                     with new_directory(path) as directory:
-                        build_tokens(self.documents(), tokenizer, directory, corpus=self.hash)
+                        documents = counted(self.documents(), watch, "tokens", total=len(self))
+                        build_tokens(documents, tokenizer, directory, corpus=self.hash)
         tokens = open_tokens(path)
         if (tokens.tokenizer, tokens.corpus) != (identity, self.hash):
             raise ValueError(f"{path} holds the tokens of another corpus or tokenizer. Remove it; it is built anew")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from acclimate.core.types import Watch, counted, unwatched
 from acclimate.text.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -20,7 +21,13 @@ _BATCH_CHARACTERS = 1 << 20
 
 
 def train_wordpiece(
-    corpus: Corpus, *, size: int, lower: bool = True, longest: int = 512, characters: int = 1000
+    corpus: Corpus,
+    *,
+    size: int,
+    lower: bool = True,
+    longest: int = 512,
+    characters: int = 1000,
+    watch: Watch = unwatched,
 ) -> PreTrainedTokenizerFast:
     """A tokenizer with BERT's rules and a vocabulary learnt from the corpus; the same corpus gives the same bytes.
 
@@ -37,7 +44,7 @@ def train_wordpiece(
     raw = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
     raw.normalizer = normalizers.BertNormalizer(lowercase=lower)
     raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    alphabet = _alphabet(corpus, raw, characters)
+    alphabet = _alphabet(corpus, raw, characters, watch)
     continued = [_CONTINUED + character for character in alphabet if _joins(character, raw)]
     least = len(_SPECIAL) + len(alphabet) + len(continued)
     if size < least:
@@ -57,14 +64,14 @@ def train_wordpiece(
         continuing_subword_prefix=_CONTINUED,
         show_progress=False,
     )
-    raw.train_from_iterator(_texts(corpus), trainer)
+    raw.train_from_iterator(_texts(corpus, watch, "vocabulary"), trainer)
     return BertTokenizer(vocab=raw.get_vocab(), do_lower_case=lower, model_max_length=longest)
 
 
-def _texts(corpus: Corpus) -> Iterator[list[str]]:
+def _texts(corpus: Corpus, watch: Watch, stage: str) -> Iterator[list[str]]:
     texts: list[str] = []
     waiting = 0
-    for document in corpus.documents():
+    for document in counted(corpus.documents(), watch, stage, total=len(corpus)):
         texts.append(document.text)
         waiting += len(document.text)
         if waiting >= _BATCH_CHARACTERS:
@@ -74,10 +81,10 @@ def _texts(corpus: Corpus) -> Iterator[list[str]]:
         yield texts
 
 
-def _alphabet(corpus: Corpus, tokenizer: Tokenizer, most: int) -> list[str]:
+def _alphabet(corpus: Corpus, tokenizer: Tokenizer, most: int, watch: Watch) -> list[str]:
     """The most frequent visible characters after normalisation, by code point; ties go to the lower one."""
     counts = np.zeros(sys.maxunicode + 1, np.int64)
-    for texts in _texts(corpus):
+    for texts in _texts(corpus, watch, "alphabet"):
         normal = "\n".join(map(tokenizer.normalizer.normalize_str, texts))
         points = np.frombuffer(normal.encode("utf-32-le"), np.uint32)
         counts += np.bincount(points, minlength=len(counts))

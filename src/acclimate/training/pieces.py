@@ -22,7 +22,8 @@ from acclimate.core.types import NOT_PREDICTED, Batch
 Piece = dict[str, Tensor]
 
 SEARCHED = 512  # rows: for larger batches any width packs well, and a search would cost more than it saves
-WIDEST = 1.5  # times the longest row: attention's cost grows with the width of a line
+WIDEST = 2  # times the longest row
+ATTENTION = 1500  # tokens: about the width of a line at which attention costs as much as all else does
 GRAIN = 8  # widths are multiples of it: few shapes, for which the CPU's kernels are made once
 ROUND = (
     16  # predicted positions are filled up to a multiple of it, for the same reason; that halves the memory of a run
@@ -79,14 +80,14 @@ def cut(lengths: np.ndarray, most: int) -> list[Layout]:
 def pack(lengths: np.ndarray, most: int) -> list[Layout]:
     """Pieces of at most `most` tokens, of equal width and about equal height, rows sharing lines.
 
-    Best fit, longest row first, into lines of the width that leaves the least padding; a line is never wider than
-    WIDEST times the longest row.
+    Best fit, longest row first, into lines of the width that costs least: little padding, and not so wide that
+    attention outweighs it. A line is never wider than WIDEST times the longest row.
     """
     longest = int(lengths.max())
     narrowest = -(-longest // GRAIN) * GRAIN
     widths = range(narrowest, int(WIDEST * longest) + 1, GRAIN) if len(lengths) <= SEARCHED else []
     tried = [(width, _lines(lengths, width)) for width in [*widths] or [narrowest]]
-    width, lines = min(tried, key=lambda one: len(one[1]) * one[0])
+    width, lines = min(tried, key=lambda one: len(one[1]) * one[0] * (ATTENTION + one[0]))
     count = -(-len(lines) // max(1, most // width))
     bounds = np.linspace(0, len(lines), count + 1).round().astype(int)
     return [_shared(lines[first:last], lengths, width) for first, last in pairwise(bounds)]
