@@ -89,7 +89,11 @@ def _wrong(inputs: Path) -> dict[str, tuple[list[str], str]]:
         "metric": ([*race, "--metric", "f1"], "no metric is called 'f1'. Known: "),
         "column": ([*race, "--text", "txt"], "no column 'txt'; the nearest is 'text'"),
         "tracker": ([*race, "--track", "paper"], "nothing is known to track with 'paper'. Known: tensorboard"),
-        "model": ([*race, "--model", "./nowhere"], "./nowhere: there is no such directory"),
+        "model": (
+            ["adapt", "mlm", "model=./nowhere", f"corpus={inputs}/domain.txt"],
+            "./nowhere: there is no such directory",
+        ),
+        "both": ([*race, "--model", "./nowhere"], "give either a model to start from or a general corpus"),
         "seeds": ([*race, "seeds=1"], "one seed says nothing about chance"),
         "report": (["report", "."], "holds no scores.json: no race there has come to its end"),
         "recipe": ([*race, "--recipe", "missing.toml"], "No such file or directory: 'missing.toml'"),
@@ -174,7 +178,7 @@ def test_adapt_writes_a_checkpoint_and_does_nothing_twice(run, base, toy_inputs,
     assert weights.stat().st_mtime_ns == before
     status, said = run(*command, "plan.batch=8", "max_tokens=16", "--out", "adapted")
     assert status == 2
-    assert "adapted holds a run with other settings, see adapted/recipe.toml. Choose another --out" in said
+    assert "adapted holds a run with other settings or inputs, see adapted/run.json. Choose another" in said
 
 
 def test_adapt_takes_a_recipe_file_that_the_command_line_overrides(run, toy_inputs, tmp_path):

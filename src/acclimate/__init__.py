@@ -5,7 +5,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# Where each public name lives. They are loaded when asked for: importing acclimate loads neither torch nor transformers.
+# Where each public name lives. Loaded when asked for: importing acclimate loads neither torch nor transformers.
 _HOMES = {
     "Batch": "core.types",
     "Checkpoint": "core.types",

@@ -104,6 +104,7 @@ def adapt(
 
     from acclimate.core import ranks
     from acclimate.methods import METHODS
+    from acclimate.models.loading import resolved
     from acclimate.study.materials import corpus_at
 
     with _errors_told(), _started(out) as console:
@@ -114,7 +115,8 @@ def adapt(
             if "corpus" in {field.name for field in fields(stated)}:
                 corpus = corpus_at(stated.corpus, out, separated=separated, watch=watch)
                 stated = replace(stated, corpus=corpus.path)
-            _note_settings(stated, out)
+            if getattr(stated, "model", ""):
+                stated = replace(stated, model=resolved(stated.model))
             checkpoint = METHODS[method].adapt(stated, out, watch=watch)
         if ranks.is_first():
             console.print(f"Checkpoint: {checkpoint.path}")
@@ -174,19 +176,6 @@ def _recipe(base: Any, path: Path | None, assignments: list[str] | None) -> Any:
     from acclimate.core import settings
 
     return settings.override(settings.from_toml(type(base), path, base=base) if path else base, assignments or [])
-
-
-def _note_settings(stated: Any, out: Path) -> None:
-    """Write the settings to OUT/recipe.toml. Raises ValueError where those of another run stand there: its state or
-    checkpoint would be taken for this one's.
-    """
-    from acclimate.core import files, ranks, settings
-
-    path, text = out / "recipe.toml", settings.to_toml(stated)
-    if path.exists() and path.read_text(encoding="utf-8") != text:
-        raise ValueError(f"{out} holds a run with other settings, see {path}. Choose another --out, or remove that one")
-    if ranks.is_first():
-        files.write_text(path, text)
 
 
 def _materials(

@@ -11,6 +11,7 @@ from transformers import AutoModelForSequenceClassification
 
 import conformance
 from acclimate.core import files
+from acclimate.core.types import unwatched
 from acclimate.methods import finetune
 from acclimate.tasks.prepared import open_prepared
 from acclimate.training.loop import adamw, train
@@ -44,7 +45,7 @@ def test_the_score_is_of_the_checkpoint_that_was_handed_over(tuned):
     task = open_prepared(recipe.task)
     model = AutoModelForSequenceClassification.from_pretrained(out / "checkpoint")
     assert tuple(model.config.id2label.values()) == task.labels
-    again = finetune.test(finetune.Checkpoint(out / "checkpoint"), task)
+    again = finetune.test(finetune.Checkpoint(out / "checkpoint"), task, watch=unwatched)
     assert (again["predicted"], again["test"]) == (score.predicted, score.test)
     assert score.dev == max(look for _, look in files.read_json(out / finetune.DEV))
     assert not (out / finetune.BEST).exists()
@@ -92,7 +93,7 @@ def test_the_test_set_is_not_opened_before_testing(recipe, tmp_path, monkeypatch
     finetune.adapt(replace(recipe, plan=replace(recipe.plan, steps=2)), tmp_path)
     assert opened == ["train", "dev"]
     provenance = json.loads((tmp_path / "checkpoint" / "provenance.json").read_text())
-    assert set(provenance["sources"]) == {"train", "dev", "model"}
+    assert set(provenance["sources"]) == {"about", "train", "dev", "model"}
 
 
 def test_the_loss_is_the_mean_cross_entropy_of_the_rows():

@@ -41,16 +41,33 @@ def test_copies_fall_on_one_side_whatever_their_case_and_spaces(stated, tmp_path
     assert len(materials.domain) + len(materials.heldout) == 2 * len(lines)
 
 
-def test_copies_of_dev_and_test_texts_are_dropped_and_of_train_texts_kept(stated, tmp_path):
+def test_copies_of_dev_and_test_texts_are_dropped_and_of_train_texts_never_measure(stated, tmp_path):
     task = own(tmp_path / "before", stated, model=None).task
     sealed = [row.text for split in ("dev", "test") for row in task.examples(split)]
     known = [row.text for row in task.examples("train")]
     lines = stated.domain.read_text().splitlines()
     stated.domain.write_text("\n".join([*lines, *(text.upper() for text in sealed), *known]) + "\n")
     materials = own(tmp_path / "run", stated, model=None)
-    kept = {text.lower() for text in [*texts(materials.domain), *texts(materials.heldout)]}
-    assert not kept & {text.lower() for text in sealed}
-    assert kept >= {text.lower() for text in known}
+    adapting = {text.lower() for text in texts(materials.domain)}
+    measuring = {text.lower() for text in texts(materials.heldout)}
+    assert not (adapting | measuring) & {text.lower() for text in sealed}
+    assert adapting & {text.lower() for text in known}
+    assert not measuring & {text.lower() for text in known}, "TAPT trains on these"
+
+
+def test_dev_and_test_texts_are_kept_out_of_general_text_too(stated, tmp_path):
+    task = own(tmp_path / "before", stated, model=None).task
+    [sealed, *_] = [row.text for row in task.examples("test")]
+    stated.general.write_text(stated.general.read_text() + f"{sealed.upper()}\n")
+    materials = own(tmp_path / "run", stated, model=None)
+    assert sealed.upper() not in texts(materials.general)
+
+
+def test_a_domain_too_small_to_hold_any_of_it_out_goes_without(stated, tmp_path):
+    stated.domain.write_text("a few words about the moon\n")
+    materials = own(tmp_path / "run", stated, model=None)
+    assert materials.heldout is None
+    assert len(materials.domain) == 1
 
 
 def test_tapt_sees_the_training_texts_and_no_others(stated, tmp_path):
@@ -84,9 +101,9 @@ def test_other_labelled_data_in_the_same_run_is_refused(stated, tmp_path):
         own(tmp_path / "run", stated, model=None)
 
 
-def test_general_text_is_not_read_where_a_model_is_given(stated, tmp_path):
-    materials = own(tmp_path / "run", replace(stated, general=tmp_path / "nowhere"), model="model")
-    assert materials.general is None
+def test_general_text_beside_a_model_is_refused(stated, tmp_path):
+    with pytest.raises(ValueError, match="not both"):
+        own(tmp_path / "run", stated, model="model")
 
 
 def test_what_is_not_there_is_named(stated, tmp_path):

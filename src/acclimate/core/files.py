@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 MANIFEST = "manifest.json"
+_held: set[Path] = set()  # by this process
 
 
 class DamagedError(ValueError):
@@ -113,9 +114,13 @@ def check(directory: Path) -> None:
 def hold(directory: Path) -> Iterator[None]:
     """Keep every other process out of the directory; the lock ends with the process, however it ends.
 
-    Raises HeldError, naming the holder, where another process has it.
+    What this process holds already, it may hold again. Raises HeldError, naming the holder, where another has it.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    place = directory.resolve()
+    if place in _held:
+        yield
+        return
     path = directory / ".lock"
     with open(path, "a+", encoding="utf-8") as file:
         try:
@@ -129,7 +134,11 @@ def hold(directory: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
         file.flush()
-        yield
+        _held.add(place)
+        try:
+            yield
+        finally:
+            _held.remove(place)
 
 
 def _flush_directory(directory: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -36,7 +37,9 @@ def start() -> None:
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    # others wait while the first makes tokens or a vocabulary, which may take hours
+    patience = timedelta(days=7)
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=patience)
 
 
 def stop() -> None:
@@ -62,6 +65,15 @@ def agree(value: T) -> T:
     dist.broadcast_object_list(box, src=0)
     result: T = box[0]
     return result
+
+
+def wait() -> None:
+    """Until all processes have come this far."""
+    if world() == 1:
+        return
+    import torch.distributed as dist
+
+    dist.barrier()
 
 
 def total(values: list[float]) -> list[float]:

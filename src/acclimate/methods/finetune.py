@@ -26,9 +26,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from acclimate.core import files, ranks
-from acclimate.core.types import Batch, Checkpoint, Cost, Score, Watch, unwatched
+from acclimate.core.types import Batch, Checkpoint, Cost, Progress, Score, Watch, counted, unwatched
 from acclimate.methods.mlm import with_steps
-from acclimate.models.encoder import load_classifier, load_finetuned, load_tokenizer
+from acclimate.models.encoder import dropout_known, load_classifier, load_finetuned, load_tokenizer
 from acclimate.models.flops import training_flops
 from acclimate.models.heads import inputs_of
 from acclimate.models.loading import identity
@@ -59,6 +59,11 @@ class Recipe:
     epochs: float = 10.0  # 0: plan.steps counts
     plan: Plan = field(default_factory=lambda: Plan(batch=32, rate=3e-5, warmup=0.1))
 
+    def __post_init__(self) -> None:
+        for name, least in (("looks", 1), ("epochs", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least {least}")
+
 
 class TaskLoss(Objective):
     """Cross entropy of the label, averaged over the rows of the step."""
@@ -84,17 +89,24 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
 
     The seed of the new head, of the order of the rows and of dropout is `recipe.plan.seed`.
     """
-    if done := finished(out):
+    if not recipe.model:
+        raise ValueError("no model given. Add model=PATH or model=HUB_ID")
+    task = open_prepared(recipe.task)
+    sources = {name: task.hashes[name] for name in ("about", "train", "dev")} | {"model": identity(recipe.model)}
+    if done := finished(out, recipe, sources):
         _drop_best(out)
         return done
-    task = open_prepared(recipe.task)
     tokenizer = load_tokenizer(recipe.model)
+    tokenizer.model_max_length = task.max_tokens  # whoever truncates with the checkpoint's tokenizer cuts as we did
+    known = dropout_known(recipe.model)
+    if not known:
+        watch(Progress("fine-tune", 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
     model = load_classifier(
         recipe.model,
         task.labels,
         seed=recipe.plan.seed,
-        dropout=recipe.dropout,
-        hidden_dropout=recipe.dropout,
+        dropout=recipe.dropout if known else None,
+        hidden_dropout=recipe.dropout if known else None,
         attention_dropout=recipe.attention_dropout,
     )
     rows = encode(task.examples("train"), tokenizer, task.labels, task.max_tokens)
@@ -116,7 +128,6 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     stream = rows_stream(rows, batch=plan.batch, seed=plan.seed)
     run(objective, stream, plan, out, stage="fine-tune", watch=watch, after=look)
     seen.load_best(model)
-    sources = {split: task.hashes[split] for split in ("train", "dev")} | {"model": identity(recipe.model)}
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     _drop_best(out)  # not before: a run killed in between goes on from a state that may lie after the best look
     finish(out)
@@ -126,7 +137,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
 def evaluate(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Score:
     """Fine-tune with the plan's seed, choose on dev, test once; the checkpoint stays in `out/checkpoint`."""
     checkpoint, task = adapt(recipe, out, watch=watch), open_prepared(recipe.task)
-    tested = test(checkpoint, task)
+    tested = test(checkpoint, task, watch=watch)
     return Score(
         contestant=recipe.model,
         task=task.name,
@@ -139,13 +150,13 @@ def evaluate(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Score:
     )
 
 
-def test(checkpoint: Checkpoint, task: Prepared) -> dict[str, Any]:
+def test(checkpoint: Checkpoint, task: Prepared, *, watch: Watch) -> dict[str, Any]:
     """Open the test set: its ids, gold and predicted labels, and the score as `test`."""
     tokenizer, model = load_tokenizer(checkpoint.path), load_finetuned(checkpoint.path)
     examples = task.examples("test")
     rows = encode(examples, tokenizer, task.labels, task.max_tokens)
     model.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
-    predicted = predict(model, rows, task.labels)
+    predicted = predict(model, rows, task.labels, watch=watch)
     gold = [example.label for example in examples]
     return {
         "ids": tuple(example.id for example in examples),
@@ -156,13 +167,14 @@ def test(checkpoint: Checkpoint, task: Prepared) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def predict(model: PreTrainedModel, rows: Batch, labels: Sequence[str]) -> list[str]:
+def predict(model: PreTrainedModel, rows: Batch, labels: Sequence[str], *, watch: Watch = unwatched) -> list[str]:
     """The most probable label of each row, in float32."""
     where = model.device
     codes = np.zeros(len(rows), dtype=np.int64)
     training = model.training
     model.train(False)
-    for piece in cut(rows.lengths, piece_tokens(Plan(), where)):
+    pieces = cut(rows.lengths, piece_tokens(Plan(), where))
+    for piece in counted(pieces, watch, "test", total=len(pieces), unit="pieces", every=1):
         logits_BC = model(**inputs_of(model, pad(rows, piece, where))).logits
         codes[piece.rows_R] = logits_BC.argmax(-1).cpu().numpy()
     model.train(training)

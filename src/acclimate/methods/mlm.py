@@ -18,11 +18,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import torch
+from transformers import PreTrainedModel
 
 from acclimate.core import ranks
-from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
+from acclimate.core.types import Checkpoint, Progress, Watch, counted, unwatched
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer
 from acclimate.models.heads import has_sparse_head
 from acclimate.models.loading import identity
@@ -51,21 +53,55 @@ class Recipe:
     epochs: float = 100.0  # 0: plan.steps counts
     plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))
 
+    def __post_init__(self) -> None:
+        check_masked(self)
+
 
 def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
 
     Raises ValueError where the corpus has no text or the model cannot be loaded.
     """
-    if done := finished(out):
+    if not recipe.model:
+        raise ValueError("no model given. Add model=PATH or model=HUB_ID")
+    corpus = Corpus(recipe.corpus)
+    sources = {"corpus": corpus.hash, "model": identity(recipe.model)}
+    if done := finished(out, recipe, sources):
         return done
     tokenizer = load_tokenizer(recipe.model)
-    corpus = Corpus(recipe.corpus)
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
-    plan = with_steps(recipe.plan, recipe.epochs, len(segments(tokens, recipe.max_tokens)) - 1)
     model = load_masked_language_model(
         recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
     )
+    if not has_sparse_head(model):
+        told = {"note": f"{model.config.model_type}: no sparse head, so every position goes through the whole MLM head"}
+        watch(Progress("adapt", 0, 0, "steps", told))
+    train_masked(model, tokens, recipe, out, stage="adapt", watch=watch)
+    done = write_checkpoint(out, model, tokenizer, recipe, sources)
+    finish(out)
+    return done
+
+
+class Masked(Protocol):
+    """What a recipe says of masked language modelling."""
+
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def masking(self) -> float: ...
+    @property
+    def whole_words(self) -> bool: ...
+    @property
+    def epochs(self) -> float: ...
+    @property
+    def plan(self) -> Plan: ...
+
+
+def train_masked(
+    model: PreTrainedModel, tokens: Tokens, recipe: Masked, out: Path, *, stage: str, watch: Watch
+) -> None:
+    """Train the model, in place, to fill in what is masked of a corpus."""
+    plan = with_steps(recipe.plan, recipe.epochs, len(segments(tokens, recipe.max_tokens)) - 1)
     stream = masked_stream(
         tokens,
         batch=plan.batch,
@@ -74,13 +110,15 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
         rate=recipe.masking,
         whole_words=recipe.whole_words,
     )
-    if not has_sparse_head(model):
-        told = {"note": f"{model.config.model_type}: no sparse head, so every position goes through the whole MLM head"}
-        watch(Progress("adapt", 0, plan.steps, "steps", told))
-    run(MaskedLanguageLoss(model), stream, plan, out, stage="adapt", watch=watch)
-    done = write_checkpoint(out, model, tokenizer, recipe, {"corpus": corpus.hash, "model": identity(recipe.model)})
-    finish(out)
-    return done
+    run(MaskedLanguageLoss(model), stream, plan, out, stage=stage, watch=watch)
+
+
+def check_masked(recipe: Masked) -> None:
+    """Raises ValueError for settings out of range."""
+    rules = {"max_tokens": recipe.max_tokens >= 3, "masking": 0 < recipe.masking <= 1, "epochs": recipe.epochs >= 0}
+    for name, holds in rules.items():
+        if not holds:
+            raise ValueError(f"{name} = {getattr(recipe, name)} is out of range")
 
 
 def with_steps(plan: Plan, epochs: float, rows: int) -> Plan:
@@ -89,20 +127,23 @@ def with_steps(plan: Plan, epochs: float, rows: int) -> Plan:
 
 
 @torch.no_grad()
-def heldout_loss(model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000) -> float:
+def heldout_loss(
+    model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
+) -> float:
     """Mean MLM loss, in nats a masked sub-word, on text that was not trained on, under masks fixed by a seed.
 
     most: segments; where the corpus has more, a seeded sample of them.
     """
     tokenizer = load_tokenizer(model)
-    tokens: Tokens = Corpus(corpus).tokens(tokenizer)
+    tokens: Tokens = Corpus(corpus).tokens(tokenizer, watch=watch)
     where = device()
     objective = MaskedLanguageLoss(load_masked_language_model(model)).to(where).eval()
     narrow = autocast_type("auto", where)
     total, count = 0.0, 0
-    for batch in evaluation_batches(
+    batches = evaluation_batches(
         tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=True, segments_at_most=most
-    ):
+    )
+    for batch in counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1):
         for piece in (pack if objective.shares_lines else cut)(batch.lengths, piece_tokens(Plan(), where)):
             with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
                 total += float(objective(pad(batch, piece, where))["mlm"])

@@ -17,17 +17,14 @@ from pathlib import Path
 
 from acclimate.core import files, ranks
 from acclimate.core.types import Checkpoint, Watch, unwatched
-from acclimate.methods.mlm import with_steps
+from acclimate.methods.mlm import check_masked, train_masked
 from acclimate.models.encoder import load_tokenizer, new_encoder, random_twin
 from acclimate.models.loading import identity
 from acclimate.text.corpus import Corpus
-from acclimate.text.segments import segments
-from acclimate.text.streams import masked_stream
 from acclimate.text.vocabulary import train_wordpiece
 from acclimate.training.checkpoint import finish
-from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.plan import Plan
-from acclimate.training.run import finished, run, write_checkpoint
+from acclimate.training.run import finished, write_checkpoint
 
 
 @dataclass(frozen=True)
@@ -49,46 +46,46 @@ class Recipe:
     epochs: float = 0.0  # 0: plan.steps counts
     plan: Plan = field(default_factory=lambda: Plan(steps=62_500, batch=8_192, rate=6e-4, warmup=0.1))
 
+    def __post_init__(self) -> None:
+        check_masked(self)
+
 
 def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Learn the vocabulary, pretrain, write `out/checkpoint`; a stopped run goes on, an ended one is returned."""
-    if done := finished(out):
-        return done
     corpus = Corpus(recipe.corpus)
+    sources = {"corpus": corpus.hash}
+    if done := finished(out, recipe, sources):
+        return done
     ranks.first_then_all(lambda: _vocabulary(corpus, recipe, out / "vocabulary", watch))
     tokenizer = load_tokenizer(out / "vocabulary")
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
-    plan = with_steps(recipe.plan, recipe.epochs, len(segments(tokens, recipe.max_tokens)) - 1)
     model = new_encoder(
         layers=recipe.layers,
         hidden=recipe.hidden,
         heads=recipe.heads,
         vocabulary_size=len(tokenizer),
-        longest=max(512, recipe.max_tokens),
+        longest=positions(recipe),
         pad=tokenizer.pad_token_id,
-        seed=plan.seed,
+        seed=recipe.plan.seed,
         hidden_dropout=recipe.dropout,
         attention_dropout=recipe.attention_dropout,
         initializer_range=recipe.initializer_range,
     )
-    stream = masked_stream(
-        tokens,
-        batch=plan.batch,
-        longest=recipe.max_tokens,
-        seed=plan.seed,
-        rate=recipe.masking,
-        whole_words=recipe.whole_words,
-    )
-    run(MaskedLanguageLoss(model), stream, plan, out, stage="pretrain", watch=watch)
-    done = write_checkpoint(out, model, tokenizer, recipe, {"corpus": corpus.hash})
+    train_masked(model, tokens, recipe, out, stage="pretrain", watch=watch)
+    done = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return done
+
+
+def positions(recipe: Recipe) -> int:
+    """How many tokens the encoder can read at once."""
+    return max(512, recipe.max_tokens)
 
 
 def _vocabulary(corpus: Corpus, recipe: Recipe, path: Path, watch: Watch) -> None:
     if not (path / files.MANIFEST).exists():
         tokenizer = train_wordpiece(
-            corpus, size=recipe.vocabulary, lower=recipe.lower, longest=max(512, recipe.max_tokens), watch=watch
+            corpus, size=recipe.vocabulary, lower=recipe.lower, longest=positions(recipe), watch=watch
         )
         with files.new_directory(path) as temporary:
             tokenizer.save_pretrained(temporary)
@@ -96,12 +93,11 @@ def _vocabulary(corpus: Corpus, recipe: Recipe, path: Path, watch: Watch) -> Non
 
 def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:
     """A checkpoint of the same architecture and vocabulary with random weights: what is pretraining worth?"""
-    if done := finished(out):
-        return done
     recipe = Untrained(model=model, seed=seed)
-    return write_checkpoint(
-        out, random_twin(model, seed=seed), load_tokenizer(model), recipe, {"model": identity(model)}
-    )
+    sources = {"model": identity(model)}
+    if done := finished(out, recipe, sources):
+        return done
+    return write_checkpoint(out, random_twin(model, seed=seed), load_tokenizer(model), recipe, sources)
 
 
 @dataclass(frozen=True)

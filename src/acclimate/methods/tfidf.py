@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from acclimate.core.types import Example
+from acclimate.core.types import Example, Watch, counted, unwatched
 from acclimate.tasks.prepared import Prepared
 
 
@@ -26,12 +26,13 @@ class Recipe:
     longest: int = 2  # words a term at most
 
 
-def evaluate(recipe: Recipe, task: Prepared) -> dict[str, Any]:
+def evaluate(recipe: Recipe, task: Prepared, *, watch: Watch = unwatched) -> dict[str, Any]:
     """Fit for each C, choose on dev (the smallest C wins ties), test once: ids, gold, predicted, dev, test, seconds."""
     begun = time.perf_counter()
     train, dev = task.examples("train"), task.examples("dev")
     best: tuple[float, Pipeline] | None = None
-    for strength in sorted(recipe.strengths):
+    strengths = sorted(recipe.strengths)
+    for strength in counted(strengths, watch, "TF-IDF", total=len(strengths), unit="fits", every=1):
         model = make_pipeline(
             TfidfVectorizer(sublinear_tf=True, ngram_range=(1, recipe.longest)),
             LogisticRegression(C=strength, max_iter=2000, random_state=0),

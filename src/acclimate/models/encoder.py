@@ -19,7 +19,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from acclimate.models.dropout import set_dropout
+from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
 from acclimate.models.loading import (
     configuration,
     own_memory,
@@ -31,12 +31,14 @@ from acclimate.models.loading import (
 )
 
 __all__ = [
+    "dropout_known",
     "encoder_of",
     "family",
     "load_classifier",
     "load_finetuned",
     "load_masked_language_model",
     "load_tokenizer",
+    "longest_input",
     "new_encoder",
     "random_twin",
     "save_model",
@@ -127,6 +129,22 @@ def load_classifier(
             if name in absent or (in_head and not head_is_shared) or (in_pooler and pooler == "fresh"):
                 weight.copy_(values[name])
     return loaded
+
+
+def dropout_known(model: str | Path) -> bool:
+    """Whether it is known which settings of the model's family are its dropout (models/dropout.py)."""
+    with reading(model) as where:
+        return configuration(where).model_type in DROPOUT_FIELDS
+
+
+def longest_input(model: str | Path) -> int | None:
+    """Tokens that a model can read at once, as far as its config says."""
+    with reading(model) as where:
+        config = configuration(where)
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions and config.model_type in ("roberta", "camembert", "xlm-roberta"):
+        return int(positions) - int(config.pad_token_id) - 1  # they count positions from behind the padding's id
+    return int(positions) if positions else None
 
 
 def load_finetuned(model: str | Path) -> PreTrainedModel:

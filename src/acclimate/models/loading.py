@@ -71,6 +71,14 @@ def configuration(where: str) -> PreTrainedConfig:
     return config
 
 
+def resolved(model: str) -> str:
+    """Where a model that a user named lies: the checkpoint in the directory of a run, else the directory or hub id."""
+    path = Path(model).expanduser()
+    if (path / "checkpoint" / "config.json").is_file():
+        return str(path / "checkpoint")
+    return str(path) if path.is_dir() else model
+
+
 def identity(model: str | Path) -> str:
     """What tells a checkpoint from others wherever it lies: 64 hex digits of a directory's files, or the hub id itself.
 

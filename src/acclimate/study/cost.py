@@ -1,7 +1,7 @@
 """What a race is going to cost, before it starts: tokens, FLOPs, seconds, memory and disk of each stage.
 
 Tokens are those of a sample of the texts; seconds come from a few real training steps on rows of those lengths, with
-random weights, on this machine as it is now. Nothing is written.
+random weights, on this machine as it is now. Nothing is written into the run.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from acclimate.core import settings
 from acclimate.core.types import NOT_PREDICTED, Batch, Document, Stream
 from acclimate.methods import mlm
 from acclimate.methods.finetune import TaskLoss, predict
+from acclimate.methods.scratch import positions
 from acclimate.models.encoder import (
     load_classifier,
     load_masked_language_model,
@@ -92,7 +94,7 @@ class _Speed:
 
 
 def estimate(recipe: Recipe, materials: Materials, run: Path) -> Estimate:
-    """What `race` would still do in `run`, and what that takes. Tries a few steps, trains nothing, writes nothing."""
+    """What `race` would still do in `run`, and what that takes. Tries a few steps; writes nothing there."""
     jobs = left(recipe, materials, run)
     everything = plan_race(recipe, materials).all()
     with tempfile.TemporaryDirectory() as scratch:
@@ -153,7 +155,12 @@ class _Stages:
         rows = len(lengths) / _share(corpus)
         plan: Plan = mlm.with_steps(recipe.plan, recipe.epochs, round(rows))
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
-        speed = self._speed(f"mlm {plan.batch}", lambda: MaskedLanguageLoss(self._encoder()), lengths, plan)
+        speed = self._speed(
+            settings.digest(settings.to_mapping(recipe)),
+            lambda: MaskedLanguageLoss(self._encoder(recipe)),
+            lengths,
+            plan,
+        )
         return Stage(job.label, tokens, tokens * speed.flops, before + self.loading + tokens * speed.seconds)
 
     def _tuning(self, job: Job) -> Stage:
@@ -208,8 +215,7 @@ class _Stages:
         examples = task.examples(split)[:SAMPLE]
         return float(np.mean(encode(examples, self.tokenizer, task.labels, task.max_tokens).lengths))
 
-    def _encoder(self) -> PreTrainedModel:
-        own = self.recipe.pretrain
+    def _encoder(self, own: Any) -> PreTrainedModel:
         return load_masked_language_model(
             self.base, hidden_dropout=own.dropout, attention_dropout=own.attention_dropout
         )
@@ -242,7 +248,7 @@ def _base(recipe: Recipe, materials: Materials, place: Path) -> tuple[str | Path
         hidden=own.hidden,
         heads=own.heads,
         vocabulary_size=own.vocabulary,
-        longest=max(512, own.max_tokens, materials.task.max_tokens),
+        longest=positions(own),
         pad=tokenizer.pad_token_id,
         seed=0,
     )

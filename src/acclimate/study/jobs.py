@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from acclimate import __version__
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.training.run import versions
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Job:
         """All that the result depends on, as it is written to `job.json`."""
         return {
             "work": f"{self.work.__module__}.{self.work.__qualname__}",
-            "acclimate": __version__,
+            "versions": versions(),
             "settings": dict(self.settings),
             "contents": dict(self.contents),
             "needs": {name: job.name for name, job in self.needs.items()},

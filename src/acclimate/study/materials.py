@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from acclimate.core import ranks, settings
-from acclimate.core.types import Document, Split, Watch, counted, unwatched
+from acclimate.core.types import SPLITS, Document, Example, Split, Watch, counted, unwatched
+from acclimate.models.loading import resolved
 from acclimate.study.race import Materials
 from acclimate.tasks.docstrings import build_docstrings
 from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.partition import normalised
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.readers import delimited_task
 from acclimate.tasks.task import Task
@@ -41,7 +43,7 @@ def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, wa
     return Materials(
         task=task,
         task_text=built.task_text,
-        model=model,
+        model=resolved(model) if model else None,
         general=None if model else built.general,
         domain=built.domain,
         heldout=built.heldout,
@@ -71,27 +73,35 @@ def own(run: Path, stated: Own, *, model: str | None, watch: Watch = unwatched) 
     One in HELD_OUT documents of the domain is held out of adapting, to measure the loss on; each that equals a dev or
     test text is dropped. Raises ValueError for whatever is wrong with the files, before anything is trained.
     """
+    if stated.general is not None and model is not None:
+        raise ValueError("give either a model to start from or a general corpus to pretrain one on, not both")
     task = ranks.first_then_all(lambda: prepare(_task(stated), stated.train, run / "data"))
     place = run / "corpora"
     texts = (Document(row.id, f"{row.text} {row.pair or ''}".strip(), task.name) for row in task.examples("train"))
     task_text = ranks.first_then_all(lambda: _built(place / f"task-{task.hashes['train'][:12]}", texts, watch))
+    sealed = {text for split in SEALED for row in task.examples(split) for text in _texts(row)}
+    # TAPT trains on the task's own texts: none of them may measure the loss
+    seen = sealed | {text for row in task.examples("train") for text in _texts(row)}
+
+    def adapts(document: Document) -> bool:
+        return not _held(document) and normalised(document.text) not in sealed
+
+    def measures(document: Document) -> bool:
+        return _held(document) and normalised(document.text) not in seen
+
     adapting = heldout = general = None
     notes = []
     if stated.domain is not None:
-        sealed = {_normalised(row.text) for split in SEALED for row in task.examples(split)}
-
-        def free(document: Document) -> bool:
-            return _normalised(document.text) not in sealed
-
-        adapting = _kept(stated, place, "domain", task, lambda d: not _held(d) and free(d), watch=watch)
-        heldout = _kept(stated, place, "heldout", task, lambda d: _held(d) and free(d), watch=watch)
+        adapting = _kept(stated, place, "domain", task, adapts, watch=watch)
+        if any(map(measures, read_documents(stated.domain, separated=stated.separated))):
+            heldout = _kept(stated, place, "heldout", task, measures, watch=watch)
         notes.append(
-            f"Of the domain's documents {len(adapting):,} adapt, {len(heldout):,} measure the loss; those that equal a "
-            f"dev or test text were dropped."
+            f"Of the domain's documents {len(adapting):,} adapt, {len(heldout or ()):,} measure the loss; those that "
+            f"equal a dev or test text were dropped."
         )
-    if stated.general is not None and model is None:
-        general = _kept(stated, place, "general", task, lambda document: True, watch=watch)
-    return Materials(task, task_text, model, general, adapting, heldout, tuple(notes))
+    if stated.general is not None:
+        general = _kept(stated, place, "general", task, lambda d: normalised(d.text) not in sealed, watch=watch)
+    return Materials(task, task_text, resolved(model) if model else None, general, adapting, heldout, tuple(notes))
 
 
 def corpus_at(
@@ -129,7 +139,7 @@ def _kept(
     """The corpus of the documents to keep, made once for these files and this task."""
     source = stated.general if name == "general" else stated.domain
     assert source is not None
-    made_of = [_listing(source), stated.separated, {split: task.hashes[split] for split in SEALED}]
+    made_of = [_listing(source), stated.separated, {split: task.hashes[split] for split in SPLITS}]
     path = place / f"{name}-{settings.digest(made_of)[:12]}"
     documents = read_documents(source, separated=stated.separated)
     return ranks.first_then_all(lambda: _built(path, (document for document in documents if keep(document)), watch))
@@ -152,8 +162,9 @@ def _built(path: Path, documents: Iterable[Document], watch: Watch) -> Corpus:
 
 def _held(document: Document) -> bool:
     """Whether the document is held out: by its text, so that copies fall on one side."""
-    return int(hashlib.sha256(_normalised(document.text).encode()).hexdigest(), 16) % HELD_OUT == 0
+    return int(hashlib.sha256(normalised(document.text).encode()).hexdigest(), 16) % HELD_OUT == 0
 
 
-def _normalised(text: str) -> str:
-    return " ".join(text.lower().split())
+def _texts(row: Example) -> set[str]:
+    """What of an example must not be met again: its text, that of its pair, and both as TAPT would read them."""
+    return {normalised(text) for text in (row.text, row.pair or row.text, f"{row.text} {row.pair or ''}")}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from typing import Any, Literal
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Cost, Score, Watch, unwatched
 from acclimate.methods import finetune, mlm, scratch, tfidf
+from acclimate.models.encoder import longest_input
 from acclimate.models.loading import identity
 from acclimate.study import stages
 from acclimate.study.facts import adapting_jobs, facts_of
@@ -127,6 +129,12 @@ def plan_race(recipe: Recipe, materials: Materials) -> Jobs:
     """The jobs that answer the race's question. Raises ValueError where a contestant lacks the text it needs."""
     if materials.domain is None and any("DAPT" in name for name in recipe.contestants):
         raise ValueError("DAPT needs raw text of the domain: give --domain, or leave DAPT out of contestants")
+    longest = scratch.positions(recipe.pretrain) if materials.model is None else longest_input(materials.model)
+    if longest is not None and materials.task.max_tokens > longest:
+        raise ValueError(
+            f"examples of up to {materials.task.max_tokens} tokens, but the model reads at most {longest}. "
+            f"Set --max-tokens {longest}"
+        )
     base = None
     if materials.general is not None:
         base = _job("pretrain", stages.pretrain, recipe.pretrain, {"corpus": materials.general})
@@ -158,11 +166,12 @@ def race(recipe: Recipe, materials: Materials, run: Path, *, command: str, watch
     """Run what is missing of the race in the directory `run`, then write the winner's checkpoint, scores and facts
     (study/outcome.py makes tables and the page of them).
 
-    The caller holds the directory (core.files.hold).
+    Raises HeldError where another process works in `run`.
     """
     jobs = plan_race(recipe, materials)
-    for job in jobs.all():
-        do(job, run, watch=watch)
+    with files.hold(run) if ranks.is_first() else nullcontext():
+        for job in jobs.all():
+            do(job, run, watch=watch)
     scores = _scores(recipe, materials.task, jobs, run)
     winner = _winner(scores)
     facts = facts_of(recipe, materials, jobs, run, command) | {"winner": winner[0]}

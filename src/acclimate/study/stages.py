@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, settings
-from acclimate.core.types import Checkpoint, Progress, Watch
+from acclimate.core.types import Checkpoint, Watch
 from acclimate.methods import finetune, mlm, scratch, tfidf
 from acclimate.tasks.prepared import open_prepared
 from acclimate.training.checkpoint import CLOCK, read_log
@@ -40,8 +40,7 @@ def adapt(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, m
 
 def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:
     """MLM loss on text of the domain that nobody trained on, in nats a masked sub-word."""
-    watch(Progress("", 0, 1, "texts"))
-    return {"loss": mlm.heldout_loss(_checkpoint(model), corpus, max_tokens=max_tokens)}
+    return {"loss": mlm.heldout_loss(_checkpoint(model), corpus, max_tokens=max_tokens, watch=watch)}
 
 
 def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
@@ -54,14 +53,12 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
 
 def test(*, out: Path, watch: Watch, task: Path, tuned: Path) -> Result:
     """The one look at the test set that a fine-tuned checkpoint gets."""
-    watch(Progress("", 0, 1, "tests"))
-    return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task))
+    return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task), watch=watch)
 
 
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
     """TF-IDF with logistic regression, chosen on dev and tested once."""
-    watch(Progress("", 0, 1, "fits"))
-    result = tfidf.evaluate(settings.from_mapping(tfidf.Recipe, recipe), open_prepared(task))
+    result = tfidf.evaluate(settings.from_mapping(tfidf.Recipe, recipe), open_prepared(task), watch=watch)
     files.write_json(out / CLOCK, {"seconds": result.pop("seconds")})
     return result
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.models.flops import training_flops
-from acclimate.models.heads import keeps_rows_apart, masked_logits
+from acclimate.models.heads import has_sparse_head, keeps_rows_apart, masked_logits
 from acclimate.training.pieces import Piece
 
 
@@ -69,4 +69,5 @@ class MaskedLanguageLoss(Objective):
         return {"mlm": nn.functional.cross_entropy(logits_MV.float(), piece["labels"], reduction="sum")}
 
     def flops(self, batch: Batch) -> float:
-        return training_flops(self.model, batch.lengths, predicted=self.counts(batch)["mlm"])
+        predicted = self.counts(batch)["mlm"] if has_sparse_head(self.model) else len(batch.ids)
+        return training_flops(self.model, batch.lengths, predicted=predicted)

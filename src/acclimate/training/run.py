@@ -20,6 +20,7 @@ from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan
 
 CHECKPOINT = "checkpoint"
+RUN = "run.json"
 PLACES = ("model", "corpus", "task")  # settings that say where something lies
 PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
@@ -56,15 +57,27 @@ def write_checkpoint(
             save_model(model, tokenizer, temporary)
             files.write_text(temporary / "recipe.toml", settings.to_toml(recipe, without=PLACES))
             files.write_json(temporary / "provenance.json", {"sources": dict(sources), "versions": versions()})
-    ranks.agree(None)
+    ranks.wait()
     return Checkpoint(path)
 
 
-def finished(out: Path) -> Checkpoint | None:
+def finished(out: Path, recipe: Any, sources: Mapping[str, Any]) -> Checkpoint | None:
     """The checkpoint of a run that came to its end, or None; what a kill after that end left behind goes.
 
-    Raises DamagedError where the checkpoint's files were changed.
+    `out` is claimed for this recipe and these inputs in `out/run.json`. Raises ValueError where another run's stand
+    there, whose state or checkpoint would be taken for this one's; DamagedError where the checkpoint's files changed.
     """
+    stated = {"recipe": settings.to_toml(recipe, without=PLACES), "sources": dict(sources)}
+    if ranks.agree((out / RUN).exists()):
+        if files.read_json(out / RUN) != stated:
+            raise ValueError(
+                f"{out} holds a run with other settings or inputs, see {out / RUN}. Choose another --out, or remove "
+                "that one"
+            )
+    elif ranks.is_first():
+        out.mkdir(parents=True, exist_ok=True)
+        files.write_json(out / RUN, stated)
+    ranks.wait()
     path = out / CHECKPOINT
     # agreed on: the first process may write a quick run's checkpoint before another gets to look
     if not ranks.agree((path / files.MANIFEST).exists()):
