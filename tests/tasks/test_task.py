@@ -10,7 +10,7 @@ import pytest
 
 from acclimate.core.types import Example, Split
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.task import Task, fingerprint, labels_per_class, load
+from acclimate.tasks.task import Task, labels_per_class, load
 
 GOOD: dict[Split, list[Example]] = {
     "train": [Example("a", "one", "yes", group="g"), Example("b", "two", "no")],
@@ -49,22 +49,6 @@ def test_load_refuses_what_would_spoil_a_result(split: Split, examples: list[Exa
 def test_labels_of_a_score_task_are_not_looked_up() -> None:
     splits = {split: [replace(example, label="3.5") for example in examples] for split, examples in GOOD.items()}
     assert load(replace(task_of(splits), kind="score", labels=()), Path()) == splits
-
-
-@pytest.mark.parametrize("field", ["id", "text", "label", "pair", "group"])
-def test_fingerprint_depends_on_every_field(field: str) -> None:
-    first, second = GOOD["train"]
-    changed = {**GOOD, "train": [first, replace(second, **{field: "another"})]}
-    assert len({fingerprint(GOOD), fingerprint(changed)}) == 2
-    assert len(fingerprint(GOOD)) == 64
-
-
-def test_fingerprint_depends_on_order_and_split_and_not_on_the_order_of_the_splits() -> None:
-    first, second = GOOD["train"]
-    swapped = {**GOOD, "train": [second, first]}
-    moved = {**GOOD, "train": [first], "dev": [second, *GOOD["dev"]]}
-    assert len({fingerprint(GOOD), fingerprint(swapped), fingerprint(moved)}) == 3
-    assert fingerprint(dict(reversed(GOOD.items()))) == fingerprint(GOOD)
 
 
 MANY = [Example(str(number), "text", "abc"[number % 3]) for number in range(60)]

@@ -6,7 +6,7 @@ import pytest
 
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.text.segments import segments
-from acclimate.text.streams import evaluation_batches, masked_stream, rows_stream, steps_per_epoch
+from acclimate.text.streams import evaluation_batches, masked_stream, rows_stream
 
 LONGEST = 20
 
@@ -148,10 +148,6 @@ def test_labelled_rows_come_once_an_epoch():
     np.testing.assert_array_equal(batch.ids, np.repeat(batch.rows["label"], batch.rows["label"] + 1))
     np.testing.assert_array_equal(batch.ids + 1, batch.tokens["segment"])
     assert batch.pad == 9
-
-
-def test_steps_of_an_epoch_are_rounded_up():
-    assert [steps_per_epoch(rows, 4) for rows in (1, 4, 5)] == [1, 1, 2]
 
 
 def test_settings_out_of_range_are_refused(tokens):

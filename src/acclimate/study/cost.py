@@ -72,13 +72,13 @@ class Estimate:
 
     def as_text(self) -> str:
         """A line a stage and the totals."""
-        lines = [f"{'stage':<36}{'tokens':>10}{'FLOP':>10}{'time':>10}"]
+        lines = [f"{'stage':<36}{'tokens':>10}{'FLOP':>10}{'time':>14}"]
         lines += [
-            f"{stage.label:<36}{si(stage.tokens):>10}{si(stage.flops):>10}{duration(stage.seconds):>10}"
+            f"{stage.label:<36}{si(stage.tokens):>10}{si(stage.flops):>10}{duration(stage.seconds):>14}"
             for stage in self.stages
         ]
         tokens, flops = (sum(getattr(stage, unit) for stage in self.stages) for unit in ("tokens", "flops"))
-        lines.append(f"{'together':<36}{si(tokens):>10}{si(flops):>10}{duration(self.seconds):>10}")
+        lines.append(f"{'together':<36}{si(tokens):>10}{si(flops):>10}{duration(self.seconds):>14}")
         lines.append(
             f"memory {self.memory / 1e9:.1f} GB, disk {self.disk / 1e9:.2f} GB; {self.done} jobs are done already."
         )

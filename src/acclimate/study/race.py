@@ -54,21 +54,21 @@ class Recipe:
             dropout=0.0,
             attention_dropout=0.0,
             initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
-            plan=Plan(steps=3_000, batch=16, rate=1.5e-3, warmup=0.1),
+            plan=Plan(steps=2_700, batch=16, rate=1.5e-3, warmup=0.1),
         )
     )
     tapt: mlm.Recipe = field(
         default_factory=lambda: mlm.Recipe(
-            whole_words=True, epochs=0.0, plan=Plan(steps=600, batch=16, rate=1e-3, warmup=0.06)
+            whole_words=True, epochs=0.0, plan=Plan(steps=400, batch=16, rate=1e-3, warmup=0.06)
         )
     )
     dapt: mlm.Recipe = field(
         default_factory=lambda: mlm.Recipe(
-            whole_words=True, epochs=0.0, plan=Plan(steps=900, batch=16, rate=1e-3, warmup=0.06)
+            whole_words=True, epochs=0.0, plan=Plan(steps=800, batch=16, rate=1e-3, warmup=0.06)
         )
     )
     finetune: finetune.Recipe = field(
-        default_factory=lambda: finetune.Recipe(epochs=12.0, looks=5, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
+        default_factory=lambda: finetune.Recipe(epochs=9.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
     )
     tfidf: tfidf.Recipe = field(default_factory=tfidf.Recipe)
 

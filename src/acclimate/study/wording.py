@@ -25,7 +25,7 @@ def difference_text(comparison: Comparison | None) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """Two digits, three below .01, as in `.034`; never a bare zero or one."""
+    """Two digits, three below .1, as in `.034`; never a bare zero or one."""
     if p is None:
         return "-"
     if p < 0.001:

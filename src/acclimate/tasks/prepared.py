@@ -1,6 +1,7 @@
 """A task as files that a run owns: read, prepared and checked once, then the same for every contestant and process.
 
-`task.json` and a JSONL file a split. Test labels lie in `test.jsonl`, which only scoring opens.
+`task.json` and a JSONL file a split. Of `test.jsonl` the labels are read by scoring only; its
+texts are also looked at to keep them out of what adapts.
 """
 
 from __future__ import annotations

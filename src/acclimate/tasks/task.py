@@ -5,8 +5,6 @@ Shape suffixes: n examples, R resamples, C classes.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -104,17 +102,6 @@ def load(task: Task, path: Path) -> dict[Split, list[Example]]:
     if task.kind == "sequence":
         _check_labels(task, splits)
     return splits
-
-
-def fingerprint(splits: Mapping[Split, Sequence[Example]]) -> str:
-    """SHA-256 (64 hex digits) of all that a result depends on: every field of every example, in order."""
-    digest = hashlib.sha256()
-    for split in SPLITS:
-        digest.update(json.dumps([split, len(splits[split])]).encode())
-        for example in splits[split]:
-            fields = [example.id, example.text, example.label, example.pair, example.group]
-            digest.update(json.dumps(fields).encode())
-    return digest.hexdigest()
 
 
 def labels_per_class(examples: Sequence[Example], count: int, seed: int) -> list[Example]:

@@ -133,7 +133,9 @@ def _document(values: dict[str, Any], place: str, field: str, where: str) -> Doc
 
 
 def _without(field: str, present: list[str], where: str) -> ValueError:
-    return ValueError(f"{where}: no field {field!r}, only {present}. Say which one holds the text with field=")
+    return ValueError(
+        f"{where}: no field {field!r}, only {present}. Rename the one that holds the text (from Python: field=NAME)"
+    )
 
 
 def _encodable(text: str, where: str) -> str:

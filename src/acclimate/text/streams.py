@@ -107,11 +107,6 @@ def rows_stream(rows: Batch, *, batch: int, seed: int) -> Stream:
     return stream
 
 
-def steps_per_epoch(rows: int, batch: int) -> int:
-    """Steps after which every row has been seen; of a corpus, rows are `len(segments(tokens, longest)) - 1`."""
-    return -(-rows // batch)
-
-
 def _require_rows(batch: int, name: str = "batch") -> None:
     if batch < 1:
         raise ValueError(f"{name} is {batch}, but it counts rows. Set it to 1 or more")

@@ -118,7 +118,6 @@ class Log:
 
     def __init__(self, directory: Path, start: int) -> None:
         self.path, self.clock = directory / LOG, directory / CLOCK
-        self.seconds = {0: 0.0}
         if ranks.is_first():
             kept = self.path.read_bytes().splitlines(keepends=True)[:start] if start else []
             files.write_bytes(self.path, b"".join(kept))
