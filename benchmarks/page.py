@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("acclimate", "torch", "transformers", "accelerate", "tokenizers", "numpy", "pyarrow")
+PACKAGES = ("acclimate", "torch", "transformers", "accelerate", "tokenizers", "numpy", "numba", "pyarrow")
 
 
 def head(title: str, *, facts: Sequence[tuple[str, str]] = ()) -> str:

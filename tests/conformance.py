@@ -6,7 +6,7 @@ An entry makes the objective, without dropout unless told, and a stream of batch
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,8 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification
 
 from acclimate.core.types import NOT_PREDICTED, Batch, Stream
-from acclimate.methods.finetune import TaskLoss
+from acclimate.methods.task_loss import TaskLoss
+from acclimate.models.classifier import PROBLEM_TYPES
 from acclimate.training.checkpoint import LOG, resumable
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
@@ -24,6 +25,7 @@ from acclimate.training.plan import Plan
 from families import FAMILIES, VOCABULARY, mpnet
 
 ROWS = 8
+LABELS = 3
 PLAN = Plan(steps=4, batch=ROWS, rate=1e-2, warmup=0.25, precision="float32", piece_tokens=64)
 
 
@@ -53,20 +55,31 @@ def _masked(name: str) -> Case:
     return Case(lambda dropout: MaskedLanguageLoss(make(dropout=dropout)), lambda step: toy_rows(pad_id, step))
 
 
-def _task() -> Case:
+def _task(kind: str) -> Case:
     def make(dropout: float) -> Objective:
         config = FAMILIES["bert"](dropout=dropout).config
-        config.num_labels = 3
+        config.num_labels = 1 if kind == "score" else LABELS
+        config.problem_type = PROBLEM_TYPES[kind]
         with torch.random.fork_rng():
             torch.manual_seed(3)
             return TaskLoss(AutoModelForSequenceClassification.from_config(config))
 
-    return Case(make, lambda step: toy_rows(0, step, labels=3))
+    def stream(step: int) -> Batch:
+        batch, generator = toy_rows(0, step, labels=LABELS), np.random.default_rng([6, step])
+        if kind == "multilabel":
+            return replace(batch, rows={"label": (generator.random((ROWS, LABELS)) < 0.4).astype(np.float32)})
+        if kind == "score":
+            return replace(batch, rows={"label": generator.normal(size=ROWS).astype(np.float32)})
+        return batch
+
+    return Case(make, stream)
 
 
 OBJECTIVES: dict[str, Callable[[], Case]] = {
     **{f"masked language, {name}": (lambda name=name: _masked(name)) for name in (*FAMILIES, "mpnet")},
-    "task": _task,
+    "task": lambda: _task("sequence"),
+    "task, several labels": lambda: _task("multilabel"),
+    "task, a number": lambda: _task("score"),
 }
 
 

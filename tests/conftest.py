@@ -9,6 +9,14 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that needs a download is a test that fails on a train
 os.environ["MPLBACKEND"] = "Agg"
 
+import atexit  # noqa: E402
+import shutil  # noqa: E402
+import tempfile  # noqa: E402
+
+# what is shared by runs, such as the ledger of looks at test sets, is of this session alone
+os.environ["ACCLIMATE_CACHE"] = tempfile.mkdtemp(prefix="acclimate-tests-")
+atexit.register(shutil.rmtree, os.environ["ACCLIMATE_CACHE"], ignore_errors=True)
+
 from dataclasses import dataclass  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import TYPE_CHECKING  # noqa: E402
@@ -18,7 +26,8 @@ import pytest  # noqa: E402
 import toys  # noqa: E402
 
 if TYPE_CHECKING:
-    from acclimate.study.race import Materials, Recipe
+    from acclimate.study.materials import Materials
+    from acclimate.study.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -42,10 +51,11 @@ def toy_race(toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Race
     """A race on them; not to be changed."""
     from acclimate.core import settings
     from acclimate.study.outcome import write_pages
-    from acclimate.study.race import Recipe, race
+    from acclimate.study.race import run_race
+    from acclimate.study.recipe import Recipe
 
     run = tmp_path_factory.mktemp("toy-race") / "run"
     recipe, materials = settings.override(Recipe(), toys.SETTINGS), toys.materials_in(run, toy_inputs)
-    race(recipe, materials, run, command="acclimate race")
+    run_race(recipe, materials, run, command="acclimate race")
     write_pages(run)
     return Raced(recipe, materials, run, toy_inputs)

@@ -65,3 +65,22 @@ def test_start_and_memory_writes_seconds_and_peak_memory(corpus, tmp_path):
     report = report_of("start_and_memory.py", corpus, tmp_path / "start.md", *options)
     assert "| `acclimate --help` |" in report
     assert "| tokenise |" in report
+
+
+def test_doctor_writes_seconds_and_the_leaks_it_found(corpus, tmp_path):
+    options = ["--runs", "1", "--megabytes", "0.008", "--rows", "30", "--planted", "1", "--vocabulary", "300"]
+    report = report_of("doctor.py", corpus, tmp_path / "doctor.md", *options)
+    assert "the whole process**" in report
+    assert "| train: within a longer text | 1 | 1 |" in report
+    assert "| corpus: one word changed | 1 | 1 |" in report
+
+
+def test_overlap_finds_what_it_planted_and_writes_speeds(corpus, tmp_path):
+    options = ["--megabytes", "0.02", "--reference-texts", "20", "--planted", "5", "--rounds", "1"]
+    report = report_of(
+        "overlap.py", corpus, tmp_path / "overlap.md", *options, "--peer-megabytes", "0.01", "--starts", "0"
+    )
+    assert report.count("| 5 | 100.00% |") == 6
+    assert " texts. 0 of the matches are none" in report
+    assert "| ours, exact, 13-gram and near, 2 threads |" in report
+    assert "flag the same ones" in report

@@ -12,7 +12,7 @@ import pytest
 
 from acclimate.core.settings import to_mapping
 from acclimate.methods import METHODS, tfidf
-from acclimate.study import race
+from acclimate.study import recipe
 from acclimate.training.plan import Plan
 
 ROOT = Path(__file__).parents[1]
@@ -21,7 +21,7 @@ PAGES = sorted(
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 RECIPES: dict[str, Any] = {**{name: method.Recipe for name, method in METHODS.items()}, "tfidf": tfidf.Recipe}
-RECIPES |= {"race": race.Recipe, "Plan": Plan}
+RECIPES |= {"race": recipe.Recipe, "search": recipe.Search, "Plan": Plan}
 
 
 @cache
@@ -79,19 +79,19 @@ def test_every_setting_is_on_the_page_with_its_default(name):
     assert rows == {field.name: default(RECIPES[name](), field) for field in dataclasses.fields(RECIPES[name])}
 
 
-def default(recipe: Any, field: dataclasses.Field[Any]) -> str:
+def default(stated: Any, field: dataclasses.Field[Any]) -> str:
     """As the page writes it: nothing for a group and for what must be given, else the value as TOML."""
-    value = getattr(recipe, field.name)
+    value = getattr(stated, field.name)
     if value is None:
         return "none"
     if dataclasses.is_dataclass(value) or value in ("", Path()):
         return ""
-    return f"`{json.dumps(to_mapping(recipe)[field.name])}`"
+    return f"`{json.dumps(to_mapping(stated)[field.name])}`"
 
 
 def test_the_plans_of_the_recipes_are_on_the_page():
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    whole = race.Recipe()
+    whole = recipe.Recipe()
     plans = {name: method.Recipe().plan for name, method in METHODS.items()}
     plans |= {f"race: {name}": getattr(whole, name).plan for name in ("pretrain", "tapt", "dapt", "finetune")}
     for name, plan in plans.items():

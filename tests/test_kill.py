@@ -17,7 +17,7 @@ import pytest
 
 from acclimate.core import files
 from acclimate.core.types import Document
-from acclimate.methods import finetune
+from acclimate.methods.looks import BEST
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.study import stages
 from acclimate.study.jobs import Job, do
@@ -168,9 +168,9 @@ def test_what_a_kill_after_the_end_left_behind_is_removed(small: dict[str, Any],
     (out / "result.json").unlink()
     (out / "state-000000003").mkdir()
     (out / ".state-000000004.tmp").mkdir()
-    (out / finetune.BEST).write_bytes(b"")
+    (out / BEST).write_bytes(b"")
     do(job, tmp_path / RUN)
-    assert not [*out.glob("*state-*"), *out.glob(finetune.BEST)]
+    assert not [*out.glob("*state-*"), *out.glob(BEST)]
 
 
 def _results(run: Path) -> dict[str, Any]:

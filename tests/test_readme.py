@@ -1,19 +1,22 @@
 """Every command that the README shows is run here, on tiny inputs: what a newcomer types has to work."""
 
+import csv
+import random
 import re
 import shlex
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import acclimate
 import toys
 from acclimate import cli
-from acclimate.study import materials
-from acclimate.study.outcome import write_pages
-from acclimate.study.race import Recipe, race
+from acclimate.core.settings import override
+from acclimate.study.recipe import Recipe
 from acclimate.tasks import docstrings
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +33,11 @@ def place(tmp_path_factory, toy_race) -> Path:
     """A directory that holds what the README's commands name."""
     place = toys.write_inputs(tmp_path_factory.mktemp("newcomer"))
     (place / "abstracts").mkdir()
+    generator = random.Random(5)
+    with open(place / "train.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["abstract", "topic"])
+        writer.writerows([toys.text(topic, 14, generator), topic] for topic in [*toys.TOPICS] * 40)
     shutil.copy(place / "domain.txt", place / "abstracts" / "texts.txt")
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     shutil.copytree(base / "checkpoint", place / "path" / "or" / "hub-id")
@@ -39,7 +47,7 @@ def place(tmp_path_factory, toy_race) -> Path:
 def tiny(command: str) -> list[str]:
     """The command's arguments with settings for a toy after those that the README states."""
     verb, *rest = shlex.split(command)[1:]
-    if verb == "race":
+    if verb in ("race", "doctor"):
         extra = RACING if "docstrings" in rest else [*toys.SETTINGS, "--max-tokens", "32"]
         return [verb, *rest, *extra]
     if verb == "adapt":
@@ -53,11 +61,12 @@ def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path))
     monkeypatch.setattr(docstrings, "GENERAL", ("rich", "joblib"))  # to parse all packages takes as long as the rest
     monkeypatch.chdir(place)
-    assert len(VERBS) >= 5
+    assert len(VERBS) >= 8
     for command in VERBS:
         result = CliRunner().invoke(cli.app, tiny(command))
         assert result.exit_code == 0, f"{command}\n{result.output}"
     assert (place / "runs" / "five-seeds" / "report.html").exists()
+    assert (place / "shipped" / "README.md").exists()
     assert (place / "runs" / "dapt" / "checkpoint" / "model.safetensors").exists()
     assert "nothing was compared" in (place / "runs" / "dapt-scored" / "table.txt").read_text()
 
@@ -78,10 +87,11 @@ def test_no_command_is_left_out():
     assert not [line for line in COMMANDS if line not in known and line not in VERBS]
 
 
-def test_the_python_shown_compiles_and_its_names_exist():
+def test_the_python_shown_runs(place, monkeypatch, capsys):
+    """On the same files as the command line, in a directory of its own and with settings for a toy."""
     [code] = [block for kind, block in BLOCKS if kind == "python"]
-    compile(code, "README.md", "exec")
-    assert all(callable(each) for each in (materials.docstrings, write_pages, Recipe, race))
-    for line in code.splitlines():
-        if line.startswith("from acclimate"):
-            exec(line, {})
+    monkeypatch.chdir(place)
+    given = {"recipe": override(Recipe(), toys.SETTINGS), "max_tokens": 32, "out": place / "runs" / "python"}
+    monkeypatch.setattr(acclimate, "race", partial(acclimate.race, **given), raising=False)
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip() in (place / "runs" / "python" / "table.txt").read_text()

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from acclimate.study.race import Materials
+    from acclimate.study.gathering import Raw
+    from acclimate.study.materials import Materials
+    from acclimate.tasks.own import Own
 
 TOPICS = {
     "heart": ("artery", "valve", "pulse", "aorta", "cardiac"),
@@ -53,15 +55,22 @@ def write_inputs(place: Path) -> Path:
 
 def materials_in(run: Path, inputs: Path) -> Materials:
     """What `race_command` has its race run on."""
-    from acclimate.study.materials import Own, own
+    from acclimate.study.gathering import gather
 
-    paths = {split: inputs / f"{split}.jsonl" for split in SIZES}
-    raw = {name: inputs / f"{name}.txt" for name in ("domain", "general")}
-    return own(run, Own(**paths, **raw, max_tokens=32), model=None)
+    return gather(run, *files_in(inputs), model=None)
+
+
+def files_in(inputs: Path) -> tuple[Own, Raw]:
+    """The labelled files and the raw text there."""
+    from acclimate.study.gathering import Raw
+    from acclimate.tasks.own import Own
+
+    labelled = Own(**{split: inputs / f"{split}.jsonl" for split in SIZES}, max_tokens=32)
+    return labelled, Raw(domain=inputs / "domain.txt", general=inputs / "general.txt")
 
 
 def race_command(inputs: Path, out: Path | str, *settings: str) -> list[str]:
     """The arguments of `acclimate` that race on these inputs; `settings` come after SETTINGS and win."""
     stated = ["race", f"{inputs}/train.jsonl", "--dev", f"{inputs}/dev.jsonl", "--test", f"{inputs}/test.jsonl"]
-    raw = ["--domain", f"{inputs}/domain.txt", "--general", f"{inputs}/general.txt"]
+    raw = ["--corpus", f"{inputs}/domain.txt", "--general", f"{inputs}/general.txt"]
     return [*stated, *raw, "--max-tokens", "32", "--out", str(out), *SETTINGS, *settings]

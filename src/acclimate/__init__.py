@@ -28,7 +28,8 @@ _HOMES = {
     "train": "training.loop",
     "METHODS": "methods",
     "evaluate": "methods.finetune",
-    "race": "study.race",
+    "race": "study.launch",
+    "ship": "study.ship",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  every name in it is a string
 

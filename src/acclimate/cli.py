@@ -10,15 +10,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from acclimate import options
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from acclimate.core.types import Progress, Watch
-    from acclimate.study.race import Materials
+    from acclimate.study.gathering import Raw
+    from acclimate.tasks.own import Own
 
 app = typer.Typer(
     help="Adapt encoder language models to a domain, and know whether it helped.",
@@ -27,77 +30,83 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-TaskName = Annotated[str, typer.Argument(metavar="TASK", help="docstrings, or a labelled file to train on.")]
-Assignments = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings of the recipe.")]
-Out = Annotated[Path, typer.Option("--out", help="Directory of the run; the same command goes on there.")]
-RecipeFile = Annotated[Path | None, typer.Option("--recipe", help="TOML file that states settings.")]
-Model = Annotated[str | None, typer.Option("--model", help="A local directory or a hub id.")]
-Track = Annotated[list[str] | None, typer.Option("--track", help="tensorboard, mlflow, wandb or trackio.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it costs; start nothing.")]
-Dev = Annotated[Path | None, typer.Option("--dev", help="Labelled file to choose on.")]
-Test = Annotated[Path | None, typer.Option("--test", help="Labelled file to score on, once.")]
-Text = Annotated[str, typer.Option("--text", help="Column of the text.")]
-Pair = Annotated[str | None, typer.Option("--pair", help="Column of a second text.")]
-Label = Annotated[str, typer.Option("--label", help="Column of the label.")]
-Metric = Annotated[str, typer.Option("--metric", help="macro_f1, micro_f1 or accuracy.")]
-MaxTokens = Annotated[int, typer.Option("--max-tokens", help="Longer examples are cut.")]
-Domain = Annotated[Path | None, typer.Option("--domain", help="Raw text of the domain, a file or folder.")]
-General = Annotated[Path | None, typer.Option("--general", help="Raw text to pretrain on, without --model.")]
-PerClass = Annotated[int, typer.Option("--labels-per-class", help="docstrings: so many labels a class; 0: all.")]
-Separated = Annotated[Literal["line", "blank"], typer.Option("--separated", help="How documents stand in .txt files.")]
-
 
 @app.command()
+@options.of_files
 def race(
-    task: TaskName,
-    assignments: Assignments = None,
-    out: Out = Path("runs/race"),
-    recipe: RecipeFile = None,
-    model: Model = None,
-    dev: Dev = None,
-    test: Test = None,
-    text: Text = "text",
-    pair: Pair = None,
-    label: Label = "label",
-    metric: Metric = "macro_f1",
-    max_tokens: MaxTokens = 256,
-    domain: Domain = None,
-    general: General = None,
-    separated: Separated = "line",
-    labels_per_class: PerClass = 32,
-    track: Track = None,
-    dry_run: DryRun = False,
+    task: options.TaskName,
+    own: Own,
+    raw: Raw,
+    assignments: options.Assignments = None,
+    model: options.Model = None,
+    leaks: options.Leaks = "keep",
+    budget: options.Budget = None,
+    labels_per_class: options.PerClass = None,
+    out: options.Out = Path("runs/race"),
+    recipe: options.RecipeFile = None,
+    track: options.Track = None,
+    dry_run: options.DryRun = False,
 ) -> None:
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
-    from acclimate.study.race import Recipe, for_model, race
+    from acclimate.core.types import unwatched
+    from acclimate.study import launch
+    from acclimate.study.budget import parse_budget
+    from acclimate.study.jobs import check_format
+    from acclimate.study.recipe import Recipe, for_model
 
     with _errors_told(), _started(out, held=not dry_run) as console:
         stated = _recipe(for_model() if model else Recipe(), recipe, assignments)
-        columns = {"text": text, "label": label, "pair": pair, "metric": metric, "max_tokens": max_tokens}
-        raw = {"domain": domain, "general": general, "separated": separated}
-        files = {"dev": dev, "test": test, **columns, **raw}
+        given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
+        if budget is not None:
+            parse_budget(budget)  # before any file is read
         if dry_run:
-            from acclimate.core.types import unwatched
-            from acclimate.study.cost import estimate
-
             with TemporaryDirectory() as place:
-                materials = _materials(task, Path(place), model, labels_per_class, files, unwatched)
-                console.print(estimate(stated, materials, out).as_text(), highlight=False)
+                found = launch.materials_of(own, raw, Path(place), stated, **given, watch=unwatched)
+                cost, notes = launch.foreseen_cost(stated, found, out, budget=budget)
+                _say(console, "\n".join([cost.as_text(), *notes]))
             return
+        check_format(out)
         with _watching(console, track, out) as watch:
-            materials = _materials(task, out, model, labels_per_class, files, watch)
-            race(stated, materials, out, command=_command(), watch=watch)
+            found = launch.materials_of(own, raw, out, stated, **given, watch=watch)
+            _tell_findings(console, found.examination)
+            launch.start(stated, found, out, budget=budget, command=_command(), watch=watch)
         _show(console, out)
+
+
+@app.command()
+@options.of_files
+def doctor(
+    file: options.Labelled,
+    own: Own,
+    raw: Raw,
+    assignments: options.Assignments = None,
+    model: options.Model = None,
+) -> None:
+    """Say what is wrong with labelled files and corpora, and what a race on them could detect; changes nothing.
+
+    Exit status 1 where something has to be mended first. Of the settings only `seeds` counts.
+    """
+    from acclimate.study.gathering import examined
+    from acclimate.study.recipe import Recipe
+
+    with _errors_told(), _console() as console:
+        stated = _recipe(Recipe(), None, assignments)
+        with _watching(console, None, Path()) as watch:
+            rivals = max(1, len(stated.names(domain=raw.domain is not None)))
+            _, found = examined(own, raw, model=model, seeds=stated.seeds, comparisons=rivals, watch=watch)
+        _say(console, found.as_text())
+    if found.errors:
+        raise typer.Exit(1)
 
 
 @app.command()
 def adapt(
     method: Annotated[str, typer.Argument(metavar="METHOD", help="mlm, scratch or finetune.")],
-    assignments: Assignments = None,
-    out: Out = Path("runs/adapt"),
-    recipe: RecipeFile = None,
-    separated: Separated = "line",
-    track: Track = None,
+    assignments: options.Assignments = None,
+    out: options.Out = Path("runs/adapt"),
+    recipe: options.RecipeFile = None,
+    separated: options.Separated = "line",
+    track: options.Track = None,
 ) -> None:
     """Run one method on raw text or a task; writes OUT/checkpoint, which transformers loads."""
     from dataclasses import fields, replace
@@ -119,48 +128,61 @@ def adapt(
                 stated = replace(stated, model=resolved(stated.model))
             checkpoint = METHODS[method].adapt(stated, out, watch=watch)
         if ranks.is_first():
-            console.print(f"Checkpoint: {checkpoint.path}")
+            _say(console, f"Checkpoint: {checkpoint.path}")
 
 
 @app.command()
+@options.of_files
 def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A local directory or a hub id.")],
-    task: TaskName,
-    assignments: Assignments = None,
-    out: Out = Path("runs/evaluate"),
-    recipe: RecipeFile = None,
-    dev: Dev = None,
-    test: Test = None,
-    text: Text = "text",
-    pair: Pair = None,
-    label: Label = "label",
-    metric: Metric = "macro_f1",
-    max_tokens: MaxTokens = 256,
-    labels_per_class: PerClass = 32,
-    track: Track = None,
+    task: options.TaskName,
+    own: Own,
+    assignments: options.Assignments = None,
+    labels_per_class: options.PerClass = None,
+    out: options.Out = Path("runs/evaluate"),
+    recipe: options.RecipeFile = None,
+    track: options.Track = None,
 ) -> None:
     """Fine-tune a model on a task with several seeds, choose on dev, test once; mean score and interval."""
     from dataclasses import replace
 
-    from acclimate.study.race import for_model, race
+    from acclimate.study import launch
+    from acclimate.study.gathering import Raw
+    from acclimate.study.recipe import for_model
 
     with _errors_told(), _started(out) as console:
         stated = replace(_recipe(for_model(), recipe, assignments), contestants=())
-        columns = {"text": text, "label": label, "pair": pair, "metric": metric, "max_tokens": max_tokens}
-        files = {"dev": dev, "test": test, **columns}
         with _watching(console, track, out) as watch:
-            materials = _materials(task, out, model, labels_per_class, files, watch)
-            race(stated, materials, out, command=_command(), watch=watch)
+            given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "watch": watch}
+            found = launch.materials_of(own, Raw(), out, stated, **given)
+            launch.start(stated, found, out, budget=None, command=_command(), watch=watch)
         _show(console, out)
 
 
 @app.command()
 def report(run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race.")]) -> None:
     """Write report.html and the tables of a finished race again, and print the table."""
-    from rich.console import Console
+    with _errors_told(), _console() as console:
+        _show(console, run, anew=True)
 
-    with _errors_told():
-        _show(Console(soft_wrap=True), run)
+
+@app.command()
+def ship(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race.")],
+    to: Annotated[Path, typer.Option("--to", help="Directory to write: checkpoint, tokenizer, model card.")],
+    onnx: Annotated[bool, typer.Option("--onnx", help="Also an int8 ONNX copy, its loss and speed measured.")] = False,
+    push: Annotated[str | None, typer.Option("--push", metavar="REPO", help="Upload it to this hub id.")] = None,
+) -> None:
+    """Make the winner of a race ready for use: checked against its scores, with a model card filled in from the run."""
+    from acclimate.study.ship import push as upload
+    from acclimate.study.ship import ship as make
+
+    with _errors_told(), _console() as console:
+        with _watching(console, None, Path()) as watch:
+            make(run, to, onnx=onnx, watch=watch)
+        _say(console, f"Shipped: {to}, with a model card in {to / 'README.md'}")
+        if push is not None:
+            _say(console, f"Uploaded: {upload(to, push)}")
 
 
 def main() -> None:
@@ -178,47 +200,55 @@ def _recipe(base: Any, path: Path | None, assignments: list[str] | None) -> Any:
     return settings.override(settings.from_toml(type(base), path, base=base) if path else base, assignments or [])
 
 
-def _materials(
-    task: str, out: Path, model: str | None, labels_per_class: int, stated: dict[str, Any], watch: Watch
-) -> Materials:
-    from acclimate.study import materials
-
-    if task == materials.DOCSTRINGS:
-        return materials.docstrings(out, labels_per_class=labels_per_class or None, model=model, watch=watch)
-    for split in ("dev", "test"):
-        if stated[split] is None:
-            raise ValueError(f"{task}: give the {split} file too, --{split} FILE (or the task 'docstrings')")
-    return materials.own(out, materials.Own(train=Path(task), **stated), model=model, watch=watch)
+def _tell_findings(console: Console, examination: Any) -> None:
+    """What the doctor would say, before the race starts: its warnings here, all of it in the report."""
+    for finding in examination.findings if examination else ():
+        if finding.level != "note":
+            _say(console, f"doctor: {finding.what} {finding.way_out}".rstrip())
 
 
-def _show(console: Console, run: Path) -> None:
+def _show(console: Console, run: Path, *, anew: bool = False) -> None:
     from acclimate.core import ranks
+    from acclimate.study.jobs import check_format
     from acclimate.study.outcome import PAGE, TABLE, WINNER, write_pages
 
     if ranks.is_first():
-        write_pages(run)
-        console.print((run / TABLE).read_text(encoding="utf-8"), highlight=False, markup=False)
-        console.print(f"Report: {run / PAGE}\nWinner: {run / WINNER}", highlight=False, markup=False)
+        if anew:
+            check_format(run)
+            write_pages(run)
+        _say(console, (run / TABLE).read_text(encoding="utf-8"))
+        _say(console, f"Report: {run / PAGE}\nWinner: {run / WINNER}")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False)
+
+
+@contextmanager
+def _console() -> Iterator[Console]:
+    """A screen for words and log lines."""
+    from rich.console import Console
+    from rich.logging import RichHandler
+
+    console = Console(soft_wrap=True)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console)])
+    yield console
 
 
 @contextmanager
 def _started(out: Path, *, held: bool = True) -> Iterator[Console]:
     """Processes joined, the directory ours, log lines and words on the same screen."""
-    from rich.console import Console
-    from rich.logging import RichHandler
-
     from acclimate.core import files, ranks
 
-    console = Console(soft_wrap=True)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console)])
-    ranks.start()
-    try:
-        with ExitStack() as stack:
-            if held and ranks.is_first():
-                stack.enter_context(files.hold(out))
-            yield console
-    finally:
-        ranks.stop()
+    with _console() as console:
+        ranks.start()
+        try:
+            with ExitStack() as stack:
+                if held and ranks.is_first():
+                    stack.enter_context(files.hold(out))
+                yield console
+        finally:
+            ranks.stop()
 
 
 @contextmanager
@@ -243,12 +273,17 @@ def _watching(console: Console, track: list[str] | None, out: Path) -> Iterator[
 
 @contextmanager
 def _errors_told() -> Iterator[None]:
-    """What a user can mend is one clear line and exit status 2; anything else is ours and keeps its traceback."""
+    """What a user can mend is one clear line and exit status 2; anything else is ours and keeps its traceback.
+
+    With ACCLIMATE_TRACEBACK=1 everything keeps it.
+    """
     from acclimate.core.files import HeldError
 
     try:
         yield
     except (ValueError, OSError, HeldError, ImportError) as error:
+        if os.environ.get("ACCLIMATE_TRACEBACK"):
+            raise
         typer.echo(f"acclimate: {error}", err=True)
         raise typer.Exit(2) from None
 

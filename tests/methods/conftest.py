@@ -1,10 +1,20 @@
-"""A small encoder that was pretrained on the toy's general text."""
+"""A small encoder that was pretrained on the toy's general text, and labelled tasks of each kind to fine-tune it on."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from acclimate.core.types import Example, Label, Split
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.task import Kind, Task
+from toys import PLAIN, SIZES, TOPICS
+
+METRICS = {"sequence": "macro_f1", "multilabel": "micro_f1", "score": "pearson"}
 
 
 @pytest.fixture(scope="session")
@@ -12,3 +22,67 @@ def pretrained(toy_race) -> Path:
     """The checkpoint that the toy race pretrained."""
     [job] = (toy_race.run / "jobs").glob("pretrain-*")
     return job / "checkpoint"
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of random weights that reads the toy's words whole."""
+    from transformers import BertTokenizer
+
+    from acclimate.models.encoder import new_encoder, save_model
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = [*special, ".", *PLAIN, *(word for own in TOPICS.values() for word in own)]
+    tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)})
+    model = new_encoder(
+        layers=1,
+        hidden=32,
+        heads=2,
+        vocabulary_size=len(words),
+        longest=40,
+        pad=0,
+        seed=0,
+        initializer_range=0.2,
+    )
+    path = tmp_path_factory.mktemp("encoder") / "checkpoint"
+    save_model(model, tokenizer, path)
+    return path
+
+
+def labelled_text(kind: Kind, generator: random.Random) -> tuple[str, Label]:
+    """A text and its label: one topic; the topics that it has words of, at most two; 50, and 5 a word of heart."""
+    names = [*TOPICS]
+    words = generator.choices(PLAIN, k=generator.randint(6, 12))
+    if kind == "score":
+        count = generator.randint(0, 6)
+        words += generator.choices(TOPICS["heart"], k=count)
+        generator.shuffle(words)
+        return " ".join(words), 50.0 + 5.0 * count
+    chosen = generator.sample(names, k=1 if kind == "sequence" else generator.randint(0, 2))
+    words += [word for name in chosen for word in generator.choices(TOPICS[name], k=3)]
+    generator.shuffle(words)
+    return " ".join(words), chosen[0] if kind == "sequence" else tuple(sorted(chosen))
+
+
+@pytest.fixture(scope="session")
+def toy_task(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Prepared]:
+    """The prepared task of a kind, the same at every call."""
+    place = tmp_path_factory.mktemp("toy-tasks")
+
+    def of_kind(kind: Kind) -> Prepared:
+        def read(path: Path, split: Split) -> list[Example]:
+            generator = random.Random(f"{kind} {split}")
+            rows = [labelled_text(kind, generator) for _ in range(2 * SIZES[split])]
+            return [Example(f"{split}-{number}", *row) for number, row in enumerate(rows)]
+
+        labels = () if kind == "score" else tuple(sorted(TOPICS, reverse=True))
+        task = Task(f"toy {kind}", kind, read, labels, metric_named(METRICS[kind]), 32)
+        return prepare(task, Path(), place / kind / "data")
+
+    return of_kind
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks at test sets of tests go into no ledger of a person."""
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))

@@ -7,55 +7,119 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSequenceClassification
+from scipy.special import expit, log_softmax
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import conformance
 from acclimate.core import files
-from acclimate.core.types import unwatched
-from acclimate.methods import finetune
-from acclimate.tasks.prepared import open_prepared
+from acclimate.core.types import Checkpoint, label_of, unwatched
+from acclimate.methods import finetune, looks, task_loss
+from acclimate.methods.mlm import with_steps
+from acclimate.models.classifier import load_finetuned
+from acclimate.models.encoder import load_tokenizer
+from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.rows import encode
 from acclimate.training.loop import adamw, train
 from acclimate.training.plan import Plan
 
+KINDS = ("sequence", "multilabel", "score")
+CHANCE = {"sequence": 1 / 6, "multilabel": 0.5, "score": 0.0}  # of one answer for all, or less
+
+
+def recipe_for(encoder, task: Prepared, steps: int = 60) -> finetune.Recipe:
+    plan = Plan(steps=steps, batch=16, rate=1e-2, warmup=0.1)
+    return finetune.Recipe(str(encoder), task.path, looks=6, epochs=0.0, dropout=0.0, plan=plan)
+
 
 @pytest.fixture
-def recipe(pretrained, toy_race) -> finetune.Recipe:
-    plan = Plan(steps=60, batch=16, rate=1e-2, warmup=0.1)
-    return finetune.Recipe(str(pretrained), toy_race.materials.task.path, looks=6, epochs=0.0, dropout=0.0, plan=plan)
+def toy_recipe(encoder, toy_task):
+    return lambda kind, steps: recipe_for(encoder, toy_task(kind), steps)
 
 
-@pytest.fixture(scope="module")
-def tuned(pretrained, toy_race, tmp_path_factory):
-    """The score of a run and its directory."""
-    out = tmp_path_factory.mktemp("tuned")
-    plan = Plan(steps=120, batch=16, rate=1e-2, warmup=0.1)
-    path = toy_race.materials.task.path
-    recipe = finetune.Recipe(str(pretrained), path, looks=6, epochs=0.0, dropout=0.0, plan=plan)
-    return recipe, finetune.evaluate(recipe, out), out
+@pytest.fixture
+def recipe(encoder, toy_task) -> finetune.Recipe:
+    return recipe_for(encoder, toy_task("sequence"))
 
 
-def test_fine_tuning_beats_the_majority_on_an_easy_task(tuned):
-    _, score, _ = tuned
-    assert score.test > 0.5  # macro-F1 of one class for all: 1/6
-    assert score.dev > 0.5
+@pytest.fixture(scope="module", params=KINDS)
+def tuned(request, encoder, toy_task, tmp_path_factory):
+    """A task of each kind, the score of a run and its directory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACCLIMATE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        out = tmp_path_factory.mktemp("tuned")
+        task = toy_task(request.param)
+        return task, finetune.evaluate(recipe_for(encoder, task, steps=120), out), out
+
+
+def test_fine_tuning_beats_one_answer_for_all_on_an_easy_task(tuned):
+    task, score, _ = tuned
+    assert score.test > CHANCE[task.kind] + 0.2
+    assert score.dev > CHANCE[task.kind] + 0.2
 
 
 def test_the_score_is_of_the_checkpoint_that_was_handed_over(tuned):
-    recipe, score, out = tuned
-    task = open_prepared(recipe.task)
-    model = AutoModelForSequenceClassification.from_pretrained(out / "checkpoint")
-    assert tuple(model.config.id2label.values()) == task.labels
-    again = finetune.test(finetune.Checkpoint(out / "checkpoint"), task, watch=unwatched)
+    task, score, out = tuned
+    again = finetune.test(Checkpoint(out / "checkpoint"), task, by="again", watch=unwatched)
     assert (again["predicted"], again["test"]) == (score.predicted, score.test)
-    assert score.dev == max(look for _, look in files.read_json(out / finetune.DEV))
-    assert not (out / finetune.BEST).exists()
+    assert score.dev == max(look for _, look in files.read_json(out / looks.DEV))
+    assert not (out / looks.BEST).exists()
 
 
-def test_the_best_look_or_the_last_step(recipe, tmp_path, monkeypatch):
+def test_dev_predictions_are_those_of_the_checkpoint(tuned):
+    task, score, out = tuned
+    dev, model = task.examples("dev"), load_finetuned(out / "checkpoint")
+    rows = encode(dev, load_tokenizer(out / "checkpoint"), task.max_tokens)
+    predicted = looks.predicted_dev(out)
+    assert predicted == task_loss.predict(model, rows, task.labels)
+    assert task.score([example.label for example in dev], predicted) == score.dev
+
+
+def test_plain_transformers_predicts_the_same(tuned):
+    """By the authority's own forward pass and what it says of the problem, a text at a time."""
+    task, score, out = tuned
+    model = AutoModelForSequenceClassification.from_pretrained(out / "checkpoint").eval()
+    tokenizer = AutoTokenizer.from_pretrained(out / "checkpoint")
+    predicted = []
+    for example in task.examples("test"):
+        with torch.no_grad():
+            logits = model(**tokenizer(example.text, truncation=True, return_tensors="pt")).logits[0]
+        names = model.config.id2label
+        if model.config.problem_type == "regression":
+            predicted.append(logits.item())
+        elif model.config.problem_type == "multi_label_classification":
+            sure = torch.sigmoid(logits) > 0.5
+            predicted.append(tuple(sorted(name for number, name in names.items() if sure[number])))
+        else:
+            predicted.append(names[int(logits.argmax())])
+    if task.kind == "score":
+        assert predicted == pytest.approx(list(score.predicted), rel=1e-5)
+        assert np.mean(predicted) == pytest.approx(np.mean(score.gold), abs=5)  # in the user's units: 50 to 80
+    else:
+        assert tuple(predicted) == score.predicted
+        assert tuple(model.config.id2label.values()) == task.labels
+
+
+def test_some_rows_have_no_label_and_none_may_be_predicted(toy_task, encoder, tmp_path):
+    task = toy_task("multilabel")
+    assert () in [example.label for example in task.examples("train")]
+    finetune.adapt(replace(recipe_for(encoder, task, steps=1), looks=1, plan=Plan(steps=1, rate=1e-9)), tmp_path)
+    model = load_finetuned(tmp_path / "checkpoint")
+    with torch.no_grad():
+        model.classifier.weight.zero_()
+        model.classifier.bias.copy_(torch.tensor([-1.0, 0.0, 1.0]))
+    rows = encode(task.examples("dev"), load_tokenizer(tmp_path / "checkpoint"), task.max_tokens)
+    assert set(task_loss.predict(model, rows, task.labels)) == {(task.labels[2],)}
+    with torch.no_grad():
+        model.classifier.bias.fill_(-1.0)
+    assert set(task_loss.predict(model, rows, task.labels)) == {()}
+
+
+@pytest.mark.parametrize("kind", ["sequence", "score"])
+def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monkeypatch):
     """Dev scores that are made up: the second of three looks is the best, and as good as a later one."""
-    kept = []
+    kept, recipe = [], recipe_for(encoder, toy_task(kind))
     for choose in ("best", "last"):
-        scores = iter([0.1, 0.9, 0.9])
+        scores = iter([-0.1, 0.9, 0.9])
         monkeypatch.setattr(finetune.Prepared, "score", lambda self, gold, predicted, scores=scores: next(scores))
         seen = {}
 
@@ -64,9 +128,12 @@ def test_the_best_look_or_the_last_step(recipe, tmp_path, monkeypatch):
 
         short = replace(recipe, choose=choose, looks=3, plan=replace(recipe.plan, steps=3))
         checkpoint = finetune.adapt(short, tmp_path / choose, watch=watch)
-        assert seen == {1: 0.1, 2: 0.9, 3: 0.9}
-        assert finetune.dev_score(tmp_path / choose, choose) == 0.9
+        assert seen == {1: -0.1, 2: 0.9, 3: 0.9}
+        assert looks.dev_score(tmp_path / choose, choose) == 0.9
         kept.append(load_file(checkpoint.path / "model.safetensors"))
+        rows = encode(toy_task(kind).examples("dev"), load_tokenizer(checkpoint.path), 32)
+        predicted = task_loss.predict(load_finetuned(checkpoint.path), rows, toy_task(kind).labels)
+        assert looks.predicted_dev(tmp_path / choose) == predicted
     monkeypatch.undo()
     stopped_at_two = replace(recipe, choose="last", looks=1, plan=replace(recipe.plan, steps=3))
     whole = load_file(finetune.adapt(stopped_at_two, tmp_path / "whole").path / "model.safetensors")
@@ -74,51 +141,134 @@ def test_the_best_look_or_the_last_step(recipe, tmp_path, monkeypatch):
     assert any(not torch.equal(value, kept[0][name]) for name, value in whole.items())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("choose", ["best", "last"])
+def test_stopped_and_gone_on_with_every_file_is_the_same(kind, choose, toy_recipe, tmp_path, monkeypatch):
+    """Stopped after a look whose step was not saved: a run that goes on finds its weights and predictions again."""
+    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
+    recipe = replace(toy_recipe(kind, steps=6), choose=choose)
+    finetune.adapt(recipe, tmp_path / "whole")
+
+    class Stopped(Exception):
+        pass
+
+    def stop(told):
+        if told.values.get("dev") is not None and told.done >= 4:
+            raise Stopped
+
+    for _ in range(2):
+        with pytest.raises(Stopped):
+            finetune.adapt(recipe, tmp_path / "stopped", watch=stop)
+    finetune.adapt(recipe, tmp_path / "stopped")
+    for name in (
+        "dev.json",
+        "predicted_dev.json",
+        "log.jsonl",
+        "checkpoint/model.safetensors",
+        "checkpoint/config.json",
+    ):
+        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
 def test_looks_are_evenly_spaced_and_the_last_is_at_the_end(recipe, tmp_path):
-    for steps, looks, expected in ((10, 4, [2, 5, 8, 10]), (2, 10, [1, 2])):
-        short = replace(recipe, looks=looks, plan=replace(recipe.plan, steps=steps))
+    for steps, count, expected in ((10, 4, [2, 5, 8, 10]), (2, 10, [1, 2])):
+        short = replace(recipe, looks=count, plan=replace(recipe.plan, steps=steps))
         finetune.adapt(short, tmp_path / str(steps))
-        assert [step for step, _ in files.read_json(tmp_path / str(steps) / finetune.DEV)] == expected
+        assert [step for step, _ in files.read_json(tmp_path / str(steps) / looks.DEV)] == expected
+
+
+def test_a_part_of_an_epoch_is_at_least_one_step(recipe, tmp_path):
+    finetune.adapt(replace(recipe, epochs=0.001), tmp_path)
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
+    assert with_steps(recipe.plan, 0.25, 320).steps == 5
 
 
 def test_the_test_set_is_not_opened_before_testing(recipe, tmp_path, monkeypatch):
     opened = []
-    examples = finetune.Prepared.examples
+    examples, unseal = Prepared.examples, Prepared.unseal
 
     def watched(self, split):
         opened.append(split)
         return examples(self, split)
 
-    monkeypatch.setattr(finetune.Prepared, "examples", watched)
-    finetune.adapt(replace(recipe, plan=replace(recipe.plan, steps=2)), tmp_path)
+    def watched_seal(self, by, **places):
+        opened.append(f"labels, by {by}")
+        return unseal(self, by, **places)
+
+    monkeypatch.setattr(Prepared, "examples", watched)
+    monkeypatch.setattr(Prepared, "unseal", watched_seal)
+    checkpoint = finetune.adapt(replace(recipe, plan=replace(recipe.plan, steps=2)), tmp_path)
     assert opened == ["train", "dev"]
     provenance = json.loads((tmp_path / "checkpoint" / "provenance.json").read_text())
     assert set(provenance["sources"]) == {"about", "train", "dev", "model"}
 
+    def predict(*arguments, **named):
+        opened.append("predicted")
+        return task_loss.predict(*arguments, **named)
 
-def test_the_loss_is_the_mean_cross_entropy_of_the_rows():
-    """Two rows, one by one, the formula written out."""
-    case = conformance.OBJECTIVES["task"]()
+    monkeypatch.setattr(finetune, "predict", predict)
+    finetune.test(checkpoint, finetune.open_prepared(recipe.task), by="seed 0", watch=unwatched)
+    assert opened[2:] == ["test", "predicted", "labels, by seed 0"]
+
+
+def test_a_checkpoint_of_another_task_is_not_tested(recipe, toy_task, tmp_path):
+    checkpoint = finetune.adapt(replace(recipe, plan=replace(recipe.plan, steps=1)), tmp_path)
+    other = toy_task("score")
+    before = other.looks()
+    with pytest.raises(ValueError, match=r"for kind 'sequence' with labels .soil, orbit, heart.* is of kind 'score'"):
+        finetune.test(checkpoint, other, by="nobody", watch=unwatched)
+    assert other.looks() == before
+
+
+@pytest.mark.parametrize(("name", "kind"), [("task", "sequence"), ("task, several labels", "multilabel"),
+                                            ("task, a number", "score")])  # fmt: skip
+def test_the_loss_is_the_formula_written_out(name, kind):
+    """Two rows, one by one: mean -log p of the label; of labels and rows; squared error."""
+    case = conformance.OBJECTIVES[name]()
     batch = case.stream(0).take(np.array([2, 5]))
     objective = case.objective(0.0)
-    surprises = []
+    losses = []
     for row, label in enumerate(batch.rows["label"]):
         ids = torch.from_numpy(batch.ids[batch.offsets[row] : batch.offsets[row + 1]])
         with torch.no_grad():
-            logits = objective.model.eval()(input_ids=ids[None]).logits[0].double()
-        surprises.append(-float(torch.log(torch.exp(logits[label]) / torch.exp(logits).sum())))
+            logits = objective.model.eval()(input_ids=ids[None]).logits[0].double().numpy()
+        if kind == "sequence":
+            losses.append(-log_softmax(logits)[label])
+        elif kind == "multilabel":
+            losses += [
+                -np.log(expit(logit) if has else 1 - expit(logit)) for logit, has in zip(logits, label, strict=True)
+            ]
+        else:
+            losses.append((logits[0] - label) ** 2)
     plan = Plan(steps=1, batch=2, precision="float32", piece_tokens=16)
     [step] = train(objective, lambda step: batch, plan, adamw(objective, plan))
-    assert step.loss == pytest.approx(np.mean(surprises), abs=1e-5)
+    assert step.loss == pytest.approx(np.mean(losses), abs=1e-5)
 
 
 def test_predicting_keeps_the_order_of_the_rows_and_the_mode_of_the_model(tuned):
-    recipe, _, out = tuned
-    task = open_prepared(recipe.task)
-    model = finetune.load_finetuned(out / "checkpoint").train()
-    tokenizer = finetune.load_tokenizer(out / "checkpoint")
-    rows = finetune.encode(task.examples("test"), tokenizer, task.labels, task.max_tokens)
-    together = finetune.predict(model, rows, task.labels)
+    task, _, out = tuned
+    model = load_finetuned(out / "checkpoint").train()
+    rows = encode(task.examples("test"), load_tokenizer(out / "checkpoint"), task.max_tokens)
+    together = task_loss.predict(model, rows, task.labels)
     assert model.training
     order = np.random.default_rng(0).permutation(len(rows))
-    assert finetune.predict(model, rows.take(order), task.labels) == [together[row] for row in order]
+    shuffled = task_loss.predict(model, rows.take(order), task.labels)
+    if task.kind == "score":
+        assert shuffled == pytest.approx([together[row] for row in order], rel=1e-5)
+    else:
+        assert shuffled == [together[row] for row in order]
+
+
+def test_the_stages_of_a_study_hand_on_what_json_can_hold(tuned, encoder, tmp_path):
+    from acclimate.core import settings
+    from acclimate.study import stages
+
+    task, score, _ = tuned
+    stated = settings.to_mapping(recipe_for(encoder, task, steps=120))
+    result = stages.fine_tune(out=tmp_path / "fit", watch=unwatched, recipe=stated, task=task.path, model=encoder)
+    assert result == json.loads(json.dumps(result))
+    assert result["dev"] == score.dev
+    tested = stages.test(out=tmp_path, watch=unwatched, by="a stage", task=task.path, tuned=tmp_path / "fit")
+    assert json.loads(json.dumps(tested))["test"] == score.test
+    assert [label_of(label) for label in json.loads(json.dumps(tested))["predicted"]] == list(score.predicted)
+    assert task.looks()[-1]["by"] == "a stage"

@@ -10,7 +10,7 @@ import pytest
 
 import toys
 from acclimate.study.cost import estimate
-from acclimate.study.race import left, plan_race
+from acclimate.study.race import foreseen, left
 from acclimate.training.checkpoint import read_log
 
 
@@ -25,7 +25,7 @@ def before(toy_race, tmp_path_factory):
 
 def test_it_lists_exactly_what_is_missing(before, toy_race):
     found, run = before
-    jobs = plan_race(toy_race.recipe, toy_race.materials).all()
+    jobs = foreseen(toy_race.recipe, toy_race.materials)
     assert {stage.label for stage in found.stages} == {job.label for job in jobs}
     assert len(found.stages) == len(jobs)
     assert found.done == 0
@@ -34,7 +34,7 @@ def test_it_lists_exactly_what_is_missing(before, toy_race):
 
 def test_what_is_done_costs_nothing_more(toy_race):
     found = estimate(toy_race.recipe, toy_race.materials, toy_race.run)
-    everything = {job.name for job in plan_race(toy_race.recipe, toy_race.materials).all()}
+    everything = {job.name for job in foreseen(toy_race.recipe, toy_race.materials)}
     assert (found.stages, found.done, found.seconds) == ((), len(everything), 0)
 
 
@@ -49,7 +49,7 @@ def test_tokens_and_flops_are_within_15_percent_of_what_the_race_counted(before,
     stages = {stage.label: stage for stage in before[0].stages}
     trained = [
         job
-        for job in plan_race(toy_race.recipe, toy_race.materials).all()
+        for job in foreseen(toy_race.recipe, toy_race.materials)
         if (job.directory(toy_race.run) / "log.jsonl").exists()
     ]
     assert len(trained) == 1 + 2 + 6

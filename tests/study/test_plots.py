@@ -2,10 +2,17 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import matplotlib
+import numpy as np
 import pytest
 
 from acclimate.core.types import Cost
-from acclimate.study.plots import differences, heldout_losses, learning_curves, score_against_cost
+from acclimate.study.plots import (
+    differences,
+    gold_against_predicted,
+    heldout_losses,
+    learning_curves,
+    score_against_cost,
+)
 from acclimate.study.report import Study
 
 NASTY = "<script>alert('$x$')</script> --> & \"q\""
@@ -20,6 +27,7 @@ def drawn(study: Study) -> dict[str, str]:
         "differences": differences(study.rows),
         "curves": learning_curves(curves.lines, curves.x, curves.y),
         "losses": heldout_losses(study.losses),
+        "numbers": gold_against_predicted([(float(i), i + 0.5) for i in range(20)], "DAPT"),
     }
 
 
@@ -80,10 +88,11 @@ def test_nasty_names_stay_names(study: Study) -> None:
         differences(rows),
         learning_curves({NASTY: [(0, 1), (1, 2)]}, NASTY, NASTY, title=NASTY),
         heldout_losses({NASTY: (3.0, 2.0)}),
+        gold_against_predicted([(0.0, 1.0), (2.0, 2.0)], NASTY),
     ]
     for svg in plots:
         assert not [element for element in ElementTree.fromstring(svg).iter() if "script" in str(element.tag)]
-        assert NASTY in texts(svg)
+        assert NASTY in "".join(ElementTree.fromstring(svg).itertext())
 
 
 def test_plots_of_two_titles_do_not_share_ids() -> None:
@@ -99,6 +108,21 @@ def test_odd_but_possible_data_can_be_drawn(study: Study) -> None:
     assert "only" in texts(learning_curves({"only": [(3.0, 1.0)]}, "step", "loss"))
     long = [replace(row, adapting=Cost(1, 1.0, 3e5), finetuning=Cost()) for row in study.rows]
     assert "100 h" in texts(score_against_cost(long))
+
+
+def test_of_many_numbers_some_are_drawn_and_the_page_stays_small() -> None:
+    generator = np.random.default_rng(0)
+    pairs = [(float(gold), float(gold + noise)) for gold, noise in generator.normal(size=(20_000, 2))]
+    svg = gold_against_predicted(pairs, "DAPT")
+    assert len(svg) < 150_000
+    assert "20,000 test items, 1,000 of them drawn" in svg
+    assert "they differ by 0.79" in svg  # the mean of |Normal| is .798
+
+
+def test_each_seed_is_a_dot_beside_its_bar(study: Study) -> None:
+    fewer = [replace(row, scores=row.scores[:2]) for row in study.rows]
+    dots = [svg.count("<use") for svg in (score_against_cost(study.rows), score_against_cost(fewer))]
+    assert dots[0] - dots[1] == 3 * len(study.rows)
 
 
 def test_global_settings_of_matplotlib_are_left_alone(study: Study) -> None:

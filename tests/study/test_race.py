@@ -12,8 +12,11 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from acclimate.core import files
 from acclimate.study import jobs as jobs_module
+from acclimate.study.entries import enter
+from acclimate.study.materials import Materials
 from acclimate.study.outcome import read_scores, study_of
-from acclimate.study.race import Materials, Recipe, left, plan_race, race
+from acclimate.study.race import foreseen, left, run_race
+from acclimate.study.recipe import Recipe
 from acclimate.training.checkpoint import read_log
 
 NAMES = {"untouched", "TAPT", "DAPT", "TF-IDF"}
@@ -25,7 +28,7 @@ def test_each_contestant_and_seed_has_a_score(toy_race):
     task = toy_race.materials.task
     for score in scores:
         assert score.ids == tuple(example.id for example in task.examples("test"))
-        assert score.gold == tuple(example.label for example in task.examples("test"))
+        assert score.gold == tuple(json.loads((toy_race.run / "data" / "sealed.json").read_text()))
         assert set(score.predicted) <= set(task.labels)
         assert score.test == task.score(score.gold, score.predicted)
         assert (score.adapting.tokens > 0) == (score.contestant in {"TAPT", "DAPT"})
@@ -96,11 +99,11 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
         called.append(named)
         return {}
 
-    for job in plan_race(toy_race.recipe, toy_race.materials).all():
+    for job in foreseen(toy_race.recipe, toy_race.materials):
         monkeypatch.setattr(f"{job.work.__module__}.{job.work.__qualname__}", work)
     monkeypatch.setattr(jobs_module.Job, "name", property(_recorded_name(toy_race)))
     assert left(toy_race.recipe, toy_race.materials, toy_race.run) == []
-    race(toy_race.recipe, toy_race.materials, toy_race.run, command="acclimate race")
+    run_race(toy_race.recipe, toy_race.materials, toy_race.run, command="acclimate race")
     assert called == []  # but the winner, the scores and the facts were written again, the same
     assert {path: path.read_bytes() for path in _settled(toy_race.run)} == before
 
@@ -125,24 +128,24 @@ def test_another_setting_repeats_only_what_depends_on_it(toy_race):
 
 def test_tapt_after_dapt_starts_from_dapts_checkpoint_and_shares_it(toy_race):
     recipe = replace(toy_race.recipe, contestants=("DAPT", "DAPT+TAPT"))
-    jobs = plan_race(recipe, toy_race.materials)
+    jobs = enter(recipe, toy_race.materials)
     chained = jobs.models["DAPT+TAPT"]
     assert chained.needs["model"].name == jobs.models["DAPT"].name
     assert jobs.models["DAPT"].needs["model"].name == jobs.base.name
     assert chained.places["corpus"] == toy_race.materials.task_text.path
     waiting = {job.label for job in left(recipe, toy_race.materials, toy_race.run)}
     assert not any("DAPT" in label and "TAPT" not in label for label in waiting)
-    alone = plan_race(replace(recipe, contestants=("DAPT+TAPT",)), toy_race.materials)
-    assert set(alone.tuned) == {"untouched", "DAPT+TAPT"}
-    assert chained.name in {job.name for job in alone.all()}
+    single = replace(recipe, contestants=("DAPT+TAPT",))
+    assert set(enter(single, toy_race.materials).models) == {"untouched", "DAPT+TAPT"}
+    assert chained.name in {job.name for job in foreseen(single, toy_race.materials)}
 
 
 def test_a_race_from_a_given_model_pretrains_nothing_and_costs_both_links_of_a_chain(toy_race, tmp_path):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     materials = replace(toy_race.materials, general=None, model=str(base / "checkpoint"))
     recipe = replace(toy_race.recipe, contestants=("DAPT+TAPT", "random weights"))
-    assert plan_race(recipe, materials).base is None
-    race(recipe, materials, tmp_path, command="acclimate race")
+    assert enter(recipe, materials).base is None
+    run_race(recipe, materials, tmp_path, command="acclimate race")
     scores = {score.contestant: score for score in read_scores(tmp_path)}
     assert set(scores) == {"untouched", "DAPT+TAPT", "random weights"}
     links = [sum(line["tokens"] for line in read_log(path)) for path in (tmp_path / "jobs").glob("dapt-*")]
@@ -158,9 +161,9 @@ def test_a_race_from_a_given_model_pretrains_nothing_and_costs_both_links_of_a_c
 
 def test_a_race_that_lacks_text_says_which(toy_race):
     materials = replace(toy_race.materials, domain=None, heldout=None)
-    with pytest.raises(ValueError, match="DAPT needs raw text of the domain: give --domain, or leave DAPT out"):
-        plan_race(toy_race.recipe, materials)
-    with pytest.raises(ValueError, match="either a model to start from or a general corpus"):
+    with pytest.raises(ValueError, match="DAPT needs raw text of the domain: give --corpus, or leave DAPT out"):
+        enter(toy_race.recipe, materials)
+    with pytest.raises(ValueError, match="either a model to start from"):
         Materials(toy_race.materials.task, toy_race.materials.task_text)
 
 

@@ -4,12 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from sklearn.metrics import f1_score
 
 from acclimate.core.types import Cost, Score
-from acclimate.study import wording
 from acclimate.study.significance import compare, holm, interval
-from acclimate.study.tables import Row, as_csv, as_markdown, as_text, per_label, rows
+from acclimate.study.tables import Row, as_csv, as_markdown, as_text, rows, without
 from acclimate.tasks.metrics import METRICS
 
 METRIC = METRICS["macro_f1"]
@@ -41,7 +39,7 @@ def test_rows_hold_what_the_single_functions_give(table: list[Row], field: list[
 def test_costs_are_means_over_seeds(make: Callable[..., list[Score]]) -> None:
     scores = make("untouched", level=1.0, seeds=2, items=50)
     scores[1] = replace(scores[1], finetuning=Cost(110_000, 6e12, 33.0))
-    assert rows(scores, METRICS["accuracy"], resamples=20)[0].finetuning == Cost(100_000, 5e12, 32.0)
+    assert rows(scores, METRICS["accuracy"])[0].finetuning == Cost(100_000, 5e12, 32.0)
 
 
 def test_a_missing_reference_is_named(field: list[Score]) -> None:
@@ -66,7 +64,7 @@ def test_text_with_many_seeds_still_fits(table: list[Row]) -> None:
 def test_markdown_has_one_line_a_row_and_bars_in_names_do_not_break_it(table: list[Row]) -> None:
     lines = as_markdown([replace(table[0], contestant="a|b"), *table[1:]]).splitlines()
     assert len(lines) == 2 + len(table)
-    assert {line.replace("\\|", "").count("|") for line in lines} == {10}
+    assert {line.replace("\\|", "").count("|") for line in lines} == {11}
 
 
 def test_csv_keeps_every_digit(table: list[Row]) -> None:
@@ -78,56 +76,37 @@ def test_csv_keeps_every_digit(table: list[Row]) -> None:
     assert float(read[1]["adapting_seconds"]) == table[1].adapting.seconds
 
 
-def test_label_scores_are_those_of_scikit_learn(field: list[Score]) -> None:
-    own = [score for score in field if score.contestant == "DAPT"]
-    other = [score for score in field if score.contestant == "untouched"]
-    found = per_label(other, own)
-    labels = [label.label for label in found]
-    expected = sum(f1_score(score.gold, score.predicted, labels=labels, average=None) for score in own) / len(own)
-    assert [label.contestant for label in found] == pytest.approx(list(expected))
-    assert [label.support for label in found] == sorted((label.support for label in found), reverse=True)
-    assert sum(label.support for label in found) == len(own[0].gold)
+def test_csv_has_a_cell_for_every_heading(table: list[Row]) -> None:
+    head, *lines = csv.reader(io.StringIO(as_csv(table)))
+    assert {len(line) for line in lines} == {len(head)}
+    assert {"p_permutation", "improvement", "improvement_low", "improvement_high"} <= set(head)
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (0, "FLOP", "0 FLOP"),
-        (999, "", "999"),
-        (999.7, "", "1.00 k"),
-        (1_234_567, "", "1.23 M"),
-        (12.34e12, "FLOP", "12.3 TFLOP"),
-        (999.6e12, "FLOP", "1.00 PFLOP"),
-        (99.96e6, "", "100 M"),
-    ],
-)
-def test_amounts_have_three_digits(value: float, unit: str, text: str) -> None:
-    assert wording.si(value, unit) == text
+def test_tables_tell_the_probability_of_improvement_and_the_permutation_test(table: list[Row]) -> None:
+    [row] = [row for row in table if row.contestant == "DAPT"]
+    assert row.comparison is not None
+    stated = replace(row.comparison, p_permutation=0.0625, improvement=0.93, improvement_low=0.8, improvement_high=0.99)
+    told = [replace(row, comparison=stated)]
+    assert "93% [80, 99]" in as_text([table[0], *told])
+    assert ".062" in as_text([table[0], *told])
+    assert "| 93% [80, 99] |" in as_markdown([table[0], *told])
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (0.42, "0.4 s"),
-        (41.3, "41 s"),
-        (59.6, "1 min"),
-        (200, "3 min 20 s"),
-        (3599.7, "1 h"),
-        (7500, "2 h 05 min"),
-    ],
-)
-def test_times_read_naturally(seconds: float, text: str) -> None:
-    assert wording.duration(seconds) == text
+def test_scores_without_some_items_are_those_of_the_others(make: Callable[..., list[Score]]) -> None:
+    scores = make("untouched", level=1.0, seeds=2, items=10)
+    answers = zip(scores[0].ids, scores[0].gold, scores[0].predicted, strict=True)
+    wrong = [id for id, right, guess in answers if right != guess]
+    first, second = without(scores, wrong)
+    assert 0 < len(wrong) < 8
+    assert first.ids == tuple(id for id in scores[0].ids if id not in wrong)
+    assert first.test == 1.0
+    assert second.ids == first.ids
+    assert second.test == METRICS["accuracy"].compute(second.gold, second.predicted)
+    assert (first.dev, first.finetuning) == (scores[0].dev, scores[0].finetuning)
+    assert without(scores, []) == scores
 
 
-@pytest.mark.parametrize(
-    ("p", "text"), [(None, "-"), (0.0002, "< .001"), (0.0341, ".034"), (0.25, ".25"), (0.995, "> .99"), (1.0, "> .99")]
-)
-def test_p_values_are_never_bare_zero_or_one(p: float | None, text: str) -> None:
-    assert wording.p_text(p) == text
-
-
-def test_points_never_show_minus_zero() -> None:
-    assert wording.points(-0.0001, sign="+") == "+0.0"
-    assert wording.points(0.8125) == "81.2"
+def test_a_score_of_one_item_or_none_is_refused(make: Callable[..., list[Score]]) -> None:
+    scores = make("untouched", level=1.0, seeds=2, items=10)
+    with pytest.raises(ValueError, match="1 of 10 test items are left without the 9 to leave out"):
+        without(scores, scores[0].ids[1:])

@@ -7,7 +7,7 @@ import pytest
 from acclimate.core.types import Cost
 from acclimate.study.significance import Comparison, Interval
 from acclimate.study.tables import Row
-from acclimate.study.verdict import verdict
+from acclimate.study.verdict import claims, remarks, verdict
 
 SIMPLE = "TF-IDF + logistic regression"
 
@@ -125,3 +125,47 @@ def test_the_score_of_a_model_alone_is_told() -> None:
         r"The model scores \d+\.\d \[\d+\.\d, \d+\.\d\] points of [\w-]+; nothing was compared with it\.",
         verdict([untouched()]),
     )
+
+
+def test_who_was_given_up_on_dev_is_named_and_why_the_race_ended() -> None:
+    rows = [untouched(), rival("DAPT", 0.031, p=0.002, seconds=0)]
+    start = verdict(rows).removesuffix(".")
+    assert start.startswith("DAPT is better than the untouched model by 3.1 points")
+    assert verdict(rows, cut=["TAPT"]) == f"{start}; TAPT was given up on dev and not tested."
+    assert verdict(rows, cut=["TAPT", "DGA"], stopped="nothing could win any more.") == (
+        f"{start}; TAPT and DGA were given up on dev and not tested; the race stopped early, since nothing could win "
+        "any more."
+    )
+
+
+def test_where_all_were_given_up_nothing_is_claimed() -> None:
+    said = verdict([untouched()], cut=["TAPT", "DAPT"])
+    assert said == (
+        "No contestant came up to the untouched model on dev: it scores 80.0 [80.0, 80.0] points of macro-F1 on the "
+        "test set; TAPT and DAPT were given up on dev and not tested."
+    )
+
+
+def test_claims_are_what_the_verdict_says() -> None:
+    rows = [untouched(), rival("DAPT", 0.031, p=0.002), rival("TAPT", 0.01, p=0.3)]
+    assert claims(rows) == ["DAPT is better than the untouched model"]
+    assert claims([untouched(), rival("TAPT", 0.01, p=0.3)]) == []
+    simple = [untouched(), rival(SIMPLE, 0.004, p=0.8)]
+    assert claims(simple) == []
+    assert claims(simple, baselines={SIMPLE}) == [f"no encoder scores above {SIMPLE}"]
+
+
+def test_cautions_are_told_once_with_those_that_they_are_about() -> None:
+    def cautious(row: Row, caution: str) -> Row:
+        assert row.comparison is not None
+        return replace(row, comparison=replace(row.comparison, caution=caution))
+
+    rows = [rival("DAPT", 0.03, p=0.01), rival("TAPT", 0.01, p=0.3)]
+    assert remarks([untouched(), *rows]) == []
+    assert remarks([untouched(), *(cautious(row, "Few items.") for row in rows)]) == ["Few items."]
+    assert remarks([untouched(), cautious(rows[0], "Few items."), rows[1]]) == ["The difference of DAPT: Few items."]
+    alone = replace(untouched(), score=replace(untouched().score, caution="Few items."))
+    assert remarks([alone]) == ["Few items."]
+    assert remarks([alone, cautious(rows[0], "Few items."), rows[1]]) == [
+        "The score of untouched and the difference of DAPT: Few items."
+    ]

@@ -20,9 +20,9 @@ from sklearn.naive_bayes import MultinomialNB
 from acclimate.core.types import Example, Split
 from acclimate.tasks import sources
 from acclimate.tasks.docstrings import Docstrings, build_docstrings
-from acclimate.tasks.partition import normalised
 from acclimate.tasks.task import load
 from acclimate.text.corpus import Corpus
+from acclimate.text.overlap import normalised
 
 Splits = dict[Split, list[Example]]
 

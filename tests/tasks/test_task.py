@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acclimate.core.types import Example, Split
+from acclimate.core.types import Example, Label, Split
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.task import Task, labels_per_class, load
 
@@ -46,9 +46,32 @@ def test_load_refuses_what_would_spoil_a_result(split: Split, examples: list[Exa
         load(task_of({**GOOD, split: examples}), Path())
 
 
-def test_labels_of_a_score_task_are_not_looked_up() -> None:
-    splits = {split: [replace(example, label="3.5") for example in examples] for split, examples in GOOD.items()}
-    assert load(replace(task_of(splits), kind="score", labels=()), Path()) == splits
+def numbered(label: Label) -> Task:
+    splits = {split: [replace(example, label=label) for example in examples] for split, examples in GOOD.items()}
+    return replace(task_of(splits), kind="score", labels=())
+
+
+def test_labels_of_a_score_task_are_numbers() -> None:
+    assert load(numbered(3.5), Path())["dev"][0].label == 3.5
+    for label in ("3.5", float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=r"polar, train, a: the label .* is no finite number"):
+            load(numbered(label), Path())
+
+
+def test_each_class_of_a_multilabel_task_is_looked_up() -> None:
+    rows: dict[Split, list[Example]] = {
+        "train": [Example("a", "one", ("no", "yes"))],
+        "dev": [Example("b", "two", ())],
+        "test": [Example("c", "three", ("no",))],
+    }
+    assert load(replace(task_of(rows), kind="multilabel"), Path()) == rows
+    rows["test"] = [Example("c", "three", ("maybe", "no"))]
+    with pytest.raises(ValueError, match="polar, test, c: the label 'maybe' is none of the task's"):
+        load(replace(task_of(rows), kind="multilabel"), Path())
+    rows["train"] = [Example("a", "one", ("no",))]
+    rows["test"] = [Example("c", "three", ("no",))]
+    with pytest.raises(ValueError, match="polar, train: no example bears 'yes'"):
+        load(replace(task_of(rows), kind="multilabel"), Path())
 
 
 MANY = [Example(str(number), "text", "abc"[number % 3]) for number in range(60)]

@@ -28,6 +28,13 @@ class HeldError(RuntimeError):
     """A directory that another process works in."""
 
 
+def cache() -> Path:
+    """Where what many runs share is kept: $ACCLIMATE_CACHE, or `acclimate` in the user's cache directory."""
+    if stated := os.environ.get("ACCLIMATE_CACHE"):
+        return Path(stated)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "acclimate"
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write the file whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -46,6 +53,18 @@ def write_text(path: Path, content: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON, indented; NaN and infinities are refused, for no other reader takes them."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line to the file's end, flushed; lines of several processes do not mix, and a torn one stays by itself."""
+    with open(path, "a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        torn = file.read(1) not in (b"", b"\n")
+        file.write(b"\n" * torn + line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read_json(path: Path) -> Any:

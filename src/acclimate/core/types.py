@@ -15,6 +15,7 @@ import numpy as np
 Item = TypeVar("Item")
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+Label = str | tuple[str, ...] | float  # one class; several (sorted), or tags, or answers; a number
 NOT_PREDICTED = -100  # the label of a position that no loss looks at (PyTorch's ignore_index)
 
 
@@ -31,15 +32,29 @@ class Document:
 class Example:
     """A labelled text.
 
+    label  of the task's kind (tasks/task.py): one class, the sorted classes of a row that may have several, a number
     pair   the second text of a pair
     group  names what must not stand on two sides of a split
     """
 
     id: str
     text: str
-    label: str
+    label: Label
     pair: str | None = None
     group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A row that was read and left out: where it stands ("train.csv:118") and why."""
+
+    place: str
+    reason: str
+
+
+def label_of(value: Any) -> Label:
+    """The label that JSON gave back: its lists are tuples here."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -117,8 +132,8 @@ class Score:
     dev: float
     test: float
     ids: tuple[str, ...]
-    gold: tuple[str, ...]
-    predicted: tuple[str, ...]
+    gold: tuple[Label, ...]
+    predicted: tuple[Label, ...]
     adapting: Cost
     finetuning: Cost
 

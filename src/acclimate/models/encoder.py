@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from transformers import (
     AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
     AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
-    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
+from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
-from acclimate.models.loading import (
-    configuration,
-    own_memory,
-    quiet,
-    reading,
-    require_encoder,
-    require_safetensors,
-    seeded,
-)
+from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
 
 __all__ = [
     "dropout_known",
@@ -45,9 +35,8 @@ __all__ = [
     "set_dropout",
 ]
 
-# Any: their class methods are untyped in transformers.
+# Any: its class methods are untyped in transformers.
 _MaskedLanguageModel: Any = AutoModelForMaskedLM
-_SequenceClassifier: Any = AutoModelForSequenceClassification
 
 
 def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
@@ -81,53 +70,7 @@ def load_masked_language_model(
     with reading(model) as where:
         config = configuration(where)
         set_dropout(config, attention=attention_dropout, hidden=hidden_dropout)
-        loaded, _ = _load(_MaskedLanguageModel, where, config, seed)
-    return loaded
-
-
-def load_classifier(
-    model: str | Path,
-    labels: Sequence[str],
-    *,
-    seed: int,
-    dropout: float | None = None,
-    attention_dropout: float | None = None,
-    hidden_dropout: float | None = None,
-    pooler: Literal["fresh", "kept"] = "fresh",
-) -> PreTrainedModel:
-    """An encoder with a fresh head for these labels, in float32 and evaluation mode.
-
-    The head is a function of the architecture, the number of labels and `seed` alone: every checkpoint of one
-    architecture starts from the same head, and a head trained for another task is not taken over. ModernBERT's dense
-    layer before the output, which its masked language model shares, is kept.
-
-    pooler   "fresh" draws BERT's pooler with the head, because masked language models are saved without it: the
-             untouched model would start with a trained layer that its adapted rivals lack. "kept" takes the
-             checkpoint's where it has one.
-    dropout  the head's, before its output layer; a dropout of None leaves what the checkpoint says
-
-    Torch's generator is left as it was found.
-
-    Raises ValueError for labels that are missing or occur twice, and as `load_masked_language_model` does.
-    """
-    if not labels or len(set(labels)) < len(labels):
-        raise ValueError(f"A classifier needs labels, each once, but these were given: {', '.join(labels) or 'none'}.")
-    with reading(model) as where:
-        config = configuration(where)
-        head_is_shared = any(name.endswith("ForMaskedLM") for name in config.architectures or ())
-        config.id2label = dict(enumerate(labels))
-        config.label2id = {label: index for index, label in enumerate(labels)}
-        config.problem_type = None  # of a task that the checkpoint may have been trained on before
-        set_dropout(config, attention=attention_dropout, hidden=hidden_dropout, head=dropout)
-        with seeded(seed):
-            untrained = _SequenceClassifier.from_config(config, dtype=torch.float32)
-        loaded, absent = _load(_SequenceClassifier, where, config, seed)
-    encoder, values = f"{loaded.base_model_prefix}.", untrained.state_dict()
-    with torch.no_grad():
-        for name, weight in loaded.named_parameters():
-            in_head, in_pooler = not name.startswith(encoder), name.startswith(f"{encoder}pooler.")
-            if name in absent or (in_head and not head_is_shared) or (in_pooler and pooler == "fresh"):
-                weight.copy_(values[name])
+        loaded, _ = load_weights(_MaskedLanguageModel, where, config, seed)
     return loaded
 
 
@@ -145,21 +88,6 @@ def longest_input(model: str | Path) -> int | None:
     if positions and config.model_type in ("roberta", "camembert", "xlm-roberta"):
         return int(positions) - int(config.pad_token_id) - 1  # they count positions from behind the padding's id
     return int(positions) if positions else None
-
-
-def load_finetuned(model: str | Path) -> PreTrainedModel:
-    """A classifier with the head and the labels it was saved with, in float32 and evaluation mode.
-
-    Raises ValueError where weights of the head are missing, and as `load_masked_language_model` does.
-    """
-    with reading(model) as where:
-        loaded, absent = _load(_SequenceClassifier, where, configuration(where), seed=0)
-    if absent:
-        raise ValueError(
-            f"{where}: holds no fine-tuned classifier, for these weights are missing or have another shape than "
-            f"config.json says: {', '.join(sorted(absent))}. Fine-tune it first."
-        )
-    return loaded
 
 
 def random_twin(model: str | Path, *, seed: int) -> PreTrainedModel:
@@ -242,26 +170,3 @@ def encoder_of(model: PreTrainedModel) -> PreTrainedModel:
 def family(model: PreTrainedModel) -> str:
     """The architecture's name in transformers, such as "bert" or "deberta-v2"."""
     return str(model.config.model_type)
-
-
-def _load(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, set[str]]:
-    """A model of an Auto class, and the names of its weights that the checkpoint lacks or has in another shape.
-
-    Those are drawn under `seed`, and none may belong to the encoder.
-    Nothing is said about attention: transformers takes SDPA where the family has it, and its plain code elsewhere.
-    """
-    require_safetensors(where)
-    with seeded(seed):
-        model, report = kind.from_pretrained(
-            where,
-            config=config,
-            dtype=torch.float32,  # transformers would keep the checkpoint's
-            use_safetensors=True,
-            trust_remote_code=False,
-            ignore_mismatched_sizes=True,  # they are judged below, together with the missing ones
-            output_loading_info=True,
-        )
-    absent = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
-    require_encoder(model, absent, where)
-    own_memory(model)
-    return model, absent

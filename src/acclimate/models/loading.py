@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from logging import ERROR
 from pathlib import Path
+from typing import Any
 
 import torch
 from huggingface_hub import is_offline_mode
@@ -154,3 +155,26 @@ def require_encoder(model: PreTrainedModel, absent: Iterable[str], where: str) -
             f"{where}: {len(lost)} weights of the encoder are missing or have another shape than config.json says: "
             f"{shown}. They would be random. Check that config.json and the weights belong together."
         )
+
+
+def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, set[str]]:
+    """A model of an Auto class, and the names of its weights that the checkpoint lacks or has in another shape.
+
+    Those are drawn under `seed`, and none may belong to the encoder.
+    Nothing is said about attention: transformers takes SDPA where the family has it, and its plain code elsewhere.
+    """
+    require_safetensors(where)
+    with seeded(seed):
+        model, report = kind.from_pretrained(
+            where,
+            config=config,
+            dtype=torch.float32,  # transformers would keep the checkpoint's
+            use_safetensors=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,  # they are judged below, together with the missing ones
+            output_loading_info=True,
+        )
+    absent = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
+    require_encoder(model, absent, where)
+    own_memory(model)
+    return model, absent

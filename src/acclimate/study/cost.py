@@ -11,47 +11,52 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import settings
-from acclimate.core.types import NOT_PREDICTED, Batch, Document, Stream
-from acclimate.methods import mlm
-from acclimate.methods.finetune import TaskLoss, predict
-from acclimate.methods.scratch import positions
+from acclimate.methods import finetune, mlm
+from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.encoder import (
     load_classifier,
     load_masked_language_model,
-    load_tokenizer,
-    new_encoder,
-    save_model,
 )
 from acclimate.study import stages
+from acclimate.study.budget import Costs
 from acclimate.study.jobs import Job
-from acclimate.study.race import Materials, Recipe, left, plan_race
+from acclimate.study.materials import Materials
+from acclimate.study.race import foreseen, left
+from acclimate.study.recipe import Recipe
+from acclimate.study.trial import (
+    SAMPLE,
+    after_warming_up,
+    random_rows,
+    sample,
+    sampled_characters,
+    sampled_share,
+    trial_model,
+)
 from acclimate.study.wording import duration, si
 from acclimate.tasks.rows import encode
-from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.vocabulary import train_wordpiece
+from acclimate.text.corpus import Corpus
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.plan import Plan
 
-SAMPLE = 1_500  # documents
 TRIED = 6  # steps; the first two warm up
-ROWS = 64  # of a tried step at most
+TOKENS = 6_144  # of a tried step, about: a few pieces of a CPU, after which the speed is that of a full step
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One job that is still to do."""
+    """One job that is still to do. kind: what it counts as in a budget (budget.Costs); "short": a shortened tuning."""
 
     label: str
+    kind: str
     tokens: float
     flops: float
     seconds: float
@@ -93,13 +98,13 @@ class _Speed:
     flops: float
 
 
-def estimate(recipe: Recipe, materials: Materials, run: Path) -> Estimate:
+def estimate(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool = False) -> Estimate:
     """What `race` would still do in `run`, and what that takes. Tries a few steps; writes nothing there."""
-    jobs = left(recipe, materials, run)
-    everything = plan_race(recipe, materials).all()
+    jobs = left(recipe, materials, run, budgeted=budgeted)
+    everything = foreseen(recipe, materials, budgeted=budgeted)
     with tempfile.TemporaryDirectory() as scratch:
         begun = time.perf_counter()
-        base, tokenizer, preparing = _base(recipe, materials, Path(scratch))
+        base, tokenizer, preparing = trial_model(recipe, materials, Path(scratch))
         loading = time.perf_counter() - begun - preparing
         stages_of = _Stages(recipe, materials, base, tokenizer, loading=loading, preparing=preparing)
         planned = tuple(stages_of.stage(job) for job in jobs)
@@ -111,6 +116,20 @@ def estimate(recipe: Recipe, materials: Materials, run: Path) -> Estimate:
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
     disk = 4.0 * weights * (checkpoints + 2 * 3)
     return Estimate(planned, len({job.name for job in everything}) - len(jobs), peak, disk)
+
+
+def costs_of(unit: Literal["seconds", "flops"]) -> Callable[[Recipe, Materials, Path], Costs]:
+    """What `race.run_race` asks for the costs of a budgeted race, in the budget's unit."""
+
+    def costs(recipe: Recipe, materials: Materials, run: Path) -> Costs:
+        found = estimate(recipe, materials, run, budgeted=True).stages
+        kinds: dict[str, list[float]] = {"adapting": [], "fixed": [], "tuning": [], "short": [], "test": []}
+        for stage in found:
+            kinds[stage.kind].append(getattr(stage, unit))
+        tuning, test = (float(np.mean(kinds[kind] or [0.0])) for kind in ("tuning", "test"))
+        return Costs(sum(kinds["adapting"]), sum(kinds["fixed"]), tuning, test)
+
+    return costs
 
 
 class _Stages:
@@ -129,12 +148,13 @@ class _Stages:
         self.recipe, self.materials, self.base, self.tokenizer = recipe, materials, base, tokenizer
         self.loading, self.preparing = loading, preparing
         self.speeds: dict[str, _Speed] = {}
+        self.labels = materials.task.labels or ("number",)  # the loss of any kind takes as long as that of one label
 
     def stage(self, job: Job) -> Stage:
         task = self.materials.task
         if job.work is stages.pretrain:
             assert self.materials.general is not None
-            whole = self.preparing * self.materials.general.characters / _sampled_characters(self.materials.general)
+            whole = self.preparing * self.materials.general.characters / sampled_characters(self.materials.general)
             return self._masked(job, self.materials.general, self.recipe.pretrain, before=whole)
         if job.work is stages.adapt:
             corpus = Corpus(job.places["corpus"])
@@ -142,17 +162,20 @@ class _Stages:
             return self._masked(job, corpus, own, before=0.0)
         if job.work is stages.heldout:
             rows = self._lengths(Corpus(job.places["corpus"]), self.recipe.dapt.max_tokens)
-            count = min(2_000, len(rows) / _share(Corpus(job.places["corpus"])))
+            count = min(2_000, len(rows) / sampled_share(Corpus(job.places["corpus"])))
             return self._forward(job, float(np.mean(rows)) * count)
         if job.work is stages.fine_tune:
             return self._tuning(job)
         if job.work is stages.test:
             return self._forward(job, self._task_tokens("test") * task.sizes["test"])
-        return Stage(job.label, 0, 0, self.loading if job.work is stages.untrained else 5e-3 * task.sizes["train"])
+        if job.work is stages.test_terms:
+            return Stage(job.label, "fixed", 0, 0, 1e-3 * task.sizes["train"])
+        seconds = self.loading if job.work is stages.untrained else 5e-3 * task.sizes["train"]
+        return Stage(job.label, "fixed", 0, 0, seconds)
 
     def _masked(self, job: Job, corpus: Corpus, recipe: Any, *, before: float) -> Stage:
         lengths = self._lengths(corpus, recipe.max_tokens)
-        rows = len(lengths) / _share(corpus)
+        rows = len(lengths) / sampled_share(corpus)
         plan: Plan = mlm.with_steps(recipe.plan, recipe.epochs, round(rows))
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
         speed = self._speed(
@@ -161,31 +184,35 @@ class _Stages:
             lengths,
             plan,
         )
-        return Stage(job.label, tokens, tokens * speed.flops, before + self.loading + tokens * speed.seconds)
+        seconds = before + self.loading + tokens * speed.seconds
+        return Stage(job.label, "adapting", tokens, tokens * speed.flops, seconds)
 
     def _tuning(self, job: Job) -> Stage:
         task = self.materials.task
-        plan = mlm.with_steps(self.recipe.finetune.plan, self.recipe.finetune.epochs, task.sizes["train"])
+        own = settings.from_mapping(finetune.Recipe, job.settings["recipe"])
+        plan = mlm.with_steps(own.plan, own.epochs, task.sizes["train"])
         mean = self._task_tokens("train")
         tokens = plan.steps * plan.batch * mean
-        lengths = encode(task.examples("train")[:SAMPLE], self.tokenizer, task.labels, task.max_tokens).lengths
+        lengths = encode(task.examples("train")[:SAMPLE], self.tokenizer, task.max_tokens).lengths
         speed = self._speed("task", lambda: TaskLoss(self._classifier()), lengths, plan)
-        looks = min(self.recipe.finetune.looks, plan.steps) * task.sizes["dev"] * self._task_tokens("dev")
+        looks = min(own.looks, plan.steps) * task.sizes["dev"] * self._task_tokens("dev")
         seconds = self.loading + tokens * speed.seconds + looks * self._forward_speed().seconds
-        return Stage(job.label, tokens, tokens * speed.flops, seconds)
+        kind = "short" if "% of the steps" in job.label else "tuning"
+        return Stage(job.label, kind, tokens, tokens * speed.flops, seconds)
 
     def _forward(self, job: Job, tokens: float) -> Stage:
         speed = self._forward_speed()
-        return Stage(job.label, tokens, tokens * speed.flops, self.loading + tokens * speed.seconds)
+        kind = "test" if job.work is stages.test else "fixed"
+        return Stage(job.label, kind, tokens, tokens * speed.flops, self.loading + tokens * speed.seconds)
 
     def _forward_speed(self) -> _Speed:
         if "forward" not in self.speeds:
             task = self.materials.task
-            rows = encode(task.examples("dev")[:ROWS], self.tokenizer, task.labels, task.max_tokens)
+            rows = encode(task.examples("dev")[:64], self.tokenizer, task.max_tokens)
             model = self._classifier()
-            predict(model, rows, task.labels)
+            predict(model, rows, self.labels)
             begun = time.perf_counter()
-            predict(model, rows, task.labels)
+            predict(model, rows, self.labels)
             taken = time.perf_counter() - begun
             self.speeds["forward"] = _Speed(taken / len(rows.ids), TaskLoss(model).flops(rows) / 3 / len(rows.ids))
         return self.speeds["forward"]
@@ -193,16 +220,17 @@ class _Stages:
     def _speed(self, kind: str, make: Callable[[], Objective], lengths: np.ndarray, plan: Plan) -> _Speed:
         if kind not in self.speeds:
             objective = make()
-            tried = replace(plan, steps=TRIED, batch=min(plan.batch, ROWS), compile=False)
-            stream = _toy_stream(lengths, tried.batch, len(self.tokenizer), len(self.materials.task.labels))
-            done = list(train(objective, stream, tried, adamw(objective, tried)))[2:]
+            rows = max(4, round(TOKENS / float(np.mean(lengths))))
+            tried = replace(plan, steps=TRIED, batch=min(plan.batch, rows), compile=False)
+            stream = random_rows(lengths, tried.batch, len(self.tokenizer), len(self.labels))
+            done = after_warming_up(train(objective, stream, tried, adamw(objective, tried)))
             seconds = np.median([step.seconds / step.tokens for step in done])
             self.speeds[kind] = _Speed(float(seconds), float(np.mean([step.flops / step.tokens for step in done])))
         return self.speeds[kind]
 
     def _lengths(self, corpus: Corpus, longest: int) -> np.ndarray:
         """Tokens of each row of a sample of the corpus."""
-        texts = [document.text for document in _sample(corpus)]
+        texts = [document.text for document in sample(corpus)]
         counts = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
         room = longest - 2
         cut = [np.full(max(1, -(-count // room)), count / max(1, -(-count // room))) for count in counts]
@@ -213,7 +241,7 @@ class _Stages:
         """Mean tokens of an example."""
         task = self.materials.task
         examples = task.examples(split)[:SAMPLE]
-        return float(np.mean(encode(examples, self.tokenizer, task.labels, task.max_tokens).lengths))
+        return float(np.mean(encode(examples, self.tokenizer, task.max_tokens).lengths))
 
     def _encoder(self, own: Any) -> PreTrainedModel:
         return load_masked_language_model(
@@ -224,65 +252,9 @@ class _Stages:
         own = self.recipe.finetune
         return load_classifier(
             self.base,
-            self.materials.task.labels,
+            self.labels,
             seed=0,
             dropout=own.dropout,
             hidden_dropout=own.dropout,
             attention_dropout=own.attention_dropout,
         )
-
-
-def _base(recipe: Recipe, materials: Materials, place: Path) -> tuple[str | Path, PreTrainedTokenizerBase, float]:
-    """A model to try (the given one, or one of the size to be pretrained), its tokenizer, seconds it took to make."""
-    if materials.model is not None:
-        return materials.model, load_tokenizer(materials.model), 0.0
-    assert materials.general is not None
-    begun = time.perf_counter()
-    own = recipe.pretrain
-    sample = write_corpus(_sample(materials.general), place / "sample")
-    tokenizer = train_wordpiece(sample, size=own.vocabulary, lower=own.lower)
-    sample.tokens(tokenizer)
-    preparing = time.perf_counter() - begun
-    model = new_encoder(
-        layers=own.layers,
-        hidden=own.hidden,
-        heads=own.heads,
-        vocabulary_size=own.vocabulary,
-        longest=positions(own),
-        pad=tokenizer.pad_token_id,
-        seed=0,
-    )
-    save_model(model, tokenizer, place / "model")
-    return place / "model", tokenizer, preparing
-
-
-def _sample(corpus: Corpus) -> list[Document]:
-    """Up to SAMPLE documents, evenly spaced."""
-    return list(islice(corpus.documents(), 0, None, _share_step(corpus)))
-
-
-def _share_step(corpus: Corpus) -> int:
-    return max(1, len(corpus) // SAMPLE)
-
-
-def _share(corpus: Corpus) -> float:
-    """The part of the corpus that the sample is."""
-    return len(range(0, len(corpus), _share_step(corpus))) / len(corpus)
-
-
-def _sampled_characters(corpus: Corpus) -> int:
-    return sum(len(document.text) for document in _sample(corpus))
-
-
-def _toy_stream(lengths: np.ndarray, batch: int, vocabulary: int, labels: int) -> Stream:
-    """Rows of random ids with lengths drawn from `lengths`, labelled for either kind of loss."""
-
-    def stream(step: int) -> Batch:
-        generator = np.random.default_rng(step)
-        drawn = generator.choice(lengths, batch)
-        ids = generator.integers(0, vocabulary, drawn.sum())
-        masked = np.where(generator.random(len(ids)) < 0.15, ids, NOT_PREDICTED)
-        offsets = np.concatenate([[0], np.cumsum(drawn)])
-        return Batch(ids, offsets, {"labels": masked}, {"label": generator.integers(0, labels, batch)})
-
-    return stream

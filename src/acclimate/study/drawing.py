@@ -91,9 +91,9 @@ def label_bars(axes: Any, bars: Mapping[str, tuple[float, float, float, float]])
     taken = []
     for x, _, low, high in bars.values():
         (left, bottom), (right, top) = axes.transData.transform([(x, low), (x, high)])
-        taken.append(Bbox.from_extents(left - 8, bottom, right + 8, top))
+        taken.append(Bbox.from_extents(left - 15, bottom, right + 8, top))  # the seeds' dots stand left of the bar
     page = Bbox.from_extents(axes.figure.bbox.x0, axes.bbox.y0, axes.figure.bbox.x1, axes.bbox.y1)
-    places = [(side, up) for up in (0, 14, -14, 28, -28, 42, -42, 56, -56) for side in (10, -10)]
+    places = [(side, up) for up in (0, 14, -14, 28, -28, 42, -42, 56, -56) for side in (10, -14)]
 
     def fits(box: Bbox) -> bool:
         inside = page.containsx(box.x0) and page.containsx(box.x1) and page.containsy(box.y0) and page.containsy(box.y1)

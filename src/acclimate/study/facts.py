@@ -12,17 +12,24 @@ from acclimate.core import files
 from acclimate.core.types import Cost
 from acclimate.study import stages
 from acclimate.study.jobs import RESULT, Job
+from acclimate.study.recipe import BASELINE
+from acclimate.study.wording import metric_text
+from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.run import environment, versions
 
 if TYPE_CHECKING:
-    from acclimate.study.race import Jobs, Materials, Recipe
+    from acclimate.study.entries import Entries
+    from acclimate.study.materials import Materials
+    from acclimate.study.race import Ended
 
 POINTS = 120  # of a learning curve
 
 
-def facts_of(recipe: Recipe, materials: Materials, jobs: Jobs, run: Path, command: str) -> dict[str, Any]:
+def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
     """Everything of a `report.Study` that is not computed from scores."""
+    jobs = ended.entries
+    recipe, materials = jobs.recipe, jobs.materials
     task = materials.task
     adaptations = {
         name: job for name, job in jobs.models.items() if job and (job.directory(run) / "log.jsonl").exists()
@@ -40,31 +47,40 @@ def facts_of(recipe: Recipe, materials: Materials, jobs: Jobs, run: Path, comman
     curves[f"Dev {task.metric.name} while fine-tuning, mean over seeds"] = {
         "x": "steps",
         "y": f"dev {task.metric.name}",
-        "lines": {name: _dev_curve(tuned, run) for name, tuned in jobs.tuned.items()},
+        "lines": {name: _dev_curve(tuned, run) for name, tuned in ended.tuned.items()},
     }
+    examined = materials.examination
     return {
         "title": f"Race on {task.name}",
         "task": {
             "name": task.name,
             "source": task.source,
             "labels": ", ".join(task.labels),
-            "metric": task.metric.name,
+            "metric": metric_text(task.metric.name),
             **{f"{split} examples": size for split, size in task.sizes.items()},
             "longest example, tokens": task.max_tokens,
         },
         "curves": curves,
         "losses": _losses(jobs, run),
-        "given": {name: _given(name, recipe, jobs, run) for name in jobs.tests},
-        "baselines": ["TF-IDF"],
+        "given": {name: _given(name, ended, run) for name in (*jobs.models, *([BASELINE] if jobs.baseline else []))},
+        "baselines": [BASELINE],
+        "search": [vars(line) for line in ended.found.record],
+        "search_note": ended.found.note,
+        "stopped": ended.found.stopped,
+        "chosen": {arm.contestant: arm.setting.name for arm in ended.found.finalists},
+        "kind": task.kind,
+        "looks": _looks(task, run),
+        "examination": examined.to_json() if examined else None,
+        "leaked_test_ids": sorted(examined.leaked.get("test", ())) if examined else [],
         "commands": [command],
         "versions": versions(),
         "hashes": _hashes(materials, jobs, run),
         "environment": environment() | {"precision": recipe.finetune.plan.precision},
-        "notes": list(materials.notes) + _notes(jobs, run),
+        "notes": [*materials.notes, *ended.notes, *_notes(jobs, run)],
     }
 
 
-def adapting_jobs(name: str, jobs: Jobs) -> list[Job]:
+def adapting_jobs(name: str, jobs: Entries) -> list[Job]:
     """The adaptations between the untouched model and the contestant's, in their order."""
     found: list[Job] = []
     job = jobs.models.get(name)
@@ -90,31 +106,47 @@ def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
     return [(float(at[0][0]), float(np.mean([score for _, score in at]))) for at in zip(*looks, strict=True)]
 
 
-def _losses(jobs: Jobs, run: Path) -> dict[str, tuple[float, float]]:
+def _losses(jobs: Entries, run: Path) -> dict[str, tuple[float, float]]:
     losses = {name: _result(job, run)["loss"] for name, job in jobs.losses.items()}
     before = losses.get("untouched")
     adapted = {name: loss for name, loss in losses.items() if adapting_jobs(name, jobs)}
     return {name: (before, loss) for name, loss in adapted.items() if before is not None}
 
 
-def _given(name: str, recipe: Recipe, jobs: Jobs, run: Path) -> dict[str, Any]:
-    if name not in jobs.tuned:
-        tried = ", ".join(f"{strength:g}" for strength in recipe.tfidf.strengths)
-        return {"fine-tuning": f"C of {tried}, the best on dev", "looks at the test set": 1}
+def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:
+    """What a contestant had: the same settings tried for everybody, and how far it came with them."""
+    jobs = ended.entries
+    if name not in jobs.models:
+        kind = jobs.materials.task.kind
+        tried = ", ".join(f"{strength:g}" for strength in jobs.recipe.tfidf.tried(kind))
+        name = "alpha" if kind == "score" else "C"
+        return {"fine-tuning": f"{name} of {tried}, the best on dev", "looks at the test set": 1}
     adapting = [f"{job.label}: {_result(job, run)['steps']:,} steps" for job in adapting_jobs(name, jobs)]
-    tuned = [_result(job, run) for job in jobs.tuned[name]]
-    plan = recipe.finetune.plan
-    return {
+    given: dict[str, Any] = {
         "adapting": ", then ".join(adapting) or "none",
+        "settings tried": len(jobs.recipe.settings()),
+    }
+    if name not in ended.tuned:
+        return given | {"fine-tuning": "left the race on dev", "looks at the test set, a seed": 0}
+    tuned = [_result(job, run) for job in ended.tuned[name]]
+    [setting] = [arm.setting for arm in ended.found.finalists if arm.contestant == name]
+    plan = setting.recipe.plan
+    return given | {
         "fine-tuning": f"{tuned[0]['steps']:,} steps of {plan.batch} examples, peak rate {plan.rate:g}",
-        "settings tried": 1,
         "seeds": len(tuned),
         "looks at dev, a seed": len(tuned[0]["looks"]),
         "looks at the test set, a seed": 1,
     }
 
 
-def _hashes(materials: Materials, jobs: Jobs, run: Path) -> dict[str, str]:
+def _looks(task: Prepared, run: Path) -> dict[str, Any]:
+    """How often the labels of the test set were opened, here and, as far as this machine remembers, elsewhere."""
+    own = [look["by"] for look in task.looks()]
+    looks, runs = task.earlier_looks(), task.earlier_runs()
+    return {"in_this_run": len(own), "earlier_runs": runs, "earlier_looks": looks, "lines": own}
+
+
+def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
     corpora = {"general": materials.general, "domain": materials.domain, "held-out": materials.heldout}
     named = {f"corpus, {name}": corpus.hash for name, corpus in corpora.items() if corpus is not None}
     named["corpus, task texts"] = materials.task_text.hash
@@ -123,7 +155,7 @@ def _hashes(materials: Materials, jobs: Jobs, run: Path) -> dict[str, str]:
     return named | {name: _result(job, run)["checkpoint"] for name, job in models.items()}
 
 
-def _notes(jobs: Jobs, run: Path) -> list[str]:
+def _notes(jobs: Entries, run: Path) -> list[str]:
     if jobs.base is None:
         return []
     cost: Cost = spent(jobs.base.directory(run))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,8 +21,11 @@ from acclimate.training.run import versions
 logger = logging.getLogger(__name__)
 
 RESULT = "result.json"
+WALL = "wall.json"  # seconds that the work took, loading included; of a session that was killed, none
 JOB = "job.json"
 DIRECTORY = "jobs"
+STUDY = "study.json"
+FORMAT = 2  # of what lies in a study's directory; 1: before the test labels were sealed
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,27 @@ class Job:
         return run / DIRECTORY / self.name
 
 
+def claim(run: Path) -> None:
+    """Write down in `run` what format it has. Raises ValueError where a study of another format is there already."""
+    check_format(run)
+    if ranks.is_first() and not (run / STUDY).exists():
+        run.mkdir(parents=True, exist_ok=True)
+        files.write_json(run / STUDY, {"format": FORMAT, "acclimate": versions()["acclimate"]})
+
+
+def check_format(run: Path) -> None:
+    """Raises ValueError where `run` holds a study that another version of acclimate wrote in another format."""
+    path = run / STUDY
+    if not path.exists() and not (run / DIRECTORY).exists():
+        return
+    found = files.read_json(path) if path.exists() else {"format": 1, "acclimate": "0.1.0 or older"}
+    if found.get("format") != FORMAT:
+        raise ValueError(
+            f"{run} was written by acclimate {found.get('acclimate')} in format {found.get('format')}; this version, "
+            f"{versions()['acclimate']}, has format {FORMAT}. Choose another --out, or go on with that version"
+        )
+
+
 def do(job: Job, run: Path, *, watch: Watch = unwatched) -> dict[str, Any]:
     """The job's result: read where it was written before, else its needs done first and then the work.
 
@@ -86,8 +111,10 @@ def do(job: Job, run: Path, *, watch: Watch = unwatched) -> dict[str, Any]:
         label = f"{job.label}, {progress.stage}" if progress.unit == "documents" else job.label
         watch(replace(progress, stage=label))
 
+    begun = time.monotonic()
     result = job.work(out=out, watch=labelled, **job.settings, **job.places, **directories)
     if ranks.is_first():
+        files.write_json(out / WALL, {"seconds": time.monotonic() - begun})
         files.write_json(out / RESULT, result)
     return ranks.agree(result)
 

@@ -1,22 +1,29 @@
 """What a race leaves in its directory besides the jobs, and the page made of it: rows are read, nothing is trained.
 
 scores.json    a `Score` for each contestant and seed
-facts.json     what the page tells around them
+facts.json     what the page tells around them; docs/report.md lists its entries
 report.html, table.txt, table.csv    made of these two, again whenever asked
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
-from acclimate.core.types import Cost, Score
+from acclimate.core.types import Cost, Score, label_of
 from acclimate.study import tables
+from acclimate.study.examination import Examination, Leak
+from acclimate.study.labels import confusion, mean_predictions, per_label
 from acclimate.study.report import Curves, Study, write_report
-from acclimate.study.verdict import verdict
-from acclimate.tasks.metrics import METRICS
+from acclimate.study.sections import Leakage, Looks, Trial, search_remark
+from acclimate.study.tables import Row
+from acclimate.study.verdict import claims, remarks, verdict
+from acclimate.study.wording import listed
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.task import Kind
 
 SCORES, FACTS, PAGE, TABLE, SHEET = "scores.json", "facts.json", "report.html", "table.txt", "table.csv"
 WINNER = "winner"
@@ -35,7 +42,8 @@ def read_scores(run: Path) -> list[Score]:
         Score(
             **{
                 **row,
-                **{key: tuple(row[key]) for key in ("ids", "gold", "predicted")},
+                "ids": tuple(row["ids"]),
+                **{key: tuple(label_of(label) for label in row[key]) for key in ("gold", "predicted")},
                 **{key: Cost(**row[key]) for key in ("adapting", "finetuning")},
             }
         )
@@ -46,25 +54,96 @@ def read_scores(run: Path) -> list[Score]:
 def study_of(run: Path) -> Study:
     """All that the page shows, from the files of a finished race."""
     scores, facts = read_scores(run), files.read_json(run / FACTS)
-    metric = METRICS[scores[0].metric]
-    rows = tables.rows(scores, metric)
-    winner = facts.pop("winner")
-    own = {name: [score for score in scores if score.contestant == name] for name in (tables.UNTOUCHED, winner)}
+    rows = tables.rows(scores, metric_named(scores[0].metric))
+    winner, baselines = facts.pop("winner"), facts.pop("baselines")
+    kind = facts.pop("kind", "") or _kind(scores)
+    search = [Trial(**trial) for trial in facts.pop("search", ())]
+    cut = facts.pop("cut", None) or _cut(search, rows)
+    examined, leaked = facts.pop("examination", None), facts.pop("leaked_test_ids", ())
+    examination = Examination.from_json(examined) if examined else None
+    leakage = leakage_of(examination.leaks, scores, rows, leaked, baselines=baselines) if examination else None
+    looks = facts.pop("looks", None)
+    seen = Looks(**looks) if looks else None
+    warnings = [_differs(leakage) if leakage else "", seen.warning() if seen else ""]
+    facts["alerts"] = [*facts.get("alerts", ()), *filter(None, warnings)]
     facts["curves"] = {title: Curves(**curve) for title, curve in facts["curves"].items()}
     facts["losses"] = {name: (before, after) for name, (before, after) in facts["losses"].items()}
     return Study(
-        verdict=verdict(rows, baselines=facts.pop("baselines")),
+        verdict=verdict(rows, baselines=baselines, cut=cut, stopped=facts.pop("stopped", "")),
+        remarks=[*remarks(rows), *filter(None, [search_remark(search)])],
         rows=rows,
         winner=winner,
-        labels=tables.per_label(own[tables.UNTOUCHED], own[winner]),
+        leakage=leakage,
+        search=search,
+        looks=seen,
+        examination=examination,
+        **_label_parts(kind, scores, winner),
         **facts,
     )
+
+
+def leakage_of(
+    leaks: Sequence[Leak],
+    scores: Sequence[Score],
+    rows: Sequence[Row],
+    leaked: Collection[str],
+    *,
+    baselines: Collection[str] = (),
+) -> Leakage:
+    """The leaks, and the race scored again without the leaked test items, where at least two others are left."""
+    ids = frozenset(leaked).intersection(scores[0].ids)
+    items = len(scores[0].ids)
+    if not ids or items - len(ids) < 2:
+        return Leakage(leaks, items, len(ids))
+    others = tables.rows(tables.without(scores, ids), metric_named(scores[0].metric))
+    before, after = (claims(table, baselines=baselines) for table in (rows, others))
+    changed = [f"only with the leaked items, {claim}" for claim in before if claim not in after]
+    changed += [f"only without them, {claim}" for claim in after if claim not in before]
+    return Leakage(leaks, items, len(ids), others, verdict(others, baselines=baselines), changed)
 
 
 def write_pages(run: Path) -> Study:
     """Write the page and the tables of a finished race; what they show."""
     study = study_of(run)
     write_report(run / PAGE, study)
-    files.write_text(run / TABLE, f"{tables.as_text(study.rows)}\n{study.verdict}\n")
+    said = "\n".join([study.verdict, *study.alerts, *study.remarks])
+    files.write_text(run / TABLE, f"{tables.as_text(study.rows)}\n{said}\n")
     files.write_text(run / SHEET, tables.as_csv(study.rows))
     return study
+
+
+def _cut(search: Sequence[Trial], rows: Sequence[Row]) -> list[str]:
+    """Who was tried on dev and has no row, for nobody opened the test set for it."""
+    tested = {row.contestant for row in rows}
+    return list(dict.fromkeys(trial.contestant for trial in search if trial.contestant not in tested))
+
+
+def _kind(scores: Sequence[Score]) -> Kind:
+    """What the labels of a race say of its task, where its facts do not."""
+    first = scores[0].gold[0]
+    if isinstance(first, tuple):
+        return "multilabel"
+    return "sequence" if isinstance(first, str) else "score"
+
+
+def _label_parts(kind: Kind, scores: Sequence[Score], winner: str) -> dict[str, Any]:
+    """Of a Study, what is shown label by label or item by item: for the untouched model and the winner."""
+    names = dict.fromkeys((tables.UNTOUCHED, winner))
+    own = {name: [score for score in scores if score.contestant == name] for name in names}
+    if kind == "score":
+        return {"predictions": {name: mean_predictions(side) for name, side in own.items()}}
+    if kind not in ("sequence", "multilabel"):
+        return {}
+    parts: dict[str, Any] = {"labels": per_label(own[tables.UNTOUCHED], own[winner])}
+    if kind == "sequence":
+        parts["confusions"] = [confusion(side) for side in own.values()]
+    return parts
+
+
+def _differs(leakage: Leakage) -> str:
+    if not leakage.changed:
+        return ""
+    return (
+        f"The verdict depends on leaked test items ({leakage.leaked:,} of {leakage.items:,} stand in the training data "
+        f"too): {listed(leakage.changed)}."
+    )

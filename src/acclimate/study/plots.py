@@ -16,6 +16,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
 
 from acclimate.study.drawing import (
     CARD,
@@ -39,11 +40,12 @@ QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
     "flops": ("adapting and fine-tuning, FLOP (log scale)", lambda value: si(value, "FLOP")),
     "tokens": ("adapting and fine-tuning, tokens (log scale)", si),
 }
+DOTS = 1_000  # of a scatter: 100 kB of page
 ROUND_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800)
 
 
 def score_against_cost(rows: Sequence[Row], *, quantity: str = "seconds") -> str:
-    """Mean test score with its 95% bar over what adapting and fine-tuning took together; small dots are single seeds.
+    """Mean test score with its 95% bar over what adapting and fine-tuning took together; dots beside it are seeds.
 
     quantity: a field of Cost. Who took none of it stands at the left edge, where a log scale has no zero, marked "(0)".
     """
@@ -55,9 +57,10 @@ def score_against_cost(rows: Sequence[Row], *, quantity: str = "seconds") -> str
     with matplotlib.rc_context(STYLE):
         figure, axes = _figure(WIDE, 4.3, xlabel=label, ylabel=f"test {metric_text(rows[0].metric)}, points")
         axes.set_xscale("log")
+        beside = axes.transData + ScaledTranslation(-6 / 72, 0, figure.dpi_scale_trans)
         for row, x, (colour, marker) in zip(rows, where, _looks(rows), strict=True):
             axes.plot([x, x], [100 * row.score.low, 100 * row.score.high], color=colour, alpha=0.75)
-            axes.plot([x] * len(row.scores), [100 * score for score in row.scores], ".", color=colour, alpha=0.5)
+            axes.plot([x] * len(row.scores), [100 * score for score in row.scores], ".", transform=beside, color=colour)
             axes.plot(x, 100 * row.score.mean, marker, color=colour, markeredgecolor=CARD, markersize=9)
         # a factor of nine at least, so that round values lie within
         middle, reach = np.sqrt(min(where) * max(where)), max(3.0, 1.6 * np.sqrt(max(where) / min(where)))
@@ -153,6 +156,31 @@ def heldout_losses(losses: Mapping[str, tuple[float, float]]) -> str:
         _names(axes, list(losses))
         told = [f"{name}: {before:.3f} before, {after:.3f} after" for name, (before, after) in losses.items()]
         return svg(figure, "heldout-losses", "Loss on held-out domain text before and after adapting", told)
+
+
+def gold_against_predicted(pairs: Sequence[tuple[float, float]], contestant: str) -> str:
+    """Each test item's predicted number over its gold one, and the line where they are equal.
+
+    pairs: (gold, predicted). Of more than DOTS items as many are drawn, evenly picked by their gold value.
+    """
+    drawn = sorted(pairs)
+    if len(drawn) > DOTS:
+        drawn = [drawn[round(i)] for i in np.linspace(0, len(drawn) - 1, DOTS)]
+    gold, predicted = np.array(drawn, dtype=float).T
+    low, high = min(gold.min(), predicted.min()), max(gold.max(), predicted.max())
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _figure(HALF, 4.2, xlabel="gold", ylabel="predicted, mean over seeds")
+        axes.plot([low, high], [low, high], color=MUTED, linewidth=1, dashes=(4, 3))
+        axes.plot(gold, predicted, "o", color=PALETTE[0], markersize=3.5, alpha=0.45, markeredgewidth=0)
+        errors = np.abs(np.array([right - guess for right, guess in pairs]))
+        told = [
+            f"{len(pairs):,} test items, {len(drawn):,} of them drawn",
+            f"gold from {gold.min():.4g} to {gold.max():.4g}",
+            f"predicted from {predicted.min():.4g} to {predicted.max():.4g}",
+            f"they differ by {errors.mean():.4g} on average and {np.median(errors):.4g} in the median",
+        ]
+        name = f"gold-against-predicted-{zlib.crc32(contestant.encode()):08x}"
+        return svg(figure, name, f"Gold against predicted, {contestant}", told)
 
 
 def colours_of(rows: Sequence[Row]) -> dict[str, str]:

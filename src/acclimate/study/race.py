@@ -1,261 +1,243 @@
 """The main job: which way of adapting a model to this domain gives the best model, by how much, at what cost?
 
-Every contestant is the same encoder, untouched or adapted, fine-tuned with the same settings, steps and seeds. Choices
-look at dev only; the test set is opened once a contestant and seed, after everything else is done.
+Every contestant is the same encoder, untouched or adapted, and tries the same settings of fine-tuning with the same
+steps and seeds. Choices look at dev only; the test set is opened once a contestant and seed, after everything else.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.types import Cost, Score, Watch, unwatched
-from acclimate.methods import finetune, mlm, scratch, tfidf
-from acclimate.models.encoder import longest_input
-from acclimate.models.loading import identity
-from acclimate.study import stages
+from acclimate.core.types import Cost, Progress, Score, Watch, label_of, unwatched
+from acclimate.study import budget as budgets
+from acclimate.study.budget import Budget, Costs
+from acclimate.study.entries import Entries, enter, tested, tested_baseline
 from acclimate.study.facts import adapting_jobs, facts_of
-from acclimate.study.jobs import Job, do, missing
+from acclimate.study.halving import Arm, Found, Outcome, search
+from acclimate.study.jobs import Job, claim, do, missing
+from acclimate.study.materials import Materials
 from acclimate.study.outcome import WINNER, write_outcome
+from acclimate.study.reach import beyond_reach
+from acclimate.study.recipe import BASELINE, Recipe
+from acclimate.study.significance import interval
+from acclimate.study.wording import interval_text, metric_text
 from acclimate.tasks.prepared import Prepared
-from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import CLOCK, spent
-from acclimate.training.plan import Plan
 from acclimate.training.run import CHECKPOINT
 
-UNTOUCHED = "untouched"
-BASELINE = "TF-IDF"
-CONTROL = "random weights"
-
-Contestant = Literal["TAPT", "DAPT", "DAPT+TAPT", "TF-IDF", "random weights"]
+Estimator = Callable[[Recipe, Materials, Path], Costs]
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """A race. The untouched model always runs; `contestants` run against it.
+class Ended:
+    """A race whose choices are made: what is left is to open the test set.
 
-    The defaults are for a small encoder that is pretrained here, on text as small as the demo's: what two cores do
-    within ten minutes. `for_model` has those for a pretrained one.
+    tuned  contestant -> a fine-tuning a seed, with the setting that dev chose
     """
 
-    seeds: int = 3
-    contestants: tuple[Contestant, ...] = ("TAPT", "DAPT", "TF-IDF", "random weights")
-    pretrain: scratch.Recipe = field(
-        default_factory=lambda: scratch.Recipe(
-            vocabulary=8_000,
-            layers=2,
-            hidden=128,
-            heads=2,
-            dropout=0.0,
-            attention_dropout=0.0,
-            initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
-            plan=Plan(steps=2_700, batch=16, rate=1.5e-3, warmup=0.1),
-        )
-    )
-    tapt: mlm.Recipe = field(
-        default_factory=lambda: mlm.Recipe(
-            whole_words=True, epochs=0.0, plan=Plan(steps=400, batch=16, rate=1e-3, warmup=0.06)
-        )
-    )
-    dapt: mlm.Recipe = field(
-        default_factory=lambda: mlm.Recipe(
-            whole_words=True, epochs=0.0, plan=Plan(steps=800, batch=16, rate=1e-3, warmup=0.06)
-        )
-    )
-    finetune: finetune.Recipe = field(
-        default_factory=lambda: finetune.Recipe(epochs=9.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
-    )
-    tfidf: tfidf.Recipe = field(default_factory=tfidf.Recipe)
-
-    def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise ValueError(
-                f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 3 or 5"
-            )
-        if len(set(self.contestants)) < len(self.contestants):
-            raise ValueError(f"contestants = {list(self.contestants)}: each may stand once")
-
-
-def for_model() -> Recipe:
-    """The papers' own settings, for a pretrained model of the usual size.
-
-    TAPT as TAPTER states it and fine-tuning as BLURB does (the defaults of methods/mlm.py and methods/finetune.py);
-    DAPT as DGA states it: 2,500 steps of 256 sequences of 164 tokens, rate 1e-4, no decay.
-    """
-    dapt = mlm.Recipe(max_tokens=164, epochs=0.0, plan=Plan(2_500, 256, 1e-4, warmup=0.1, weight_decay=0.0))
-    return Recipe(tapt=mlm.Recipe(), dapt=dapt, finetune=finetune.Recipe())
-
-
-@dataclass(frozen=True)
-class Materials:
-    """What a race runs on. Either `model` (a directory or hub id) or `general`, to pretrain a small encoder on."""
-
-    task: Prepared
-    task_text: Corpus
-    model: str | None = None
-    general: Corpus | None = None
-    domain: Corpus | None = None
-    heldout: Corpus | None = None
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if (self.model is None) == (self.general is None):
-            raise ValueError("give either a model to start from or a general corpus to pretrain one on, not both")
-
-
-@dataclass(frozen=True)
-class Jobs:
-    """The jobs of a race: models and fine-tunings by contestant, the latter a seed each."""
-
-    base: Job | None
-    models: Mapping[str, Job | None]  # None: the given model itself
-    losses: Mapping[str, Job]
+    entries: Entries
+    found: Found
     tuned: Mapping[str, tuple[Job, ...]]
-    tests: Mapping[str, tuple[Job, ...]]
+    notes: tuple[str, ...]
 
-    def all(self) -> list[Job]:
-        """In the order in which they run: the test set comes last."""
-        models = [job for job in self.models.values() if job]
-        tuned = [job for jobs in zip(*self.tuned.values(), strict=True) for job in jobs]
-        return [*models, *self.losses.values(), *tuned, *(job for jobs in self.tests.values() for job in jobs)]
-
-
-def plan_race(recipe: Recipe, materials: Materials) -> Jobs:
-    """The jobs that answer the race's question. Raises ValueError where a contestant lacks the text it needs."""
-    if materials.domain is None and any("DAPT" in name for name in recipe.contestants):
-        raise ValueError("DAPT needs raw text of the domain: give --domain, or leave DAPT out of contestants")
-    longest = scratch.positions(recipe.pretrain) if materials.model is None else longest_input(materials.model)
-    if longest is not None and materials.task.max_tokens > longest:
-        raise ValueError(
-            f"examples of up to {materials.task.max_tokens} tokens, but the model reads at most {longest}. "
-            f"Set --max-tokens {longest}"
-        )
-    base = None
-    if materials.general is not None:
-        base = _job("pretrain", stages.pretrain, recipe.pretrain, {"corpus": materials.general})
-    models: dict[str, Job | None] = {UNTOUCHED: base}
-    for name in recipe.contestants:
-        if name == BASELINE:
-            continue
-        if name == CONTROL:
-            models[name] = _with_model(Job(CONTROL, stages.untrained, {"seed": 0}), base, materials)
-        else:
-            models |= _adaptations(name, recipe, materials, base)
-    losses: dict[str, Job] = {}
-    if materials.heldout is not None:
-        length = {"max_tokens": recipe.dapt.max_tokens}
-        for adapted, model in models.items():
-            job = _job(f"held-out loss, {adapted}", stages.heldout, length, {"corpus": materials.heldout})
-            losses[adapted] = _with_model(replace(job, alone=True), model, materials)
-    models = {name: model for name, model in models.items() if name in (UNTOUCHED, *recipe.contestants)}
-    tuned = {name: tuple(_tunings(name, model, recipe, materials)) for name, model in models.items()}
-    tests = {name: tuple(_test(job, materials.task) for job in jobs) for name, jobs in tuned.items()}
-    if BASELINE in recipe.contestants:
-        job = _job(BASELINE, stages.terms, recipe.tfidf, {})
-        task = materials.task
-        tests[BASELINE] = (replace(job, places={"task": task.path}, contents=dict(task.hashes), alone=True),)
-    return Jobs(base, models, losses, tuned, tests)
+    def tests(self) -> dict[str, tuple[Job, ...]]:
+        """Contestant -> its looks at the test set; the baseline, which has no seed, has one."""
+        task = self.entries.materials.task
+        tests = {name: tuple(tested(job, task) for job in jobs) for name, jobs in self.tuned.items()}
+        if self.entries.baseline is not None:
+            tests[BASELINE] = (tested_baseline(self.entries.baseline, task),)
+        return tests
 
 
-def race(recipe: Recipe, materials: Materials, run: Path, *, command: str, watch: Watch = unwatched) -> None:
+def run_race(
+    recipe: Recipe,
+    materials: Materials,
+    run: Path,
+    *,
+    command: str,
+    budget: Budget | None = None,
+    estimator: Estimator | None = None,
+    watch: Watch = unwatched,
+) -> None:
     """Run what is missing of the race in the directory `run`, then write the winner's checkpoint, scores and facts
     (study/outcome.py makes tables and the page of them).
 
-    Raises HeldError where another process works in `run`.
+    estimator: what the stages will cost, in the budget's unit; needed where there is a budget (study/cost.py has one).
+    Raises HeldError where another process works in `run`, ValueError where the budget is too small.
     """
-    jobs = plan_race(recipe, materials)
     with files.hold(run) if ranks.is_first() else nullcontext():
-        for job in jobs.all():
+        claim(run)
+        entries = enter(recipe, materials)
+        notes: tuple[str, ...] = ()
+        if entries.baseline is not None:
+            _tell_baseline(do(entries.baseline, run, watch=watch), entries, watch)
+        costs = None
+        if budget is not None:
+            assert estimator is not None
+            entries, costs, notes = _fitted(entries, run, budget, estimator)
+            for note in notes:
+                watch(Progress("budget", 0, 0, "steps", {"note": note}))
+        for job in entries.prepared():
             do(job, run, watch=watch)
-    scores = _scores(recipe, materials.task, jobs, run)
-    winner = _winner(scores)
-    facts = facts_of(recipe, materials, jobs, run, command) | {"winner": winner[0]}
+        payable = _payable(entries, run, budget, costs) if budget is not None and costs is not None else None
+        ended = _searched(entries, run, payable, notes, watch)
+        for jobs in ended.tests().values():
+            for job in jobs:
+                do(job, run, watch=watch)
+    scores = _scores(ended, run)
+    name, seed = _winner(scores)
+    facts = facts_of(ended, run, command) | {"winner": name}
     if ranks.is_first():
-        _hand_over(winner, jobs, run)
+        _hand_over(ended.tuned[name][seed], run, {"contestant": name, "seed": seed})
         write_outcome(run, scores, facts)
     ranks.agree(None)
 
 
-def left(recipe: Recipe, materials: Materials, run: Path) -> list[Job]:
+def foreseen(recipe: Recipe, materials: Materials, *, budgeted: bool = False) -> list[Job]:
+    """Every job that a race comes to, in order. Where dev decides who goes on, those that it may: as if all arms were
+    level and the first went on; as many as there will be, if not the same."""
+    entries = enter(recipe, materials)
+    tunings: list[Job] = []
+
+    def played(arm: Arm, seed: int, share: float) -> Outcome:
+        tunings.append(entries.tuning(arm.contestant, arm.setting, seed, share=share))
+        return Outcome(0.0, 0)
+
+    found = search(
+        [*entries.models],
+        recipe.settings(),
+        recipe.seeds,
+        played,
+        how=recipe.search.how,
+        finalists=(lambda: 2) if budgeted else None,
+        hopeless=lambda rival, untouched, seeds: False,
+    )
+    ended = Ended(entries, found, _tuned(entries, found), ())
+    return [*entries.prepared(), *tunings, *(job for jobs in ended.tests().values() for job in jobs)]
+
+
+def left(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[Job]:
     """The jobs that a race would still do."""
-    return missing(plan_race(recipe, materials).all(), run)
+    return missing(foreseen(recipe, materials, budgeted=budgeted), run)
 
 
-def _job(label: str, work: Any, recipe: Any, corpora: Mapping[str, Corpus]) -> Job:
-    stated = dict(recipe) if isinstance(recipe, Mapping) else {"recipe": settings.to_mapping(recipe)}
-    for name in ("corpus", "model", "task"):  # places, told by their content and not by their path
-        stated.get("recipe", {}).pop(name, None)
-    contents = {name: corpus.hash for name, corpus in corpora.items()}
-    return Job(label, work, stated, contents, {name: corpus.path for name, corpus in corpora.items()})
+def _tell_baseline(result: Mapping[str, Any], entries: Entries, watch: Watch) -> None:
+    """The first score of a race, within seconds: on dev, for the test set stays sealed."""
+    task = entries.materials.task
+    gold = [example.label for example in task.examples("dev")]
+    [first, second] = [_dev_score(BASELINE, seed, result, gold, task) for seed in (0, 1)]
+    told = f"{interval_text(interval([first, second], task.metric))} dev {metric_text(task.metric.name)}"
+    watch(Progress(BASELINE, 1, 1, "fits", {"note": f"{told}, the score to beat"}))
 
 
-def _with_model(job: Job, model: Job | None, materials: Materials) -> Job:
-    """The job on the checkpoint of another, or on the given model."""
-    if model is not None:
-        return replace(job, needs={**job.needs, "model": model})
-    given = materials.model
-    assert given is not None
-    if not Path(given).is_dir():
-        return replace(job, settings={**job.settings, "model": given})
-    contents = {**job.contents, "model": identity(given)}
-    return replace(job, contents=contents, places={**job.places, "model": Path(given).absolute()})
+def _fitted(
+    entries: Entries, run: Path, budget: Budget, estimator: Estimator
+) -> tuple[Entries, Costs, tuple[str, ...]]:
+    """The entries cut down to the budget, as was decided when this race began."""
+    recipe, materials = budgets.with_search(entries.recipe), entries.materials
+    asked = [settings.to_mapping(recipe), budget.stated, dict(materials.task.hashes), materials.model or ""]
+    key = settings.digest(asked)[:12]
+
+    def decide() -> dict[str, Any]:
+        costs = estimator(recipe, materials, run)
+        fitted = budgets.fit(
+            recipe,
+            budget,
+            costs,
+            contestants=len(entries.models),
+            rows=len(materials.task_text),
+            spent=budget.spent(run),
+        )
+        return {
+            "costs": vars(costs),
+            "recipe": settings.to_mapping(fitted.recipe),
+            "notes": fitted.notes,
+        }
+
+    plan = budgets.decided(run, f"fitted-{key}", decide)
+    cut = settings.from_mapping(Recipe, plan["recipe"])
+    return enter(cut, materials), Costs(**plan["costs"]), tuple(plan["notes"])
 
 
-def _adaptations(name: str, recipe: Recipe, materials: Materials, base: Job | None) -> dict[str, Job | None]:
-    """The chain of a name such as "DAPT+TAPT", each link by the name that it would have alone."""
-    chain: dict[str, Job | None] = {}
-    model, done = base, []
-    for step in name.split("+"):
-        done.append(step)
-        corpus, stated = (materials.task_text, recipe.tapt) if step == "TAPT" else (materials.domain, recipe.dapt)
-        assert corpus is not None
-        job = _job("+".join(done), stages.adapt, stated, {"corpus": corpus})
-        model = _with_model(job, model, materials)
-        chain["+".join(done)] = model
-    return chain
+def _payable(entries: Entries, run: Path, budget: Budget, costs: Costs) -> Callable[[], int]:
+    """How many contestants the last round can have, as was decided when this race came to it."""
+    seeds = entries.recipe.seeds
+    asked = [settings.to_mapping(entries.recipe), budget.stated, dict(entries.materials.task.hashes)]
+    key = f"finalists-{settings.digest(asked)[:12]}"
+    return lambda: int(budgets.decided(run, key, lambda: budgets.affordable(budget, costs, seeds, budget.spent(run))))
 
 
-def _tunings(name: str, model: Job | None, recipe: Recipe, materials: Materials) -> list[Job]:
-    task, jobs = materials.task, []
-    for seed in range(recipe.seeds):
-        stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, seed=seed))
-        job = _job(f"fine-tune {name}, seed {seed}", stages.fine_tune, stated, {})
-        contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
-        jobs.append(_with_model(replace(job, contents=contents, places={"task": task.path}), model, materials))
-    return jobs
+def _searched(
+    entries: Entries, run: Path, finalists: Callable[[], int] | None, notes: tuple[str, ...], watch: Watch
+) -> Ended:
+    recipe, task = entries.recipe, entries.materials.task
+    gold = [example.label for example in task.examples("dev")]
+
+    def job_of(arm: Arm, seed: int, share: float) -> Job:
+        return entries.tuning(arm.contestant, arm.setting, seed, share=share)
+
+    def played(arm: Arm, seed: int, share: float) -> Outcome:
+        result = do(job_of(arm, seed, share), run, watch=watch)
+        return Outcome(result["dev"], result["steps"])
+
+    def dev_scores(arm: Arm, seeds: int) -> list[Score]:
+        results = [do(job_of(arm, seed, 1.0), run) for seed in range(seeds)]
+        return [_dev_score(arm.contestant, seed, result, gold, task) for seed, result in enumerate(results)]
+
+    def hopeless(rival: Arm, untouched: Arm, seeds: int) -> bool:
+        return beyond_reach(dev_scores(rival, seeds), dev_scores(untouched, seeds), task.metric)
+
+    found = search(
+        [*entries.models],
+        recipe.settings(),
+        recipe.seeds,
+        played,
+        how=recipe.search.how,
+        finalists=finalists,
+        hopeless=hopeless,
+    )
+    return Ended(entries, found, _tuned(entries, found), notes)
 
 
-def _test(tuned: Job, task: Prepared) -> Job:
-    contents = {name: task.hashes[name] for name in ("about", "test")}
-    label = tuned.label.replace("fine-tune", "test")
-    return Job(label, stages.test, {}, contents, {"task": task.path}, {"tuned": tuned}, alone=True)
+def _tuned(entries: Entries, found: Found) -> dict[str, tuple[Job, ...]]:
+    seeds = range(entries.recipe.seeds)
+    return {
+        arm.contestant: tuple(entries.tuning(arm.contestant, arm.setting, seed) for seed in seeds)
+        for arm in found.finalists
+    }
 
 
-def adapting_cost(name: str, jobs: Jobs, run: Path) -> Cost:
-    """What lies between the untouched model and the contestant's."""
-    return sum((spent(job.directory(run)) for job in adapting_jobs(name, jobs)), Cost())
+def _dev_score(name: str, seed: int, result: Mapping[str, Any], gold: Sequence[Any], task: Prepared) -> Score:
+    """A row of what was predicted on dev, for the comparisons of significance.py."""
+    ids = tuple(example.id for example in task.examples("dev"))
+    predicted = tuple(label_of(label) for label in result["predicted_dev"])
+    dev = result["dev"]
+    return Score(name, task.name, task.metric.name, seed, dev, dev, ids, tuple(gold), predicted, Cost(), Cost())
 
 
-def _scores(recipe: Recipe, task: Prepared, jobs: Jobs, run: Path) -> list[Score]:
-    scores = []
-    for name, tests in jobs.tests.items():
+def _scores(ended: Ended, run: Path) -> list[Score]:
+    scores, task = [], ended.entries.materials.task
+    for name, tests in ended.tests().items():
         if name == BASELINE:
-            [job] = tests
-            result = do(job, run)
-            seconds = files.read_json(job.directory(run) / CLOCK)["seconds"]
-            fitting = Cost(result.pop("tokens"), 0.0, seconds)
+            baseline = ended.entries.baseline
+            assert baseline is not None
+            result = do(tests[0], run) | {"dev": do(baseline, run)["dev"]}
+            seconds = files.read_json(baseline.directory(run) / CLOCK)["seconds"]
+            fitting = Cost(do(baseline, run)["tokens"], 0.0, seconds)
             # it has no seed: the same fit stands beside every seed of the others
             scores += [
-                _score(name, seed, result, task, adapting=Cost(), finetuning=fitting) for seed in range(recipe.seeds)
+                _score(name, seed, result, task, adapting=Cost(), finetuning=fitting)
+                for seed in range(ended.entries.recipe.seeds)
             ]
             continue
-        adapting = adapting_cost(name, jobs, run)
-        for seed, (tuned, test) in enumerate(zip(jobs.tuned[name], tests, strict=True)):
+        adapting = sum((spent(job.directory(run)) for job in adapting_jobs(name, ended.entries)), Cost())
+        for seed, (tuned, test) in enumerate(zip(ended.tuned[name], tests, strict=True)):
             result = do(test, run) | {"dev": do(tuned, run)["dev"]}
             finetuning = spent(tuned.directory(run))
             scores.append(_score(name, seed, result, task, adapting=adapting, finetuning=finetuning))
@@ -265,7 +247,6 @@ def _scores(recipe: Recipe, task: Prepared, jobs: Jobs, run: Path) -> list[Score
 def _score(
     name: str, seed: int, result: Mapping[str, Any], task: Prepared, *, adapting: Cost, finetuning: Cost
 ) -> Score:
-    lists = {key: tuple(result[key]) for key in ("ids", "gold", "predicted")}
     return Score(
         contestant=name,
         task=task.name,
@@ -273,9 +254,11 @@ def _score(
         seed=seed,
         dev=result["dev"],
         test=result["test"],
+        ids=tuple(result["ids"]),
+        gold=tuple(label_of(label) for label in result["gold"]),
+        predicted=tuple(label_of(label) for label in result["predicted"]),
         adapting=adapting,
         finetuning=finetuning,
-        **lists,
     )
 
 
@@ -290,12 +273,11 @@ def _winner(scores: list[Score]) -> tuple[str, int]:
     return first.contestant, first.seed
 
 
-def _hand_over(winner: tuple[str, int], jobs: Jobs, run: Path) -> None:
+def _hand_over(tuned: Job, run: Path, who: Mapping[str, Any]) -> None:
     """The winner's checkpoint as `run/winner`, an ordinary directory that transformers loads."""
-    name, seed = winner
-    source = jobs.tuned[name][seed].directory(run) / CHECKPOINT
+    source = tuned.directory(run) / CHECKPOINT
     with files.new_directory(run / WINNER) as temporary:
         for file in source.iterdir():
             if file.name != files.MANIFEST:
                 shutil.copy(file, temporary / file.name)
-        files.write_json(temporary / "race.json", {"contestant": name, "seed": seed})
+        files.write_json(temporary / "race.json", dict(who))

@@ -1,4 +1,7 @@
-"""The page of a study: one HTML file that holds everything it shows, opens anywhere and loads nothing."""
+"""The page of a study: one HTML file that holds everything it shows, opens anywhere and loads nothing.
+
+report.html is the page, report_*.html its parts.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,28 @@ from markupsafe import Markup
 
 from acclimate.core.files import write_text
 from acclimate.study import wording
-from acclimate.study.plots import colours_of, differences, heldout_losses, learning_curves, score_against_cost
-from acclimate.study.tables import LabelScore, Row
+from acclimate.study.examination import Examination
+from acclimate.study.labels import Confusion, LabelScore
+from acclimate.study.plots import (
+    colours_of,
+    differences,
+    gold_against_predicted,
+    heldout_losses,
+    learning_curves,
+    score_against_cost,
+)
+from acclimate.study.sections import Leakage, Looks, Trial
+from acclimate.study.tables import Row
 
 Fact = str | int | float | bool | None | Sequence[str] | Mapping[str, str | int | float]
 LARGEST = 2_000_000  # bytes: a page that a mail takes
 ABSENT = "\N{EN DASH}"
+ROWS = 300  # of a table whose length users decide; more say so
+# What no page should hold: controls, marks that turn the direction of all text after them, halves of characters
+CONTROLS = [*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+VISIBLE = {code: f"\\u{code:04x}" for code in CONTROLS} | dict.fromkeys(
+    range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"
+)
 
 
 @dataclass(frozen=True)
@@ -34,11 +53,19 @@ class Study:
     """What the page shows, in its order. An empty part leaves its section out.
 
     verdict      the sentence on top, such as `verdict.verdict(rows)`
+    remarks      what has to be known to read it rightly: cautions of the statistics, how the search was done
+    alerts       what casts doubt on it, shown beside it as warnings
     task         name, source, sizes of the splits, labels, metric: whatever says what was measured
     curves       title -> lines, such as the loss of each adapting stage, the dev score during fine-tuning
     losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token
-    given        contestant -> what it was given: settings, steps, seeds; equal chances can be seen to be equal
     labels       per label, the untouched model against `winner`
+    confusions   gold by predicted label, a table for each of the two
+    predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
+    leakage      None: nobody looked; without leaks: none was found
+    given        contestant -> what it was given: settings, steps, seeds; equal chances can be seen to be equal
+    search       a line for each setting and rung, `search_note` how it was done, `chosen` contestant -> setting
+    looks        how often the test set was opened
+    examination  what `acclimate doctor` says of the data
     commands     command lines that make this study again
     """
 
@@ -46,11 +73,21 @@ class Study:
     verdict: str
     rows: Sequence[Row]
     task: Mapping[str, Fact]
+    remarks: Sequence[str] = ()
+    alerts: Sequence[str] = ()
     curves: Mapping[str, Curves] = field(default_factory=dict)
     losses: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    given: Mapping[str, Mapping[str, Fact]] = field(default_factory=dict)
     winner: str = ""
     labels: Sequence[LabelScore] = ()
+    confusions: Sequence[Confusion] = ()
+    predictions: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    leakage: Leakage | None = None
+    given: Mapping[str, Mapping[str, Fact]] = field(default_factory=dict)
+    search: Sequence[Trial] = ()
+    search_note: str = ""
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    looks: Looks | None = None
+    examination: Examination | None = None
     commands: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +106,10 @@ def write_report(path: Path, study: Study) -> Path:
 
 
 def render(study: Study) -> str:
-    """The page as text. Everything in it is escaped but the plots, whose text is escaped where they are drawn."""
+    """The page as text. Everything in it is escaped but the plots, whose text is escaped where they are drawn.
+
+    What would turn or break the text around it is written as its escape, as in `\\u202e`.
+    """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -78,19 +118,33 @@ def render(study: Study) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "chance": wording.chance_text,
         "cost": wording.cost_text,
         "difference": wording.difference_text,
         "duration": wording.duration,
         "fact": _fact,
+        "figure": lambda text: ABSENT if text == "-" else text.replace("-", "\N{MINUS SIGN}"),
         "interval": wording.interval_text,
         "metric": wording.metric_text,
         "p": wording.p_text,
+        "percent": wording.percent,
         "points": wording.points,
         "si": wording.si,
+        "short": _short,
         "signed": lambda value: wording.points(value, sign="+"),
     }
     template = environment.get_template("report.html")
-    return template.render(study=study, plots=_plots(study), settings=_settings(study), exp=exp)
+    scatters = [(name, Markup(gold_against_predicted(pairs, name))) for name, pairs in study.predictions.items()]
+    page = template.render(
+        study=study,
+        plots=_plots(study),
+        scatters=scatters,
+        settings=_settings(study),
+        label_counts=_turned(study.examination.label_counts) if study.examination else {},
+        exp=exp,
+        most=ROWS,
+    )
+    return page.translate(VISIBLE)
 
 
 def _plots(study: Study) -> list[tuple[str, Markup]]:
@@ -113,6 +167,18 @@ def _settings(study: Study) -> dict[str, list[str]]:
         name: [_fact(settings[name]) if name in settings else ABSENT for settings in study.given.values()]
         for name in names
     }
+
+
+def _turned(table: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """A table of columns as a table of rows, by falling sum; 0 where a column lacks the row."""
+    names = dict.fromkeys(name for column in table.values() for name in column)
+    rows = {name: {key: column.get(name, 0) for key, column in table.items()} for name in names}
+    return dict(sorted(rows.items(), key=lambda row: -sum(row[1].values())))
+
+
+def _short(text: str, most: int = 200) -> str:
+    """A text of users' making, cut where it would swamp the page."""
+    return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _fact(value: Fact) -> str:

@@ -1,69 +1,63 @@
 """Is the difference real? Intervals and tests that count both sources of chance: the seeds and the test items.
 
-The scores of S seeds on n test items are crossed draws, y_si = mean + seed_s + item_i + rest_si, so that their average
-has variance seed/S + item/n + rest/(S n). Resampling items alone takes the seeds at hand for all there are; drawing S
-seeds with replacement understates their part by (S - 1)/S and gives 3 seeds the tails of a normal. Here
+`interval` and `compare` answer for expected scores, over new seeds and new test sets of this size. spread.py says where
+the variance comes from, docs/statistics.md what all figures mean and how far a simulation bears them out.
 
-    seeds  = sample variance of the seeds' scores / S                  estimates seed/S + rest/(S n)
-    items  = bootstrap variance, over items, of the mean of all seeds  estimates item/n + rest/(S n)
-    rest   = bootstrap variance of score - mean of all seeds, summed over seeds / (S (S - 1))       rest/(S n)
-
-and the error is distributed as sqrt(items - rest) Normal + sqrt(seeds) Student(S - 1): both see `rest`, it counts once.
-The seeds' variance comes from S values, hence Student; the items' comes from hundreds.
-
-Sources: Owen, The pigeonhole bootstrap (Annals of Applied Statistics 2007), for the variances of crossed factors under
-resampling; the sum of a normal and a Student variable is the Behrens-Fisher distribution with one infinite degree of
-freedom (Fisher 1935); Bouthillier et al., Accounting for variance in machine learning benchmarks (MLSys 2021), for why
-both must count. tests/study/test_significance.py simulates coverage, false positives and power.
-
-Shape suffixes: S seeds, R resamples, n test items.
+Shape suffixes: S seeds, n test items.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
-from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy import special, stats
 
 from acclimate.core.types import Score
-from acclimate.tasks.task import Metric
+from acclimate.study.resampling import Resampled, resample
+from acclimate.study.spread import LEVEL, Spread, bearing, bounds, half_width, p_value, spread_of, unpaired
+from acclimate.tasks.task import Metric, Values
 
-LEVEL = 0.05
-RESAMPLES = 2_000
-CHUNK = 4_000_000  # entries of a block of weights: 32 MB, whatever the size of the test set
+__all__ = ["LEVEL", "Comparison", "Interval", "compare", "compare_of", "holm", "interval", "interval_of", "resample"]
 
-
-@dataclass(frozen=True, slots=True)
-class Resampled:
-    """The scores of one contestant on the test set as it is, and on R resamples of its items that all seeds share."""
-
-    contestant: str
-    seeds: tuple[int, ...]
-    points_S: np.ndarray
-    draws_SR: np.ndarray
+FEWEST_BEARING = 10  # items; with fewer, the simulation found intervals that cover too seldom or too often
+FEWEST_SEEDS = 3
+MOST_FLIPS = 16  # seeds whose signs are flipped in every way
+EQUAL = 1e-12  # differences of means that rounding tells apart
+BARELY_KNOWN = 1e6  # degrees of freedom beyond which a Student variable is a normal one
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """95% interval of the expected score over seeds and test items, in units of the metric."""
+    """95% interval of the expected score over seeds and test items, in units of the metric.
+
+    caution  why it may not keep its 95%, in words; "" where the simulation bears it out
+    """
 
     mean: float
     low: float
     high: float
+    caution: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A contestant against a reference on the same test items; differences are in units of the metric.
 
-    low, high  95% interval of the expected difference, for this pair alone (not widened for the number of contestants)
-    p          two-sided, of the hypothesis that the expected scores over seeds and test items are equal
-    p_seeds    the t test over seeds alone, these test items taken as all there are; None where no seed differs
-    test       what p comes from, in words
+    low, high      95% interval of the expected difference, for this pair alone (not widened for other contestants)
+    p              two-sided, of the hypothesis that the expected scores over seeds and test items are equal
+    p_seeds        the t test over seeds alone, these test items taken as all there are; None where no seed differs
+    test           what p comes from, in words
+    p_permutation  the share of all ways to flip the signs of the paired seeds' differences that give a mean as large,
+                   these test items taken as all there are: with S seeds never below 2 / 2^S. None where seeds are
+                   not paired, and beyond MOST_FLIPS of them
+    improvement    the probability that it scores higher than the reference for one new seed on one new test set of this
+                   size, with its 95% interval; None where nothing varies
+    variance_...   of the difference: the seeds' part, the items' part, and how much of the seeds' part is rest, which
+                   more items would shrink too. With items and seeds, for study/power.py
+    caution        why p and the interval may not keep their level, in words; "" where the simulation bears them out
     """
 
     contestant: str
@@ -75,24 +69,32 @@ class Comparison:
     p: float
     p_seeds: float | None
     test: str
+    p_permutation: float | None = None
+    improvement: float | None = None
+    improvement_low: float = 0.0
+    improvement_high: float = 1.0
+    variance_seeds: float = 0.0
+    variance_items: float = 0.0
+    variance_rest: float = 0.0
+    items: int = 0
+    seeds: int = 0
+    caution: str = ""
 
     @property
     def difference(self) -> float:
         return self.mean - self.reference_mean
 
 
-def interval(scores: Sequence[Score], metric: Metric, *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
+def interval(scores: Sequence[Score], metric: Metric) -> Interval:
     """95% interval of one contestant's expected score, over seeds and over test sets of this size.
 
     Raises ValueError for fewer than two seeds (their spread would be unknown), for several contestants, and for scores
     that were not computed on the same test items or by this metric.
     """
-    return interval_of(*resample(_one_contestant(scores), metric, resamples=resamples, seed=seed).values())
+    return interval_of(*resample(_one_contestant(scores), metric).values())
 
 
-def compare(
-    scores: Sequence[Score], reference: Sequence[Score], metric: Metric, *, resamples: int = RESAMPLES, seed: int = 0
-) -> Comparison:
+def compare(scores: Sequence[Score], reference: Sequence[Score], metric: Metric) -> Comparison:
     """Test that two contestants' expected scores, over seeds and over test sets of this size, are equal.
 
     Always paired over test items. Paired over seeds too where both have the same seeds; otherwise the seeds' variances
@@ -101,7 +103,7 @@ def compare(
     scores, reference = _one_contestant(scores), _one_contestant(reference)
     if scores[0].contestant == reference[0].contestant:
         raise ValueError(f"{scores[0].contestant!r} is compared with itself; pass the scores of two contestants.")
-    draws = resample([*scores, *reference], metric, resamples=resamples, seed=seed)
+    draws = resample([*scores, *reference], metric)
     return compare_of(draws[scores[0].contestant], draws[reference[0].contestant])
 
 
@@ -117,109 +119,93 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in corrected]
 
 
-def resample(
-    scores: Sequence[Score], metric: Metric, *, resamples: int = RESAMPLES, seed: int = 0
-) -> dict[str, Resampled]:
-    """Every contestant's scores on the same R bootstrap resamples of the test items (drawn in blocks of CHUNK)."""
-    _check(scores)
-    coded = [metric.encode(score.gold, score.predicted) for score in scores]
-    items = len(scores[0].gold)
-
-    def weighted(weights_Rn: np.ndarray) -> np.ndarray:
-        return np.array([metric.weighted(gold, predicted, weights_Rn, classes) for gold, predicted, classes in coded])
-
-    points = weighted(np.ones((1, items), dtype=np.int64))[:, 0]
-    for score, point in zip(scores, points, strict=True):
-        if abs(score.test - point) > 1e-6:
-            raise ValueError(
-                f"{score.contestant!r}, seed {score.seed}: the score says {score.test:.6f}, but {metric.name} of its "
-                f"predictions is {point:.6f}. Pass the metric that the task was scored with."
-            )
-    generator = np.random.default_rng(seed)
-    blocks = []
-    chunk = max(1, CHUNK // items)
-    for rows in [chunk] * (resamples // chunk) + [resamples % chunk] * (resamples % chunk > 0):
-        drawn = generator.integers(0, items, size=(rows, items)) + np.arange(rows)[:, None] * items
-        blocks.append(weighted(np.bincount(drawn.ravel(), minlength=rows * items).reshape(rows, items)))
-    draws = np.concatenate(blocks, axis=1)
-    return {name: _select(scores, name, points, draws) for name in dict.fromkeys(score.contestant for score in scores)}
-
-
 def interval_of(resampled: Resampled) -> Interval:
-    """The interval of `interval`, from resampled scores. Cut at 1, the best that any metric gives, and at -1."""
-    points_S, draws_SR = resampled.points_S, resampled.draws_SR
-    seeds, rest = _seeds_variance(points_S), _rest_variance(draws_SR)
-    items = max(float(draws_SR.mean(axis=0).var(ddof=1)) - rest, 0.0)
-    mean, half = float(points_S.mean()), half_width(items, seeds, len(points_S) - 1)
-    return Interval(mean, max(mean - half, -1.0), min(mean + half, 1.0))
+    """The interval of `interval`, from resampled scores."""
+    mean = resampled.points_S.mean()
+    low, high = bounds(mean, spread_of(resampled.points_S, resampled.shares_Sn), least=resampled.least)
+    return Interval(float(mean), float(low), float(high), _caution(len(resampled.seeds), resampled.shares_Sn))
 
 
 def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
-    """The comparison of `compare`, from scores on the same resamples."""
+    """The comparison of `compare`, from scores on the same test items."""
     ours_S, theirs_S = contestant.points_S, reference.points_S
     mean, reference_mean = float(ours_S.mean()), float(theirs_S.mean())
-    draws_R = contestant.draws_SR.mean(axis=0) - reference.draws_SR.mean(axis=0)
+    difference = mean - reference_mean
     paired = contestant.seeds == reference.seeds
     if paired:
-        seeds, freedom = _seeds_variance(ours_S - theirs_S), float(len(ours_S) - 1)
-        rest = _rest_variance(contestant.draws_SR - reference.draws_SR)
+        spread = spread_of(ours_S - theirs_S, contestant.shares_Sn - reference.shares_Sn)
     else:
-        parts = np.array([_seeds_variance(ours_S), _seeds_variance(theirs_S)])
-        freedoms = np.array([len(ours_S) - 1, len(theirs_S) - 1])
-        seeds = float(parts.sum())
-        # Welch and Satterthwaite; without any spread over seeds the degrees of freedom multiply a zero
-        freedom = float(seeds**2 / (parts**2 / freedoms).sum()) if seeds > 0 else float(freedoms.sum())
-        rest = _rest_variance(contestant.draws_SR) + _rest_variance(reference.draws_SR)
-    items = max(float(draws_R.var(ddof=1)) - rest, 0.0)
-    half = half_width(items, seeds, freedom)
+        spread = unpaired((ours_S, contestant.shares_Sn), (theirs_S, reference.shares_Sn))
+    half = float(half_width(spread))
+    shares_1n = contestant.shares_Sn.mean(axis=0, keepdims=True) - reference.shares_Sn.mean(axis=0, keepdims=True)
+    likely, likely_low, likely_high = improvement(difference, spread, min(len(ours_S), len(theirs_S)))
     return Comparison(
         contestant.contestant,
         reference.contestant,
         mean,
         reference_mean,
-        low=mean - reference_mean - half,
-        high=mean - reference_mean + half,
-        p=two_sided(mean - reference_mean, items, seeds, freedom),
+        low=difference - half,
+        high=difference + half,
+        p=float(p_value(difference, spread)),
         p_seeds=_t_test(ours_S, theirs_S, paired),
-        test=f"Behrens-Fisher over paired test items and {'paired' if paired else 'unpaired'} seeds",
+        test=f"Student's t over paired test items and {'paired' if paired else 'unpaired'} seeds",
+        p_permutation=permutation(ours_S - theirs_S) if paired else None,
+        improvement=likely,
+        improvement_low=likely_low,
+        improvement_high=likely_high,
+        variance_seeds=float(spread.seeds),
+        variance_items=float(spread.items),
+        variance_rest=float(spread.rest),
+        items=spread.count,
+        seeds=min(len(ours_S), len(theirs_S)),
+        caution=_caution(min(len(ours_S), len(theirs_S)), shares_1n),
     )
 
 
-def two_sided(difference: float, items: float, seeds: float, freedom: float) -> float:
-    """P(|sqrt(items) Normal + sqrt(seeds) Student(freedom)| >= |difference|).
+def permutation(differences_S: Values) -> float | None:
+    """Two-sided p of the mean, by every way to flip signs; None beyond MOST_FLIPS differences.
 
-    A Student variable is a normal one whose variance is freedom/chi-square, so the sum is a mixture of normals: an
-    integral over the logarithm of chi-square/freedom, on which the trapezoid rule converges exponentially.
+    The same as scipy.stats.permutation_test of paired samples where all permutations are taken.
     """
-    if difference == 0.0:
-        return 1.0
-    # the log has mean 0 and standard deviation sqrt(2/freedom), its left tail falls as exp(freedom/2 log u)
-    log_u = np.linspace(-80.0, 40.0, 8_001) / np.sqrt(freedom)
-    density = np.exp(0.5 * freedom * (log_u - np.exp(log_u) + 1.0))
-    spread = np.sqrt(items + seeds * np.exp(-log_u))
-    distance = np.divide(abs(difference), spread, out=np.full_like(spread, np.inf), where=spread > 0)
-    return float(min(1.0, 2.0 * np.sum(density * ndtr(-distance)) / np.sum(density)))
+    if len(differences_S) > MOST_FLIPS:
+        return None
+    signs = np.array(list(itertools.product([1.0, -1.0], repeat=len(differences_S))))
+    means = np.abs(signs @ differences_S)
+    return float(np.mean(means >= means[0] * (1 - EQUAL)))
 
 
-def half_width(items: float, seeds: float, freedom: float, *, level: float = LEVEL) -> float:
-    """Half the width of the (1 - level) interval: the difference whose two-sided p is `level`."""
-    spread = float(np.sqrt(items + seeds))
-    if spread == 0.0:
-        return 0.0
-    widest = 1.5 * spread * float(stats.t.isf(level / 2, freedom))
-    narrowest = 1e-9 * spread
-    return float(brentq(lambda x: two_sided(x, items, seeds, freedom) - level, narrowest, widest, xtol=1e-12))
+def improvement(difference: float, spread: Spread, seeds: int) -> tuple[float | None, float, float]:
+    """P(the contestant scores higher) for one new seed each on one new test set, and its 95% interval.
+
+    The difference of one pair is taken for normal, with the seeds' whole variance in place of that of their mean. The
+    interval is that of the mean over the standard deviation, from the noncentral Student distribution.
+    """
+    alone = float(spread.seeds) * seeds + float(spread.items)
+    if alone == 0:
+        return None, 0.0, 1.0
+    error, freedom = float(np.sqrt(spread.variance)), min(float(spread.freedom), BARELY_KNOWN)
+    ratio = float(np.clip(difference / error, -BARELY_KNOWN, BARELY_KNOWN))
+    ends = (error * special.nctdtrinc(freedom, tail, ratio) for tail in (1 - LEVEL / 2, LEVEL / 2))
+    likely, low, high = (float(special.ndtr(x / np.sqrt(alone))) for x in (difference, *ends))
+    return likely, low, high
 
 
-def _seeds_variance(points_S: np.ndarray) -> float:
-    return float(points_S.var(ddof=1)) / len(points_S)
-
-
-def _rest_variance(draws_SR: np.ndarray) -> float:
-    """What is left of the seeds' scores on a resample once their mean is taken away, as a variance of the mean."""
-    seeds = len(draws_SR)
-    rest_SR = draws_SR - draws_SR.mean(axis=0)
-    return float(rest_SR.var(axis=1, ddof=1).sum()) / (seeds * (seeds - 1))
+def _caution(seeds: int, shares_Sn: Values) -> str:
+    """What the simulation (docs/statistics.md) found the figures not to bear."""
+    told, items = [], shares_Sn.shape[-1]
+    borne = float(bearing(shares_Sn))
+    if borne < FEWEST_BEARING:
+        number = f"as if on {borne:.0f} of the {items} test items" if borne else f"on none of the {items} test items"
+        told.append(
+            f"It hangs {number}: with fewer than {FEWEST_BEARING}, intervals and p values are too sure or too "
+            "cautious. More test items, or more of its rare labels, would mend that."
+        )
+    if seeds < FEWEST_SEEDS:
+        told.append(
+            f"With {seeds} seeds their luck is hardly known: up to one in ten equal contestants are told apart at 5%. "
+            f"Take {FEWEST_SEEDS} or more."
+        )
+    return " ".join(told)
 
 
 def _t_test(ours_S: np.ndarray, theirs_S: np.ndarray, paired: bool) -> float | None:
@@ -236,25 +222,3 @@ def _one_contestant(scores: Sequence[Score]) -> Sequence[Score]:
     if len(names) != 1:
         raise ValueError(f"expected the scores of one contestant, got those of {names}; call once for each.")
     return scores
-
-
-def _check(scores: Sequence[Score]) -> None:
-    """Same task, same test items in the same order, each contestant with two different seeds or more."""
-    first = scores[0]
-    seeds: dict[str, list[int]] = {}
-    for score in scores:
-        if (score.task, score.metric, score.ids, score.gold) != (first.task, first.metric, first.ids, first.gold):
-            raise ValueError(
-                f"{score.contestant!r}, seed {score.seed} and {first.contestant!r}, seed {first.seed} were not tested "
-                f"alike: task, metric, ids and gold labels must be the same, in the same order."
-            )
-        seeds.setdefault(score.contestant, []).append(score.seed)
-    for contestant, own in seeds.items():
-        if len(set(own)) != len(own) or len(own) < 2:
-            raise ValueError(f"{contestant!r} has the seeds {own}; give it two or more, each once (a race asks for 3).")
-
-
-def _select(scores: Sequence[Score], contestant: str, points: np.ndarray, draws: np.ndarray) -> Resampled:
-    """A contestant's rows by rising seed, so that equal seeds of two contestants stand side by side."""
-    own = sorted((i for i, score in enumerate(scores) if score.contestant == contestant), key=lambda i: scores[i].seed)
-    return Resampled(contestant, tuple(scores[i].seed for i in own), points[own], draws[own])

@@ -12,7 +12,8 @@ from typing import Any
 
 from acclimate.core import files, settings
 from acclimate.core.types import Checkpoint, Watch
-from acclimate.methods import finetune, mlm, scratch, tfidf
+from acclimate.methods import finetune, looks, mlm, scratch, tfidf
+from acclimate.study.jobs import RESULT
 from acclimate.tasks.prepared import open_prepared
 from acclimate.training.checkpoint import CLOCK, read_log
 from acclimate.training.run import CHECKPOINT
@@ -44,23 +45,35 @@ def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tok
 
 
 def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
-    """Fine-tune with the recipe's seed and choose on dev."""
+    """Fine-tune with the recipe's seed and choose on dev; what the chosen checkpoint predicts there."""
     stated = settings.from_mapping(finetune.Recipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
     checkpoint = finetune.adapt(stated, out, watch=watch)
-    looks = files.read_json(out / finetune.DEV)
-    return _trained(out, checkpoint) | {"dev": finetune.dev_score(out, stated.choose), "looks": looks}
+    seen = {"looks": files.read_json(out / looks.DEV), "predicted_dev": files.read_json(out / looks.PREDICTED_DEV)}
+    return _trained(out, checkpoint) | {"dev": looks.dev_score(out, stated.choose)} | seen
 
 
-def test(*, out: Path, watch: Watch, task: Path, tuned: Path) -> Result:
-    """The one look at the test set that a fine-tuned checkpoint gets."""
-    return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task), watch=watch)
+def test(*, out: Path, watch: Watch, by: str, task: Path, tuned: Path) -> Result:
+    """The one look at the test set that a fine-tuned checkpoint gets, written down in the name of `by`."""
+    return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task), by=by, watch=watch)
 
 
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
-    """TF-IDF with logistic regression, chosen on dev and tested once."""
-    result = tfidf.evaluate(settings.from_mapping(tfidf.Recipe, recipe), open_prepared(task), watch=watch)
-    files.write_json(out / CLOCK, {"seconds": result.pop("seconds")})
-    return result
+    """The baseline without an encoder, chosen on dev."""
+    fitted = tfidf.fit(settings.from_mapping(tfidf.Recipe, recipe), open_prepared(task), watch=watch)
+    files.write_json(out / CLOCK, {"seconds": fitted.seconds})
+    return {
+        "dev": fitted.dev,
+        "strength": fitted.strength,
+        "predicted_dev": list(fitted.predicted_dev),
+        "tokens": fitted.tokens,
+    }
+
+
+def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], task: Path, fitted: Path) -> Result:
+    """The one look at the test set that the baseline gets: fitted again with the strength that dev chose."""
+    chosen = float(files.read_json(fitted / RESULT)["strength"])
+    stated, prepared = settings.from_mapping(tfidf.Recipe, recipe), open_prepared(task)
+    return tfidf.test(tfidf.fit(stated.only(chosen), prepared, watch=watch), prepared, by=by)
 
 
 def _trained(out: Path, checkpoint: Checkpoint) -> Result:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from acclimate.core.types import Cost, Score
 from acclimate.study.significance import (
-    RESAMPLES,
     Comparison,
     Interval,
     compare_of,
@@ -25,6 +24,7 @@ from acclimate.study.significance import (
     resample,
 )
 from acclimate.study.wording import (
+    chance_text,
     cost_text,
     difference_text,
     duration,
@@ -34,6 +34,7 @@ from acclimate.study.wording import (
     points,
     si,
 )
+from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Metric
 
 UNTOUCHED = "untouched"
@@ -67,19 +68,7 @@ class Row:
         return float(np.mean(self.dev))
 
 
-@dataclass(frozen=True, slots=True)
-class LabelScore:
-    """F1 of one label, as the mean over seeds; `support` test items carry it."""
-
-    label: str
-    support: int
-    untouched: float
-    contestant: float
-
-
-def rows(
-    scores: Sequence[Score], metric: Metric, *, untouched: str = UNTOUCHED, resamples: int = RESAMPLES, seed: int = 0
-) -> list[Row]:
+def rows(scores: Sequence[Score], metric: Metric, *, untouched: str = UNTOUCHED) -> list[Row]:
     """A row for each contestant: the untouched model first, then by falling mean score, equal means by name.
 
     p_holm corrects for all comparisons with the untouched model together. Raises ValueError where nobody is called
@@ -90,7 +79,7 @@ def rows(
         raise ValueError(
             f"no contestant is called {untouched!r}; there are {names}. Name the reference with untouched=."
         )
-    draws = resample(scores, metric, resamples=resamples, seed=seed)
+    draws = resample(scores, metric)
     rivals = [name for name in names if name != untouched]
     comparisons = {name: compare_of(draws[name], draws[untouched]) for name in rivals}
     corrected = dict(zip(rivals, holm([comparisons[name].p for name in rivals]), strict=True))
@@ -115,12 +104,24 @@ def rows(
     return sorted(built, key=lambda row: (row.comparison is not None, -row.score.mean, row.contestant))
 
 
-def per_label(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
-    """F1 of every gold label for two contestants, in order of falling support; for tasks with one label an item."""
-    labels, counts = np.unique(untouched[0].gold, return_counts=True)
-    ours, theirs = (np.mean([_f1(score, labels) for score in side], axis=0) for side in (contestant, untouched))
-    order = np.argsort(-counts, kind="stable")
-    return [LabelScore(str(labels[i]), int(counts[i]), float(theirs[i]), float(ours[i])) for i in order]
+def without(scores: Sequence[Score], ids: Collection[str]) -> list[Score]:
+    """The scores on the test items that are not among `ids`, computed anew from their predictions; dev and costs stay.
+
+    Raises ValueError where fewer than two items are left: a score of one says nothing.
+    """
+    left = []
+    for score in scores:
+        kept = [i for i, id in enumerate(score.ids) if id not in ids]
+        if len(kept) < 2:
+            raise ValueError(
+                f"{len(kept)} of {len(score.ids)} test items are left without the {len(ids)} to leave out; a score "
+                "needs two at least. Take them out of the training data instead."
+            )
+        gold, predicted = (tuple(labels[i] for i in kept) for labels in (score.gold, score.predicted))
+        value = metric_named(score.metric).compute(gold, predicted)
+        named = tuple(score.ids[i] for i in kept)
+        left.append(replace(score, ids=named, gold=gold, predicted=predicted, test=value))
+    return left
 
 
 def as_text(rows: Sequence[Row]) -> str:
@@ -154,6 +155,8 @@ def as_text(rows: Sequence[Row]) -> str:
             points(row.dev_mean),
             p_text(row.comparison.p if row.comparison else None),
             p_text(row.comparison.p_seeds if row.comparison else None),
+            p_text(row.comparison.p_permutation if row.comparison else None),
+            chance_text(row.comparison),
             " ".join(points(score) for score in row.scores)
             if len(row.scores) <= 10
             else f"{len(row.scores)} seeds, {points(min(row.scores))} to {points(max(row.scores))}",
@@ -162,9 +165,10 @@ def as_text(rows: Sequence[Row]) -> str:
     ]
     legend = (
         "Points with 95% intervals over seeds and test items. Tokens, FLOP and adapting: what adapting took; tuning: "
-        "fine-tuning, a seed."
+        "fine-tuning, a seed. p, seeds: the t test over seeds alone; p, flips: the exact permutation test over them. "
+        "Improves: the probability that it scores higher than the untouched model for a new seed and test set."
     )
-    details = _aligned(["", "dev", "p", "p, seeds alone", "test score of each seed"], behind)
+    details = _aligned(["", "dev", "p", "p, seeds", "p, flips", "improves", "test score of each seed"], behind)
     return "\n".join([_aligned(head, result), "", *textwrap.wrap(legend, WIDTH), "", details, ""])
 
 
@@ -172,8 +176,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
     """One GitHub table; vertical bars in names are escaped."""
     lines = [
         f"| contestant | test {metric_text(rows[0].metric)} (95% interval) | each seed | against untouched "
-        "| p | p (Holm) | dev | adapting | fine-tuning, a seed |",
-        "|---" * 9 + "|",
+        "| p | p (Holm) | improves | dev | adapting | fine-tuning, a seed |",
+        "|---" * 10 + "|",
     ]
     for row in rows:
         cells = [
@@ -183,6 +187,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
             difference_text(row.comparison),
             p_text(row.comparison.p if row.comparison else None),
             p_text(row.p_holm),
+            chance_text(row.comparison),
             points(row.dev_mean),
             cost_text(row.adapting),
             cost_text(row.finetuning),
@@ -194,14 +199,18 @@ def as_markdown(rows: Sequence[Row]) -> str:
 def as_csv(rows: Sequence[Row]) -> str:
     """Unrounded figures, a line for each contestant; seeds and their scores are lists separated by spaces."""
     stages = [f"{stage}_{unit}" for stage in ("adapting", "finetuning") for unit in ("tokens", "flops", "seconds")]
-    differences = ["difference", "difference_low", "difference_high", "p", "p_holm", "p_seeds"]
+    differences = ["difference", "difference_low", "difference_high", "p", "p_holm", "p_seeds", "p_permutation"]
+    differences += ["improvement", "improvement_low", "improvement_high"]
     head = ["contestant", "task", "metric", "mean", "low", "high", "seeds", "scores", "dev", *differences, *stages]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(head)
     for row in rows:
         other = row.comparison
-        against = [other.difference, other.low, other.high, other.p, row.p_holm, other.p_seeds] if other else [None] * 6
+        against: list[float | None] = [None] * len(differences)
+        if other is not None:
+            against = [other.difference, other.low, other.high, other.p, row.p_holm, other.p_seeds]
+            against += [other.p_permutation, other.improvement, other.improvement_low, other.improvement_high]
         lists = [" ".join(map(str, values)) for values in (row.seeds, row.scores)]
         costs = [value for cost in (row.adapting, row.finetuning) for value in (cost.tokens, cost.flops, cost.seconds)]
         score = row.score
@@ -227,9 +236,3 @@ def _aligned(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 def _mean_cost(costs: Sequence[Cost]) -> Cost:
     total = sum(costs, Cost())
     return Cost(round(total.tokens / len(costs)), total.flops / len(costs), total.seconds / len(costs))
-
-
-def _f1(score: Score, labels: np.ndarray) -> np.ndarray:
-    """(labels,) F1 = 2 TP / (gold + predicted); no label here is without gold items, so nothing is divided by zero."""
-    gold, predicted = np.array(score.gold)[:, None] == labels, np.array(score.predicted)[:, None] == labels
-    return np.asarray(2.0 * (gold & predicted).sum(axis=0) / (gold.sum(axis=0) + predicted.sum(axis=0)))

@@ -6,24 +6,74 @@ from collections.abc import Collection, Sequence
 
 from acclimate.study.significance import LEVEL, Comparison
 from acclimate.study.tables import Row
-from acclimate.study.wording import duration, interval_text, metric_text, p_text, points
+from acclimate.study.wording import duration, interval_text, listed, metric_text, p_text, points
 
 
-def verdict(rows: Sequence[Row], *, baselines: Collection[str] = ()) -> str:
+def verdict(rows: Sequence[Row], *, baselines: Collection[str] = (), cut: Sequence[str] = (), stopped: str = "") -> str:
     """One sentence on the rows of `tables.rows`. "Better" stands in it only where the Holm-corrected test bears it out.
 
-    baselines: contestants without an encoder (TF-IDF with a linear classifier); that no encoder beats one comes first.
+    baselines  contestants without an encoder (TF-IDF with a linear classifier); that no encoder beats one comes first
+    cut        contestants that were given up on dev, so that the test set never saw them and no row is theirs
+    stopped    why the race ended before its budget, as a clause such as "nothing could win any more"
+
     Without rivals the score itself is told. Raises ValueError where there is no untouched model or more than one.
     """
-    rivals = sorted((row for row in rows if row.comparison is not None), key=_gain, reverse=True)
+    rivals = _rivals(rows)
     if len(rows) - len(rivals) != 1:
         raise ValueError("a verdict needs the untouched model, once, to compare others with.")
+    clauses = [_outcome(rows, rivals, baselines, all_cut=bool(cut))]
+    if cut:
+        clauses.append(f"{listed(cut)} {'was' if len(cut) == 1 else 'were'} given up on dev and not tested")
+    if stopped:
+        clauses.append(f"the race stopped early, since {stopped.rstrip('.')}")
+    return "; ".join(clauses) + "."
+
+
+def claims(rows: Sequence[Row], *, baselines: Collection[str] = ()) -> list[str]:
+    """What `verdict` establishes or reports first, a clause each: two sets of rows agree where these do."""
+    rivals = _rivals(rows)
+    said = [f"{row.contestant} is better than the untouched model" for row in rivals if _supported(row)]
+    simple, encoders = _sides(rows, baselines)
+    if simple is not None and encoders and _mean(simple) >= _mean(encoders[0]):
+        said.append(f"no encoder scores above {simple.contestant}")
+    return said
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """The cautions of the statistics, each once, with what they are about where not all scores or differences are."""
+    sides: dict[str, dict[str, str]] = {
+        "score": {row.contestant: row.score.caution for row in rows},
+        "difference": {row.contestant: row.comparison.caution for row in rows if row.comparison is not None},
+    }
+    texts = dict.fromkeys(text for cautions in sides.values() for text in cautions.values() if text)
+    told = []
+    for text in texts:
+        about = {what: [name for name, own in side.items() if own == text] for what, side in sides.items()}
+        if any(names and len(names) == len(sides[what]) for what, names in about.items()):
+            told.append(text)
+        else:
+            told.append(f"The {' and the '.join(f'{what} of {listed(n)}' for what, n in about.items() if n)}: {text}")
+    return told
+
+
+def _rivals(rows: Sequence[Row]) -> list[Row]:
+    return sorted((row for row in rows if row.comparison is not None), key=_gain, reverse=True)
+
+
+def _sides(rows: Sequence[Row], baselines: Collection[str]) -> tuple[Row | None, list[Row]]:
+    """The best baseline, and the encoders by falling mean."""
+    simple = max((row for row in rows if row.contestant in baselines), key=_mean, default=None)
+    return simple, sorted((row for row in rows if row.contestant not in baselines), key=_mean, reverse=True)
+
+
+def _outcome(rows: Sequence[Row], rivals: Sequence[Row], baselines: Collection[str], *, all_cut: bool) -> str:
     if not rivals:
         [alone] = rows
-        unit = f"points of {metric_text(alone.metric)}"
-        return f"The model scores {interval_text(alone.score)} {unit}; nothing was compared with it."
-    simple = max((row for row in rows if row.contestant in baselines), key=_mean, default=None)
-    encoders = sorted((row for row in rows if row.contestant not in baselines), key=_mean, reverse=True)
+        figures = f"{interval_text(alone.score)} points of {metric_text(alone.metric)}"
+        if all_cut:
+            return f"No contestant came up to the untouched model on dev: it scores {figures} on the test set"
+        return f"The model scores {figures}; nothing was compared with it"
+    simple, encoders = _sides(rows, baselines)
     if simple is not None and encoders and _mean(simple) >= _mean(encoders[0]):
         return _baseline_wins(simple, encoders[0])
     better = [row for row in rivals if _supported(row)]
@@ -36,11 +86,11 @@ def _baseline_wins(simple: Row, encoder: Row) -> str:
     if _supported(simple):
         return (
             f"{simple.contestant}, which needs no encoder, is better than the untouched model by {_evidence(simple)}, "
-            f"and no encoder here scores above it: the highest, {_called(encoder)}, has {figures}."
+            f"and no encoder here scores above it: the highest, {_called(encoder)}, has {figures}"
         )
     return (
         f"No encoder here scores above {simple.contestant}, which needs none: "
-        f"the highest, {_called(encoder)}, has {figures}."
+        f"the highest, {_called(encoder)}, has {figures}"
     )
 
 
@@ -51,12 +101,12 @@ def _winner(better: Sequence[Row], rivals: Sequence[Row]) -> str:
     sentence = f"{best.contestant} is better than the untouched model by {_evidence(best)}, {cost}"
     if others:
         also = [f"{row.contestant} (by {points(_gain(row))})" for row in others]
-        sentence += f"; {_listed(also)} {'is' if len(also) == 1 else 'are'} better too"
+        sentence += f"; {listed(also)} {'is' if len(also) == 1 else 'are'} better too"
     doubtful = [row for row in rivals if _gain(row) > _gain(best)]
     if doubtful:
         gain, p = points(_gain(doubtful[0]), sign="+"), _p(doubtful[0].p_holm)
         sentence += f"; {doubtful[0].contestant}'s larger difference, {gain}, is not established ({p} after Holm)"
-    return f"{sentence}."
+    return sentence
 
 
 def _nobody(nearest: Row) -> str:
@@ -69,7 +119,7 @@ def _nobody(nearest: Row) -> str:
     else:
         where = f"is {points(-gain)} {unit} below" if gain < 0 else "is level with it"
         told = f"no contestant scores above it, and the nearest, {nearest.contestant}, {where}"
-    return f"{opening}: {told} ({_chance(nearest)})."
+    return f"{opening}: {told} ({_chance(nearest)})"
 
 
 def _evidence(row: Row) -> str:
@@ -84,11 +134,6 @@ def _chance(row: Row) -> str:
 def _p(p: float | None) -> str:
     text = p_text(p)
     return f"p {text}" if text[0] in "<>" else f"p = {text}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _called(row: Row) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log10
 
 from acclimate.core.types import Cost
 from acclimate.study.significance import Comparison, Interval
+
+NAMED = {"pearson": "Pearson's r", "spearman": "Spearman's rho", "mrr": "MRR", "f1": "F1"}
 
 
 def points(value: float, *, sign: str = "") -> str:
@@ -59,6 +62,32 @@ def cost_text(cost: Cost) -> str:
     return "-" if cost == Cost() else f"{si(cost.tokens)} tokens, {si(cost.flops, 'FLOP')}, {duration(cost.seconds)}"
 
 
+def chance_text(comparison: Comparison | None) -> str:
+    """The probability of improvement with its 95% interval, in percent: `93% [81, 99]`; `-` where there is none."""
+    if comparison is None or comparison.improvement is None:
+        return "-"
+    low, high = (percent(value)[:-1] for value in (comparison.improvement_low, comparison.improvement_high))
+    return f"{percent(comparison.improvement)} [{low}, {high}]"
+
+
+def percent(share: float) -> str:
+    """`12%`; below ten with a decimal, as in `0.3%`, but a whole number without, as in `4%`; never a bare zero."""
+    if 0 < share < 0.0005:
+        return "< 0.1%"
+    value = round(100.0 * share, 1)
+    return f"{value:.0f}%" if value >= 10 or value == int(value) else f"{value:.1f}%"
+
+
 def metric_text(name: str) -> str:
-    """`macro_f1` as people write it: macro-F1."""
-    return name.replace("_f1", "-F1").replace("_", " ")
+    """`macro_f1` as people write it: macro-F1. What it leaves out, as in `micro_f1 without X`, stays as it is.
+
+    A point of any metric is a hundredth of its unit: 81.2 points of Pearson's r are a correlation of .812.
+    """
+    stem, without, labels = name.partition(" without ")
+    return NAMED.get(stem, stem.replace("_f1", "-F1").replace("_", " ")) + without + labels
+
+
+def listed(words: Sequence[str]) -> str:
+    """`DAPT`, `DAPT and TAPT`, `DAPT, DGA and TAPT`."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

@@ -23,12 +23,13 @@ from acclimate.core.files import DamagedError, check, new_directory, read_json, 
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, counted, unwatched
 from acclimate.tasks.giveaways import masker, plain
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.partition import hold_out, near_duplicates, normalised, split_modules
+from acclimate.tasks.partition import hold_out, near_duplicates, split_modules
 from acclimate.tasks.readers import read_labelled
 from acclimate.tasks.sources import STANDARD_LIBRARY, Docstring, docstrings, version, without_collector
 from acclimate.tasks.task import Task
 from acclimate.tasks.task import labels_per_class as low_resource
 from acclimate.text.corpus import Corpus, write_corpus
+from acclimate.text.overlap import normalised
 
 FORMAT = 1  # raise it with every change of the content that this file writes
 DOMAIN = ("scipy", "numpy", "sklearn")

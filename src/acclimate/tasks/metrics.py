@@ -1,97 +1,256 @@
-"""What a task is judged by: accuracy and F1 of single-label classification, over counts.
+"""What a task is judged by. Every metric is a few numbers for each item and a function of their sums (task.Metric).
 
-Every metric exists twice, from the same formula: over lists of labels, and over integer weights of the examples for
-many resamples at once, which is what a bootstrap needs. Where a denominator is 0 the value is 0 (scikit-learn's
-`zero_division=0`); macro-F1 is the mean over the classes that occur, in the gold labels or among the predictions.
+Where a denominator is 0 the value is 0 (scikit-learn's `zero_division=0`), and so is a correlation with a constant.
+Macro-F1 is the mean over the classes that occur, in the gold labels or among the predictions. Classes are compared as
+sets: one label is a set of one, so the same functions judge tasks with one label a row and with several.
 
-Shape suffixes: n examples, R resamples, C classes.
+Checked against scikit-learn, SciPy, seqeval and the worked examples of SQuAD and BioASQ in tests/tasks/test_metrics.py.
+
+Shape suffixes: n items, C classes, K numbers an item.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
-from acclimate.tasks.task import UNCOUNTED, Codes, Metric, Values, encode
+from acclimate.core.types import Label
+from acclimate.tasks.task import Kind, Metric, Values
+
+NO_SPREAD = 1e-12  # of a second moment: what rounding leaves of a variance that is 0
+RANKS = 5  # of a ranked answer, as BioASQ counts them
+WITHOUT = "micro_f1 without "
+CLASSES: tuple[Kind, ...] = ("sequence", "multilabel")
 
 
-def accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    """The fraction of examples whose prediction is the gold label."""
-    gold_n, predicted_n, _ = encode(gold, predicted)
-    return float(np.mean(gold_n == predicted_n))
+def ratio(sums: Values) -> Values:
+    """(..., 2) -> (...): the first sum over the second; 0 where the second is 0."""
+    return _divided(sums[..., 0], sums[..., 1])
 
 
-def micro_f1(gold: Sequence[str], predicted: Sequence[str], *, ignore: frozenset[str] = frozenset()) -> float:
-    """F1 over all decisions together. It equals accuracy unless labels are ignored (scikit-learn's `labels=` the rest).
+def hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 2) for accuracy: 1 where the sets of labels are equal, and 1."""
+    return _means([ours == theirs or classes(ours) == classes(theirs) for ours, theirs in _pairs(gold, predicted)])
+
+
+def decisions(gold: Sequence[Label], predicted: Sequence[Label], *, ignore: frozenset[str] = frozenset()) -> Values:
+    """(n, 2) for micro-F1: twice the labels in both sets, and the labels of either set.
 
     An ignored label is a decision not to decide: predicting it costs recall, missing it costs precision.
     """
-    gold_n, predicted_n, _ = encode(gold, predicted, ignore=ignore)
-    hits = np.sum((gold_n == predicted_n) & (gold_n != UNCOUNTED))
-    decisions = np.sum(gold_n != UNCOUNTED) + np.sum(predicted_n != UNCOUNTED)
-    return float(_ratio(2.0 * hits, decisions))
+    sets = [(classes(ours) - ignore, classes(theirs) - ignore) for ours, theirs in _pairs(gold, predicted)]
+    return _rows([(2.0 * len(ours & theirs), len(ours) + len(theirs)) for ours, theirs in sets], 2)
 
 
-def macro_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    """The unweighted mean of the classes' F1: a rare class counts as much as a frequent one."""
-    gold_n, predicted_n, classes = encode(gold, predicted)
-    gold_C = np.bincount(gold_n, minlength=classes)
-    predicted_C = np.bincount(predicted_n, minlength=classes)
-    hits_C = np.bincount(gold_n[gold_n == predicted_n], minlength=classes)
-    return float(_macro_f1(hits_C, gold_C, predicted_C))
+def decisions_by_class(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 3 C) for macro-F1: for each class that occurs, whether both sets have it; then gold; then predicted."""
+    sides = [[classes(label) for label in labels] for labels in (gold, predicted)]
+    columns = {name: at for at, name in enumerate(sorted(frozenset().union(*sides[0], *sides[1])))}
+    has_2nC = np.zeros((2, len(gold), len(columns)))
+    for has_nC, sets in zip(has_2nC, sides, strict=True):
+        places = [(row, columns[name]) for row, names in enumerate(sets) for name in names]
+        if places:
+            has_nC[tuple(np.array(places).T)] = 1.0
+    return np.concatenate([has_2nC[0] * has_2nC[1], has_2nC[0], has_2nC[1]], axis=1)
 
 
-def weighted_accuracy(gold: Codes, predicted: Codes, weights: npt.NDArray[np.integer], classes: int) -> Values:
-    """(R,) accuracy under weights (R, n); `classes` is there for the common signature."""
-    return _ratio(weights @ (gold == predicted).astype(np.float64), weights.sum(axis=1))
+def mean_f1(sums: Values) -> Values:
+    """(..., 3 C) -> (...): the unweighted mean of the classes' F1: a rare class counts as much as a frequent one."""
+    both, gold, predicted = np.split(sums, 3, axis=-1)
+    either = gold + predicted
+    # sums over so few columns are much faster as products
+    ones = np.ones(either.shape[-1])
+    return _divided(_divided(2.0 * both, either) @ ones, (either > 0) @ ones)
 
 
-def weighted_micro_f1(gold: Codes, predicted: Codes, weights: npt.NDArray[np.integer], classes: int) -> Values:
-    """(R,) micro-F1 under weights (R, n); `classes` is there for the common signature."""
-    hits = (gold == predicted) & (gold != UNCOUNTED)
-    decisions = (gold != UNCOUNTED).astype(np.float64) + (predicted != UNCOUNTED)
-    return _ratio(2.0 * (weights @ hits.astype(np.float64)), weights @ decisions)
+def entity_decisions(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 2) for entity F1: twice the entities of both, with equal ends and type, and the entities of either.
+
+    A label is a tuple of tags, one a word. Raises ValueError for a tag outside the scheme, and where a prediction has
+    more or fewer tags than there are words.
+    """
+    rows = []
+    for row, labels in enumerate(_pairs(gold, predicted)):
+        ours, theirs = map(_texts, labels)
+        if len(ours) != len(theirs):
+            raise ValueError(f"item {row}: {len(ours)} gold tags, but {len(theirs)} predicted; give one tag a word")
+        found, said = entities(ours), entities(theirs)
+        rows.append((2.0 * len(found & said), len(found) + len(said)))
+    return _rows(rows, 2)
 
 
-def weighted_macro_f1(gold: Codes, predicted: Codes, weights: npt.NDArray[np.integer], classes: int) -> Values:
-    """(R,) macro-F1 under weights (R, n), in each row over the classes that occur in that row."""
-    # doubles take the product to BLAS and hold these counts exactly
-    weights_Rn = weights.astype(np.float64)
-    gold_nC = gold[:, None] == np.arange(classes)
-    predicted_nC = predicted[:, None] == np.arange(classes)
-    counts = weights_Rn @ np.hstack([gold_nC & predicted_nC, gold_nC, predicted_nC]).astype(np.float64)
-    hits_RC, gold_RC, predicted_RC = np.split(counts, 3, axis=1)
-    return _macro_f1(hits_RC, gold_RC, predicted_RC)
+def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
+    """(first word, last word, type) of each entity, read from B-, I-, E-, S- and O as conlleval and seqeval do.
+
+    An I- that follows nothing of its type begins an entity. Raises ValueError for any other tag.
+    """
+    found: set[tuple[int, int, str]] = set()
+    start, before, kind_before = 0, "O", ""
+    for place, tag in enumerate([*tags, "O"]):
+        letter, _, rest = tag.partition("-")
+        kind = rest or "_"
+        if letter not in ("B", "I", "E", "S") and tag != "O":
+            raise ValueError(f"the tag {tag!r} is not O and does not begin with B-, I-, E- or S-; correct the labels")
+        changes = letter in ("B", "S") or before in ("O", "E", "S") or kind != kind_before
+        if before != "O" and (changes or tag == "O"):
+            found.add((start, place - 1, kind_before))
+        if tag != "O" and changes:
+            start = place
+        before, kind_before = letter, kind
+    return found
 
 
-def _macro_f1(hits: npt.NDArray[np.number], gold: npt.NDArray[np.number], predicted: npt.NDArray[np.number]) -> Values:
-    """(...,) from counts (..., C)."""
-    f1 = _ratio(2.0 * hits, gold + predicted)
-    return _ratio(f1.sum(axis=-1), np.count_nonzero(gold + predicted, axis=-1))
+def moments(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 6) for Pearson's correlation: 1, x, y, x^2, y^2 and x y of the two numbers.
+
+    Both are first moved to a mean of 0 and scaled to at most 1, which changes no correlation and keeps the digits that
+    the difference of sums would lose. Raises ValueError for what is no finite number.
+    """
+    x_n, y_n = (_centred(side, labels) for side, labels in (("gold", gold), ("predicted", predicted)))
+    return np.stack([np.ones_like(x_n), x_n, y_n, x_n * x_n, y_n * y_n, x_n * y_n], axis=1)
 
 
-def _ratio(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Values:
-    """Elementwise quotient; 0 where the denominator is 0."""
-    bottom = np.asarray(denominator, dtype=np.float64)
-    top = np.asarray(numerator, dtype=np.float64)
-    return np.divide(top, bottom, out=np.zeros(np.broadcast_shapes(top.shape, bottom.shape)), where=bottom != 0)
+def correlation(sums: Values) -> Values:
+    """(..., 6) -> (...): Pearson's r; 0 where one of the two does not vary."""
+    count, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    x_spread, y_spread = xx - _divided(x * x, count), yy - _divided(y * y, count)
+    varies = (x_spread > NO_SPREAD * xx) & (y_spread > NO_SPREAD * yy)
+    bottom = np.sqrt(np.where(varies, x_spread, 0.0)) * np.sqrt(np.where(varies, y_spread, 0.0))
+    return np.clip(_divided(xy - _divided(x * y, count), bottom), -1.0, 1.0)
+
+
+def best_answer(
+    gold: Sequence[Label], predicted: Sequence[Label], *, judge: Callable[[list[str], list[str]], float]
+) -> Values:
+    """(n, 2): the score of the predicted answer by the gold answer that suits it best, and 1.
+
+    gold: the acceptable answers of each item, none of them for a question without an answer; predicted: a text, or a
+    tuple of it. Both are compared as words, as SQuAD's official script makes them.
+    """
+    scores = []
+    for ours, theirs in _pairs(gold, predicted):
+        said = words("".join(_texts(theirs)[:1]))
+        # answers that are empty once articles and punctuation are gone count only where there are no others
+        acceptable = [answer for answer in map(words, _texts(ours)) if answer] or [[]]
+        scores.append(max(judge(answer, said) for answer in acceptable))
+    return _means(scores)
+
+
+def words(text: str) -> list[str]:
+    """The words of an answer without case, ASCII punctuation, and a, an, the (SQuAD's normalize_answer)."""
+    bare = text.lower().translate(str.maketrans("", "", string.punctuation))
+    return re.sub(r"\b(a|an|the)\b", " ", bare).split()
+
+
+def equal_words(answer: list[str], said: list[str]) -> float:
+    return float(answer == said)
+
+
+def words_f1(answer: list[str], said: list[str]) -> float:
+    """F1 over words with repetition. No answer on one side counts as right only where there is none on the other."""
+    if not answer or not said:
+        return float(answer == said)
+    return 2.0 * (Counter(answer) & Counter(said)).total() / (len(answer) + len(said))
+
+
+def reciprocal_ranks(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 2) for the mean reciprocal rank: 1 / rank of the first of five answers that is a gold synonym, or 0; and 1.
+
+    Case and outer spaces do not count. An answer further down than the fifth is not looked at (BioASQ).
+    """
+    scores = []
+    for ours, theirs in _pairs(gold, predicted):
+        synonyms = {text.strip().lower() for text in _texts(ours)}
+        ranks = [rank for rank, text in enumerate(_texts(theirs)[:RANKS], 1) if text.strip().lower() in synonyms]
+        scores.append(1.0 / ranks[0] if ranks else 0.0)
+    return _means(scores)
+
+
+def classes(label: Label) -> frozenset[str]:
+    """The classes of a row: of one that may have several, all; else the one."""
+    return frozenset(label) if isinstance(label, tuple) else frozenset((str(label),))
 
 
 def micro_f1_without(*labels: str) -> Metric:
     """Micro-F1 over all classes but these, as relation extraction reports it for a negative class."""
-    ignore = frozenset(labels)
-    name = f"micro_f1 without {', '.join(sorted(ignore))}"
-    return Metric(name, partial(micro_f1, ignore=ignore), weighted_micro_f1, ignore)
+    return _micro_f1(frozenset(labels))
+
+
+@cache
+def _micro_f1(ignore: frozenset[str]) -> Metric:
+    return Metric(WITHOUT + ", ".join(sorted(ignore)), partial(decisions, ignore=ignore), ratio, CLASSES)
 
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", accuracy, weighted_accuracy),
-        Metric("micro_f1", micro_f1, weighted_micro_f1),
-        Metric("macro_f1", macro_f1, weighted_macro_f1),
+        Metric("accuracy", hits, ratio, CLASSES),
+        Metric("micro_f1", decisions, ratio, CLASSES),
+        Metric("macro_f1", decisions_by_class, mean_f1, CLASSES),
+        Metric("entity_f1", entity_decisions, ratio, ("tokens",)),
+        Metric("pearson", moments, correlation, ("score",), least=-1.0),
+        Metric("exact_match", partial(best_answer, judge=equal_words), ratio, ("span",)),
+        Metric("f1", partial(best_answer, judge=words_f1), ratio, ("span",)),
+        Metric("mrr", reciprocal_ranks, ratio, ("span",)),
     )
 }
+DEFAULTS: dict[Kind, str] = {
+    "sequence": "macro_f1", "multilabel": "macro_f1", "score": "pearson", "tokens": "entity_f1", "span": "f1",
+}  # fmt: skip
+
+
+def metric_named(name: str) -> Metric:
+    """The metric of this name; "micro_f1 without X, Y" is made as it is asked for. Raises ValueError for any other."""
+    left_out = [label.strip() for label in name.removeprefix(WITHOUT).split(",")] if name.startswith(WITHOUT) else []
+    if any(left_out):
+        return micro_f1_without(*filter(None, left_out))
+    if name not in METRICS:
+        raise ValueError(f"no metric is called {name!r}. Known: {', '.join(METRICS)}, and '{WITHOUT}<label>, <label>'")
+    return METRICS[name]
+
+
+def default_metric(kind: Kind) -> str:
+    """The metric of a task of this kind where nobody says otherwise."""
+    return DEFAULTS[kind]
+
+
+def _pairs(gold: Sequence[Label], predicted: Sequence[Label]) -> zip[tuple[Label, Label]]:
+    return zip(gold, predicted, strict=True)
+
+
+def _texts(label: Label) -> tuple[str, ...]:
+    return label if isinstance(label, tuple) else (str(label),)
+
+
+def _rows(rows: Sequence[Sequence[float]], width: int) -> Values:
+    return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+
+
+def _means(scores: Sequence[float]) -> Values:
+    return np.stack([np.array(scores, dtype=np.float64), np.ones(len(scores))], axis=1)
+
+
+def _centred(side: str, labels: Sequence[Label]) -> Values:
+    """(n,) numbers less their mean, divided by the largest that is left."""
+    for label in labels:
+        if isinstance(label, tuple) or not np.isfinite(float(label)):
+            raise ValueError(f"the {side} label {label!r} is no finite number, which a correlation needs; correct it")
+    values_n = np.array(labels, dtype=np.float64)
+    # by a power of two, which rounds nothing: sums of huge numbers would overflow, squares of tiny ones vanish
+    values_n = np.ldexp(values_n, -int(np.frexp(values_n)[1].max(initial=-1074)))
+    centred_n = values_n - values_n.sum() / max(len(values_n), 1)
+    largest = float(np.abs(centred_n).max(initial=0.0))
+    # what rounding leaves of a constant is no spread
+    return centred_n / largest if largest > NO_SPREAD else np.zeros_like(centred_n)
+
+
+def _divided(top: npt.ArrayLike, bottom: npt.ArrayLike) -> Values:
+    """Elementwise quotient; 0 where the denominator is 0."""
+    over, under = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
+    return np.divide(over, under, out=np.zeros(np.broadcast_shapes(over.shape, under.shape)), where=under != 0)

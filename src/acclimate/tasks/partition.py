@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
@@ -11,15 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from acclimate.core.types import SPLITS, Split
+from acclimate.text.overlap import GRAM, WORD
 
 SHARES: dict[Split, float] = {"train": 0.60, "dev": 0.15, "test": 0.25}
-GRAM = 13  # words that two texts must share in a row before that counts as copied
-WORD = re.compile(r"\w+")
-
-
-def normalised(text: str) -> str:
-    """Words in lower case, one space between them: equal for texts that differ in layout and punctuation only."""
-    return " ".join(WORD.findall(text.lower()))
 
 
 def shuffled(names: Sequence[str]) -> list[str]:

@@ -1,10 +1,11 @@
 """A task is a value: where its examples come from, which labels they bear, and what judges the predictions.
 
-Shape suffixes: n examples, R resamples, C classes.
+Shape suffixes: n examples, R resamples, K numbers an example.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,52 +16,40 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from acclimate.core.types import SPLITS, Example, Split
+from acclimate.core.types import SPLITS, Example, Label, Split
 
 Kind = Literal["tokens", "sequence", "multilabel", "score", "span"]
-Codes = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
-UNCOUNTED = -1  # the code of a label that a metric leaves out
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A number in [0, 1] that says how well predicted labels agree with gold ones; larger is better.
+    """A number of at most 1 that says how well predicted labels agree with gold ones; larger is better.
 
-    compute   (gold, predicted), each n labels -> the value. ValueError where n differs or is 0.
-    weighted  (gold codes (n,), predicted codes (n,), weights (R, n), classes C) -> (R,): row r is the value with
-              example i taken weights[r, i] times. `encode` makes the codes.
-    ignore    labels that are no class of their own, such as a "no relation" class: their code is UNCOUNTED
+    It is a function of sums over the items, so that a resample of the items costs one product of matrices:
+    `value(weights_Rn @ statistics_nK)` are its values (R,) with item i taken weights[r, i] times.
+
+    statistics  (gold, predicted), each n labels -> (n, K) float64, a row for each item; K may depend on the labels
+    value       sums of such rows, (..., K) -> (...)
+    kinds       the kinds of task whose labels it reads
+    least       the lowest value there is: -1 for a correlation
     """
 
     name: str
-    compute: Callable[[Sequence[str], Sequence[str]], float]
-    weighted: Callable[[Codes, Codes, npt.NDArray[np.integer], int], Values]
-    ignore: frozenset[str] = frozenset()
+    statistics: Callable[[Sequence[Label], Sequence[Label]], Values]
+    value: Callable[[Values], Values]
+    kinds: tuple[Kind, ...]
+    least: float = 0.0
 
-    def encode(self, gold: Sequence[str], predicted: Sequence[str]) -> tuple[Codes, Codes, int]:
-        """Codes (n,) of both sides and the number of classes, for `weighted`."""
-        return encode(gold, predicted, ignore=self.ignore)
-
-
-def encode(
-    gold: Sequence[str], predicted: Sequence[str], *, ignore: frozenset[str] = frozenset()
-) -> tuple[Codes, Codes, int]:
-    """Codes (n,) of gold and predicted labels, 0 to C - 1 in sorted order or UNCOUNTED, and C.
-
-    Raises ValueError where there is nothing to compare, or the two differ in number.
-    """
-    if len(gold) != len(predicted):
-        raise ValueError(f"{len(gold)} gold labels, but {len(predicted)} predictions: give one prediction per example")
-    if not len(gold):
-        raise ValueError("no examples: a metric of nothing is undefined")
-    names = sorted((set(gold) | set(predicted)) - ignore)
-    codes = {name: code for code, name in enumerate(names)} | dict.fromkeys(ignore, UNCOUNTED)
-
-    def coded(labels: Sequence[str]) -> Codes:
-        return np.fromiter((codes[label] for label in labels), dtype=np.int64, count=len(labels))
-
-    return coded(gold), coded(predicted), len(names)
+    def compute(self, gold: Sequence[Label], predicted: Sequence[Label]) -> float:
+        """The value for n gold and n predicted labels. Raises ValueError where the numbers differ or are 0."""
+        if len(gold) != len(predicted):
+            raise ValueError(
+                f"{len(gold)} gold labels, but {len(predicted)} predictions: give one prediction per example"
+            )
+        if not len(gold):
+            raise ValueError("no examples: a metric of nothing is undefined")
+        return float(self.value(self.statistics(gold, predicted).sum(axis=0)))
 
 
 def as_read(example: Example) -> Example:
@@ -93,14 +82,17 @@ def load(task: Task, path: Path) -> dict[Split, list[Example]]:
     """The prepared examples of the three splits, checked before anything trains on them.
 
     Raises ValueError for an empty split, an empty text, an id that occurs twice, and a group that stands in two splits;
-    for a task of kind "sequence" also for a label that the task does not list, or that no training example bears.
+    where labels are classes ("sequence", "multilabel") also for one that the task does not list, or that no training
+    example bears, and where they are numbers ("score") for one that is not finite.
     """
     splits = {split: [task.prepare(example) for example in task.read(path, split)] for split in SPLITS}
     for split, examples in splits.items():
         _check_split(task, split, examples)
     _check_apart(task, splits)
-    if task.kind == "sequence":
+    if task.kind in {"sequence", "multilabel"}:
         _check_labels(task, splits)
+    if task.kind == "score":
+        _check_numbers(task, splits)
     return splits
 
 
@@ -112,17 +104,17 @@ def labels_per_class(examples: Sequence[Example], count: int, seed: int) -> list
     """
     if count < 1:
         raise ValueError(f"{count} labels per class: ask for at least 1")
-    positions: dict[str, list[int]] = {}
+    positions: dict[Label, list[int]] = {}
     for position, example in enumerate(examples):
         positions.setdefault(example.label, []).append(position)
     few = {label: len(found) for label, found in positions.items() if len(found) < count}
     if few:
-        listed = ", ".join(f"{label!r} ({size})" for label, size in sorted(few.items()))
+        listed = ", ".join(f"{label!r} ({size})" for label, size in sorted(few.items(), key=str))
         raise ValueError(
             f"{count} labels per class asked for, but too few examples of {listed}; lower it to {min(few.values())}"
         )
     chosen: list[int] = []
-    for label in sorted(positions):
+    for label in sorted(positions, key=str):
         order = positions[label]
         random.Random(f"{seed} {label}").shuffle(order)
         chosen += order[:count]
@@ -159,19 +151,38 @@ def _check_apart(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
                 )
 
 
+def classes_in(label: Label) -> tuple[str, ...]:
+    """The classes that a label holds; none where it is a number."""
+    if isinstance(label, str):
+        return (label,)
+    return label if isinstance(label, tuple) else ()
+
+
 def _check_labels(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
     known = set(task.labels)
     for split, examples in splits.items():
         for example in examples:
-            if example.label not in known:
-                raise ValueError(
-                    f"{task.name}, {split}, {example.id}: the label {example.label!r} is none of the task's "
-                    f"({', '.join(map(repr, task.labels))}). Correct the file, or add it to the task's labels"
-                )
-    counts = Counter(example.label for example in splits["train"])
+            # of a row that must bear one class, the label itself is looked at, whatever its type
+            for label in (example.label,) if task.kind == "sequence" else classes_in(example.label):
+                if label not in known:
+                    raise ValueError(
+                        f"{task.name}, {split}, {example.id}: the label {label!r} is none of the task's "
+                        f"({', '.join(map(repr, task.labels))}). Correct the file, or add it to the task's labels"
+                    )
+    counts = Counter(label for example in splits["train"] for label in classes_in(example.label))
     missing = [label for label in task.labels if not counts[label]]
     if missing:
         raise ValueError(
             f"{task.name}, train: no example bears {', '.join(map(repr, missing))}, which therefore cannot be learnt. "
             f"Add examples, or take it off the task's labels and out of the other splits"
         )
+
+
+def _check_numbers(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
+    for split, examples in splits.items():
+        for example in examples:
+            if not isinstance(example.label, int | float) or not math.isfinite(example.label):
+                raise ValueError(
+                    f"{task.name}, {split}, {example.id}: the label {example.label!r} is no finite number, but the "
+                    f"task's are numbers to predict. Correct it or leave the row out"
+                )

@@ -1,211 +1,210 @@
-"""Documents out of text, JSON-lines and parquet files, streamed: the size of a file does not matter."""
+"""Documents out of text, JSON-lines, Parquet, PubMed and dataset files, streamed: the size of a file does not matter.
+
+What nothing can be made of is counted and left out; what is wrong with a file as a whole is a ValueError.
+"""
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-import zstandard
+from acclimate.core.types import Document, Rejected
+from acclimate.text.arrow import arrow_columns, arrow_rows, dataset_files, is_dataset, parquet_columns, parquet_rows
+from acclimate.text.jsonlines import Values, json_lines
+from acclimate.text.packed import LIMITS, PACKINGS, Limits, check_file, named, text_lines, unpacked_name
+from acclimate.text.pubmed import pubmed_articles
+from acclimate.text.recognise import nearest, printable, shown, unsound
 
-from acclimate.core.types import Document
+FORMATS = (".txt", ".jsonl", ".parquet", ".xml")
+ENDINGS = (*(f"{kind}{packed}" for kind in (".txt", ".jsonl", ".xml") for packed in ("", *PACKINGS)), ".parquet")
+KEPT = 1000  # rejected documents that are told one by one
 
-FORMATS = (".txt", ".jsonl", ".parquet")
-COMPRESSIONS = (".gz", ".zst")
-ENDINGS = tuple(f"{kind}{packed}" for kind in FORMATS[:2] for packed in ("", *COMPRESSIONS)) + FORMATS[2:]
+Separated = Literal["line", "blank"]
+Numbered = Iterator[tuple[int, Values]]  # by line or row
+Rows = Iterator[tuple[str, Values]]  # place, and values by name or the reason for which there are none
 
-_PARQUET_ROWS = 256  # rows decoded at a time
-_COMPRESSED_BYTES = 1 << 14  # read at a time; zstd makes up to a thousand times as much of it
+
+class Documents(Iterator[Document]):
+    """The documents of a file or folder, one after the other, and what was left out on the way.
+
+    rows        documents met so far: rows == accepted + rejections, always
+    rejections  those that nothing can be made of: no JSON, no text in the field, control characters
+    rejected    the first KEPT of them, with place and reason
+    """
+
+    def __init__(self, path: Path, rows: Rows, field: str) -> None:
+        self.rows = self.accepted = self.rejections = 0
+        self.rejected: list[Rejected] = []
+        self._documents = self._sound(path, rows, field)
+
+    def __next__(self) -> Document:
+        return next(self._documents)
+
+    def _sound(self, path: Path, rows: Rows, field: str) -> Iterator[Document]:
+        for place, values in rows:
+            self.rows += 1
+            document = _document(place, values, field)
+            if isinstance(document, Document):
+                self.accepted += 1
+                yield document
+            else:
+                self.rejections += 1
+                if len(self.rejected) < KEPT:
+                    self.rejected.append(Rejected(place, document))
+        if not self.rows:
+            raise ValueError(f"{named(path)}: holds no document. Name another file or folder")
+        if 2 * self.rejections > self.rows:
+            first = "; ".join(f"{rejected.place}: {rejected.reason}" for rejected in self.rejected[:3])
+            raise ValueError(
+                f"{named(path)}: {self.rejections:,} of {self.rows:,} documents cannot be used. The first: {first}. "
+                f"Correct them, or name another file or folder"
+            )
 
 
 def read_documents(
-    path: Path, *, separated: Literal["line", "blank"] = "line", field: str = "text"
-) -> Iterator[Document]:
+    path: Path, *, separated: Separated = "line", field: str = "text", limits: Limits = LIMITS
+) -> Documents:
     """The documents of a file, or of every file with a known ending below a folder, in the order of the paths.
 
     .txt      one document a line, or several lines up to a blank one with `separated="blank"`
     .jsonl    an object a line: the text in `field`; `id` (text or whole number) and `source` where there are any
     .parquet  the same names as columns
-    The first two may be packed (.gz, .zst). A document without an id is named after its place: `folder/file.txt:12`.
+    .xml      PubMed's: title and abstract of each article, with its PMID as id
+    All but .parquet may be packed (.gz, .zst). A folder that `datasets` saved is read as its Arrow files, columns named
+    as for .jsonl; so is each such folder below. A document without an id is named after its place: `folder/a.txt:12`.
     Documents that hold nothing but white space come too: `write_corpus` leaves them out and counts them.
 
-    Raises FileNotFoundError where there is no such path, ValueError where nothing there has a known ending and, on the
-    way, naming file and line, where a line is not what it should be.
+    Raises ValueError where there is no such path or nothing there has a known ending; and, on the way, for a file that
+    cannot be read as what its ending says, for one that lacks the field, and where more than half cannot be used.
     """
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist")
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file() and _readable(file))
+        files = list(_below(path))
         if not files:
-            raise ValueError(f"{path}: no file below it ends in {', '.join(ENDINGS)}. Name another folder")
-    elif _readable(path):
-        files = [path]
+            raise ValueError(f"{named(path)}: no file below it ends in {', '.join(ENDINGS)}. Name another folder")
     else:
-        raise ValueError(f"{path}: its name ends in none of {', '.join(ENDINGS)}. Rename or convert it")
+        check_file(path)
+        if not path.name.endswith(ENDINGS):
+            raise ValueError(f"{named(path)}: its name ends in none of {', '.join(ENDINGS)}. Rename or convert it")
+        files = [path]
     above = path if path.is_dir() else path.parent
-    return (document for file in files for document in _read_file(file, above, separated, field))
+    rows = (row for file in files for row in _rows(file, above, separated, field, limits))
+    return Documents(path, rows, field)
 
 
-def _readable(file: Path) -> bool:
-    return file.name.endswith(ENDINGS) and not file.name.startswith(".")
+def _below(folder: Path) -> Iterator[Path]:
+    """The files to read below the folder, in the order of their paths; links are followed, each folder visited once."""
+    found: list[Path] = []
+    visited: set[tuple[int, int]] = set()
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        try:
+            about = os.stat(here)
+            entries = list(here.iterdir())
+        except OSError as error:
+            raise ValueError(f"{named(here)}: cannot be read ({error.strerror}). Check who may read it") from error
+        if (about.st_dev, about.st_ino) in visited:
+            continue
+        visited.add((about.st_dev, about.st_ino))
+        if is_dataset(here):
+            found += dataset_files(here)
+            continue
+        for entry in entries:
+            if entry.is_dir():
+                waiting.append(entry)
+            elif entry.name.endswith(ENDINGS) and not entry.name.startswith(".") and entry.is_file():
+                found.append(entry)
+    return iter(sorted(found))
 
 
-def _read_file(file: Path, above: Path, separated: str, field: str) -> Iterator[Document]:
-    name = file.relative_to(above).as_posix()
-    if file.name.endswith(".parquet"):
-        return _read_parquet(file, name, field)
-    kind = file.with_suffix("") if file.suffix in COMPRESSIONS else file
-    if kind.suffix == ".jsonl":
-        return _read_json_lines(file, name, field)
-    return _read_blocks(file, name) if separated == "blank" else _read_lines(file, name)
+def _rows(file: Path, above: Path, separated: Separated, field: str, limits: Limits) -> Rows:
+    """Place and values of each document that the file should hold."""
+    name = printable(file.relative_to(above).as_posix())
+    readers: dict[str, Callable[[], Numbered]] = {
+        ".txt": partial(_blocks if separated == "blank" else _lines, file, field, limits),
+        ".jsonl": partial(_json, file, field, limits),
+        ".xml": partial(pubmed_articles, file, field, limits),
+        ".parquet": partial(_columns, file, field, limits, parquet_columns, parquet_rows),
+        ".arrow": partial(_columns, file, field, limits, arrow_columns, arrow_rows),
+    }
+    return ((f"{name}:{number}", values) for number, values in readers[Path(unpacked_name(file)).suffix]())
 
 
-def _read_lines(file: Path, name: str) -> Iterator[Document]:
-    return (Document(f"{name}:{number}", line) for number, line in _lines(file))
+def _lines(file: Path, field: str, limits: Limits) -> Numbered:
+    return ((number, {field: line.rstrip("\r\n")}) for number, line in text_lines(file, limits))
 
 
-def _read_blocks(file: Path, name: str) -> Iterator[Document]:
+def _blocks(file: Path, field: str, limits: Limits) -> Numbered:
     block: list[str] = []
-    first = 0
-    for number, line in _lines(file):
+    first = length = 0
+    for number, line in text_lines(file, limits):
         if line.strip():
-            first = first if block else number
-            block.append(line)
+            first, length = (first, length + len(line)) if block else (number, len(line))
+            block.append(line.rstrip("\r\n"))
+            if length > limits.line:
+                raise ValueError(
+                    f"{named(file)}:{first}: more than {limits.line:,} characters without a blank line. If a line is a "
+                    f"document, say separated=line"
+                )
         elif block:
-            yield Document(f"{name}:{first}", "\n".join(block))
+            yield first, {field: "\n".join(block)}
             block = []
     if block:
-        yield Document(f"{name}:{first}", "\n".join(block))
+        yield first, {field: "\n".join(block)}
 
 
-def _read_json_lines(file: Path, name: str, field: str) -> Iterator[Document]:
-    for number, line in _lines(file):
-        if not line.strip():
-            continue
-        where = f"{file}:{number}"
-        try:
-            values = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(
-                f"{where}: {_shown(line)} is not valid JSON ({error.msg}, column {error.colno}). A line holds one JSON "
-                f"object with the field {field!r}; correct it"
-            ) from error
-        if not isinstance(values, dict):
-            raise ValueError(f"{where}: {_shown(line)} is not a JSON object. Write it as {{{json.dumps(field)}: ...}}")
-        yield _document(values, f"{name}:{number}", field, where)
+def _json(file: Path, field: str, limits: Limits) -> Numbered:
+    """Raises ValueError at the end where no object has the field."""
+    found, keys = False, dict[str, None]()
+    for number, values in json_lines(file, limits):
+        if isinstance(values, Mapping):
+            found = found or field in values
+            if not found and len(keys) < 20:
+                keys |= dict.fromkeys(values)
+        yield number, values
+    if keys and not found:
+        raise _without(field, list(keys), file)
 
 
-def _read_parquet(file: Path, name: str, field: str) -> Iterator[Document]:
-    try:
-        table = pq.ParquetFile(file)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{file}: not a parquet file ({error}). Write it anew or rename it") from error
-    with table:
-        present = table.schema_arrow.names
-        if field not in present:
-            raise _without(field, present, str(file))
-        columns = [column for column in (field, "id", "source") if column in present]
-        number = 0
-        for rows in table.iter_batches(batch_size=_PARQUET_ROWS, columns=columns):
-            for values in rows.to_pylist():
-                number += 1
-                yield _document(values, f"{name}:{number}", field, f"{file}:{number}")
+def _columns(
+    file: Path,
+    field: str,
+    limits: Limits,
+    columns_of: Callable[[Path, Limits], list[str]],
+    rows_of: Callable[[Path, list[str], Limits], Iterator[Mapping[str, Any]]],
+) -> Numbered:
+    present = columns_of(file, limits)
+    if field not in present:
+        raise _without(field, present, file)
+    columns = [column for column in (field, "id", "source") if column in present]
+    yield from enumerate(rows_of(file, columns, limits), start=1)
 
 
-def _document(values: dict[str, Any], place: str, field: str, where: str) -> Document:
-    """The document of a row; `place` is its id where the row has none, `where` is what an error names."""
+def _document(place: str, values: Values, field: str) -> Document | str:
+    """The document, or why there is none. `place` is its id where the row has none."""
+    if isinstance(values, str):
+        return values
     if field not in values:
-        raise _without(field, list(values), where)
+        return f"no field {field!r}; the nearest is {shown(nearest(field, values))}"
     text, name, source = values[field], values.get("id"), values.get("source")
     if not isinstance(text, str):
-        raise ValueError(f"{where}: {field!r} is {_shown(text)}, but a document is text. Correct or drop the row")
+        return f"{field!r} is {shown(text)}, but a document is text"
     if name is not None and (isinstance(name, bool) or not isinstance(name, str | int)):
-        raise ValueError(f"{where}: id {_shown(name)} is neither text nor a whole number. Correct it or leave it out")
+        return f"the id {shown(name)} is neither text nor a whole number"
     if source is not None and not isinstance(source, str):
-        raise ValueError(f"{where}: source {_shown(source)} is not text. Correct it or leave it out")
-    return Document(id=place if name is None else str(name), text=_encodable(text, where), source=source or "")
+        return f"the source {shown(source)} is not text"
+    for what, value in ((repr(field), text), ("the id", str(name or "")), ("the source", source or "")):
+        if reason := unsound(value):
+            return f"{what} {reason}"
+    return Document(id=place if name is None else str(name), text=text, source=source or "")
 
 
-def _without(field: str, present: list[str], where: str) -> ValueError:
+def _without(field: str, present: Sequence[str], file: Path) -> ValueError:
     return ValueError(
-        f"{where}: no field {field!r}, only {present}. Rename the one that holds the text (from Python: field=NAME)"
+        f"{named(file)}: no field {field!r}; the nearest is {shown(nearest(field, present))} of {shown(list(present))}"
+        f". Rename the one that holds the text (from Python: field=NAME)"
     )
-
-
-def _encodable(text: str, where: str) -> str:
-    """The text, where UTF-8 can hold it: JSON can escape half a surrogate pair, which is no character."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{where}: {_shown(text[error.start : error.end])} at character {error.start} is half a surrogate pair, "
-            "which is no character. Correct or drop the row"
-        ) from error
-    return text
-
-
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
-
-
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Line number, from 1, and line without its end; only line feeds end lines, with or without a carriage return."""
-    for number, line in enumerate(_raw_lines(file), start=1):
-        content = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-        try:
-            yield number, content.rstrip(b"\r\n").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{file}:{number}: byte {error.start} is {content[error.start]:#04x}, which is not UTF-8 "
-                f"({error.reason}). Convert the file, for example with iconv"
-            ) from error
-
-
-def _raw_lines(file: Path) -> Iterator[bytes]:
-    if file.suffix == ".zst":
-        parts: list[bytes] = []  # of the line that is not over yet, joined once: a line may be longer than many blocks
-        for block in _unpacked(file):
-            first, *others = block.split(b"\n")
-            parts.append(first)
-            if others:
-                yield b"".join(parts)
-                yield from others[:-1]
-                parts = others[-1:]
-        if rest := b"".join(parts):
-            yield rest
-    elif file.suffix == ".gz":
-        try:
-            with gzip.open(file) as lines:
-                yield from lines
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"{file}: damaged or cut off gzip file ({error}). Fetch it again") from error
-    else:
-        with open(file, "rb") as lines:
-            yield from lines
-
-
-def _unpacked(file: Path) -> Iterator[bytes]:
-    """The content of all zstd frames. zstandard's own reader takes a file that is cut off for one that has ended."""
-    decompressor = zstandard.ZstdDecompressor()
-    frame = decompressor.decompressobj()
-    ended = True
-    with open(file, "rb") as packed:
-        while block := packed.read(_COMPRESSED_BYTES):
-            while block:
-                try:
-                    yield frame.decompress(block)
-                except zstandard.ZstdError as error:
-                    raise ValueError(f"{file}: damaged zstd file ({error}). Fetch it again") from error
-                ended = frame.eof
-                block = frame.unused_data if ended else b""
-                if ended:
-                    frame = decompressor.decompressobj()
-    if not ended:
-        raise ValueError(f"{file}: cut off in the middle of a zstd frame. Fetch it again")

@@ -1,0 +1,140 @@
+"""Does a budgeted race find the full grid's winner? Both for real, in directories of their own, on labelled files.
+
+python benchmarks/budgeted_race.py --model runs/base/checkpoint --task papers=papers/ --task chemistry=chemistry/ \\
+    --work runs/budget --out benchmarks/reports/2026-11-20-budgeted-race.md
+
+A task is a folder with train.csv, dev.csv and test.csv and, in `corpus/`, raw text of the domain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from page import head, table, tell, write
+
+from acclimate.core import settings
+from acclimate.study.budget import Budget
+from acclimate.study.cost import costs_of
+from acclimate.study.gathering import Raw, gather
+from acclimate.study.jobs import RESULT
+from acclimate.study.outcome import read_scores, write_pages
+from acclimate.study.race import run_race
+from acclimate.study.recipe import Recipe, for_model
+from acclimate.study.report import Study
+from acclimate.tasks.own import Own
+
+COLUMNS = (
+    "task",
+    "race",
+    "winner",
+    "its setting",
+    "dev",
+    "test",
+    "against the grid's",
+    "seconds",
+    "of the grid's",
+    "fine-tunings",
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One race. test: of the winner, the mean over seeds; seconds: of all its jobs; tunings: in full and shortened."""
+
+    study: Study
+    setting: str
+    dev: float
+    test: float
+    seconds: float
+    tunings: int
+
+
+def main() -> None:
+    given = arguments()
+    logging.basicConfig(level=logging.WARNING)
+    recipe = settings.override(for_model(), given.settings)
+    rows, verdicts = [], []
+    for name, folder in (task.split("=", 1) for task in given.task):
+        grid = _race(given, name, Path(folder), replace(recipe, search=replace(recipe.search, how="grid")), None)
+        amount = given.share * grid.seconds
+        budget = Budget(amount, "seconds", f"{amount:.0f}s")
+        halved = _race(given, name, Path(folder), replace(recipe, search=replace(recipe.search, how="halving")), budget)
+        rows += [_row(name, "grid", grid, grid), _row(name, f"budget, {given.share:.0%}", halved, grid)]
+        verdicts.append(f"* {name}, grid: {grid.study.verdict}\n* {name}, budget: {halved.study.verdict}")
+        tell("\n".join(" | ".join(map(str, row)) for row in rows[-2:]))
+    facts = [
+        ("contestants", f"untouched, {', '.join(recipe.names(domain=True))}"),
+        ("settings and seeds", f"{len(recipe.settings())} and {recipe.seeds}"),
+        ("settings", " ".join(given.settings)),
+    ]
+    write(
+        given.out,
+        [
+            head("A budgeted race against the full grid", facts=facts),
+            "Test scores are means over the seeds of the winner that dev chose, in points. Seconds are those of all jobs, "
+            "adapting and tests included. A shortened fine-tuning counts as one.\n",
+            table(COLUMNS, rows),
+            "\n## What the races say\n",
+            *verdicts,
+        ],
+    )
+
+
+def _race(given: argparse.Namespace, name: str, folder: Path, recipe: Recipe, budget: Budget | None) -> Ended:
+    run = given.work / name / ("grid" if budget is None else "budget")
+    files = {split: folder / f"{split}.csv" for split in ("train", "dev", "test")}
+    own = Own(**files, text=given.text, label=given.label, metric=given.metric, max_tokens=given.max_tokens)
+    corpus = folder / "corpus"
+    materials = gather(run, own, Raw(domain=corpus if corpus.is_dir() else None), model=given.model)
+    estimator = costs_of("seconds") if budget else None
+    run_race(recipe, materials, run, command="benchmark", budget=budget, estimator=estimator)
+    study = write_pages(run)
+    winner = [score for score in read_scores(run) if score.contestant == study.winner]
+    chosen = [line.setting for line in study.search if line.contestant == study.winner and line.kept]
+    return Ended(
+        study=study,
+        setting=chosen[-1] if chosen else recipe.settings()[0].name,
+        dev=float(np.mean([score.dev for score in winner])),
+        test=float(np.mean([score.test for score in winner])),
+        seconds=Budget(1, "seconds", "").spent(run),
+        tunings=len(list((run / "jobs").glob(f"fine-tune*/{RESULT}"))),
+    )
+
+
+def _row(task: str, race: str, own: Ended, grid: Ended) -> list[Any]:
+    return [
+        task,
+        race,
+        own.study.winner,
+        own.setting,
+        f"{100 * own.dev:.1f}",
+        f"{100 * own.test:.1f}",
+        f"{100 * (own.test - grid.test):+.1f}",
+        f"{own.seconds:.0f}",
+        f"{own.seconds / grid.seconds:.0%}",
+        own.tunings,
+    ]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--task", action="append", required=True, metavar="NAME=FOLDER")
+    parser.add_argument("--work", type=Path, required=True, help="where the races run; the same again goes on there")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--share", type=float, default=0.33, help="budget, as a share of what the grid took")
+    parser.add_argument("--text", default="text")
+    parser.add_argument("--label", default="label")
+    parser.add_argument("--metric", default="")
+    parser.add_argument("--max-tokens", type=int, default=128)
+    parser.add_argument("settings", nargs="*", help="settings of the race, key=value")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""Encoders with a head for a labelled task, as transformers' AutoModelForSequenceClassification knows them.
+
+kind          problem_type in config.json      outputs
+sequence      single_label_classification      one a label; the largest is predicted
+multilabel    multi_label_classification       one a label; each that is over 0 (probability .5) is predicted
+score         regression                       one, the number itself in the user's own units
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
+
+from acclimate.models.dropout import set_dropout
+from acclimate.models.loading import configuration, load_weights, reading, seeded
+
+Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
+PROBLEM_TYPES: dict[str, Problem] = {
+    "sequence": "single_label_classification",
+    "multilabel": "multi_label_classification",
+    "score": "regression",
+}
+SCORE = "score"  # what config.json calls the one output of a regression
+FARTHEST = 1e5  # standard deviations that a mean may lie from 0: beyond, float32 outputs are too coarse
+
+_SequenceClassifier: Any = AutoModelForSequenceClassification  # Any: its class methods are untyped in transformers
+
+
+def load_classifier(
+    model: str | Path,
+    labels: Sequence[str],
+    *,
+    seed: int,
+    kind: str = "sequence",
+    dropout: float | None = None,
+    attention_dropout: float | None = None,
+    hidden_dropout: float | None = None,
+    pooler: Literal["fresh", "kept"] = "fresh",
+) -> PreTrainedModel:
+    """An encoder with a fresh head for these labels, in float32 and evaluation mode; a score has one output, no labels.
+
+    The head is a function of the architecture, the number of labels and `seed` alone: every checkpoint of one
+    architecture starts from the same head, and a head trained for another task is not taken over. ModernBERT's dense
+    layer before the output, which its masked language model shares, is kept.
+
+    pooler   "fresh" draws BERT's pooler with the head, because masked language models are saved without it: the
+             untouched model would start with a trained layer that its adapted rivals lack. "kept" takes the
+             checkpoint's where it has one.
+    dropout  the head's, before its output layer; a dropout of None leaves what the checkpoint says
+
+    Torch's generator is left as it was found.
+
+    Raises ValueError for labels that are missing or occur twice, for a kind that has no such head, and as
+    `load_masked_language_model` does.
+    """
+    if kind not in PROBLEM_TYPES:
+        raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned; these can: {', '.join(PROBLEM_TYPES)}")
+    outputs = (SCORE,) if kind == "score" else tuple(labels)
+    if not outputs or len(set(outputs)) < len(outputs):
+        raise ValueError(f"A classifier needs labels, each once, but these were given: {', '.join(outputs) or 'none'}.")
+    with reading(model) as where:
+        config = configuration(where)
+        head_is_shared = any(name.endswith("ForMaskedLM") for name in config.architectures or ())
+        config.id2label = dict(enumerate(outputs))
+        config.label2id = {label: index for index, label in enumerate(outputs)}
+        config.problem_type = PROBLEM_TYPES[kind]  # whatever task the checkpoint was trained on before
+        set_dropout(config, attention=attention_dropout, hidden=hidden_dropout, head=dropout)
+        with seeded(seed):
+            untrained = _SequenceClassifier.from_config(config, dtype=torch.float32)
+        loaded, absent = load_weights(_SequenceClassifier, where, config, seed)
+    encoder, values = f"{loaded.base_model_prefix}.", untrained.state_dict()
+    with torch.no_grad():
+        for name, weight in loaded.named_parameters():
+            in_head, in_pooler = not name.startswith(encoder), name.startswith(f"{encoder}pooler.")
+            if name in absent or (in_head and not head_is_shared) or (in_pooler and pooler == "fresh"):
+                weight.copy_(values[name])
+    return loaded
+
+
+def load_finetuned(model: str | Path) -> PreTrainedModel:
+    """A classifier with the head and the labels it was saved with, in float32 and evaluation mode.
+
+    Raises ValueError where weights of the head are missing, and as `load_masked_language_model` does.
+    """
+    with reading(model) as where:
+        loaded, absent = load_weights(_SequenceClassifier, where, configuration(where), seed=0)
+    if absent:
+        raise ValueError(
+            f"{where}: holds no fine-tuned classifier, for these weights are missing or have another shape than "
+            f"config.json says: {', '.join(sorted(absent))}. Fine-tune it first."
+        )
+    return loaded
+
+
+def kind_of(model: PreTrainedModel) -> str:
+    """The kind of task that a classifier's config says it is for; without a problem type, one label a text."""
+    kinds = {problem: kind for kind, problem in PROBLEM_TYPES.items()}
+    return kinds[model.config.problem_type or PROBLEM_TYPES["sequence"]]
+
+
+def labels_of(model: PreTrainedModel) -> tuple[str, ...]:
+    """What a classifier's outputs stand for, in their order; () for a score."""
+    names: Any = model.config.id2label
+    return () if kind_of(model) == "score" else tuple(names[index] for index in range(len(names)))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where numbers to predict lie and how far they spread. Models learn (number - mean) / deviation: rates and initial
+    weights suit outputs of about 1.
+    """
+
+    mean: float
+    deviation: float
+
+    def standardised(self, numbers: npt.ArrayLike) -> np.ndarray:
+        """(n,) float64."""
+        return (np.asarray(numbers, dtype=np.float64) - self.mean) / self.deviation
+
+
+def scale_of(numbers: npt.ArrayLike) -> Scale:
+    """Mean and standard deviation. Raises ValueError where float32 cannot hold a model of such numbers."""
+    values = np.asarray(numbers, dtype=np.float64)
+    if values.min() == values.max():
+        raise ValueError(f"all {len(values):,} training examples have the number {values[0]:g}: nothing can be learnt")
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = float(np.mean(values)), float(np.std(values))
+    largest = float(np.finfo(np.float32).max) / FARTHEST
+    if not (math.isfinite(mean) and deviation < largest and abs(mean) < min(largest, FARTHEST * deviation)):
+        raise ValueError(
+            f"the numbers to predict have mean {mean:g} and standard deviation {deviation:g}, which float32 weights "
+            "cannot resolve. Subtract a constant from them, or divide them by one"
+        )
+    return Scale(mean, deviation)
+
+
+@torch.no_grad()
+def fold(model: PreTrainedModel, scale: Scale) -> None:
+    """Make a model that predicts standardised numbers predict them in their own units: its output layer is changed."""
+    layer = output_layer(model)
+    layer.weight.mul_(scale.deviation)
+    layer.bias.mul_(scale.deviation).add_(scale.mean)
+
+
+@contextmanager
+def folded(model: PreTrainedModel, scale: Scale | None) -> Iterator[None]:
+    """In the block the model predicts in own units; after it, its weights are what they were, to the bit."""
+    if scale is None:
+        yield
+        return
+    layer = output_layer(model)
+    before = [(parameter, parameter.detach().clone()) for parameter in (layer.weight, layer.bias)]
+    fold(model, scale)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in before:
+                parameter.copy_(value)
+
+
+def output_layer(model: PreTrainedModel) -> nn.Linear:
+    """The last linear layer of the head. Raises ValueError for a head that does not end in one with a bias."""
+    encoder = f"{model.base_model_prefix}."
+    layers = [
+        layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.Linear)
+        and not name.startswith(encoder)
+        and layer.out_features == model.config.num_labels
+    ]
+    if not layers or layers[-1].bias is None:
+        raise ValueError(
+            f"the head of '{model.config.model_type}' does not end in a linear layer with a bias, so it cannot predict "
+            "numbers in their own units. Use another model"
+        )
+    return layers[-1]

@@ -1,0 +1,215 @@
+"""A race that has to come out within a time, a number of FLOPs or a sum of money: what is cut down to fit, and said so.
+
+First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then settings are left
+out, then seeds (never below two). A third of the arms, the best on dev after short runs, goes on (study/halving.py); in
+the last round there are as many contestants as what is left pays for. What is decided by the clock is written down, so
+that a race that was stopped goes on as it was planned.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from acclimate.core import files, ranks
+from acclimate.methods import mlm, scratch
+from acclimate.study.halving import FEW, SHORT
+from acclimate.study.jobs import DIRECTORY, RESULT, WALL
+from acclimate.study.recipe import Recipe, Search
+from acclimate.study.wording import duration, si
+
+DECISIONS = "decisions.json"
+ADAPTING = 0.5  # share of the budget that adapting may take
+RESERVE = 0.1  # share kept back for what no estimate sees
+LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of fewer steps
+LEAST_BATCH = 8
+SPREAD = 3.0  # the rates tried in a budgeted race that names none: the recipe's own, this much below and above
+
+Masked = TypeVar("Masked", mlm.Recipe, scratch.Recipe)
+
+_TIMES = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_FLOPS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
+_WAYS = "Write it as 20min, 1.5h, 3PFLOP, 2e15flop or 5usd@2.50/h"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """stated: as the user wrote it."""
+
+    amount: float
+    unit: Literal["seconds", "flops"]
+    stated: str
+
+    def told(self, amount: float) -> str:
+        """An amount of the budget's unit, as people write it."""
+        return duration(amount) if self.unit == "seconds" else si(amount, "FLOP")
+
+    def spent(self, run: Path) -> float:
+        """What the jobs of a run have taken so far."""
+        total = 0.0
+        for job in sorted((run / DIRECTORY).glob("*")):
+            if (job / RESULT).exists():
+                if self.unit == "seconds":
+                    total += files.read_json(job / WALL)["seconds"]
+                else:
+                    total += files.read_json(job / RESULT).get("flops", 0.0)
+        return total
+
+
+def parse_budget(text: str) -> Budget:
+    """20min, 90s, 1.5h, 2d; 3e15flop, 3PFLOP; 5usd@2.50/h (any currency: money divided by its price an hour).
+
+    Raises ValueError for anything else and for amounts that are not above 0.
+    """
+    plain = text.strip().lower().replace(" ", "")
+    number = r"(\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)"
+    amount, unit = 0.0, ""
+    if found := re.fullmatch(rf"{number}([a-z]+)", plain):
+        value, name = float(found[1]), found[2]
+        if name in _TIMES:
+            amount, unit = value * _TIMES[name], "seconds"
+        elif name.removesuffix("s").endswith("flop") and name.removesuffix("s").removesuffix("flop") in _FLOPS:
+            amount, unit = value * _FLOPS[name.removesuffix("s").removesuffix("flop")], "flops"
+    elif found := re.fullmatch(rf"[$€£]?{number}(?:[a-z]{{3}})?@[$€£]?{number}(?:[a-z]{{3}})?/h", plain):
+        price = float(found[2])
+        amount, unit = (float(found[1]) / price * 3600 if price else 0.0), "seconds"
+    if not unit:
+        raise ValueError(f"budget '{text}' is not understood. {_WAYS}")
+    if not 0 < amount < math.inf:
+        raise ValueError(f"budget '{text}' must be above 0 and finite. {_WAYS}")
+    return Budget(amount, "seconds" if unit == "seconds" else "flops", text.strip())
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Estimated, in the budget's unit.
+
+    adapting  everything before fine-tuning that can be shortened
+    fixed     everything else that is done once
+    tuning    one fine-tuning in full, the mean over contestants
+    test      one look at the test set
+    """
+
+    adapting: float
+    fixed: float
+    tuning: float
+    test: float
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The recipe that fits, and in words what was left out for it."""
+
+    recipe: Recipe
+    notes: tuple[str, ...]
+
+
+def with_search(recipe: Recipe) -> Recipe:
+    """A budgeted race searches: three rates around the recipe's own where it names no settings."""
+    if len(recipe.settings()) > 1:
+        return recipe
+    own = recipe.finetune.plan.rate
+    return replace(recipe, search=Search(rates=(own / SPREAD, own, own * SPREAD)))
+
+
+def fit(recipe: Recipe, budget: Budget, costs: Costs, *, contestants: int, rows: int, spent: float = 0.0) -> Fitted:
+    """What of the recipe fits into the budget, of which `spent` is gone; for so many contestants that are fine-tuned.
+
+    rows: texts of the task, as TAPT sees them.
+
+    Raises ValueError where not even two contestants with one setting and two seeds do, saying how much would do.
+    """
+    left = budget.amount * (1 - RESERVE) - spent - costs.fixed
+    share = min(1.0, ADAPTING * budget.amount / costs.adapting) if costs.adapting else 1.0
+    settings = recipe.settings()
+    for seeds in range(recipe.seeds, 1, -1):
+        for tried in range(len(settings), 0, -1):
+            rest = left - share * costs.adapting
+            if schedule(contestants, tried, seeds) * costs.tuning + 2 * seeds * costs.test <= rest:
+                cut = _cut(recipe, share, tried, seeds, rows)
+                adapting = f"{share:.1%} of what the recipe states, which would take {budget.told(costs.adapting)}"
+                return Fitted(cut, tuple(_notes(recipe, cut, budget, adapting if share < 1 else "")))
+    # a hundredth of the adapting, one setting, two seeds
+    least = costs.fixed + spent + schedule(contestants, 1, 2) * costs.tuning + 4 * costs.test
+    needed = 1.05 * least / (1 - RESERVE - ADAPTING if share < 1 else 1 - RESERVE)
+    raise ValueError(
+        f"a budget of {budget.stated} is too small: with one setting and two seeds, fine-tuning {contestants} "
+        f"contestants and what goes before takes {budget.told(least)} here. Give --budget of at least "
+        f"{budget.told(needed)}, fewer contestants, or lower finetune.epochs"
+    )
+
+
+def schedule(contestants: int, settings: int, seeds: int, *, finalists: int = 2) -> float:
+    """Full fine-tunings that halving takes, short ones counted by their share (the rounds of study/halving.py)."""
+    arms = contestants * settings
+    short = SHORT * arms if arms > FEW else 0.0
+    # a third goes on, at least two, and the untouched model if it is not among them
+    full = min(arms, max(2, math.ceil(arms / 3)) + 1) if arms > FEW else arms
+    return short + full + min(finalists, contestants) * (seeds - 1)
+
+
+def affordable(budget: Budget, costs: Costs, seeds: int, spent: float) -> int:
+    """Contestants that the last round can have: each takes its remaining seeds and its tests."""
+    each = (seeds - 1) * costs.tuning + seeds * costs.test
+    return max(2, int((budget.amount * (1 - RESERVE / 2) - spent) // each)) if each else 1_000
+
+
+def decided(run: Path, key: str, decide: Callable[[], Any]) -> Any:
+    """The decision of that key as it was made once in this run: JSON values, the same for all processes."""
+
+    def read_or_decide() -> Any:
+        path = run / DECISIONS
+        known = files.read_json(path) if path.exists() else {}
+        if key not in known:
+            known[key] = decide()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.write_json(path, known)
+        return known[key]
+
+    return ranks.agree(read_or_decide() if ranks.is_first() else None)
+
+
+def _cut(recipe: Recipe, share: float, tried: int, seeds: int, rows: int) -> Recipe:
+    """The recipe with a share of its adapting, so many of its settings (the middle ones stay longest), and seeds."""
+    values = {name: getattr(recipe.search, name) for name in ("rates", "epochs", "batches")}
+    while math.prod(max(1, len(own)) for own in values.values()) > tried:
+        name = max(values, key=lambda name: len(values[name]))
+        own = values[name]
+        values[name] = own[1:] if len(own) % 2 else own[:-1]
+    search = replace(recipe.search, **values)
+    return replace(
+        recipe,
+        seeds=seeds,
+        search=search,
+        pretrain=_shortened(recipe.pretrain, share, rows),
+        tapt=_shortened(recipe.tapt, share, rows),
+        dapt=_shortened(recipe.dapt, share, rows),
+    )
+
+
+def _shortened(own: Masked, share: float, rows: int) -> Masked:
+    """A share of the tokens: fewer steps, and below LEAST_STEPS smaller batches, at a rate that falls as their root."""
+    if share >= 1:
+        return own
+    plan = mlm.with_steps(own.plan, own.epochs, rows)
+    seen = plan.steps * plan.batch * share
+    steps = max(min(LEAST_STEPS, plan.steps), round(plan.steps * share))
+    batch = min(plan.batch, max(LEAST_BATCH, round(seen / steps)))
+    rate = plan.rate * math.sqrt(batch / plan.batch)
+    return replace(own, epochs=0.0, plan=replace(plan, steps=max(1, round(seen / batch)), batch=batch, rate=rate))
+
+
+def _notes(recipe: Recipe, cut: Recipe, budget: Budget, adapting: str) -> list[str]:
+    notes = [f"The race had a budget of {budget.stated}."]
+    if adapting:
+        notes.append(f"Adapting was cut to {adapting}: what more of it would give is not known.")
+    tried, stated = len(cut.settings()), len(recipe.settings())
+    if tried < stated:
+        notes.append(f"Of {stated} settings {tried} {'was' if tried == 1 else 'were'} tried, to fit the budget.")
+    if cut.seeds < recipe.seeds:
+        notes.append(f"{cut.seeds} seeds in place of {recipe.seeds}, to fit the budget.")
+    return notes

@@ -1,0 +1,250 @@
+"""`acclimate doctor`: what is wrong with labelled files, corpora and model, and what they can show, before training.
+
+It reads every corpus once, loads no torch where the model is a directory, and looks at the labels of the test set only
+to count them: nothing is predicted, so nothing is scored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from acclimate.core.types import SPLITS, Example, Label, Progress, Split, Watch, unwatched
+from acclimate.study import balance, corpus_scan, leaks, lengths
+from acclimate.study.corpus_scan import Scanned, grouped
+from acclimate.study.examination import LEVELS, Copies, Examination, FileFacts, Finding, Lengths, Level, Pieces
+from acclimate.study.leaks import SEALED, Found, Sealed
+from acclimate.study.power import guessed
+from acclimate.study.typeset import amount, share
+
+if TYPE_CHECKING:
+    from acclimate.tasks.own import Labelled
+    from acclimate.tasks.readers import FileRead
+
+REMOVE = "--leaks drop"  # what the command line calls `removed`
+MANY_REJECTED = 0.05
+LARGE = 0.1  # of a metric's range: hardly any adaptation gains more
+GUESS = (
+    "That is a guess for a score of 80 points and a metric that is a mean over items; macro-F1 over rare classes needs "
+    "more. The report says it from what the race found."
+)
+
+
+def examine(
+    labelled: Labelled,
+    *,
+    model: str | None = None,
+    corpora: Mapping[str, Path] | None = None,
+    separated: Literal["line", "blank"] = "line",
+    seeds: int = 3,
+    comparisons: int = 1,
+    near: float = leaks.NEAR,
+    watch: Watch = unwatched,
+) -> Examination:
+    """What there is to say of a labelled task, a model (directory or hub id) and corpora ("domain", "general").
+
+    seeds, comparisons   of the race to come, for the smallest difference that it can detect
+    near                 least Jaccard similarity of a near-duplicate; 0: only exact ones and shared runs of words
+
+    What is wrong becomes a finding of level "error"; nothing is raised for it.
+    """
+    splits = labelled.splits
+    sizes: dict[str, int] = {split: len(splits[split]) for split in SPLITS}
+    watch(Progress("examining the labelled texts", 0, 0, "texts"))
+    sealed = Sealed(splits, near=near)
+    found = {split: leaks.found_in_rows(split, splits[split], sealed) for split in ("train", "dev")}
+    twice = tuple(each for split in SPLITS if (each := leaks.copies(split, splits[split], near=near)))
+    scans = [
+        corpus_scan.scan(name, path, sealed, separated=separated, watch=watch) for name, path in (corpora or {}).items()
+    ]
+    watch(Progress("examining lengths and pieces", 0, 0, "texts"))
+    measured, broken, on_model = _measured(labelled, model, scans)
+    counts = {} if labelled.kind == "score" else balance.label_counts(splits)
+    findings = [*on_model, *_on_leaks(found, scans, sizes), *_on_copies(twice), *_on_labelled(labelled, counts)]
+    findings += [finding for scan in scans for finding in scan.findings]
+    detectable, reach, on_reach = _reach(sizes["test"], seeds, comparisons)
+    findings += on_reach
+    return Examination(
+        task=_facts(labelled, model),
+        files=tuple(map(_file_facts, labelled.files)),
+        splits=sizes,
+        label_counts=counts,
+        quantiles=balance.quantiles(splits) if labelled.kind == "score" else {},
+        lengths=measured,
+        pieces=tuple(broken),
+        corpora=tuple(scan.facts for scan in scans),
+        leaks=tuple(leak for each in [*found.values(), *(scan.found for scan in scans)] for leak in each.leaks()),
+        copies=twice,
+        leaked=_leaked(found, scans),
+        findings=tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level))),
+        detectable=detectable,
+        reach=reach,
+    )
+
+
+def removed(labelled: Labelled, examination: Examination) -> Labelled:
+    """The same without the train and dev rows that hold a test item; a note says how many went.
+
+    Raises ValueError where train or dev would be empty, or a class would lose all its training examples.
+    """
+    splits = dict(labelled.splits)
+    notes = list(labelled.notes)
+    for split in ("train", "dev"):
+        gone = examination.leaked.get(split, frozenset())
+        kept = tuple(row for row in splits[split] if row.id not in gone)
+        if not kept:
+            raise ValueError(f"{labelled.name}: every row of {split} holds a test text. Give another test file")
+        if len(kept) < len(splits[split]):
+            notes.append(
+                f"{amount(len(splits[split]) - len(kept), 'row')} of the {len(splits[split]):,} of {split} left out: "
+                f"what holds a test text."
+            )
+        splits[split] = kept
+    had, has = (_borne(rows) for rows in (labelled.splits["train"], splits["train"]))
+    if lost := [label for label in labelled.labels if label in had and label not in has]:
+        raise ValueError(
+            f"{labelled.name}: without the rows that hold a test text, no training example bears "
+            f"{', '.join(map(repr, lost))}. Add examples, leave such classes out, or race with the leaks in"
+        )
+    return dataclasses.replace(labelled, splits=splits, notes=tuple(notes))
+
+
+def _facts(labelled: Labelled, model: str | None) -> dict[str, str]:
+    facts = {"name": labelled.name, "kind": labelled.kind, "metric": labelled.metric.name}
+    if labelled.labels:
+        facts["labels"] = f"{len(labelled.labels)}"
+    facts["max_tokens"] = f"{labelled.max_tokens}"
+    if model is not None:
+        facts["model"] = Path(model).name if Path(model).expanduser().is_dir() else model
+    return facts
+
+
+def _measured(
+    labelled: Labelled, model: str | None, scans: Sequence[Scanned]
+) -> tuple[Lengths | None, list[Pieces], list[Finding]]:
+    """Lengths and pieces, and what they and the model are worth; an error where the model cannot be read."""
+    sampled = lengths.sample([(row.text, row.pair) for split in SPLITS for row in labelled.splits[split]])
+    in_words = lengths.lengths_in_words(sampled, labelled.max_tokens) if sampled else None
+    if model is None or in_words is None:
+        return in_words, [], []
+    try:
+        by = lengths.reader(model)
+    except ValueError as error:
+        return in_words, [], [Finding("error", f"The model cannot be used: {error}")]
+    encoded = lengths.tokenised(sampled, by)
+    measured = lengths.lengths(sampled, encoded, labelled.max_tokens, by)
+    broken = [lengths.pieces("task", sampled, encoded, by)]
+    for scan in scans:
+        texts = lengths.sample(scan.sample)
+        broken.append(lengths.pieces(scan.facts.name, texts, lengths.tokenised(texts, by), by))
+    with_words = [each for each in broken if each is not None]
+    return measured, with_words, lengths.findings(measured, with_words)
+
+
+def _file_facts(read: FileRead) -> FileFacts:
+    return FileFacts(read.path.name, read.rows, read.accepted, len(read.rejected), grouped(read.rejected))
+
+
+def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) -> list[Finding]:
+    """What labels, files and give-aways say, and what the reader noted. counts: labels by split."""
+    sizes: dict[str, int] = {split: len(rows) for split, rows in labelled.splits.items()}
+    if labelled.kind == "score":
+        on_labels = balance.findings_on_numbers(labelled.splits)
+    else:
+        on_labels = balance.findings_on_classes(counts, sizes, labelled.metric.name)
+    noted = [Finding("note", note) for note in labelled.notes]
+    return [*_on_files(labelled), *on_labels, *balance.give_aways(labelled.splits["train"]), *noted]
+
+
+def _on_files(labelled: Labelled) -> list[Finding]:
+    """Files of which much was left out; read_own notes every file of which anything was."""
+    return [
+        Finding(
+            "warning",
+            f"{facts.rejected:,} of the {facts.rows:,} rows of {facts.path} were left out, mostly because {why}.",
+            f"Correct them ({places}) or leave them out.",
+        )
+        for facts in map(_file_facts, labelled.files)
+        if facts.rejected >= MANY_REJECTED * facts.rows
+        for why, _, places in facts.reasons[:1]
+    ]
+
+
+def _on_leaks(found: Mapping[str, Found], scans: Sequence[Scanned], sizes: Mapping[str, int]) -> list[Finding]:
+    findings = []
+    several: tuple[tuple[Split, Split], ...] = (("train", "test"), ("train", "dev"), ("dev", "test"))
+    for source, split in several:
+        if items := found[source].leaked(split):
+            findings.append(_on_rows(found[source], split, len(items), sizes[split]))
+    for scan in scans:
+        name, here = scan.facts.name, scan.found
+        numbers = {split: len(here.leaked(split)) for split in SEALED}
+        parts = [f"{count:,} of the {sizes[split]:,} {split} texts" for split, count in numbers.items() if count]
+        if parts:
+            documents = len(set().union(*here.leaking.values()))
+            text = (
+                f"{documents:,} of the {scan.facts.documents:,} documents of the {name} corpus "
+                f"{'holds' if documents == 1 else 'hold'} {' and '.join(parts)}."
+            )
+            findings.append(Finding("note", text, "A race leaves them out of adapting by itself."))
+    return findings
+
+
+def _on_rows(found: Found, split: Split, items: int, size: int) -> Finding:
+    """What it means that labelled rows hold items of another split."""
+    source, rows = found.source, len(found.leaking[split])
+    same = len(found.leaked_with_their_label(split))
+    text = (
+        f"{items:,} of the {size:,} {split} texts ({share(items / size)}) {'stands' if items == 1 else 'stand'} in "
+        f"{source} too, exactly or nearly ({amount(rows, 'row')} there); {same:,} of them with the same label"
+    )
+    if split == "dev":
+        return Finding(
+            "warning", f"{text}: choices made by dev favour what remembers.", "Leave those rows out of train."
+        )
+    if source == "dev":
+        return Finding("note", f"{text}.", f"{REMOVE} takes those rows out of dev.")
+    return Finding(
+        "warning",
+        f"{text}: on these a model is right by remembering.",
+        f"{REMOVE} takes {amount(rows, 'row')} out of train; the report scores with and without these texts anyway.",
+    )
+
+
+def _on_copies(twice: Sequence[Copies]) -> list[Finding]:
+    findings = []
+    for each in twice:
+        text = f"{amount(each.texts, 'text')} {'occurs' if each.texts == 1 else 'occur'} more than once in "
+        text += f"{each.split}, exactly or nearly ({amount(each.rows, 'row')} too many)"
+        if each.conflicting:
+            text += f"; {each.conflicting:,} of them with different labels in the same words"
+        level: Level = "warning" if each.conflicting else "note"
+        findings.append(Finding(level, f"{text}.", "Keep one row of each, with the label that is right."))
+    return findings
+
+
+def _leaked(found: Mapping[str, Found], scans: Sequence[Scanned]) -> dict[str, frozenset[str]]:
+    """Ids, as Examination.leaked has them."""
+    ids = {"test": found["train"].leaked_ids("test")}
+    ids |= {split: frozenset(found[split].leaking.get("test", ())) for split in ("train", "dev")}
+    ids |= {f"test in {scan.facts.name}": scan.found.leaked_ids("test") for scan in scans}
+    return ids | {scan.facts.name: frozenset().union(*scan.found.leaking.values()) for scan in scans}
+
+
+def _reach(items: int, seeds: int, comparisons: int) -> tuple[float | None, str, list[Finding]]:
+    """The smallest difference that can be detected, a sentence on it, and a warning where it is large."""
+    if items < 2 or seeds < 2:
+        return None, "It takes two test texts and two seeds at least to tell a difference from luck.", []
+    design = guessed(items, seeds, comparisons=max(1, comparisons))
+    least = design.detectable()
+    reach = f"{design.advice()} {GUESS}"
+    if least < LARGE:
+        return least, reach, []
+    text = f"Only differences of {100 * least:.1f} points and more can be told from luck with {items:,} test texts."
+    return least, reach, [Finding("warning", text, "Race with more seeds, or label more test texts.")]
+
+
+def _borne(rows: Sequence[Example]) -> set[Label]:
+    return {label for row in rows for label in (row.label if isinstance(row.label, tuple) else (row.label,))}

@@ -1,0 +1,145 @@
+"""Who runs in a race, as jobs: how each contestant's model comes about, its fine-tunings and its one test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from acclimate.core import settings
+from acclimate.methods import scratch
+from acclimate.models.encoder import longest_input
+from acclimate.models.loading import identity
+from acclimate.study import stages
+from acclimate.study.jobs import Job
+from acclimate.study.materials import Materials
+from acclimate.study.recipe import BASELINE, CONTROL, UNTOUCHED, Recipe, Setting
+from acclimate.tasks.prepared import Prepared
+from acclimate.text.corpus import Corpus
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The jobs that come before any fine-tuning.
+
+    base      the encoder that is pretrained here; None where a model was given
+    models    contestant -> the job of its model, None for the given model itself; all but the baseline
+    losses    model -> the job of its loss on held-out text of the domain; links of a chain too
+    baseline  the one without an encoder
+    """
+
+    recipe: Recipe
+    materials: Materials
+    base: Job | None
+    models: Mapping[str, Job | None]
+    losses: Mapping[str, Job]
+    baseline: Job | None
+
+    def tuning(self, contestant: str, setting: Setting, seed: int, *, share: float = 1.0) -> Job:
+        """Fine-tuning a contestant's model with one setting and seed, for a share of the setting's steps."""
+        task, own = self.materials.task, setting.shortened(share)
+        several = len(self.recipe.settings()) > 1
+        words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
+        if share < 1:
+            words.append(f"{share:.0%} of the steps")
+        stated = replace(own, plan=replace(own.plan, seed=seed))
+        job = _job(", ".join(words), stages.fine_tune, stated, {})
+        contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
+        job = replace(job, contents=contents, places={"task": task.path})
+        return _with_model(job, self.models[contestant], self.materials)
+
+    def prepared(self) -> list[Job]:
+        """Models and what is measured of them, in the order in which they are made; the baseline first."""
+        baseline = [self.baseline] if self.baseline else []
+        return [*baseline, *(job for job in self.models.values() if job), *self.losses.values()]
+
+
+def tested(tuned: Job, task: Prepared) -> Job:
+    """The one look at the test set that a fine-tuned checkpoint gets."""
+    contents = {name: task.hashes[name] for name in ("about", "test")}
+    label = tuned.label.replace("fine-tune", "test")
+    return Job(label, stages.test, {"by": label}, contents, {"task": task.path}, {"tuned": tuned}, alone=True)
+
+
+def tested_baseline(fitted: Job, task: Prepared) -> Job:
+    """The one look at the test set that the baseline gets."""
+    contents = {name: task.hashes[name] for name in ("about", "train", "test")}
+    label = f"test {BASELINE}"
+    stated = {"by": label, "recipe": fitted.settings["recipe"]}
+    return Job(label, stages.test_terms, stated, contents, {"task": task.path}, {"fitted": fitted}, alone=True)
+
+
+def enter(recipe: Recipe, materials: Materials) -> Entries:
+    """The contestants' jobs. Raises ValueError where one lacks the text it needs or the model cannot read the task."""
+    _check(recipe, materials)
+    base = None
+    if materials.general is not None:
+        base = _job("pretrain", stages.pretrain, recipe.pretrain, {"corpus": materials.general})
+    models: dict[str, Job | None] = {UNTOUCHED: base}
+    names = recipe.names(domain=materials.domain is not None)
+    for name in names:
+        if name == CONTROL:
+            models[name] = _with_model(Job(CONTROL, stages.untrained, {"seed": 0}), base, materials)
+        elif name != BASELINE:
+            models |= _adaptations(name, recipe, materials, base)
+    losses: dict[str, Job] = {}
+    if materials.heldout is not None:
+        length = {"max_tokens": recipe.dapt.max_tokens}
+        for adapted, model in models.items():
+            job = _job(f"held-out loss, {adapted}", stages.heldout, length, {"corpus": materials.heldout})
+            losses[adapted] = _with_model(replace(job, alone=True), model, materials)
+    baseline = None
+    if BASELINE in names:
+        task = materials.task
+        contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
+        baseline = replace(
+            _job(BASELINE, stages.terms, recipe.tfidf, {}), contents=contents, places={"task": task.path}, alone=True
+        )
+    racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *names)}
+    return Entries(recipe, materials, base, racing, losses, baseline)
+
+
+def _check(recipe: Recipe, materials: Materials) -> None:
+    if materials.domain is None and any("DAPT" in name for name in recipe.contestants or ()):
+        raise ValueError("DAPT needs raw text of the domain: give --corpus, or leave DAPT out of contestants")
+    longest = scratch.positions(recipe.pretrain) if materials.model is None else longest_input(materials.model)
+    if longest is not None and materials.task.max_tokens > longest:
+        raise ValueError(
+            f"examples of up to {materials.task.max_tokens} tokens, but the model reads at most {longest}. "
+            f"Set --max-tokens {longest}"
+        )
+
+
+def _job(label: str, work: Any, recipe: Any, corpora: Mapping[str, Corpus]) -> Job:
+    stated = dict(recipe) if isinstance(recipe, Mapping) else {"recipe": settings.to_mapping(recipe)}
+    for name in ("corpus", "model", "task"):  # places, told by their content and not by their path
+        stated.get("recipe", {}).pop(name, None)
+    contents = {name: corpus.hash for name, corpus in corpora.items()}
+    return Job(label, work, stated, contents, {name: corpus.path for name, corpus in corpora.items()})
+
+
+def _with_model(job: Job, model: Job | None, materials: Materials) -> Job:
+    """The job on the checkpoint of another, or on the given model."""
+    if model is not None:
+        return replace(job, needs={**job.needs, "model": model})
+    given = materials.model
+    assert given is not None
+    if not Path(given).is_dir():
+        return replace(job, settings={**job.settings, "model": given})
+    contents = {**job.contents, "model": identity(given)}
+    return replace(job, contents=contents, places={**job.places, "model": Path(given).absolute()})
+
+
+def _adaptations(name: str, recipe: Recipe, materials: Materials, base: Job | None) -> dict[str, Job | None]:
+    """The chain of a name such as "DAPT+TAPT", each link by the name that it would have alone."""
+    chain: dict[str, Job | None] = {}
+    model, done = base, []
+    for step in name.split("+"):
+        done.append(step)
+        corpus, stated = (materials.task_text, recipe.tapt) if step == "TAPT" else (materials.domain, recipe.dapt)
+        assert corpus is not None
+        job = _job("+".join(done), stages.adapt, stated, {"corpus": corpus})
+        model = _with_model(job, model, materials)
+        chain["+".join(done)] = model
+    return chain

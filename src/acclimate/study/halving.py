@@ -1,0 +1,190 @@
+"""Which setting each contestant gets, and who goes on: every contestant tries the same settings, and dev alone decides.
+
+An arm is a contestant with a setting. All arms share their seeds, so that they are compared in pairs.
+
+grid     every arm in full with every seed; the best setting of each contestant by mean dev score
+halving  (Jamieson and Talwalkar, Non-stochastic best arm identification, AISTATS 2016)
+    1  where there are more than FEW arms: each runs a SHORT share of its steps with one seed; a third goes on
+    2  those run in full with one seed; each contestant keeps its best setting
+    3  the remaining seeds
+
+Without a budget all contestants go to the end and a third of each one's settings leaves the first round; with one, the
+third is of all arms together and round 3 has as many contestants as what is left of the budget pays for. The untouched
+model is in every round. Round 3 ends early where no rival can reach the untouched model any more: `hopeless` says when.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from acclimate.study.recipe import UNTOUCHED, Setting, Way
+
+SHORT = 0.25
+FEW = 3
+
+
+@dataclass(frozen=True)
+class Arm:
+    contestant: str
+    setting: Setting
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of an arm in a round: a line of the record that the report shows.
+
+    seeds  so many were looked at; dev is their mean
+    why    it went on or not, in words
+    """
+
+    contestant: str
+    setting: str
+    rung: int
+    steps: int
+    seeds: int
+    dev: float
+    kept: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one fine-tuning: its dev score, the steps it took, and whatever the caller needs to find it again."""
+
+    dev: float
+    steps: int
+
+
+Run = Callable[[Arm, int, float], Outcome]  # (arm, seed, share of the steps)
+Hopeless = Callable[[Arm, Arm, int], bool]  # (a rival, the untouched model, seeds so far): it cannot win any more
+
+
+@dataclass(frozen=True)
+class Found:
+    """The arms that reached the end with every seed, the untouched model first, and the record.
+
+    note     the search in a sentence; "" where there was nothing to search
+    stopped  why it ended early; "" where it did not
+    """
+
+    finalists: tuple[Arm, ...]
+    record: tuple[Tried, ...]
+    note: str
+    stopped: str = ""
+
+
+def search(
+    names: Sequence[str],
+    settings: Sequence[Setting],
+    seeds: int,
+    run: Run,
+    *,
+    how: Way,
+    finalists: Callable[[], int] | None,
+    hopeless: Hopeless,
+) -> Found:
+    """Try every contestant in `names` (the untouched model among them) with every setting.
+
+    finalists: how many contestants the last round may have, asked once that is to be decided; None: all of them.
+    """
+    rounds = _Rounds(run)
+    arms = [Arm(name, setting) for name in names for setting in settings]
+    if how == "grid" or (len(settings) == 1 and finalists is None):
+        means = rounds.play(arms, range(seeds), 1.0)
+        last = _best_of_each(means)
+        rounds.tell(means, last, "the best setting of its contestant", "another setting did better")
+        note = f"{len(arms)} combinations of contestant and setting, each in full with {seeds} seeds."
+        return Found(tuple(_untouched_first(last)), tuple(rounds.record), note if len(settings) > 1 else "")
+    if (len(settings) if finalists is None else len(arms)) > FEW:
+        means = rounds.play(arms, range(1), SHORT)
+        arms = _third(means) if finalists is not None else [arm for name in names for arm in _third_of(name, means)]
+        rounds.tell(means, arms, "among the best third", "not among the best third after a short run")
+    means = rounds.play(arms, range(1), 1.0)
+    last = _best_of_each(means)
+    most = len(last) if finalists is None else max(2, finalists())
+    chosen = _untouched_first(last)[:most]
+    rounds.tell(means, chosen, "goes on with all seeds", "another setting or contestant did better")
+    return _last_round(rounds, chosen, seeds, hopeless, stops=finalists is not None)
+
+
+def _last_round(rounds: _Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless, *, stops: bool) -> Found:
+    """The remaining seeds, one after the other, each for everybody who is still in."""
+    untouched, *rivals = chosen
+    out: list[Arm] = []
+    for seed in range(seeds):
+        if seed:
+            rounds.play([untouched, *rivals], range(seed, seed + 1), 1.0)
+        if stops and seed + 1 < seeds:
+            lost = [arm for arm in rivals if hopeless(arm, untouched, seed + 1)]
+            out += lost
+            rivals = [arm for arm in rivals if arm not in lost]
+    arms = [untouched, *rivals]
+    means = {arm: rounds.mean(arm) for arm in [*arms, *out]}
+    rounds.tell(means, arms, "reached the end", "could not reach the untouched model any more")
+    note = f"{len(rounds.runs)} fine-tunings; {len(arms)} of the contestants reached the end with {seeds} seeds."
+    return Found(tuple(arms), tuple(rounds.record), note, "nothing could win any more" if out and not rivals else "")
+
+
+class _Rounds:
+    """The runs so far and the record of them."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.runs: dict[tuple[Arm, int, float], Outcome] = {}
+        self.record: list[Tried] = []
+        self.rung = 0
+
+    def play(self, arms: Sequence[Arm], seeds: range, share: float) -> dict[Arm, float]:
+        """Run the arms, seed by seed, and give their mean dev scores."""
+        for seed in seeds:
+            for arm in arms:
+                if (arm, seed, share) not in self.runs:
+                    self.runs[arm, seed, share] = self.run(arm, seed, share)
+        return {arm: float(np.mean([self.runs[arm, seed, share].dev for seed in seeds])) for arm in arms}
+
+    def mean(self, arm: Arm) -> float:
+        """Over all its seeds in full."""
+        return float(np.mean([own.dev for (who, _, share), own in self.runs.items() if who == arm and share == 1]))
+
+    def tell(self, means: dict[Arm, float], kept: Sequence[Arm], why: str, why_not: str) -> None:
+        """A line of the record for each arm of a round that has ended."""
+        share = SHORT if any((arm, 0, 1.0) not in self.runs for arm in means) else 1.0
+        for arm, dev in means.items():
+            own = [result for (who, _, part), result in self.runs.items() if (who, part) == (arm, share)]
+            stays = arm in kept
+            words = why if stays else why_not
+            self.record.append(
+                Tried(arm.contestant, arm.setting.name, self.rung, own[0].steps, len(own), dev, stays, words)
+            )
+        self.rung += 1
+
+
+def _third(means: dict[Arm, float]) -> list[Arm]:
+    """The best third of all arms, at least two, and the untouched model's best in any case."""
+    ranked = sorted(means, key=lambda arm: -means[arm])
+    kept = ranked[: max(2, math.ceil(len(ranked) / 3))]
+    own = next(arm for arm in ranked if arm.contestant == UNTOUCHED)
+    return [arm for arm in means if arm in kept or arm == own]
+
+
+def _third_of(name: str, means: dict[Arm, float]) -> list[Arm]:
+    own = {arm: dev for arm, dev in means.items() if arm.contestant == name}
+    ranked = sorted(own, key=lambda arm: -own[arm])
+    return ranked[: math.ceil(len(ranked) / 3)]
+
+
+def _best_of_each(means: dict[Arm, float]) -> list[Arm]:
+    """Each contestant's best arm (the first of equals), in the order of the contestants' scores."""
+    best: dict[str, Arm] = {}
+    for arm, dev in means.items():
+        if arm.contestant not in best or dev > means[best[arm.contestant]]:
+            best[arm.contestant] = arm
+    return sorted(best.values(), key=lambda arm: -means[arm])
+
+
+def _untouched_first(arms: Sequence[Arm]) -> list[Arm]:
+    return sorted(arms, key=lambda arm: arm.contestant != UNTOUCHED)

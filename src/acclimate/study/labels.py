@@ -1,0 +1,105 @@
+"""Scores label by label, and which label is taken for which: rows of `Score` in, plain values for tables out.
+
+A label here is a class. An item of several classes (a tuple as its label) counts for each of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from acclimate.core.types import Label, Score
+
+MOST = 15  # labels of a confusion table; more cannot be read
+
+
+@dataclass(frozen=True, slots=True)
+class LabelScore:
+    """F1 of one label, as the mean over seeds; `support` test items carry it."""
+
+    label: str
+    support: int
+    untouched: float
+    contestant: float
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """How many test items of each gold label got which prediction, as the mean over seeds.
+
+    labels  by falling number of gold items; where `pooled` is over 0 the last stands for that many labels together
+    counts  [gold][predicted], a list for each label in the order of `labels`
+    """
+
+    contestant: str
+    labels: tuple[str, ...]
+    pooled: int
+    counts: tuple[tuple[float, ...], ...]
+
+    @property
+    def largest(self) -> int:
+        """Items of the most frequent label."""
+        return max(round(sum(row)) for row in self.counts)
+
+
+def per_label(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
+    """F1 of every gold label for two contestants, in order of falling support, equal ones by name."""
+    support = Counter(label for labels in untouched[0].gold for label in _classes(labels))
+    order = sorted(support, key=lambda label: (-support[label], label))
+    ours, theirs = (_mean_f1(side, order) for side in (contestant, untouched))
+    return [LabelScore(label, support[label], theirs[label], ours[label]) for label in order]
+
+
+def confusion(scores: Sequence[Score], *, most: int = MOST) -> Confusion:
+    """Gold label by predicted label for one contestant's seeds; labels past the `most` most frequent are pooled.
+
+    For tasks with one label an item. The order depends on the gold labels first, so that two contestants' tables of
+    one task stand side by side; a label that was predicted but is nobody's gold label comes last.
+    """
+    gold = Counter(str(label) for label in scores[0].gold)
+    names = sorted({*gold, *(str(label) for score in scores for label in score.predicted)}, key=lambda x: (-gold[x], x))
+    pooled = names[most:] if len(names) > most + 1 else []  # to pool a single label would hide it and save nothing
+    shown = names[: len(names) - len(pooled)]
+    size = len(shown) + bool(pooled)
+    place = {name: i for i, name in enumerate(shown)} | dict.fromkeys(pooled, size - 1)
+    counts = np.zeros((size, size))
+    for score in scores:
+        for right, guess in zip(score.gold, score.predicted, strict=True):
+            counts[place[str(right)], place[str(guess)]] += 1 / len(scores)
+    labels = (*shown, f"{len(pooled)} other labels") if pooled else tuple(shown)
+    table = tuple(tuple(float(count) for count in row) for row in counts)
+    return Confusion(scores[0].contestant, labels, len(pooled), table)
+
+
+def mean_predictions(scores: Sequence[Score]) -> list[tuple[float, float]]:
+    """(gold, predicted) of each test item of a task whose label is a number, predictions as the mean over seeds."""
+    gold = [_number(label) for label in scores[0].gold]
+    predicted = np.mean([[_number(label) for label in score.predicted] for score in scores], axis=0)
+    return list(zip(gold, (float(value) for value in predicted), strict=True))
+
+
+def _mean_f1(scores: Sequence[Score], labels: Sequence[str]) -> dict[str, float]:
+    """F1 = 2 TP / (gold + predicted) of each label; none here is without gold items, so nothing is divided by zero."""
+    total = dict.fromkeys(labels, 0.0)
+    for score in scores:
+        hits: Counter[str] = Counter()
+        both: Counter[str] = Counter()
+        for right, guess in zip(map(_classes, score.gold), map(_classes, score.predicted), strict=True):
+            hits.update(right & guess)
+            both.update(right)
+            both.update(guess)
+        for label in labels:
+            total[label] += 2 * hits[label] / both[label]
+    return {label: value / len(scores) for label, value in total.items()}
+
+
+def _classes(label: Label) -> frozenset[str]:
+    return frozenset(label) if isinstance(label, tuple) else frozenset((str(label),))
+
+
+def _number(label: Label) -> float:
+    assert not isinstance(label, tuple)  # asked of tasks that predict a number only
+    return float(label)

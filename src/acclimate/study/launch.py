@@ -1,0 +1,140 @@
+"""The front door: a race on a user's files, or on the embedded default, in one call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from acclimate.core import ranks
+from acclimate.core.types import Watch, unwatched
+from acclimate.study import materials
+from acclimate.study.budget import fit, parse_budget, with_search
+from acclimate.study.cost import Estimate, costs_of, estimate
+from acclimate.study.entries import enter
+from acclimate.study.gathering import Leaks, Raw, gather
+from acclimate.study.jobs import check_format
+from acclimate.study.materials import DOCSTRINGS, Materials
+from acclimate.study.outcome import study_of, write_pages
+from acclimate.study.race import run_race
+from acclimate.study.recipe import Recipe, for_model
+from acclimate.study.report import Study
+from acclimate.tasks.own import Own
+
+LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matters
+
+
+def race(
+    train: str | Path,
+    *,
+    dev: str | Path | None = None,
+    test: str | Path | None = None,
+    text: str = "text",
+    label: str = "label",
+    pair: str | None = None,
+    group: str | None = None,
+    id: str | None = None,
+    kind: Literal["auto", "sequence", "multilabel", "score"] = "auto",
+    separator: str = "",
+    fold_labels: bool = False,
+    metric: str = "",
+    max_tokens: int = 256,
+    corpus: str | Path | None = None,
+    general: str | Path | None = None,
+    separated: Literal["line", "blank"] = "line",
+    model: str | None = None,
+    leaks: Leaks = "keep",
+    labels_per_class: int | None = None,
+    budget: str | None = None,
+    recipe: Recipe | None = None,
+    out: str | Path = "runs/race",
+    command: str = "acclimate.race(...)",
+    watch: Watch = unwatched,
+) -> Study:
+    """Which way of adapting a model to these data gives the best model, by how much, at what cost?
+
+    train, dev, test   labelled files (CSV, TSV, JSONL, Parquet; .gz, .zst); what is not given is split off train. Or
+                       train="docstrings": the embedded default, with `labels_per_class` labels a class (32; 0: all)
+    text, label, pair, group, id   columns by name; rows of a group stay on one side of a split
+    kind, separator, fold_labels, metric, max_tokens   as in tasks.own.Own
+    corpus, general    raw text of the domain; and, where no model is given, text to pretrain a small one on
+    leaks              what becomes of labelled rows that hold a test text: kept and scored both ways, or dropped
+    budget             such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
+    out                directory of the run; the same call again goes on there
+
+    Gives what `out/report.html` shows; `out/winner` is the winner's checkpoint. Raises ValueError, before anything is
+    trained, for whatever is wrong with the files and settings.
+    """
+    dev, test, corpus, general = (Path(path) if path else None for path in (dev, test, corpus, general))
+    own = Own(
+        train=Path(train),
+        dev=dev,
+        test=test,
+        text=text,
+        label=label,
+        pair=pair,
+        group=group,
+        id=id,
+        kind=kind,
+        separator=separator,
+        fold_labels=fold_labels,
+        metric=metric,
+        max_tokens=max_tokens,
+    )
+    chosen = recipe or (for_model() if model else Recipe())
+    check_format(Path(out))
+    given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class, "watch": watch}
+    found = materials_of(own, Raw(corpus, general, separated), Path(out), chosen, **given)
+    return start(chosen, found, Path(out), budget=budget, command=command, watch=watch)
+
+
+def materials_of(
+    own: Own,
+    raw: Raw,
+    out: Path,
+    recipe: Recipe,
+    *,
+    model: str | None = None,
+    leaks: Leaks = "keep",
+    labels_per_class: int | None = None,
+    watch: Watch = unwatched,
+) -> Materials:
+    """What the race runs on: the user's files, or the embedded default where that is what `own.train` says.
+
+    Raises ValueError for options that the embedded default would ignore, and as `gather` does.
+    """
+    if str(own.train) != DOCSTRINGS:
+        if labels_per_class is not None:
+            raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
+        rivals = len(recipe.names(domain=raw.domain is not None))
+        given: dict[str, Any] = {"model": model, "leaks": leaks, "seeds": recipe.seeds, "comparisons": max(1, rivals)}
+        return gather(out, own, raw, **given, watch=watch)
+    if own != Own(train=own.train) or raw != Raw() or leaks != "keep":
+        raise ValueError(
+            f"the task '{DOCSTRINGS}' brings its own files, columns, metric, lengths and corpora: leave the options "
+            f"for files of your own out"
+        )
+    drawn = LABELS_PER_CLASS if labels_per_class is None else labels_per_class
+    return materials.docstrings(out, labels_per_class=drawn or None, model=model, watch=watch)
+
+
+def start(
+    recipe: Recipe, found: Materials, out: Path, *, budget: str | None, command: str, watch: Watch = unwatched
+) -> Study:
+    """Run the race and write its pages."""
+    limit = parse_budget(budget) if budget else None
+    estimator = costs_of(limit.unit) if limit else None
+    run_race(recipe, found, out, command=command, budget=limit, estimator=estimator, watch=watch)
+    ranks.first_then_all(lambda: write_pages(out) if ranks.is_first() else None)
+    return study_of(out)
+
+
+def foreseen_cost(recipe: Recipe, found: Materials, out: Path, *, budget: str | None) -> tuple[Estimate, list[str]]:
+    """What `start` would still do in `out`, and what a budget leaves out of the recipe."""
+    if budget is None:
+        return estimate(recipe, found, out), []
+    limit = parse_budget(budget)
+    searching = with_search(recipe)
+    costs = costs_of(limit.unit)(searching, found, out)
+    arms = len(enter(searching, found).models)
+    fitted = fit(searching, limit, costs, contestants=arms, rows=len(found.task_text), spent=limit.spent(out))
+    return estimate(fitted.recipe, found, out, budgeted=True), list(fitted.notes)

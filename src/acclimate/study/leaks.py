@@ -1,0 +1,215 @@
+"""Texts that stand where they must not: dev and test items in train or in a corpus, and copies within a split.
+
+What counts as a leak of an item: its words exactly, a near-duplicate, or at least half of its runs of 13 words
+(text/overlap.py). A text that shares less of them is a passage: counted and shown, but neither removed nor held against
+the item, for stock phrases are shared by texts that have nothing to do with each other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+from acclimate.core.types import Example, Label, Split
+from acclimate.study.examination import SHOWN, Copies, Leak, LeakKind, Sighting
+from acclimate.study.typeset import beginning
+from acclimate.text.overlap import GRAM, Match, References, duplicate_groups, normalised
+
+KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
+SEALED: tuple[Split, ...] = ("dev", "test")
+NEAR = 0.8  # Jaccard similarity of character 5-grams
+MOST_OF_IT = 0.5  # share of an item's runs of 13 words
+EXAMPLES = 5
+_FIRST, _BEFORE = 40, 20  # characters shown of the beginning, and before what matters
+
+Splits = Mapping[Split, Sequence[Example]]
+
+
+class Sealed:
+    """The dev and test items, indexed once to be looked for in rows and documents.
+
+    A row of a pair task leaks where both texts come again together; a document already where one of them does.
+    """
+
+    def __init__(self, splits: Splits, *, near: float = NEAR) -> None:
+        self.items = [(split, example) for split in SEALED for example in splits[split]]
+        self.sizes = {split: len(splits[split]) for split in SEALED}
+        self.references = References(self._texts(), near=near)
+
+    def scan(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Match]]]:
+        """(id, text, matches) of every (id, text), in order; only the texts that are read ahead are kept."""
+        ours, theirs = itertools.tee(texts)
+        for (name, text), matches in zip(ours, self.references.scan(theirs), strict=True):
+            yield name, text, matches
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        for number, (_, example) in enumerate(self.items):
+            yield f"{number} whole", whole(example)
+            if example.pair:
+                yield from ((f"{number} part", example.text), (f"{number} part", example.pair))
+
+
+@dataclass
+class Found:
+    """What one source ("train", "dev", "domain", "general") holds of the sealed items, filled while it is scanned."""
+
+    source: str
+    sealed: Sealed
+    texts: dict[tuple[Split, LeakKind], int] = field(default_factory=dict)
+    items: dict[tuple[Split, LeakKind], set[int]] = field(default_factory=dict)
+    same_label: dict[tuple[Split, LeakKind], set[int]] = field(default_factory=dict)
+    examples: dict[tuple[Split, LeakKind], list[Sighting]] = field(default_factory=dict)
+    leaking: dict[Split, set[str]] = field(default_factory=dict)  # ids of the source's texts
+
+    def take(self, name: str, text: str, matches: Sequence[Match], label: Label | None = None) -> None:
+        """Count one scanned text. label: its own, None for a document."""
+        met: set[tuple[Split, LeakKind]] = set()
+        for match in matches:
+            number, part = match.reference.split()
+            split, item = self.sealed.items[int(number)]
+            if split == self.source or (label is not None and (part != "whole" or self.source == "test")):
+                continue
+            where = (split, kind_of(match))
+            met.add(where)
+            self.items.setdefault(where, set()).add(int(number))
+            if label is not None and label == item.label:
+                self.same_label.setdefault(where, set()).add(int(number))
+            if where[1] != "passage":
+                self.leaking.setdefault(split, set()).add(name)
+            shown = self.examples.setdefault(where, [])
+            if len(shown) < EXAMPLES and all(each.within_id != item.id for each in shown):
+                shown.append(_sighting(name, text, label, item, match))
+        for where in met:
+            self.texts[where] = self.texts.get(where, 0) + 1
+
+    def leaks(self) -> list[Leak]:
+        """A leak for each split and kind that was met, dev first, the strongest kind first."""
+        found = []
+        for where in itertools.product(SEALED, KINDS):
+            if where in self.items:
+                split, kind = where
+                same = len(self.same_label.get(where, ())) if self.source in ("train", "dev") else None
+                found.append(
+                    Leak(
+                        self.source,
+                        split,
+                        kind,
+                        self.texts[where],
+                        len(self.items[where]),
+                        len(self.items[where]) / self.sealed.sizes[split],
+                        None if kind == "passage" else same,
+                        tuple(self.examples[where]),
+                    )
+                )
+        return found
+
+    def leaked(self, split: Split) -> set[int]:
+        """Numbers of the items that leak, passages left out."""
+        return set().union(*(self.items.get((split, kind), set()) for kind in KINDS if kind != "passage"))
+
+    def leaked_with_their_label(self, split: Split) -> set[int]:
+        return set().union(*(self.same_label.get((split, kind), set()) for kind in KINDS if kind != "passage"))
+
+    def leaked_ids(self, split: Split) -> frozenset[str]:
+        """Ids of those items."""
+        return frozenset(self.sealed.items[number][1].id for number in self.leaked(split))
+
+
+def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Found:
+    """What labelled rows hold: train of dev and test, dev of test."""
+    found = Found(source, sealed)
+    scanned = sealed.scan((row.id, whole(row)) for row in rows)
+    for row, (name, text, matches) in zip(rows, scanned, strict=True):
+        # dev comes before test: what of dev stands in dev is dev itself
+        if matches:
+            found.take(name, text, matches, row.label)
+    return found
+
+
+def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copies | None:
+    """The split's texts that occur more than once; None where all differ."""
+    texts = [whole(row) for row in rows]
+    groups: dict[int, list[int]] = {}
+    for number, group in enumerate(duplicate_groups(texts, near=near)):
+        groups.setdefault(group, []).append(number)
+    several = [members for members in groups.values() if len(members) > 1]
+    if not several:
+        return None
+    conflicts = [pair for members in several for pair in _conflicts(members, rows, texts)]
+    shown = (conflicts + [(members[0], members[1]) for members in several])[:EXAMPLES]
+    examples = tuple(
+        Sighting(
+            rows[second].id,
+            rows[first].id,
+            1.0 if normalised(texts[first]) == normalised(texts[second]) else near,
+            "",
+            beginning(texts[second], SHOWN),
+            beginning(texts[first], SHOWN),
+            label_text(rows[second].label),
+            label_text(rows[first].label),
+        )
+        for first, second in dict.fromkeys(shown)
+    )
+    return Copies(split, len(several), sum(map(len, several)) - len(several), len(conflicts), examples)
+
+
+def whole(example: Example) -> str:
+    """All that a model reads of an example."""
+    return f"{example.text} {example.pair}" if example.pair else example.text
+
+
+def label_text(label: Label) -> str:
+    """A label as people write it; several joined by commas."""
+    return ", ".join(label) if isinstance(label, tuple) else str(label)
+
+
+def kind_of(match: Match) -> LeakKind:
+    """The kind of leak that a match is: a run of 13 words is one only with most of the item around it."""
+    return "passage" if match.kind == "13-gram" and match.similarity < MOST_OF_IT else match.kind
+
+
+def _sighting(name: str, text: str, label: Label | None, item: Example, match: Match) -> Sighting:
+    return Sighting(
+        name,
+        item.id,
+        round(match.similarity, 4),
+        match.excerpt[:SHOWN],
+        *_shown(text, whole(item), match),
+        "" if label is None else label_text(label),
+        label_text(item.label),
+    )
+
+
+def _shown(text: str, item: str, match: Match) -> tuple[str, str]:
+    """The beginnings of both texts, going on where they begin to differ or where the passage is that they share."""
+    if match.kind == "13-gram":
+        shared = re.compile(r"\W+".join(match.excerpt.split()[:GRAM]), re.IGNORECASE)
+        places = [found.start() if (found := shared.search(each)) else 0 for each in (text, item)]
+    else:
+        one, other = text.split(), item.split()
+        alike = next((place for place, words in enumerate(zip(one, other, strict=False)) if words[0] != words[1]), 0)
+        text, item = " ".join(one), " ".join(other)
+        places = [len(" ".join(one[: alike - 1]))] * 2 if match.kind == "near" and alike else [0, 0]
+    return _from(text, places[0]), _from(item, places[1])
+
+
+def _from(text: str, place: int) -> str:
+    """The first words, and what stands around the place."""
+    if place <= 2 * _FIRST:
+        return beginning(text, SHOWN)
+    return beginning(f"{beginning(text, _FIRST)} {text[place - _BEFORE :]}", SHOWN)
+
+
+def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Sequence[str]) -> list[tuple[int, int]]:
+    """For each text that several of these rows have in the same words, two rows that label it differently, if any."""
+    first: dict[str, int] = {}
+    found: dict[str, tuple[int, int]] = {}
+    for number in members:
+        words = normalised(texts[number])
+        other = first.setdefault(words, number)
+        if rows[other].label != rows[number].label:
+            found.setdefault(words, (other, number))
+    return list(found.values())

@@ -1,0 +1,113 @@
+"""What a shipped model says of texts, asked as anybody would ask it: two Auto classes of transformers and no more.
+
+Nothing of methods/ is used here, so that agreeing with what was scored means something.
+
+Shape suffixes: n texts, C outputs (a class each, or one number).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from acclimate.core.types import Example, Label, Watch, counted, unwatched
+from acclimate.models.loading import quiet
+from acclimate.tasks.task import Kind
+
+BATCH = 16
+CLASSES = ("sequence", "multilabel")
+ROUNDING = 1e-4  # logits that differ by less are equal: sums are taken in another order when texts are batched anew
+
+Asked = Callable[[dict[str, np.ndarray]], np.ndarray]  # what the tokenizer gives of a batch -> its (B, C) logits
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model and its tokenizer, as transformers' Auto classes load them. asked: its logits of a batch."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+
+    def asked(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        with torch.inference_mode():
+            logits_BC = self.model(**{name: torch.from_numpy(values) for name, values in inputs.items()}).logits
+        return cast(np.ndarray, logits_BC.float().numpy())
+
+
+def load(directory: Path) -> Loaded:
+    """Raises what transformers raises where the directory does not load."""
+    with quiet():
+        tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
+        model: Any = AutoModelForSequenceClassification.from_pretrained(
+            directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+        )
+    return Loaded(model, tokenizer)
+
+
+def batches(
+    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, *, size: int = BATCH
+) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
+    """(places of the examples, their (B, T) inputs), texts of like length together, the longest first.
+
+    Texts are cut where the tokenizer's own model_max_length says.
+    """
+    order = sorted(range(len(examples)), key=lambda i: -len(examples[i].text) - len(examples[i].pair or ""))
+    paired = any(example.pair for example in examples)
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
+        texts = [examples[i].text for i in places]
+        pairs = [examples[i].pair or "" for i in places] if paired else None
+        encoded = tokenizer(texts, pairs, truncation=True, padding=True, return_tensors="np")
+        yield places, {name: np.asarray(values, dtype=np.int64) for name, values in encoded.items()}
+
+
+def logits_of(
+    examples: Sequence[Example],
+    tokenizer: PreTrainedTokenizerBase,
+    asked: Asked,
+    *,
+    stage: str = "check",
+    watch: Watch = unwatched,
+) -> np.ndarray:
+    """(n, C) in the order of the examples."""
+    rows: dict[int, np.ndarray] = {}
+    total = -(-len(examples) // BATCH)
+    for places, inputs in counted(batches(examples, tokenizer), watch, stage, total=total, unit="batches", every=1):
+        rows.update(zip(places, asked(inputs), strict=True))
+    return np.stack([rows[i] for i in range(len(examples))])
+
+
+def decoded(logits_nC: np.ndarray, kind: Kind, labels: Sequence[str]) -> list[Label]:
+    """The most probable class; the sorted classes whose probability is over .5; or the number itself."""
+    if kind == "sequence":
+        return [labels[int(place)] for place in logits_nC.argmax(-1)]
+    if kind == "multilabel":
+        return [tuple(sorted(labels[int(place)] for place in np.flatnonzero(row > 0))) for row in logits_nC]
+    return [float(row[0]) for row in logits_nC]
+
+
+def differing(scored: Sequence[Label], logits_nC: np.ndarray, kind: Kind, labels: Sequence[str]) -> list[int]:
+    """Places where the logits say something else than what was scored, by more than rounding can explain."""
+    apart = {"sequence": _another_class, "multilabel": _other_classes, "score": _another_number}[kind]
+    return [i for i, label in enumerate(scored) if apart(label, logits_nC[i], labels)]
+
+
+def _another_class(scored: Label, logits_C: np.ndarray, labels: Sequence[str]) -> bool:
+    return scored not in labels or bool(logits_C.max() - logits_C[labels.index(cast(str, scored))] > ROUNDING)
+
+
+def _other_classes(scored: Label, logits_C: np.ndarray, labels: Sequence[str]) -> bool:
+    named = set(cast(tuple[str, ...], scored))
+    wanted_C = np.array([label in named for label in labels])
+    return bool((np.abs(logits_C[(logits_C > 0) != wanted_C]) > ROUNDING).any()) or not named <= set(labels)
+
+
+def _another_number(scored: Label, logits_C: np.ndarray, labels: Sequence[str]) -> bool:
+    number = cast(float, scored)
+    return abs(number - float(logits_C[0])) > ROUNDING * max(1.0, abs(number))

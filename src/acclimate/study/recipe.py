@@ -1,0 +1,132 @@
+"""What a race is told: contestants, seeds, the settings that each of them tries, and how each adapts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Literal
+
+from acclimate.methods import finetune, mlm, scratch, tfidf
+from acclimate.training.plan import Plan
+
+UNTOUCHED = "untouched"
+BASELINE = "TF-IDF"
+CONTROL = "random weights"
+
+Contestant = Literal["TAPT", "DAPT", "DAPT+TAPT", "TF-IDF", "random weights"]
+Way = Literal["halving", "grid"]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of fine-tuning that every contestant tries: all combinations of these. What is empty stays as the
+    recipe's `finetune` has it; with all of them empty there is one setting and nothing to search.
+
+    how  "halving": short runs with one seed drop most settings, what is left runs in full (study/halving.py);
+         "grid": every setting of every contestant runs in full with every seed
+    """
+
+    rates: tuple[float, ...] = ()
+    epochs: tuple[float, ...] = ()
+    batches: tuple[int, ...] = ()
+    how: Way = "halving"
+
+    def __post_init__(self) -> None:
+        for name in ("rates", "epochs", "batches"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values) or any(value <= 0 for value in values):
+                raise ValueError(f"search.{name} = {list(values)}: each value once, and above 0")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to fine-tune, by what it differs in."""
+
+    name: str
+    recipe: finetune.Recipe
+
+    def shortened(self, share: float) -> finetune.Recipe:
+        """The recipe with a share of its steps, and a rate that falls to 0 at the end of those."""
+        if share == 1:
+            return self.recipe
+        steps = max(1, round(self.recipe.plan.steps * share))
+        plan = self.recipe.plan if self.recipe.epochs else replace(self.recipe.plan, steps=steps)
+        return replace(self.recipe, epochs=self.recipe.epochs * share, plan=plan)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A race. The untouched model always runs; `contestants` run against it, or whoever can where none are named.
+
+    The defaults are for a small encoder that is pretrained here, on text as small as the demo's: what two cores do
+    within ten minutes. `for_model` has those for a pretrained one.
+    """
+
+    seeds: int = 3
+    contestants: tuple[Contestant, ...] | None = None
+    search: Search = field(default_factory=Search)
+    pretrain: scratch.Recipe = field(
+        default_factory=lambda: scratch.Recipe(
+            vocabulary=8_000,
+            layers=2,
+            hidden=128,
+            heads=2,
+            dropout=0.0,
+            attention_dropout=0.0,
+            initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
+            plan=Plan(steps=2_700, batch=16, rate=1.5e-3, warmup=0.1),
+        )
+    )
+    tapt: mlm.Recipe = field(
+        default_factory=lambda: mlm.Recipe(
+            whole_words=True, epochs=0.0, plan=Plan(steps=400, batch=16, rate=1e-3, warmup=0.06)
+        )
+    )
+    dapt: mlm.Recipe = field(
+        default_factory=lambda: mlm.Recipe(
+            whole_words=True, epochs=0.0, plan=Plan(steps=800, batch=16, rate=1e-3, warmup=0.06)
+        )
+    )
+    finetune: finetune.Recipe = field(
+        default_factory=lambda: finetune.Recipe(epochs=9.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
+    )
+    tfidf: tfidf.Recipe = field(default_factory=tfidf.Recipe)
+
+    def __post_init__(self) -> None:
+        if self.seeds < 2:
+            raise ValueError(
+                f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 3 or 5"
+            )
+        if self.contestants is not None and len(set(self.contestants)) < len(self.contestants):
+            raise ValueError(f"contestants = {list(self.contestants)}: each may stand once")
+
+    def names(self, *, domain: bool) -> tuple[str, ...]:
+        """Who races against the untouched model. domain: whether there is raw text of it."""
+        if self.contestants is not None:
+            return self.contestants
+        return ("TAPT", *(("DAPT",) if domain else ()), BASELINE, CONTROL)
+
+    def settings(self) -> tuple[Setting, ...]:
+        """What each contestant tries, in a fixed order."""
+        own, search = self.finetune, self.search
+        tried = []
+        for rate, epochs, batch in product(
+            search.rates or (own.plan.rate,), search.epochs or (own.epochs,), search.batches or (own.plan.batch,)
+        ):
+            named = {"rate": (search.rates, rate), "epochs": (search.epochs, epochs), "batch": (search.batches, batch)}
+            name = ", ".join(f"{what} {value:g}" for what, (values, value) in named.items() if values)
+            recipe = replace(own, epochs=epochs, plan=replace(own.plan, rate=rate, batch=batch))
+            tried.append(Setting(name or f"rate {rate:g}", recipe))
+        return tuple(tried)
+
+
+def for_model() -> Recipe:
+    """The papers' own settings, for a pretrained model of the usual size.
+
+    TAPT as TAPTER states it and fine-tuning as BLURB does (the defaults of methods/mlm.py and methods/finetune.py),
+    with BLURB's three rates to choose from; DAPT as DGA states it: 2,500 steps of 256 sequences of 164 tokens, rate
+    1e-4, no decay.
+    """
+    dapt = mlm.Recipe(max_tokens=164, epochs=0.0, plan=Plan(2_500, 256, 1e-4, warmup=0.1, weight_decay=0.0))
+    search = Search(rates=(1e-5, 3e-5, 5e-5))
+    return Recipe(tapt=mlm.Recipe(), dapt=dapt, finetune=finetune.Recipe(), search=search)

@@ -1,0 +1,144 @@
+"""How far a mean over S seeds on n test items lies from its expectation: variance, degrees of freedom, intervals.
+
+The scores of S seeds on n test items are crossed draws, y_si = mean + seed_s + item_i + rest_si, so that their average
+has variance seed/S + item/n + rest/(S n). Resampling items alone takes the seeds at hand for all there are. Here
+
+    seeds  = sample variance of the seeds' scores / S                    estimates seed/S + rest/(S n)
+    items  = variance over items of the mean of the seeds' shares / n    estimates item/n + rest/(S n)
+    rest   = variance of a seed's shares around that mean, / (S n)       estimates rest/(S n)
+
+and the variance is seeds + (items - rest): both see `rest`, it counts once. Shares are the jackknife's (resampling.py),
+which for a mean are the items' scores themselves. The error over its square root is taken for a Student variable, with
+
+    1 / freedom = share^(2 - PULL share / (S - 1)) / (S - 1) + (1 - share)^2 / (n - 1),   share = seeds / variance
+
+PULL = 0 is Satterthwaite's rule, which with three seeds finds differences in up to 7.8% of equal contestants at 5%, as
+the share itself comes from three values. 4.5 keeps that within 4.5 and 5.5% whatever the share, from three seeds on
+and where the items' part is known (tests/study/test_spread.py integrates; benchmarks/significance.py does the rest).
+
+Sources: Clark, The language-as-fixed-effect fallacy (1973) for seeds and items crossed (there: subjects and words);
+Satterthwaite, An approximate distribution of estimates of variance components (1946); Wilson, Probable inference (1927)
+with the sample size that gives the same variance, as surveys use it (Dean and Pagano 2015); Fisher (1921) for r.
+
+Shape suffixes: S seeds, n test items. `...`: studies side by side, in simulations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from acclimate.tasks.task import Values
+
+LEVEL = 0.05
+PULL = 4.5
+ALMOST = 1e-9  # how near a correlation comes to 1 before Fisher's z of it is no number any more
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Variance of a mean over seeds and items, by where it comes from. Each (...,).
+
+    seeds  part of the seeds, the rest included; it has `luck` degrees of freedom
+    items  part of the items alone, at least 0
+    luck   degrees of freedom of the seeds
+    count  n
+    rest   of the seeds' part, what more items would take away
+    """
+
+    seeds: Values
+    items: Values
+    luck: Values
+    count: int
+    rest: Values
+
+    @property
+    def variance(self) -> Values:
+        return self.seeds + self.items
+
+    @property
+    def freedom(self) -> Values:
+        """Degrees of freedom of the variance."""
+        share = _part(self.seeds, self.variance)
+        of_seeds = share ** (2.0 - PULL * share / self.luck) / self.luck
+        return np.asarray(1.0 / (of_seeds + (1.0 - share) ** 2 / (self.count - 1)))
+
+
+def spread_of(points_S: Values, shares_Sn: Values) -> Spread:
+    """The spread of the mean of the scores (..., S), from the items' shares in them (..., S, n)."""
+    number, count = shares_Sn.shape[-2:]
+    mean_n = shares_Sn.mean(axis=-2)
+    seeds = points_S.var(axis=-1, ddof=1) / number
+    rest = rest_of(shares_Sn)
+    items = mean_n.var(axis=-1, ddof=1) / count - rest
+    return Spread(seeds, np.maximum(items, 0.0), np.full_like(seeds, number - 1.0), count, rest)
+
+
+def unpaired(first: tuple[Values, Values], second: tuple[Values, Values]) -> Spread:
+    """The spread of a difference of means over seeds that are not shared, on items that are: (scores, shares) each."""
+    one, other = spread_of(*first), spread_of(*second)
+    seeds, count = one.seeds + other.seeds, one.count
+    # Welch and Satterthwaite; without any spread over seeds the degrees of freedom multiply a zero
+    squares = one.seeds**2 / one.luck + other.seeds**2 / other.luck
+    luck = np.where(squares > 0, _part(seeds**2, squares), one.luck + other.luck)
+    mean_n = first[1].mean(axis=-2) - second[1].mean(axis=-2)
+    rest = one.rest + other.rest
+    items = mean_n.var(axis=-1, ddof=1) / count - rest
+    return Spread(seeds, np.maximum(items, 0.0), luck, count, rest)
+
+
+def rest_of(shares_Sn: Values) -> Values:
+    """(...,) what is left of the seeds' shares once their mean is taken away, as a variance of the mean."""
+    number, count = shares_Sn.shape[-2:]
+    left_Sn = shares_Sn - shares_Sn.mean(axis=-2, keepdims=True)
+    return np.asarray(left_Sn.var(axis=-1, ddof=1).sum(axis=-1) / (count * number * (number - 1)))
+
+
+def p_value(difference: npt.ArrayLike, spread: Spread) -> Values:
+    """Two-sided; 1 where nothing differs, 0 where a difference has no spread at all."""
+    error = np.sqrt(spread.variance)
+    ratio = np.divide(np.abs(difference), error, out=np.full_like(error, np.inf), where=error > 0)
+    return np.where(np.asarray(difference) == 0, 1.0, 2.0 * stats.t.sf(ratio, spread.freedom))
+
+
+def half_width(spread: Spread, *, level: float = LEVEL) -> Values:
+    """Half the width of the (1 - level) interval of a difference: the difference whose p is `level`."""
+    return np.asarray(stats.t.isf(level / 2, spread.freedom) * np.sqrt(spread.variance))
+
+
+def bounds(mean: Values, spread: Spread, *, least: float, level: float = LEVEL) -> tuple[Values, Values]:
+    """Ends of the (1 - level) interval of a score that lies between `least` and 1, and of whose ends it stays short.
+
+    From 0 to 1: Wilson's interval for a share, of as many items as would give this variance (all n where it is 0). A
+    correlation: on Fisher's scale.
+    """
+    quantile = stats.t.isf(level / 2, spread.freedom)
+    if least < 0:
+        inside = np.clip(mean, -1 + ALMOST, 1 - ALMOST)
+        half = quantile * np.sqrt(spread.variance) / (1 - inside**2)
+        ends = np.tanh(np.arctanh(inside) - half), np.tanh(np.arctanh(inside) + half)
+        return np.minimum(ends[0], mean), np.maximum(ends[1], mean)
+    both = np.clip(mean * (1 - mean), 0.0, None)
+    known = (both > 0) & (spread.variance > 0)
+    number = np.where(known, _part(both, spread.variance), spread.count)
+    pull = quantile**2 / number
+    middle = (mean + pull / 2) / (1 + pull)
+    half = np.sqrt(quantile**2 * both / number + pull**2 / 4) / (1 + pull)
+    return np.clip(middle - half, 0.0, mean), np.clip(middle + half, mean, 1.0)
+
+
+def bearing(shares_Sn: Values) -> Values:
+    """(...,) how many items would bear this spread if each bore as much: n, less the more it hangs on a few; 0 of none.
+
+    The mean of the seeds' shares has this kurtosis: (sum of squares)^2 / sum of fourth powers.
+    """
+    square_n = shares_Sn.mean(axis=-2) ** 2
+    return np.asarray(_part(square_n.sum(axis=-1) ** 2, (square_n**2).sum(axis=-1)))
+
+
+def _part(top: Values, bottom: Values) -> Values:
+    """Elementwise quotient; 0 where the denominator is 0."""
+    return np.divide(top, bottom, out=np.zeros(np.broadcast_shapes(top.shape, bottom.shape)), where=bottom > 0)

@@ -1,0 +1,255 @@
+"""Rows divided into train, dev and test: each class in proportion, and rows that belong together on one side.
+
+Rows belong together where they bear the same group, or hold the same text. Which split a row comes to depends on the
+seed and on what the rows hold, never on their order or ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from acclimate.core.types import Example, Split
+from acclimate.tasks.task import Kind, classes_in
+from acclimate.text.overlap import duplicate_groups
+
+FEWEST_ROWS = 20  # to split
+LARGEST_SET = 10  # rows that nearly the same text may tie together, or a twentieth of all
+QUANTILES = 10  # strata of a number to predict
+SHARES: dict[tuple[Split, ...], dict[Split, float]] = {  # by which files are missing
+    ("dev", "test"): {"train": 0.7, "dev": 0.1, "test": 0.2},
+    ("dev",): {"train": 0.9, "dev": 0.1},
+    ("test",): {"train": 0.8, "test": 0.2},
+}
+
+Strata = Counter[str]
+Lacking = dict[Split, dict[str, float]]  # rows of each stratum that a split still needs to have its share
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Rows that stay together, by position; key: their place in the draw; strata: how many rows each has of them."""
+
+    key: str
+    rows: tuple[int, ...]
+    strata: Strata
+
+
+def split_off(
+    examples: Sequence[Example], missing: tuple[Split, ...], *, kind: Kind, seed: int, where: str
+) -> tuple[dict[Split, list[Example]], str]:
+    """Train and the missing splits, made of the training file's examples, and a sentence that says how.
+
+    Raises ValueError where there are too few rows, or too few sets of rows that must stay together.
+    """
+    if len(examples) < FEWEST_ROWS:
+        raise ValueError(
+            f"{where}: {len(examples)} rows are too few to split off {' and '.join(missing)}; it takes {FEWEST_ROWS}. "
+            f"Add rows, or give files for dev and test"
+        )
+    same, told = _same_texts(examples)
+    shares = SHARES[missing]
+    made = divide(examples, shares, kind=kind, same=same, seed=seed, origin=where)
+    note = (
+        f"{where} was split by us, since no file was given for {' and '.join(missing)}: "
+        f"{', '.join(f'{len(rows):,} {split}' for split, rows in made.items())} rows "
+        f"({' / '.join(f'{share:.0%}' for share in shares.values())}), stratified by "
+        f"{'the number to predict' if kind == 'score' else 'label'}, seed {seed}.{told}"
+    )
+    if groups := {example.group for example in examples} - {""}:
+        note += f" Each of the {len(groups):,} groups stands on one side."
+    return made, note
+
+
+def divide(
+    examples: Sequence[Example],
+    shares: Mapping[Split, float],
+    *,
+    kind: Kind,
+    same: Sequence[int],
+    seed: int,
+    origin: str = "the examples",
+) -> dict[Split, list[Example]]:
+    """The examples of each split that has a share, in the order in which they were given.
+
+    shares  of the rows; together 1, train among them
+    same    a number for each example; those with an equal one hold the same text and stay together
+    origin  where they come from, for the error
+
+    Strata are the classes; of rows with several classes, the rarest; of numbers, the tenths. Where every row may go
+    where it likes, each stratum has in each split its share of the rows, rounded up or down. Each class has a row in
+    train. Rows that belong together are placed first, large sets before small ones, where they distort shares least.
+
+    Raises ValueError where there are too few sets of rows for the splits.
+    """
+    strata = _strata(examples, kind)
+    units = _units(examples, strata, same, seed)
+    sizes = Counter(strata)
+    lacking = {split: {name: share * sizes[name] for name in sizes} for split, share in shares.items()}
+    where = _place_sets([unit for unit in units if len(unit.rows) > 1], sizes, shares, lacking)
+    where |= _place_singles([unit for unit in units if len(unit.rows) == 1], sizes, lacking)
+    _teach_every_class(units, examples, where)
+    if not _fill_empty(units, examples, where, shares):
+        raise ValueError(
+            f"{origin}: {len(examples):,} rows make only {len(units):,} sets that must stay together (the same group "
+            f"or text), too few to divide them into {', '.join(shares)}. Group by a finer column, or give files for "
+            f"dev and test"
+        )
+    split_of = {row: where[unit.key] for unit in units for row in unit.rows}
+    return {split: [example for row, example in enumerate(examples) if split_of[row] == split] for split in shares}
+
+
+def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
+    """A number for each example, equal for those with the same text, and a sentence on how many share theirs.
+
+    Nearly the same is the same, unless that would tie so many rows together that no fair split is left: short texts of
+    one pattern are all alike.
+    """
+    texts = [f"{example.text}\n{example.pair or ''}" for example in examples]
+    told = ""
+    same = duplicate_groups(texts)
+    counts = Counter(same)
+    if max(counts.values()) > max(LARGEST_SET, len(texts) // 20):
+        told = f" {max(counts.values()):,} rows are nearly alike: only those with the same words were kept together."
+        same = duplicate_groups(texts, near=0)
+        counts = Counter(same)
+    if copies := sum(count for count in counts.values() if count > 1):
+        told += f" {copies:,} rows that share their text with another, exactly or nearly, stand on that one's side."
+    return same, told
+
+
+def _strata(examples: Sequence[Example], kind: Kind) -> list[str]:
+    if kind == "score":
+        numbers = np.array([example.label for example in examples], dtype=np.float64)
+        edges = np.quantile(numbers, np.linspace(0, 1, QUANTILES + 1)[1:-1])
+        return [str(bin) for bin in np.searchsorted(edges, numbers, side="right").tolist()]
+    counts = Counter(name for example in examples for name in classes_in(example.label))
+    return [min(classes_in(example.label), key=lambda name: (counts[name], name), default="") for example in examples]
+
+
+def _units(examples: Sequence[Example], strata: Sequence[str], same: Sequence[int], seed: int) -> list[_Unit]:
+    """The sets of rows that stay together, in the order of their keys."""
+    parent = list(range(len(examples)))
+
+    def root(row: int) -> int:
+        while parent[row] != row:
+            parent[row] = parent[parent[row]]
+            row = parent[row]
+        return row
+
+    # most rows stand alone: what one row only bears ties nothing
+    for bonds in (same, [example.group or row for row, example in enumerate(examples)]):
+        counts, first = Counter[str | int](bonds), dict[str | int, int]()
+        for row, bond in enumerate(bonds):
+            if counts[bond] > 1:
+                parent[root(row)] = root(first.setdefault(bond, row))
+    members: dict[int, list[int]] = {}
+    for row in range(len(examples)):
+        members.setdefault(root(row), []).append(row)
+    units = []
+    for rows in members.values():
+        held = sorted(_content(examples[row]) for row in rows)
+        key = hashlib.blake2b("\0".join((str(seed), *held)).encode(), digest_size=16).hexdigest()
+        units.append(_Unit(key, tuple(rows), Counter(strata[row] for row in rows)))
+    return sorted(units, key=lambda unit: unit.key)
+
+
+def _content(example: Example) -> str:
+    return "\0".join((example.text, example.pair or "", repr(example.label)))
+
+
+def _place_sets(
+    units: Sequence[_Unit], sizes: Strata, shares: Mapping[Split, float], lacking: Lacking
+) -> dict[str, Split]:
+    """A split for each set: where the squared distance from the shares, relative to them, becomes the smallest."""
+    where: dict[str, Split] = {}
+    for unit in sorted(units, key=lambda unit: -len(unit.rows)):
+
+        def distance(split: Split, unit: _Unit = unit) -> float:
+            return sum(
+                count * (count - 2 * lacking[split][name]) / (shares[split] * sizes[name])
+                for name, count in unit.strata.items()
+            )
+
+        split = min(shares, key=distance)
+        where[unit.key] = split
+        for name, count in unit.strata.items():
+            lacking[split][name] -= count
+    return where
+
+
+def _place_singles(units: Sequence[_Unit], sizes: Strata, lacking: Lacking) -> dict[str, Split]:
+    """A split for each row that stands alone, stratum by stratum, in the order of the keys."""
+    waiting: dict[str, list[_Unit]] = {}
+    for unit in units:
+        waiting.setdefault(next(iter(unit.strata)), []).append(unit)
+    owed = dict.fromkeys(lacking, 0.0)  # what rounding has kept from each split so far
+    where: dict[str, Split] = {}
+    for name in sorted(waiting, key=lambda name: (-sizes[name], name)):
+        numbers = _rounded({split: lacking[split][name] for split in lacking}, len(waiting[name]), owed)
+        rows = iter(waiting[name])
+        for split, number in numbers.items():
+            owed[split] += lacking[split][name] - number
+            where |= {next(rows).key: split for _ in range(number)}
+    return where
+
+
+def _rounded(wanted: Mapping[Split, float], total: int, owed: Mapping[Split, float]) -> dict[Split, int]:
+    """Whole numbers that make up `total`, each the wanted one rounded up or down as far as none is below 0.
+
+    Which are rounded up: train if it had nothing otherwise, then those that earlier rounding owes most.
+    """
+    # what lies a rounding error below a whole number is meant to be that number
+    numbers = {split: max(math.floor(wanted[split] + 1e-9), 0) for split in wanted}
+    while sum(numbers.values()) < total:
+        above = [split for split in wanted if wanted[split] - numbers[split] > 1e-9] or list(wanted)
+        empty = numbers.get("train") == 0 and "train" in above
+        most = "train" if empty else max(above, key=lambda split: owed[split] + wanted[split] - numbers[split])
+        numbers[most] += 1
+    while sum(numbers.values()) > total:
+        some = [split for split in wanted if numbers[split]]
+        numbers[max(some, key=lambda split: numbers[split] - wanted[split])] -= 1
+    return numbers
+
+
+def _teach_every_class(units: Sequence[_Unit], examples: Sequence[Example], where: dict[str, Split]) -> None:
+    """Move to train the smallest set with each class that train lacks."""
+    taught: set[str] = set()
+    others = []
+    for unit in units:
+        if where[unit.key] == "train":
+            taught |= _classes(unit, examples)
+        else:
+            others.append(unit)
+    for unit in sorted(others, key=lambda unit: len(unit.rows)):
+        if not (names := _classes(unit, examples)) <= taught:
+            where[unit.key] = "train"
+            taught |= names
+
+
+def _fill_empty(
+    units: Sequence[_Unit], examples: Sequence[Example], where: dict[str, Split], shares: Mapping[Split, float]
+) -> bool:
+    """Give a split without any row the smallest set that train can spare: one whose classes stand in others too.
+
+    False where train can spare none.
+    """
+    for split in shares:
+        if split in where.values():
+            continue
+        taught = [unit for unit in units if where[unit.key] == "train"]
+        counts = Counter(name for unit in taught for name in _classes(unit, examples))
+        spare = [unit for unit in taught if all(counts[name] > 1 for name in _classes(unit, examples))]
+        if len(taught) < 2 or not spare:
+            return False
+        where[min(spare, key=lambda unit: len(unit.rows)).key] = split
+    return True
+
+
+def _classes(unit: _Unit, examples: Sequence[Example]) -> set[str]:
+    return {name for row in unit.rows for name in classes_in(examples[row].label)}

@@ -1,0 +1,169 @@
+"""Rows of CSV, TSV, JSON-lines and Parquet files: each a place and its values by column, or why there are none.
+
+CSV and TSV are read as RFC 4180 has it: a field that holds the delimiter, a quote or a line end is quoted, a quote
+within it doubled. A TSV that cannot be read so, as most benchmarks' cannot, has quotes that are ordinary characters.
+Rows are read one at a time; what is wrong with the file as a whole is a ValueError.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from acclimate.text.arrow import parquet_columns, parquet_rows
+from acclimate.text.jsonlines import Values, json_lines
+from acclimate.text.packed import PACKINGS, Limits, check_file, named, text_lines, unpacked_name
+from acclimate.text.recognise import nearest, printable, shown
+
+ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+
+Rows = Iterator[tuple[str, Values]]  # with the place: "train.csv:118"
+
+
+def table_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
+    """The file's rows, at least with the values of these columns. Empty lines are no rows.
+
+    Raises ValueError where the ending is unknown, the file holds no rows or lacks a column, and for all that is wrong
+    with it as a whole. A JSON object may leave a column out, as long as another has it.
+    """
+    check_file(path)
+    plain = Path(unpacked_name(path))
+    readers: dict[str, Callable[[Path, Sequence[str], Limits], Rows]] = {
+        ".csv": partial(_delimited_rows, delimiter=","),
+        ".tsv": partial(_delimited_rows, delimiter="\t"),
+        ".jsonl": _json_rows,
+        ".parquet": _parquet_rows,
+    }
+    reader = readers.get(plain.suffix)
+    if reader is None or (plain.suffix == ".parquet" and path.suffix in PACKINGS):
+        raise ValueError(
+            f"{named(path)}: the ending does not tell a known format; known are .csv, .tsv and .jsonl, each also with "
+            f".gz or .zst after it, and .parquet. Rename or convert the file"
+        )
+    if path.stat().st_size == 0:
+        raise ValueError(f"{named(path)}: is empty (0 bytes). Write it anew or name another file")
+    rows = reader(path, columns, limits)
+    first = next(rows, None)
+    if first is None:
+        raise ValueError(f"{named(path)}: holds no rows. Write it anew or name another file")
+    yield first
+    yield from rows
+
+
+def stem(path: Path) -> str:
+    """The file's name without its ending and packing."""
+    return Path(unpacked_name(path)).stem
+
+
+def no_column(place: str, column: str, present: Sequence[str], hint: str = "") -> ValueError:
+    """The error for a column that is not there, naming the nearest that is."""
+    listed = ", ".join(map(shown, present[:20])) + (", ..." if len(present) > 20 else "")
+    return ValueError(
+        f"{place}: no column {column!r}; the nearest is {shown(nearest(column, present))} of [{listed}]. "
+        f"Name the right one{hint}"
+    )
+
+
+def _delimited_rows(path: Path, columns: Sequence[str], limits: Limits, *, delimiter: str) -> Rows:
+    csv.field_size_limit(limits.line)  # the module's own limit of 128 KiB is less than a full paper
+    texts = (text for _, text in text_lines(path, limits))
+    quoted = delimiter != "\t" or _well_quoted(path, limits)
+    reader = partial(csv.reader, texts, delimiter=delimiter, strict=True)
+    records = _records(path, reader() if quoted else reader(quoting=csv.QUOTE_NONE))
+    number, header = next(records, (0, []))
+    if not header:
+        raise ValueError(f"{named(path)}: is empty: it has no header line. Write it anew or name another file")
+    where = f"{named(path)}:{number}"
+    _check_delimiter(where, header, columns, delimiter)
+    twice = [name for name, count in Counter(header).items() if count > 1 and name]
+    if not any(header) or twice:
+        raise ValueError(f"{where}: the first line must name each column once; it is {shown(header)}. Correct it")
+    for column in columns:
+        if column not in header:
+            raise no_column(where, column, header, "; the first line must hold the names")
+    places = {column: header.index(column) for column in columns}
+    for number, fields in records:
+        if len(fields) == len(header):
+            yield f"{printable(path.name)}:{number}", {column: fields[place] for column, place in places.items()}
+        else:
+            yield (
+                f"{printable(path.name)}:{number}",
+                f"{len(fields)} fields, but the header has {len(header)}; quote a field that holds {delimiter!r} or a "
+                f"line end",
+            )
+
+
+def _well_quoted(path: Path, limits: Limits) -> bool:
+    """Whether every quote in the TSV file stands where RFC 4180 has it; reads all of the file."""
+    texts = (text for _, text in text_lines(path, limits))
+    try:
+        for _ in csv.reader(texts, delimiter="\t", strict=True):
+            pass
+    except csv.Error:
+        return False
+    return True
+
+
+def _records(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
+    """The csv reader's records, empty lines left out, each with the line on which it begins."""
+    while True:
+        number = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "unexpected end of data" in str(error) or "field larger" in str(error):
+                what = f"a quote that opens in the record which begins here is never closed ({error})"
+            else:
+                what = printable(str(error))
+            raise ValueError(
+                f"{named(path)}:{number}: {what}. A field that holds a quote is quoted as a whole, with the quotes in "
+                f"it doubled; correct the line"
+            ) from error
+        if fields:
+            yield number, fields
+
+
+def _check_delimiter(where: str, header: Sequence[str], columns: Sequence[str], delimiter: str) -> None:
+    """A header that makes sense with another delimiter, as Excel writes it in half of Europe."""
+    if header and header[0].strip().lower().startswith("sep="):
+        raise ValueError(
+            f"{where}: {shown(delimiter.join(header))} is Excel's own first line, which other programs take for data. "
+            f"Save the file as 'CSV UTF-8 (comma delimited)', or remove the line and use commas"
+        )
+    for other, ending in ((";", ""), ("\t", ".tsv"), (",", ".csv"), ("|", "")):
+        if other != delimiter and len(header) == 1 and len(header[0].split(other)) > 1:
+            names = {name.strip(' "') for name in header[0].split(other)}
+            if set(columns) != {header[0]} and names & set(columns):
+                way_out = f"Give the file a name that ends in {ending}" if ending else "Save it with commas"
+                raise ValueError(
+                    f"{where}: the fields stand between {other!r}, where {delimiter!r} is expected: {shown(header[0])}"
+                    f". {way_out}"
+                )
+
+
+def _json_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
+    missing, keys = set(columns), dict[str, None]()
+    for number, values in json_lines(path, limits):
+        if isinstance(values, Mapping) and (missing or len(keys) < 20):
+            missing -= values.keys()
+            keys |= dict.fromkeys(values)
+        yield f"{printable(path.name)}:{number}", values
+    if missing and keys:
+        raise no_column(named(path), next(column for column in columns if column in missing), list(keys))
+
+
+def _parquet_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
+    present = parquet_columns(path, limits)
+    for column in columns:
+        if present.count(column) > 1:
+            raise ValueError(f"{named(path)}: {present.count(column)} columns are called {column!r}. Rename one")
+        if column not in present:
+            raise no_column(named(path), column, present)
+    for number, row in enumerate(parquet_rows(path, columns, limits), start=1):
+        yield f"{printable(path.name)}, row {number}", row

@@ -1,0 +1,260 @@
+"""Texts that stand in two places: the same, nearly the same, or with a run of words in common.
+
+    exact      the same words in the same order (`normalised`)
+    near       character 5-grams of the normalised texts with a Jaccard similarity of at least `near`: candidates by
+               MinHash and locality-sensitive hashing, each verified by the exact similarity
+    13-gram    a run of 13 words in common (the rule of GPT-3's and later contamination checks)
+
+A word is what `\\w+` matches: letters, digits, underscores of any script. Writing without spaces (Chinese, Japanese) is
+one word from one punctuation mark to the next, so that 13 words are some 13 clauses there: exact and near-duplicates
+are found as ever, shared runs only where long. A text without any word is like no other.
+
+Sources: Broder, On the resemblance and containment of documents (1997); Lee et al., Deduplicating training data makes
+language models better (ACL 2022); Brown et al., Language models are few-shot learners (2020, appendix C).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+GRAM = 13  # words that two texts must share in a row before that counts as copied
+SHINGLE = 5  # characters of the pieces whose sets near-duplicates share
+MOST = 100  # matches of one scanned text that are told
+WORD = re.compile(r"\w+")
+_BATCH = 1 << 20  # characters that a thread takes at a time
+_EXCERPT = 160
+Batch = Sequence[tuple[str, str]]
+Kind = Literal["exact", "near", "13-gram"]
+KINDS: tuple[Kind, ...] = ("exact", "near", "13-gram")  # from the strongest on
+Told = dict[int, tuple[int, float, int]]  # indexed text -> number of the kind, similarity, first shared run (or -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A scanned text that holds a reference text, or a part of it.
+
+    kind         the strongest that holds, in the order exact, near, 13-gram
+    id           of the scanned text
+    reference    id of the reference text
+    similarity   1 for exact; the Jaccard similarity for near; for 13-gram the share of the reference's different runs
+                 of 13 words that the scanned text has
+    excerpt      normalised: the first shared run of 13 words, or the beginning of the text; at most 160 characters
+    """
+
+    kind: Kind
+    id: str
+    reference: str
+    similarity: float
+    excerpt: str
+
+
+def normalised(text: str) -> str:
+    """Words in lower case, one space between them: equal for texts that differ in layout and punctuation only."""
+    return " ".join(WORD.findall(text.lower()))
+
+
+class References:
+    """Texts to look for in others, indexed once.
+
+    Memory: some 20 bytes a character of the references and 3 KB a reference; while scanning, some 20 MB a thread,
+    however much is scanned (a text of more than a million characters takes 20 bytes a character).
+    """
+
+    def __init__(self, texts: Iterable[tuple[str, str]], *, near: float = 0.8) -> None:
+        """texts: (id, text) pairs. near: least Jaccard similarity of a near-duplicate, at most 1; 0 to look for none.
+
+        Raises ValueError for another `near`. The first use in a process loads the compiled loops (compiles them, where
+        no earlier process did).
+        """
+        from acclimate.text.overlap_index import build
+
+        _check(near)
+        self._least = near
+        self._ids: list[str] = []
+        owners: dict[str, list[int]] = {}  # the same words are indexed once, whatever the number of texts with them
+        for number, (name, text) in enumerate(texts):
+            self._ids.append(name)
+            words = normalised(text)
+            if words:
+                owners.setdefault(words, []).append(number)
+        self._owners = list(owners.values())
+        self._texts = list(owners)
+        self._index, self._grams = build(self._texts, near)
+
+    def scan(self, texts: Iterable[tuple[str, str]], *, threads: int | None = None) -> Iterator[list[Match]]:
+        """The matches of each scanned text, in the order of the texts; mostly empty lists.
+
+        texts     (id, text) pairs, read ahead by a few million characters
+        threads   None: as many as this process may use. The result does not depend on it.
+
+        A reference appears at most once in a list, exact ones first, then near ones, then shared runs; by falling
+        similarity, then in the references' order. Of more than MOST matches of one text the strongest is told and then
+        those references that matched no text before it, so that a paragraph that all texts share costs little and yet
+        every reference is told of sooner or later. No more than 1,000 candidates of one text are compared.
+        """
+        reported = np.zeros(len(self._ids), bool)
+        for batch, found in _in_turn(self._look, _batches(texts), threads or processors()):
+            yield from self._matches(batch, found, reported)
+
+    def _look(self, batch: Batch) -> Found:
+        """What the compiled loops find in a batch. Runs in several threads at a time."""
+        from acclimate.text.overlap_index import fold, pack
+        from acclimate.text.overlap_search import scan
+
+        packed = pack([text for _, text in batch])
+        exact = np.empty(len(batch), np.int64)
+        hit_room, pair_room = 1 << 12, 1 << 10
+        while True:
+            hits, pairs = np.empty((hit_room, 2), np.int64), np.empty((pair_room, 2), np.int64)
+            hit_count, pair_count = scan(*packed, fold(), self._index, exact, hits, pairs)
+            if hit_count <= hit_room and pair_count <= pair_room:
+                return Found(exact, hits[:hit_count], pairs[:pair_count])
+            hit_room, pair_room = max(hit_room, hit_count), max(pair_room, pair_count)
+
+    def _matches(self, batch: Batch, found: Found, reported: np.ndarray) -> Iterator[list[Match]]:
+        numbers = np.arange(len(batch) + 1)
+        hit_ends = np.searchsorted(found.hits[:, 0], numbers)
+        pair_ends = np.searchsorted(found.pairs[:, 0], numbers)
+        some = (found.exact >= 0) | (np.diff(hit_ends) > 0) | (np.diff(pair_ends) > 0)
+        for number, (name, text) in enumerate(batch):
+            if not some[number]:
+                yield []
+                continue
+            exact = int(found.exact[number])
+            kept = {exact: (0, 1.0, -1)} if exact >= 0 else {}
+            near = found.pairs[pair_ends[number] : pair_ends[number + 1], 1]
+            runs = found.hits[hit_ends[number] : hit_ends[number + 1], 1]
+            # a stronger kind replaces a weaker one
+            kept = self._runs(runs) | self._near(text, near[near != exact]) | kept
+            yield self._told(name, text, kept, reported)
+
+    def _near(self, text: str, candidates: np.ndarray) -> Told:
+        if not len(candidates):
+            return {}
+        own = shingles(normalised(text))
+        similar = {one: jaccard(own, shingles(self._texts[one])) for one in candidates.tolist()}
+        return {one: (1, similarity, -1) for one, similarity in similar.items() if similarity >= self._least}
+
+    def _runs(self, grams: np.ndarray) -> Told:
+        """grams: the shared runs of one text, by their places."""
+        if not len(grams):
+            return {}
+        own = np.array(list(dict.fromkeys(grams.tolist())))
+        begins, ends = self._grams.begins[own], self._grams.begins[own + 1]
+        counts = ends - begins
+        # the places from begins[i] to ends[i], for one i after the other
+        holders = self._grams.texts[np.arange(counts.sum()) + np.repeat(ends - np.cumsum(counts), counts)]
+        texts, places, shared = np.unique(holders, return_index=True, return_counts=True)
+        shares = shared / self._grams.counts[texts]
+        first = np.repeat(own, counts)[places]
+        return {
+            one: (2, share, gram)
+            for one, share, gram in zip(texts.tolist(), shares.tolist(), first.tolist(), strict=True)
+        }
+
+    def _told(self, name: str, text: str, kept: Told, reported: np.ndarray) -> list[Match]:
+        """The matches of one text in their order, no more than MOST; `reported`: references told before, added to."""
+        order = [
+            (kind, -similarity, other, one)
+            for one, (kind, similarity, _) in kept.items()
+            for other in self._owners[one]
+        ]
+        order.sort()
+        if len(order) > MOST:
+            others = sorted(order[1:], key=lambda each: bool(reported[each[2]]))
+            order = sorted([order[0], *others[: MOST - 1]])
+        reported[[other for _, _, other, _ in order]] = True
+        return [
+            Match(KINDS[kind], name, self._ids[other], -negative, self._excerpt(text, kept[one]))
+            for kind, negative, other, one in order
+        ]
+
+    def _excerpt(self, text: str, told: tuple[int, float, int]) -> str:
+        kind, _, gram = told
+        if KINDS[kind] != "13-gram":
+            return normalised(text[: 4 * _EXCERPT])[:_EXCERPT]
+        points = self._index.symbols[self._index.gram_begins[gram] : self._index.gram_ends[gram]]
+        return points[:_EXCERPT].tobytes().decode("utf-32-le", "surrogatepass")
+
+
+class Found(NamedTuple):
+    """What `overlap_search.scan` finds in a batch."""
+
+    exact: np.ndarray
+    hits: np.ndarray
+    pairs: np.ndarray
+
+
+def shingles(words: str) -> set[str]:
+    """The different runs of SHINGLE characters of a normalised text."""
+    return {words[place : place + SHINGLE] for place in range(len(words) - SHINGLE + 1)}
+
+
+def jaccard(one: set[str], other: set[str]) -> float:
+    """Size of the intersection by that of the union; 0 where both are empty."""
+    shared = len(one & other)
+    return shared / max(len(one) + len(other) - shared, 1)
+
+
+def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    batch: list[tuple[str, str]] = []
+    size = 0
+    for name, text in texts:
+        batch.append((name, text))
+        size += len(text) + 1
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _in_turn(work: Callable[[Batch], Found], batches: Iterable[Batch], threads: int) -> Iterator[tuple[Batch, Found]]:
+    """Each batch and what the work makes of it, in order; at most two batches a thread wait."""
+    waiting: deque[tuple[Batch, Future[Found]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for batch in batches:
+                waiting.append((batch, pool.submit(work, batch)))
+                if len(waiting) > threads + 1:
+                    first, future = waiting.popleft()
+                    yield first, future.result()
+            while waiting:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check(near: float) -> None:
+    if not 0 <= near <= 1:
+        raise ValueError(
+            f"near is {near}, but a Jaccard similarity lies between 0 and 1; 0 looks for none, 0.8 is usual."
+        )
+
+
+def duplicate_groups(texts: Sequence[str], *, near: float = 0.8) -> list[int]:
+    """A number for each text, equal for texts that are the same, exactly or nearly, also by way of others between them.
+
+    Numbers count from 0 in the order in which the groups begin. near = 0: exactly the same only. A text without any
+    word is the same as none other, unless they are equal but for white space around them.
+    Memory: some 600 bytes a text, besides the texts.
+    """
+    from acclimate.text.overlap_groups import groups
+
+    _check(near)
+    return groups(texts, near)

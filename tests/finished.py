@@ -1,0 +1,174 @@
+"""A finished race made in a second: nobody trained, but the winner's predictions are its own, one text at a time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertTokenizer
+
+from acclimate.core import files
+from acclimate.core.types import Cost, Example, Label, Score, Split
+from acclimate.models.encoder import save_model
+from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.task import Kind, Task
+from families import FAMILIES, VOCABULARY
+
+LABELS = ("acid", "base", "salt")
+SIZES: dict[Split, int] = {"train": 12, "dev": 18, "test": 30}
+MAX_TOKENS = 24
+BASE = "chemists/base-model"
+WINNER = ("DAPT", 1)
+PROBLEMS = {"sequence": None, "multilabel": "multi_label_classification", "score": "regression"}
+
+
+def finished_race(
+    run: Path,
+    kind: Kind = "sequence",
+    *,
+    paired: bool = False,
+    labels: Sequence[str] = LABELS,
+    family: str = "bert",
+    facts: dict[str, Any] | None = None,
+) -> Path:
+    """A race of the untouched model and DAPT, two seeds each, won by DAPT's second; `facts` come over the usual."""
+    run.mkdir(parents=True)
+    labels = () if kind == "score" else tuple(labels)
+    metric = METRICS["pearson" if kind == "score" else "micro_f1"]
+    splits = {split: _examples(split, size, kind, labels, paired=paired) for split, size in SIZES.items()}
+    task = Task("salts", kind, lambda _, split: splits[split], labels, metric, MAX_TOKENS, source="a friend's files")
+    prepared = prepare(task, run, run / "data")
+    _write_winner(run, kind, labels, family)
+    own = predictions(run / "winner", splits["test"], kind)
+    gold = tuple(example.label for example in splits["test"])
+    scores = []
+    for contestant, seed in (("untouched", 0), ("untouched", 1), ("DAPT", 0), WINNER):
+        won = (contestant, seed) == WINNER
+        guesses = own if won else _guesses(gold, random.Random(f"{contestant} {seed}"))
+        scores.append(
+            Score(
+                contestant,
+                task.name,
+                metric.name,
+                seed,
+                dev=0.75 + 0.1 * won,
+                test=metric.compute(gold, guesses),
+                ids=tuple(example.id for example in splits["test"]),
+                gold=gold,
+                predicted=guesses,
+                adapting=Cost(12_000, 3.4e9, 8.0) if contestant == "DAPT" else Cost(),
+                finetuning=Cost(3_000, 5.6e8, 4.0),
+            )
+        )
+    files.write_json(run / "scores.json", [asdict(score) for score in scores])
+    files.write_json(run / "facts.json", _facts(prepared.hashes) | (facts or {}))
+    return run
+
+
+def predictions(directory: Path, examples: Sequence[Example], kind: Kind) -> tuple[Label, ...]:
+    """What the checkpoint says of each text alone."""
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    model = AutoModelForSequenceClassification.from_pretrained(directory)
+    said: list[Label] = []
+    for example in examples:
+        encoded = tokenizer(example.text, example.pair, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        if getattr(model.config, "type_vocab_size", 0) < 2:
+            encoded.pop("token_type_ids", None)
+        with torch.no_grad():
+            logits_C = model(**encoded).logits[0]
+        names = model.config.id2label
+        if kind == "sequence":
+            said.append(names[int(logits_C.argmax())])
+        elif kind == "multilabel":
+            said.append(tuple(sorted(names[place] for place, logit in enumerate(logits_C) if logit.sigmoid() > 0.5)))
+        else:
+            said.append(float(logits_C[0]))
+    return tuple(said)
+
+
+def _examples(split: str, size: int, kind: Kind, labels: Sequence[str], *, paired: bool) -> list[Example]:
+    generator = random.Random(split)
+
+    def words() -> str:
+        return " ".join(f"word{generator.randrange(VOCABULARY - 5)}" for _ in range(generator.randint(3, 26)))
+
+    def label(place: int) -> Label:
+        if kind == "score":
+            return 5.0 * generator.random()
+        if kind == "multilabel":
+            return tuple(sorted(generator.sample(labels, generator.randint(1, len(labels)))))
+        return labels[place % len(labels)]
+
+    return [Example(f"{split}-{place}", words(), label(place), words() if paired else None) for place in range(size)]
+
+
+def _guesses(gold: Sequence[Label], generator: random.Random) -> tuple[Label, ...]:
+    if isinstance(gold[0], float):
+        return tuple(label + generator.random() for label in gold if isinstance(label, float))
+    return tuple(generator.choice(gold) if generator.random() < 0.4 else label for label in gold)
+
+
+def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str) -> None:
+    config = FAMILIES[family]().config
+    config.id2label = dict(enumerate(labels or ("LABEL_0",)))
+    config.label2id = {label: place for place, label in config.id2label.items()}
+    config.problem_type = PROBLEMS[kind]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        model = AutoModelForSequenceClassification.from_config(config)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(VOCABULARY - 5))]
+    tokenizer = BertTokenizer(
+        vocab={word: place for place, word in enumerate(words)},
+        model_max_length=MAX_TOKENS,
+        **({"pad_token": "[UNK]"} if config.pad_token_id == 1 else {}),
+    )
+    _spread(model.eval(), tokenizer)
+    job = run / "jobs" / "fine-tune-dapt-seed-1-0123456789ab"
+    for directory in (job / "checkpoint", run / "winner"):
+        with files.new_directory(directory) as temporary:
+            save_model(model, tokenizer, temporary)
+            files.write_text(temporary / "recipe.toml", "epochs = 0.0\n")
+            if directory == run / "winner":
+                files.write_json(temporary / "race.json", {"contestant": WINNER[0], "seed": WINNER[1]})
+    before = run / "jobs" / "dapt-ba9876543210"
+    before.mkdir()
+    files.write_json(
+        job / "job.json", {"label": "fine-tune DAPT, seed 1", "settings": {}, "needs": {"model": before.name}}
+    )
+    files.write_json(before / "job.json", {"label": "DAPT", "settings": {"model": BASE}, "needs": {}})
+    for directory in (job, before):
+        files.write_json(directory / "wall.json", {"seconds": 30.0})
+
+
+@torch.no_grad()
+def _spread(model: Any, tokenizer: Any) -> None:
+    """Have the last layer say different things of different texts: each output gets mean 0 and deviation 1."""
+    texts = [example.text for example in _examples("test", 60, "score", (), paired=False)]
+    encoded = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
+    inputs = {name: encoded[name] for name in ("input_ids", "attention_mask")}
+    deviation_C, mean_C = torch.std_mean(model(**inputs).logits, dim=0)
+    [*_, last] = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
+    last.weight.div_(deviation_C[:, None])
+    last.bias.sub_(mean_C).div_(deviation_C)
+
+
+def _facts(hashes: Any) -> dict[str, Any]:
+    return {
+        "title": "Race on salts",
+        "task": {"name": "salts"},
+        "curves": {},
+        "losses": {},
+        "given": {"DAPT": {"adapting": "DAPT: 30 steps", "settings tried": 1, "seeds": 2}},
+        "baselines": ["TF-IDF"],
+        "commands": [f"acclimate race /home/ada/salts/train.csv --model {BASE} --corpus ../texts/ --out runs/salts"],
+        "versions": {"python": "3.11.7", "torch": "2.13.0"},
+        "hashes": {f"task, {name}": value for name, value in hashes.items()},
+        "environment": {"device": "CPU", "threads": "1"},
+        "notes": ["dev was split off by us: 18 rows of /home/ada/salts/train.csv, stratified, seed 0."],
+        "winner": WINNER[0],
+    }

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tests.families import FAMILIES
+from transformers import AutoModelForSequenceClassification
+
+from acclimate.models.classifier import (
+    PROBLEM_TYPES,
+    Scale,
+    fold,
+    folded,
+    kind_of,
+    labels_of,
+    load_classifier,
+    load_finetuned,
+    output_layer,
+    scale_of,
+)
+from acclimate.models.encoder import save_model
+
+LABELS = ("no", "yes", "perhaps")
+IDS = torch.tensor([[2, 7, 9, 30, 3], [2, 50, 51, 8, 3]])
+
+
+def outputs(model) -> torch.Tensor:
+    with torch.no_grad():
+        return model.eval()(input_ids=IDS).logits
+
+
+@pytest.mark.parametrize("name", [*FAMILIES])
+def test_the_unit_of_a_score_is_folded_into_the_last_layer_of_every_family(name, tmp_path, tokenizer):
+    save_model(FAMILIES[name](), tokenizer, tmp_path / "pretrained")
+    model = load_classifier(tmp_path / "pretrained", (), kind="score", seed=1)
+    before, weights = outputs(model), {key: value.clone() for key, value in model.state_dict().items()}
+    scale = Scale(2000.0, 7.5)
+    with folded(model, scale):
+        torch.testing.assert_close(outputs(model), before * 7.5 + 2000, rtol=1e-6, atol=1e-3)
+        assert not torch.equal(outputs(model), before)
+    assert all(torch.equal(value, weights[key]) for key, value in model.state_dict().items())
+    fold(model, scale)
+    save_model(model, tokenizer, tmp_path / "score")
+    plain = AutoModelForSequenceClassification.from_pretrained(tmp_path / "score")
+    assert (plain.config.problem_type, plain.config.num_labels) == ("regression", 1)
+    torch.testing.assert_close(outputs(plain), outputs(model))
+    assert torch.equal(outputs(load_finetuned(tmp_path / "score")), outputs(model))
+
+
+@pytest.mark.parametrize("kind", [*PROBLEM_TYPES])
+def test_a_checkpoint_says_what_its_outputs_mean(kind, checkpoint, tmp_path, tokenizer):
+    labels = () if kind == "score" else LABELS
+    save_model(load_classifier(checkpoint, labels, kind=kind, seed=1), tokenizer, tmp_path / "tuned")
+    model = load_finetuned(tmp_path / "tuned")
+    assert (kind_of(model), labels_of(model)) == (kind, labels)
+    assert model.config.problem_type == PROBLEM_TYPES[kind]
+
+
+def test_a_checkpoint_without_a_problem_type_has_one_label_a_text(checkpoint):
+    model = load_classifier(checkpoint, LABELS, seed=1)
+    model.config.problem_type = None
+    assert kind_of(model) == "sequence"
+
+
+def test_the_head_does_not_depend_on_whether_a_row_may_have_several_labels(checkpoint):
+    one, several = (load_classifier(checkpoint, LABELS, kind=kind, seed=1) for kind in ("sequence", "multilabel"))
+    assert torch.equal(one.classifier.weight, several.classifier.weight)
+
+
+def test_other_kinds_are_refused(checkpoint):
+    with pytest.raises(ValueError, match="kind 'span' cannot be fine-tuned; these can: sequence, multilabel, score"):
+        load_classifier(checkpoint, LABELS, kind="span", seed=1)
+
+
+def test_a_head_without_a_last_linear_layer_cannot_predict_numbers(checkpoint):
+    model = load_classifier(checkpoint, (), kind="score", seed=1)
+    model.classifier = torch.nn.Linear(32, 1, bias=False)
+    with pytest.raises(ValueError, match="does not end in a linear layer with a bias"):
+        output_layer(model)
+
+
+def test_the_scale_is_mean_and_standard_deviation():
+    numbers = [1.0, 2.0, 6.0]
+    scale = scale_of(numbers)
+    assert scale == Scale(3.0, pytest.approx(np.sqrt(14 / 3)))
+    again = scale.standardised(numbers)
+    assert (again.mean(), again.std()) == pytest.approx((0, 1))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ([0.1] * 9, "all 9 training examples have the number 0.1"),
+        ([1e9, 1e9 + 1], "mean 1e.09 and standard deviation 0.5, which float32 weights cannot resolve. Subtract"),
+        ([1e308, -1e308], "cannot resolve"),
+    ],
+)
+def test_numbers_that_float32_cannot_tell_apart_are_refused(numbers, message):
+    with pytest.raises(ValueError, match=message):
+        scale_of(numbers)

@@ -1,0 +1,119 @@
+"""What fits into a budget, and how that is said."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from acclimate.core import files
+from acclimate.study.budget import (
+    ADAPTING,
+    Budget,
+    Costs,
+    affordable,
+    decided,
+    fit,
+    parse_budget,
+    schedule,
+    with_search,
+)
+from acclimate.study.recipe import Recipe, Search, for_model
+
+COSTS = Costs(adapting=600.0, fixed=10.0, tuning=20.0, test=1.0)
+WIDE = Recipe(search=Search(rates=(1e-5, 3e-5, 5e-5)))
+
+
+@pytest.mark.parametrize(
+    ("text", "amount", "unit"),
+    [
+        ("20min", 1200, "seconds"),
+        ("90 s", 90, "seconds"),
+        ("1.5h", 5400, "seconds"),
+        ("2d", 172800, "seconds"),
+        ("3e15flop", 3e15, "flops"),
+        ("3 PFLOP", 3e15, "flops"),
+        ("1.5TFLOPs", 1.5e12, "flops"),
+        ("5usd@2.50/h", 7200, "seconds"),
+        ("$5 @ $2.5/h", 7200, "seconds"),
+    ],
+)
+def test_budgets_as_people_write_them(text, amount, unit):
+    budget = parse_budget(text)
+    assert (budget.amount, budget.unit) == (pytest.approx(amount), unit)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "20", "min", "-5min", "0min", "5usd", "5usd@0/h", "1e999h", "20 minutes?", "3XFLOP"]
+)
+def test_what_is_no_budget_is_refused_with_examples(text):
+    with pytest.raises(ValueError, match=r"Write it as 20min, 1\.5h, 3PFLOP"):
+        parse_budget(text)
+
+
+def test_a_large_budget_leaves_the_recipe_as_it_is():
+    fitted = fit(WIDE, parse_budget("10h"), COSTS, contestants=4, rows=1000)
+    assert fitted.recipe.seeds == WIDE.seeds
+    assert fitted.recipe.settings() == WIDE.settings()
+    assert fitted.recipe.dapt.plan == WIDE.dapt.plan
+    assert len(fitted.notes) == 1
+
+
+def test_what_is_planned_never_costs_more_than_the_budget():
+    for minutes in range(8, 60):
+        budget = Budget(minutes * 60.0, "seconds", f"{minutes}min")
+        fitted = fit(WIDE, budget, COSTS, contestants=4, rows=1000)
+        share = min(1.0, ADAPTING * budget.amount / COSTS.adapting)
+        own = fitted.recipe
+        tuning = schedule(4, len(own.settings()), own.seeds) * COSTS.tuning + 2 * own.seeds * COSTS.test
+        assert share * COSTS.adapting + COSTS.fixed + tuning <= budget.amount
+        for adapted, before in ((own.dapt, WIDE.dapt), (own.tapt, WIDE.tapt)):
+            tokens = adapted.plan.steps * adapted.plan.batch
+            assert tokens <= 1.02 * share * before.plan.steps * before.plan.batch + adapted.plan.batch
+
+
+def test_seeds_outlive_settings():
+    tight = fit(WIDE, parse_budget("10min"), COSTS, contestants=4, rows=1000)
+    assert tight.recipe.seeds == 3
+    assert len(tight.recipe.settings()) < 3
+    assert any("settings" in note for note in tight.notes)
+    assert tight.recipe.settings()[0].recipe.plan.rate == 3e-5  # the recipe's own stays longest
+
+
+def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():
+    recipe = for_model()
+    fitted = fit(recipe, parse_budget("20min"), Costs(60_000, 10, 5, 1), contestants=3, rows=5000).recipe
+    share = 0.5 * 1200 / 60_000
+    seen = {name: (getattr(fitted, name).plan.steps * getattr(fitted, name).plan.batch) for name in ("tapt", "dapt")}
+    assert seen["dapt"] == pytest.approx(share * 2500 * 256, rel=0.02)
+    assert seen["tapt"] == pytest.approx(share * 100 * 5000, rel=0.02)
+    assert fitted.dapt.plan.steps == pytest.approx(400, rel=0.02)
+    assert fitted.dapt.plan.rate == pytest.approx(1e-4 * math.sqrt(fitted.dapt.plan.batch / 256))
+    assert fitted.tapt.epochs == 0
+
+
+def test_too_small_a_budget_names_one_that_is_enough():
+    with pytest.raises(ValueError, match=r"a budget of 1min is too small.*Give --budget of at least") as told:
+        fit(WIDE, parse_budget("1min"), COSTS, contestants=4, rows=1000)
+    words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
+    minutes, _, seconds = words.removesuffix("s").partition("min")
+    enough = Budget(60.0 * float(minutes) + float(seconds or 0), "seconds", words)
+    assert fit(WIDE, enough, COSTS, contestants=4, rows=1000).recipe.seeds >= 2
+
+
+def test_a_search_is_added_where_none_is_stated():
+    assert len(with_search(Recipe()).settings()) == 3
+    assert with_search(WIDE) == WIDE
+
+
+def test_the_last_round_takes_as_many_as_can_be_paid():
+    budget = parse_budget("10min")
+    assert affordable(budget, COSTS, 3, spent=600) == 2  # the untouched model and one rival in any case
+    assert affordable(budget, COSTS, 3, spent=200) == (570 - 200) // 43
+
+
+def test_a_decision_is_made_once(tmp_path):
+    assert decided(tmp_path, "a", lambda: [1]) == [1]
+    assert decided(tmp_path, "a", lambda: [2]) == [1]
+    assert decided(tmp_path, "b", lambda: 3) == 3
+    assert files.read_json(tmp_path / "decisions.json") == {"a": [1], "b": 3}

@@ -1,0 +1,167 @@
+"""What a race runs on, made of a user's files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toys
+from acclimate.core.files import cache
+from acclimate.study.gathering import HELD_OUT, Leaks, gather
+from acclimate.study.materials import Materials, corpus_at
+
+
+def texts(corpus) -> list[str]:
+    return [document.text for document in corpus.documents()]
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    return toys.write_inputs(tmp_path / "in")
+
+
+def made(run: Path, inputs: Path, *, leaks: Leaks = "keep", **changes: Any) -> Materials:
+    """The materials of the toy's files, some of what is stated changed."""
+    labelled, raw = toys.files_in(inputs)
+    own = {name: value for name, value in changes.items() if hasattr(labelled, name)}
+    other = {name: value for name, value in changes.items() if hasattr(raw, name)}
+    return gather(run, replace(labelled, **own), replace(raw, **other), model=None, leaks=leaks)
+
+
+def test_the_domain_is_parted_into_what_adapts_and_what_measures(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    materials = made(tmp_path / "run", inputs)
+    adapting, heldout = texts(materials.domain), texts(materials.heldout)
+    assert sorted(adapting + heldout) == sorted(domain.read_text().splitlines())
+    assert not set(adapting) & set(heldout)
+    assert 0 < len(heldout) < 3 * len(adapting) / HELD_OUT
+    assert f"{len(adapting):,} adapt, {len(heldout):,} measure the loss" in " ".join(materials.notes)
+
+
+def test_copies_fall_on_one_side_whatever_their_case_and_spaces(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    lines = domain.read_text().splitlines()
+    domain.write_text("\n".join([*lines, *(f"  {line.upper()} " for line in lines)]) + "\n")
+    materials = made(tmp_path / "run", inputs)
+    sides = [{" ".join(text.lower().split()) for text in texts(side)} for side in (materials.domain, materials.heldout)]
+    assert not sides[0] & sides[1]
+    assert len(materials.domain) + len(materials.heldout) == 2 * len(lines)
+
+
+def test_copies_of_dev_and_test_texts_are_dropped_and_of_train_texts_never_measure(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    task = made(tmp_path / "before", inputs).task
+    sealed = [row.text for split in ("dev", "test") for row in task.examples(split)]
+    known = [row.text for row in task.examples("train")]
+    lines = domain.read_text().splitlines()
+    domain.write_text("\n".join([*lines, *(text.upper() for text in sealed), *known]) + "\n")
+    materials = made(tmp_path / "run", inputs)
+    adapting = {text.lower() for text in texts(materials.domain)}
+    measuring = {text.lower() for text in texts(materials.heldout)}
+    assert not (adapting | measuring) & {text.lower() for text in sealed}
+    assert adapting & {text.lower() for text in known}
+    assert not measuring & {text.lower() for text in known}, "TAPT trains on these"
+
+
+def test_dev_and_test_texts_are_kept_out_of_general_text_too(inputs, tmp_path):
+    general = inputs / "general.txt"
+    task = made(tmp_path / "before", inputs).task
+    [sealed, *_] = [row.text for row in task.examples("test")]
+    general.write_text(general.read_text() + f"{sealed.upper()}\n")
+    materials = made(tmp_path / "run", inputs)
+    assert sealed.upper() not in texts(materials.general)
+
+
+def test_a_domain_too_small_to_hold_any_of_it_out_goes_without(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    domain.write_text("a few words about the moon\n")
+    materials = made(tmp_path / "run", inputs)
+    assert materials.heldout is None
+    assert len(materials.domain) == 1
+
+
+def test_tapt_sees_the_training_texts_and_no_others(inputs, tmp_path):
+    materials = made(tmp_path / "run", inputs)
+    assert texts(materials.task_text) == [row.text for row in materials.task.examples("train")]
+
+
+def test_the_same_files_are_read_once_and_changed_ones_anew(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    first = made(tmp_path / "run", inputs)
+    again = made(tmp_path / "run", inputs)
+    assert (again.domain.path, again.general.path) == (first.domain.path, first.general.path)
+    with open(domain, "a") as file:
+        file.write("one more document about clay\n")
+    changed = made(tmp_path / "run", inputs)
+    assert changed.domain.path != first.domain.path
+    assert changed.domain.hash != first.domain.hash or changed.heldout.hash != first.heldout.hash
+    assert changed.general.path == first.general.path
+
+
+def test_files_that_were_only_touched_give_the_same_content(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    first = made(tmp_path / "run", inputs)
+    os.utime(domain, (1, 1))
+    assert made(tmp_path / "run", inputs).domain.hash == first.domain.hash
+
+
+def test_other_labelled_data_in_the_same_run_is_refused(inputs, tmp_path):
+    train = inputs / "train.jsonl"
+    made(tmp_path / "run", inputs)
+    rows = train.read_text().splitlines(keepends=True)
+    train.write_text("".join(rows[:-3]))
+    with pytest.raises(ValueError, match=r"holds other data than .* Choose another --out"):
+        made(tmp_path / "run", inputs)
+
+
+def test_general_text_beside_a_model_is_refused(inputs, tmp_path):
+    with pytest.raises(ValueError, match="one of the two"):
+        gather(tmp_path / "run", *toys.files_in(inputs), model="model")
+
+
+def test_what_is_not_there_is_named(inputs, tmp_path):
+    with pytest.raises(ValueError, match=r"nowhere: there is no such file"):
+        made(tmp_path / "run", inputs, domain=tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"no corpus given\. Add corpus=PATH"):
+        corpus_at(Path(), tmp_path)
+
+
+def test_a_corpus_is_taken_as_it_is_and_text_made_into_one(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    made = corpus_at(domain, tmp_path / "out")
+    assert texts(made) == domain.read_text().splitlines()
+    assert corpus_at(made.path, tmp_path / "elsewhere").path == made.path
+
+
+def test_the_cache_lies_where_it_is_told_to(monkeypatch):
+    monkeypatch.setenv("ACCLIMATE_CACHE", "/tmp/of-my-own")
+    assert cache() == Path("/tmp/of-my-own")
+    monkeypatch.delenv("ACCLIMATE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/tmp/of-mine")
+    assert cache() == Path("/tmp/of-mine/acclimate")
+
+
+def test_documents_that_hold_a_test_text_adapt_nobody_and_are_counted(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    task = made(tmp_path / "before", inputs).task
+    [first, second, *_] = [row.text for row in task.examples("test")]
+    planted = [f"as we said, {first} and then some more words", second.replace("the", "that", 1)]
+    domain.write_text(domain.read_text() + "\n".join(planted) + "\n")
+    materials = made(tmp_path / "run", inputs)
+    kept = [*texts(materials.domain), *texts(materials.heldout)]
+    assert not set(planted) & set(kept)
+    assert "2 that hold a dev or test text were left out" in " ".join(materials.notes)
+
+
+def test_leaked_rows_are_dropped_on_request_only(inputs, tmp_path):
+    train, test = inputs / "train.jsonl", inputs / "test.jsonl"
+    rows = test.read_text().splitlines(keepends=True)
+    train.write_text(train.read_text() + "".join(rows[:4]))
+    kept, dropped = made(tmp_path / "kept", inputs), made(tmp_path / "dropped", inputs, leaks="drop")
+    assert (kept.task.sizes["train"], dropped.task.sizes["train"]) == (64, 60)
+    assert kept.task.sizes["test"] == dropped.task.sizes["test"] == 30
+    assert len(kept.examination.leaked["test"]) == 4

@@ -1,0 +1,81 @@
+"""Shape suffixes: S seeds, n test items. Where the items' part is known, sizes of tests are integrals."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from acclimate.study.spread import Spread, bearing, bounds, half_width, p_value, spread_of, unpaired
+
+
+def spread(seeds: float, items: float, luck: float, count: int = 1_000_000) -> Spread:
+    parts = np.array([seeds, items, luck])
+    return Spread(parts[0], parts[1], parts[2], count, np.array(0.0))
+
+
+@pytest.mark.parametrize("luck", [2, 3, 4, 9, 30])
+def test_false_positives_keep_their_level_whatever_the_share_of_the_seeds(luck: int) -> None:
+    quantiles = stats.chi2.ppf((np.arange(4_000) + 0.5) / 4_000, luck) / luck
+    for share in (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0):
+        drawn = Spread(
+            share * quantiles, np.full(4_000, 1 - share), np.full(4_000, float(luck)), 10**9, np.zeros(4_000)
+        )
+        # the error is normal with variance 1, the variance is drawn: the chance to pass the half width, averaged
+        size = float(np.mean(2 * stats.norm.sf(half_width(drawn))))
+        assert 0.045 <= size <= 0.056, (share, size)
+
+
+def test_one_source_alone_gives_the_tests_of_scipy() -> None:
+    generator = np.random.default_rng(0)
+    shares_Sn = np.zeros((4, 30))
+    points_S = generator.normal(size=4)
+    alone = spread_of(points_S, shares_Sn)
+    assert p_value(points_S.mean(), alone) == pytest.approx(stats.ttest_1samp(points_S, 0).pvalue, abs=1e-9)
+    item_n = generator.normal(0.3, 1, size=30)
+    equal = spread_of(np.full(3, item_n.mean()), np.tile(item_n - item_n.mean(), (3, 1)))
+    assert p_value(item_n.mean(), equal) == pytest.approx(stats.ttest_1samp(item_n, 0).pvalue, abs=1e-9)
+    low = stats.ttest_1samp(item_n, 0).confidence_interval(0.95).low
+    assert item_n.mean() - half_width(equal) == pytest.approx(low, abs=1e-9)
+    ours_S, theirs_S = generator.normal(size=4), generator.normal(size=3)
+    apart = unpaired((ours_S, shares_Sn), (theirs_S, shares_Sn[:3]))
+    welch = stats.ttest_ind(ours_S, theirs_S, equal_var=False)
+    # Welch's rule for the seeds' degrees of freedom, and no item differs
+    assert p_value(ours_S.mean() - theirs_S.mean(), apart) == pytest.approx(welch.pvalue, abs=1e-9)
+
+
+def test_the_parts_are_those_that_the_items_and_seeds_were_drawn_with() -> None:
+    generator = np.random.default_rng(1)
+    studies, seeds, items = 4_000, 4, 50
+    luck = generator.normal(0, 0.2, (studies, seeds, 1))
+    hard, rest = generator.normal(0, 1.0, (studies, 1, items)), generator.normal(0, 2.0, (studies, seeds, items))
+    scores = luck + hard + rest
+    points = scores.mean(axis=-1)
+    found = spread_of(points, scores - points[..., None])
+    assert found.seeds.mean() == pytest.approx(0.04 / seeds + 4 / (seeds * items), rel=0.05)
+    assert found.rest.mean() == pytest.approx(4 / (seeds * items), rel=0.02)
+    assert found.items.mean() == pytest.approx(1 / items, rel=0.05)
+    assert found.variance.mean() == pytest.approx(points.mean(axis=-1).var(), rel=0.1)
+
+
+def test_intervals_of_a_share_are_wilsons_and_of_a_correlation_fishers() -> None:
+    mean, items = np.array(0.8), 50
+    found = spread(0.0, 0.8 * 0.2 / items, 2.0)
+    wilson = stats.binomtest(40, 50).proportion_ci(method="wilson")
+    assert bounds(mean, found, least=0.0) == pytest.approx((wilson.low, wilson.high), abs=1e-5)
+    r, error = 0.8, 0.05
+    low, high = bounds(np.array(r), spread(0.0, error**2, 2.0), least=-1.0)
+    assert np.arctanh(high) - np.arctanh(r) == pytest.approx(1.96 * error / (1 - r**2), rel=1e-4)
+    assert np.arctanh(r) - np.arctanh(low) == pytest.approx(1.96 * error / (1 - r**2), rel=1e-4)
+
+
+@pytest.mark.parametrize(("mean", "least"), [(1.0, 0.0), (0.0, 0.0), (1.0, -1.0), (-1.0, -1.0)])
+def test_intervals_end_where_the_metric_does(mean: float, least: float) -> None:
+    low, high = bounds(np.array(mean), spread(0.0, 0.0, 2.0, count=20), least=least)
+    assert least <= low <= mean <= high <= 1.0
+    if least == 0.0:  # nothing varied, but 20 items cannot be more sure than that
+        assert high - low == pytest.approx(2.093**2 / (20 + 2.093**2), abs=1e-3)
+
+
+def test_bearing_counts_the_items_that_matter() -> None:
+    assert bearing(np.array([[1.0, -1.0, 1.0, -1.0]])) == pytest.approx(4)
+    assert bearing(np.array([[10.0, 0.0, 0.0, -10.0], [10.0, 0.0, 0.0, -10.0]])) == pytest.approx(2)
+    assert bearing(np.zeros((2, 4))) == 0

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from acclimate.core import files
+from acclimate.core.types import Example
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import LOOKS, Prepared, open_prepared, prepare
+from acclimate.tasks.task import Task
+
+LABELS = {
+    "sequence": ("yes", "no", "yes", "no"),
+    "multilabel": (("no", "yes"), ("no",), (), ("yes",)),
+    "score": (1.5, 2.0, -3.25, 1e-9),
+}
+METRICS = {"sequence": "accuracy", "multilabel": "micro_f1", "score": "pearson"}
+
+
+def task_of(kind: str = "sequence", **changed) -> Task:
+    rows = {
+        split: [Example(f"{split}-{row}", f"{split} text {row}", label) for row, label in enumerate(LABELS[kind])]
+        for split in ("train", "dev", "test")
+    }
+    labels = () if kind == "score" else ("no", "yes")
+    task = Task("toy", kind, lambda path, split: rows[split], labels, metric_named(METRICS[kind]), 32)
+    return replace(task, **changed)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def prepared(place: Path, kind: str = "sequence") -> Prepared:
+    return prepare(task_of(kind), Path("source"), place / "data")
+
+
+@pytest.mark.parametrize("kind", [*LABELS])
+def test_labels_of_every_kind_come_back_as_they_were(kind, tmp_path):
+    task = prepared(tmp_path, kind)
+    assert task.kind == kind
+    assert open_prepared(task.path) == task
+    for split in ("train", "dev"):
+        assert tuple(example.label for example in task.examples(split)) == LABELS[kind]
+    assert tuple(task.unseal("me")) == LABELS[kind]
+    assert task.score(LABELS[kind], LABELS[kind]) == pytest.approx(1.0)
+
+
+def test_the_texts_of_test_are_open_and_its_labels_sealed(tmp_path):
+    task = prepared(tmp_path)
+    assert [(example.text, example.label) for example in task.examples("test")] == [
+        (f"test text {row}", "") for row in range(4)
+    ]
+    assert "yes" not in (task.path / "test.jsonl").read_text()
+    assert task.looks() == []
+
+
+def test_hashes_tell_labels_and_texts_apart(tmp_path):
+    task = task_of()
+
+    def changed(split: str, row: int, **fields):
+        def read(path, wanted):
+            rows = list(task.read(path, wanted))
+            if wanted == split:
+                rows[row] = replace(rows[row], **fields)
+            return rows
+
+        return replace(task, read=read)
+
+    def hashes(name: str, task: Task):
+        return prepare(task, Path(), tmp_path / name / "data").hashes
+
+    before = hashes("before", task)
+    label = hashes("label", changed("test", 1, label="yes"))
+    text = hashes("text", changed("test", 1, text="other"))
+    kind = hashes("metric", replace(task, metric=metric_named("macro_f1")))
+    assert {name for name in before if before[name] != label[name]} == {"test", "sealed"}
+    assert {name for name in before if before[name] != text[name]} == {"test"}
+    assert {name for name in before if before[name] != kind[name]} == {"about"}
+
+
+def test_every_look_is_written_down_beside_the_data_and_in_the_ledger(tmp_path, cache):
+    task = prepared(tmp_path / "run")
+    for by in ("test TAPT, seed 0", "test 'é', seed 1"):
+        task.unseal(by)
+    looks = task.looks()
+    assert [look["by"] for look in looks] == ["test TAPT, seed 0", "test 'é', seed 1"]
+    assert {look["labels"] for look in looks} == {task.hashes["sealed"]}
+    assert all(look["ledger"] is True for look in looks)
+    assert all(datetime.fromisoformat(look["time"]).utcoffset() == timedelta(0) for look in looks)
+    ledger = (cache / "looks" / f"{task.hashes['sealed']}.jsonl").read_text().splitlines()
+    assert [json.loads(line)["run"] for line in ledger] == [str((tmp_path / "run").resolve())] * 2
+    assert not list(task.path.glob(LOOKS))
+    files.check(task.path)  # looking changes nothing of what the manifest lists
+
+
+def test_looks_of_other_runs_at_equal_labels_are_counted(tmp_path):
+    first, second, other = prepared(tmp_path / "one"), prepared(tmp_path / "two"), prepared(tmp_path / "three", "score")
+    first.unseal("a")
+    first.unseal("b")
+    other.unseal("c")
+    assert (first.earlier_looks(), second.earlier_looks(), other.earlier_looks()) == (0, 2, 0)
+    second.unseal("d")
+    assert (first.earlier_looks(), second.earlier_looks()) == (1, 2)
+    assert [look["by"] for look in second.looks()] == ["d"]
+
+
+def test_a_run_that_was_deleted_and_done_again_has_looked_before(tmp_path):
+    prepared(tmp_path / "run").unseal("a")
+    shutil.rmtree(tmp_path / "run")
+    again = prepared(tmp_path / "run")
+    assert again.looks() == []
+    assert again.earlier_looks() == 1
+
+
+def test_a_cache_given_is_the_one_that_is_used(tmp_path, cache):
+    task = prepared(tmp_path / "run")
+    task.unseal("me", cache=tmp_path / "mine")
+    assert not cache.exists()
+    assert prepared(tmp_path / "other").earlier_looks(cache=tmp_path / "mine") == 1
+
+
+def test_a_cache_that_cannot_be_written_stops_nobody_and_the_look_says_so(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "file" / "below"))
+    task = prepared(tmp_path / "run")
+    assert tuple(task.unseal("me")) == LABELS["sequence"]
+    assert [look["ledger"] for look in task.looks()] == [False]
+    assert task.earlier_looks() == 0
+
+
+def test_no_labels_without_a_record_of_the_look(tmp_path):
+    task = prepared(tmp_path / "run")
+    (tmp_path / "run" / LOOKS).mkdir()
+    with pytest.raises(IsADirectoryError):
+        task.unseal("me")
+
+
+def test_labels_that_were_changed_are_not_opened(tmp_path):
+    task = prepared(tmp_path / "run")
+    (task.path / "sealed.json").write_text('["no", "no", "no", "no"]')
+    with pytest.raises(files.DamagedError, match=r"sealed.json is damaged: its hash"):
+        task.unseal("me")
+    assert task.looks() == []
+    with pytest.raises(files.DamagedError, match=r"sealed.json is damaged"):
+        open_prepared(task.path)
+
+
+def test_a_line_that_a_crash_tore_is_still_a_look(tmp_path):
+    task = prepared(tmp_path / "run")
+    task.unseal("before")
+    with open(tmp_path / "run" / LOOKS, "a") as file:
+        file.write('{"by": "to')
+    task.unseal("after")
+    assert [look["by"] for look in task.looks()] == ["before", "a line that cannot be read", "after"]
+
+
+def test_the_same_again_changes_nothing_and_other_data_is_refused(tmp_path):
+    task = prepared(tmp_path)
+    before = os.stat(task.path / "sealed.json").st_mtime_ns
+    assert prepared(tmp_path) == task
+    assert os.stat(task.path / "sealed.json").st_mtime_ns == before
+    with pytest.raises(ValueError, match=r"holds other data than source now gives\. Choose another --out"):
+        prepare(task_of(max_tokens=8), Path("source"), task.path)
+
+
+def test_what_an_earlier_version_prepared_is_refused(tmp_path):
+    task = prepared(tmp_path)
+    about = files.read_json(task.path / "task.json")
+    del about["hashes"]["sealed"]
+    files.write_json(task.path / "task.json", about)
+    files.seal(task.path)
+    with pytest.raises(ValueError, match="prepared by an earlier version of acclimate, which did not seal"):
+        open_prepared(task.path)

@@ -1,0 +1,224 @@
+"""What a stranger may type, or have around a command: one entry a case, one clear line each, and nothing trained.
+
+The files themselves are tests/test_bad_input.py's matter.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import toys
+from acclimate import cli
+from acclimate.core import files
+
+Change = Callable[[Path], Any]  # made in the working directory before the command runs
+
+
+@dataclass(frozen=True)
+class Case:
+    """command: after `acclimate`, in a folder with toy files and a checkpoint `base`; says: all that the line holds."""
+
+    id: str
+    command: str
+    says: tuple[str, ...]
+    before: Change = lambda place: None
+
+
+class Payload:
+    """Unpickling it makes the file `ran`."""
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return (os.system, ("touch ran",))
+
+
+RACE = "race train.jsonl --dev dev.jsonl --test test.jsonl --model base --max-tokens 32"
+CORPUS = f"{RACE} --corpus domain.txt"
+
+
+def pickled(place: Path) -> None:
+    """A model directory whose weights are a pickle only."""
+    (place / "base" / "model.safetensors").unlink()
+    (place / "base" / "pytorch_model.bin").write_bytes(pickle.dumps(Payload()))
+
+
+def with_code(place: Path) -> None:
+    """A model directory that asks for its own code to be run."""
+    config = json.loads((place / "base" / "config.json").read_text())
+    config |= {"model_type": "own", "auto_map": {"AutoModel": "modeling.Own", "AutoConfig": "modeling.OwnConfig"}}
+    (place / "base" / "config.json").write_text(json.dumps(config))
+    (place / "base" / "modeling.py").write_text("import os\nos.system('touch ran')\n")
+
+
+def cut_weights(place: Path) -> None:
+    weights = place / "base" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+
+
+def without_tokenizer(place: Path) -> None:
+    for file in (place / "base").glob("*token*"):
+        file.unlink()
+
+
+def other_format(place: Path) -> None:
+    (place / "run").mkdir()
+    files.write_json(place / "run" / "study.json", {"format": 1, "acclimate": "0.0.9"})
+
+
+def other_data(place: Path) -> None:
+    """The run directory has another training file's rows."""
+    result = CliRunner().invoke(cli.app, [*f"{RACE} --out run contestants=[] finetune.plan.steps=1".split()])
+    assert "Winner" in result.output or result.exit_code == 0, result.output
+    rows = (place / "train.jsonl").read_text().splitlines(keepends=True)
+    (place / "train.jsonl").write_text("".join(rows[:-3]))
+
+
+CASES = [
+    # settings
+    Case("unknown setting", f"{RACE} seed=3", ("unknown setting 'seed'", "did you mean 'seeds'?")),
+    Case("unknown group", f"{RACE} pretain.layers=2", ("'pretain'", "did you mean 'pretrain'?")),
+    Case("text for a number", f"{RACE} seeds=three", ("seeds = 'three' is str, but must be int",)),
+    Case("a unit in a setting", f"{RACE} finetune.plan.rate=3e-5/s", ("rate = '3e-5/s'", "must be float")),
+    Case("half a step", f"{RACE} finetune.plan.steps=1.5", ("finetune.plan.steps = 1.5", "must be int")),
+    Case("not a number", f"{RACE} finetune.plan.rate=nan", ("finetune.plan.rate = nan is no finite number",)),
+    Case("a negative rate", f"{RACE} finetune.plan.rate=-1.0", ("plan.rate = -1.0 is out of range",)),
+    Case("out of a choice", f"{RACE} finetune.choose=first", ("'first' is not one of 'best', 'last'",)),
+    Case("no equals sign", f"{RACE} seeds", ("'seeds' is not of the form key=value",)),
+    Case("an unknown contestant", f"{RACE} contestants=['TAP']", ("contestants = 'TAP' is not one of 'TAPT'",)),
+    Case("a contestant twice", f"{RACE} contestants=['TAPT','TAPT']", ("each may stand once",)),
+    Case("one seed", f"{RACE} seeds=1", ("one seed says nothing about chance",)),
+    Case("a rate twice", f"{RACE} search.rates=[1e-5,1e-5]", ("search.rates", "each value once")),
+    Case("no recipe file", f"{RACE} --recipe none.toml", ("none.toml", "No such file")),
+    Case(
+        "a recipe that is no TOML",
+        f"{RACE} --recipe bad.toml",
+        ("bad.toml", "not valid TOML", "line 1"),
+        lambda place: (place / "bad.toml").write_text("seeds: 3\n"),
+    ),
+    Case(
+        "an unknown key in a recipe",
+        f"{RACE} --recipe bad.toml",
+        ("bad.toml: unknown setting 'seds'", "did you mean 'seeds'?"),
+        lambda place: (place / "bad.toml").write_text("seds = 3\n"),
+    ),
+    # budgets
+    Case("a budget without a unit", f"{RACE} --budget 20", ("budget '20' is not understood", "20min")),
+    Case("a budget of nothing", f"{RACE} --budget 0min", ("must be above 0",)),
+    Case("money without a price", f"{RACE} --budget 5usd", ("budget '5usd' is not understood", "5usd@2.50/h")),
+    Case("too small for two seeds", f"{RACE} --budget 1s", ("a budget of 1s is too small", "Give --budget of")),
+    # models
+    Case("no such model", RACE.replace("base", "./nowhere"), ("./nowhere: there is no such directory",)),
+    Case("a hub id without a network", RACE.replace("base", "some/model"), ("some/model", "download")),
+    Case("no tokenizer", RACE, ("base", "tokenizer"), without_tokenizer),
+    Case("no configuration", RACE, ("base", "config.json"), lambda place: (place / "base" / "config.json").unlink()),
+    Case("weights as a pickle", RACE, ("base", "pickled weights", "can run code"), pickled),
+    Case("weights cut short", RACE, ("base",), cut_weights),
+    Case("a model with code of its own", RACE, ("base", "code"), with_code),
+    Case("longer than the model reads", RACE.replace("32", "5000"), ("5000", "at most", "--max-tokens 512")),
+    Case("neither model nor text", RACE.replace("--model base ", ""), ("--model", "--general", "one of the two")),
+    Case("both model and text", f"{RACE} --general general.txt", ("--model", "--general", "one of the two")),
+    # raw text
+    Case("no such corpus", f"{RACE} --corpus nowhere", ("nowhere", "there is no such file")),
+    Case(
+        "a corpus of nothing",
+        f"{RACE} --corpus empty.txt",
+        ("empty.txt",),
+        lambda place: (place / "empty.txt").write_text("\n\n"),
+    ),
+    Case("a folder without text", f"{RACE} --corpus base", ("base",)),
+    Case("DAPT without text", f"{RACE} contestants=['DAPT']", ("DAPT needs raw text", "give --corpus")),
+    # labelled files and their options
+    Case("no such file", RACE.replace("train.jsonl", "trian.jsonl"), ("trian.jsonl", "train.jsonl")),
+    Case("no such column", f"{RACE} --text abstract", ("abstract", "text")),
+    Case("no such group", f"{RACE} --group patient", ("patient",)),
+    Case("an unknown metric", f"{RACE} --metric f1", ("'f1'", "macro_f1")),
+    Case("a metric of another kind", f"{RACE} --metric pearson", ("pearson",)),
+    Case("labels of the default for own files", f"{RACE} --labels-per-class 4", ("--labels-per-class",)),
+    Case("own columns for the default", "race docstrings --text abstract", ("brings its own files",)),
+    Case("no room for a token", RACE.replace("32", "1"), ("1",)),
+    # directories
+    Case(
+        "a file where the run should be",
+        f"{RACE} --out taken",
+        ("taken", "File exists"),
+        lambda place: (place / "taken").write_text(""),
+    ),
+    Case(
+        "below a file",
+        f"{RACE} --out taken/run",
+        ("taken/run", "Not a directory"),
+        lambda place: (place / "taken").write_text(""),
+    ),
+    Case("another format", f"{RACE} --out run", ("run was written by acclimate 0.0.9", "another --out"), other_format),
+    Case("other data", f"{RACE} --out run", ("holds other data", "Choose another --out"), other_data),
+    # other verbs
+    Case("no such method", "adapt mml", ("no method is called 'mml'", "mlm")),
+    Case("adapting on nothing", "adapt mlm model=base", ("no corpus given", "corpus=PATH")),
+    Case("fine-tuning on no task", "adapt finetune model=base task=none", ("none",)),
+    Case("an unknown tracker", f"{RACE} --track paper", ("'paper'", "tensorboard")),
+    Case("a report of no race", "report base", ("holds no scores.json",)),
+    Case("shipping no race", "ship base --to shipped", ("base",)),
+    Case("doctor without a file", "doctor nowhere.csv", ("nowhere.csv",)),
+]
+
+
+@pytest.fixture
+def place(toy_race, tmp_path, monkeypatch) -> Path:
+    toys.write_inputs(tmp_path)
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    shutil.copytree(base / "checkpoint", tmp_path / "base")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
+def test_one_clear_line_and_nothing_trained(case, place):
+    case.before(place)
+    tuned = set(place.glob("run*/**/fine-tune*"))
+    result = CliRunner().invoke(cli.app, case.command.split())
+    assert result.exit_code == 2, result.output
+    [line] = [line for line in result.output.splitlines() if line.startswith("acclimate: ")]
+    assert all(words in line for words in case.says), line
+    assert "Traceback" not in result.output
+    assert set(place.glob("run*/**/fine-tune*")) == tuned
+    assert not (place / "ran").exists()
+
+
+def test_a_full_disk_is_one_line_and_the_same_command_goes_on_later(place, monkeypatch):
+    command = [*f"{RACE} --out run contestants=[] seeds=2 finetune.epochs=0 finetune.plan.steps=2".split()]
+    real, written = files.write_bytes, []
+
+    def full(path: Path, content: bytes) -> None:
+        written.append(path)
+        if len(written) > 20:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        real(path, content)
+
+    monkeypatch.setattr(files, "write_bytes", full)
+    result = CliRunner().invoke(cli.app, command)
+    assert result.exit_code == 2
+    assert "No space left on device" in result.output
+    monkeypatch.setattr(files, "write_bytes", real)
+    assert CliRunner().invoke(cli.app, command).exit_code == 0
+    assert (place / "run" / "report.html").exists()
+
+
+def test_a_home_that_cannot_be_written_stops_nothing(place, monkeypatch):
+    (place / "home").write_text("a file, so that nothing can be made below it")
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(place / "home" / "cache"))
+    command = f"{RACE} --out run contestants=['TF-IDF'] seeds=2 finetune.epochs=0 finetune.plan.steps=2"
+    result = CliRunner().invoke(cli.app, command.split())
+    assert result.exit_code == 0, result.output
+    looks = [json.loads(line) for line in (place / "run" / "looks.jsonl").read_text().splitlines()]
+    assert looks
+    assert not any(look["ledger"] for look in looks)

@@ -1,0 +1,327 @@
+"""The report in a real browser: headless Chromium opens it by mouse, by keyboard and without scripts.
+
+Skipped where there is no chromium or chromedriver on PATH; with ACCLIMATE_BROWSER=required in the environment that is a
+failure instead. On Debian: apt-get install chromium chromium-driver.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import NoAlertPresentException
+from selenium.webdriver import ActionChains, Keys
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+import studies
+from acclimate.study.report import write_report
+
+NASTY = (
+    "<script>alert(1)</script>",
+    "\"double\" 'single' & <b onclick='alert(2)'>",
+    "שלום עולם، مرحبا",
+    "🧬🔬 gène \N{RIGHT-TO-LEFT OVERRIDE}gnp.exe",
+    "x" * 200,
+    "]]> --> {{ 7 * 7 }} </style></table>",
+)
+SHOWN = {label.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\\u202e") for label in NASTY}  # it would turn what follows it
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+WIDTHS, SCHEMES, PAGES = (360, 1280), ("light", "dark"), ("six", "numbers")
+
+# [text, ratio, needed] of every element with text of its own whose contrast with what lies behind it is too low
+CONTRAST = r"""
+const numbers = (colour) => {
+  const found = colour.match(/-?[\d.]+(e-?\d+)?/g).map(Number);
+  const scale = colour.startsWith("color(srgb") ? 255 : 1;
+  return [found[0] * scale, found[1] * scale, found[2] * scale, found.length > 3 ? found[3] : 1];
+};
+const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
+const light = (c) => {
+  const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const [r, g, b] = c.slice(0, 3).map((v) => linear(v / 255));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const ground = (element) => {
+  const layers = [];
+  for (let up = element; up; up = up.parentElement) layers.unshift(numbers(getComputedStyle(up).backgroundColor));
+  return layers.reduce((under, top) => over(top, under), [255, 255, 255, 1]);
+};
+const low = [];
+for (const element of document.querySelectorAll("body *")) {
+  const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+  const box = element.getBoundingClientRect(), style = getComputedStyle(element);
+  if (!own || !box.width || !box.height || style.visibility === "hidden") continue;
+  if (["SCRIPT", "STYLE", "title", "desc"].includes(element.tagName)) continue;
+  const under = ground(element);
+  const ink = over(numbers(element instanceof SVGElement ? style.fill : style.color), under);
+  const [bright, dim] = [light(ink), light(under)].sort((a, b) => b - a);
+  const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+  const ratio = (bright + 0.05) / (dim + 0.05), needed = large ? 3 : 4.5;
+  if (ratio < needed) low.push([element.textContent.trim().slice(0, 60), ratio.toFixed(2), needed]);
+}
+return low;
+"""
+
+# of every heading that sorts: by number or not, its column; after each of two presses aria-sort, others that sort, its
+# column
+PRESS = """
+const values = (head) => [...head.closest("table").tBodies[0].rows].map((row) => row.cells[head.cellIndex])
+  .map((cell) => cell.dataset.value ?? cell.textContent.trim());
+const press = (head) => {
+  head.querySelector("button").click();
+  const sorting = head.closest("tr").querySelectorAll("[aria-sort=ascending], [aria-sort=descending]").length;
+  return [head.getAttribute("aria-sort"), sorting - 1, values(head)];
+};
+return [...document.querySelectorAll("table.sortable th[data-sort]")]
+  .map((head) => [head.dataset.sort === "number", values(head), press(head), press(head)]);
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        missing = " and ".join(name for name, at in (("chromium", chromium), ("chromedriver", driver)) if at is None)
+        reason = f"no {missing} on PATH: apt-get install chromium chromium-driver"
+        if os.environ.get("ACCLIMATE_BROWSER") == "required":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    opened = webdriver.Chrome(options=options, service=Service(driver))  # a Service with a path downloads nothing
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A study that shows all there is to show, with labels that nobody should have, and one of numbers."""
+    place = tmp_path_factory.mktemp("pages")
+    nasty = studies.study_of_six(studies.race_of_six(NASTY), NASTY)
+    made = {"six": nasty, "numbers": studies.study_of_numbers()}
+    return {name: write_report(place / f"{name}.html", study) for name, study in made.items()}
+
+
+def opened(
+    browser: webdriver.Chrome, page: Path, *, width: int = 1280, scheme: str = "light", media: str = "screen"
+) -> webdriver.Chrome:
+    """The browser with the page in a window of this width, every section unfolded."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+    browser.get(page.as_uri())
+    browser.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    return browser
+
+
+def column(table: WebElement, place: int) -> list[str]:
+    """What a table's column sorts by, from top to bottom."""
+    script = """return [...arguments[0].tBodies[0].rows].map((row) => row.cells[arguments[1]])
+                .map((cell) => cell.dataset.value ?? cell.textContent.trim())"""
+    return table.parent.execute_script(script, table, place)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_loads_without_console_messages_and_without_a_request(browser, pages, name):
+    for kind in ("browser", "performance"):
+        browser.get_log(kind)  # what earlier tests left
+    opened(browser, pages[name])
+    assert browser.get_log("browser") == []
+    events = "\n".join(entry["message"] for entry in browser.get_log("performance"))
+    assert pages[name].name in events
+    assert "http://" not in events.replace("http://www.w3.org/", "")
+    assert "https://" not in events
+
+
+def test_labels_that_look_like_markup_stay_text(browser, pages):
+    opened(browser, pages["six"])
+    with pytest.raises(NoAlertPresentException):
+        _ = browser.switch_to.alert.text
+    assert len(browser.find_elements(By.TAG_NAME, "script")) == 1  # ours
+    assert not browser.find_elements(By.CSS_SELECTOR, "[onclick]")
+    table = browser.find_element(By.CSS_SELECTOR, "section[aria-labelledby=labels] table")
+    shown = {cell.get_property("textContent") for cell in table.find_elements(By.CSS_SELECTOR, "tbody th")}
+    assert shown == SHOWN
+    confused = browser.find_element(By.CSS_SELECTOR, "table.confusion")
+    assert {cell.get_attribute("title") for cell in confused.find_elements(By.CSS_SELECTOR, "[title]")} == SHOWN
+
+
+def test_a_click_on_a_heading_sorts(browser, pages):
+    opened(browser, pages["six"])
+    table = browser.find_element(By.CSS_SELECTOR, "section[aria-labelledby=results] table")
+    head = table.find_elements(By.CSS_SELECTOR, "th[data-sort]")[3]
+    for way in ("descending", "ascending"):
+        head.find_element(By.TAG_NAME, "button").click()
+        assert head.get_attribute("aria-sort") == way
+        found = [float(value) for value in column(table, head.get_property("cellIndex")) if value]
+        assert found == sorted(found, reverse=way == "descending")
+        assert len(set(found)) > 3
+
+
+def test_every_sortable_column_sorts_both_ways(browser, pages):
+    """Each heading is pressed twice; what stood in its column before, and after each press."""
+    opened(browser, pages["six"])
+    pressed = browser.execute_script(PRESS)
+    assert len(pressed) >= 60
+    for numbers, before, *presses in pressed:
+        assert {way for way, _, _ in presses} == {"ascending", "descending"}
+        for way, others, found in presses:
+            assert others == 0, "one column at a time says that it sorts"
+            assert sorted(found) == sorted(before), "no row is lost"
+            filled = [value for value in found if value]
+            assert found[: len(filled)] == filled, "cells without a value come last"
+            if numbers:
+                assert [float(value) for value in filled] == sorted(map(float, filled), reverse=way == "descending")
+        if not numbers:
+            up, down = (found for _, _, found in sorted(presses))
+            assert up == down[::-1] or len(set(up)) < len(up)
+            assert up != down or len(set(up)) == 1
+
+
+@pytest.mark.parametrize("key", [Keys.ENTER, Keys.SPACE], ids=["enter", "space"])
+def test_a_table_sorts_by_keyboard(browser, pages, key):
+    opened(browser, pages["six"])
+    table = browser.find_element(By.CSS_SELECTOR, "section[aria-labelledby=labels] table")
+    first, second = table.find_elements(By.CSS_SELECTOR, "th[data-sort] button")[:2]
+    browser.execute_script("arguments[0].focus()", first)
+    ActionChains(browser).send_keys(Keys.TAB).perform()  # by tab from one heading to the next
+    assert browser.switch_to.active_element == second
+    rows = column(table, 1)
+    assert list(map(int, rows)) == sorted(map(int, rows), reverse=True)  # as the page is written
+    for _ in range(2):
+        ActionChains(browser).send_keys(key).perform()
+    assert second.find_element(By.XPATH, "..").get_attribute("aria-sort") == "ascending"
+    assert column(table, 1) == rows[::-1]
+    assert browser.switch_to.active_element == second  # who sorts again need not look for the button
+
+
+def test_the_skip_link_comes_first_and_shows_when_it_has_the_focus(browser, pages):
+    opened(browser, pages["six"])
+    link = browser.find_element(By.CSS_SELECTOR, "a.skip")
+    assert link.rect["y"] + link.rect["height"] < 0
+    ActionChains(browser).send_keys(Keys.TAB).perform()
+    assert browser.switch_to.active_element == link
+    assert link.rect["y"] >= 0
+    ActionChains(browser).send_keys(Keys.ENTER).perform()
+    assert browser.current_url.endswith("#results")
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_fits_the_window_and_can_be_read(browser, pages, name, scheme, width):
+    opened(browser, pages[name], width=width, scheme=scheme)
+    wide, room = browser.execute_script(
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert wide <= room
+    assert browser.execute_script(CONTRAST) == []
+    ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(247, 247, 245)") == (scheme == "light")
+
+
+def test_the_contrast_check_sees_what_is_too_pale(browser, pages):
+    opened(browser, pages["numbers"])
+    browser.execute_script("document.querySelector('h1').style.color = '#bbbbbb'")
+    [[text, ratio, _]] = browser.execute_script(CONTRAST)
+    assert text
+    assert 1.0 < float(ratio) < 2.5
+
+
+def test_paper_is_white_whatever_the_screen_is_and_nothing_runs_off_it(browser, pages):
+    opened(browser, pages["six"], width=718, scheme="dark", media="print")  # A4 without the usual margins
+    assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.execute_script(CONTRAST) == []
+    assert not browser.find_element(By.TAG_NAME, "nav").is_displayed()
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 718
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_plots_show(browser, pages, name, width):
+    opened(browser, pages[name], width=width)
+    plots = browser.find_elements(By.CSS_SELECTOR, "svg.plot")
+    assert len(plots) >= 4
+    for plot in plots:
+        assert plot.is_displayed()
+        assert plot.rect["width"] >= 200
+        assert plot.rect["height"] >= 60
+        marks = browser.execute_script(
+            """return [...arguments[0].querySelectorAll("path, use, text")]
+               .map((mark) => mark.getBoundingClientRect()).filter((box) => box.width + box.height > 0).length""",
+            plot,
+        )
+        assert marks >= 10
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_can_be_heard(browser, pages, name):
+    """What axe asks of a page: names, landmarks, headings in order, tables that say what they are."""
+    opened(browser, pages[name])
+    for selector in ("svg, img", "button", "a", "nav", "[role=region]", "summary"):
+        for element in browser.find_elements(By.CSS_SELECTOR, selector):
+            assert element.accessible_name.strip(), element.get_attribute("outerHTML")[:200]
+    for landmark in ("header", "main", "footer", "nav", "h1"):
+        assert len(browser.find_elements(By.TAG_NAME, landmark)) == 1
+    levels = [int(head.tag_name[1]) for head in browser.find_elements(By.CSS_SELECTOR, "h1, h2, h3, h4, h5, h6")]
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    for table in browser.find_elements(By.TAG_NAME, "table"):
+        assert table.find_element(By.TAG_NAME, "caption").text.strip()
+        assert not table.find_elements(By.CSS_SELECTOR, "th:not([scope])")
+    ids = browser.execute_script("return [...document.querySelectorAll('[id]')].map((each) => each.id)")
+    assert len(ids) == len(set(ids))
+    assert browser.find_element(By.TAG_NAME, "html").get_attribute("lang") == "en"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_scrolls_can_be_reached_by_keyboard(browser, pages, name):
+    opened(browser, pages[name], width=360)
+    scrolling = browser.execute_script(
+        """return [...document.querySelectorAll("body *")]
+           .filter((each) => each.scrollWidth > each.clientWidth + 1)
+           .filter((each) => ["auto", "scroll"].includes(getComputedStyle(each).overflowX))
+           .map((each) => [each.getAttribute("tabindex"), each.getAttribute("role"), each.className])"""
+    )
+    assert len(scrolling) >= 3
+    assert {(tab, role) for tab, role, _ in scrolling} == {("0", "region")}
+
+
+def test_without_scripts_everything_is_there_and_nothing_pretends_to_sort(browser, pages):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(pages["six"].as_uri())
+        document: dict[str, Any] = browser.execute_cdp_cmd("DOM.getDocument", {"depth": 0})
+
+        def found(selector: str) -> int:
+            root = document["root"]["nodeId"]
+            return len(
+                browser.execute_cdp_cmd("DOM.querySelectorAll", {"nodeId": root, "selector": selector})["nodeIds"]
+            )
+
+        assert found("table.sortable tbody tr") > 50
+        assert found("svg.plot") >= 5
+        assert found("th button") == 0
+        assert found("[aria-sort]") == 0
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
