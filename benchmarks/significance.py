@@ -23,6 +23,7 @@ DRAWN = 50_000  # items of all contestants and seeds that are in memory at once
 TRUTH = 10_000_000  # items that the truth of a cell is drawn from, in 2,000 to 100,000 test sets
 LARGE, MOST_SEEDS = 10_000, 5  # with so many items, no more seeds: a matter of time
 BOOTSTRAPPED = ("accuracy, seeds without luck", "accuracy, seeds with much luck", "macro_f1")
+SELDOM = 25  # percent of a line's studies that bear a caution
 RESAMPLES = 500  # of the plain bootstrap
 
 
@@ -59,10 +60,9 @@ def main() -> None:
 
 def report(given: argparse.Namespace, rows: list[tuple[str, ...]], plain: list[tuple[str, ...]]) -> None:
     took = f"{time.process_time() / 60:.1f} minutes of one core"
-    reading = given.reading.read_text(encoding="utf-8") if given.reading else ""
     title = "Intervals and tests: do they hold what they promise?"
     facts = [("studies a line", f"{given.studies:,}"), ("took", took)]
-    write(given.out, [head(title, facts=facts), METHOD, reading, found(rows), bootstrap(plain)])
+    write(given.out, [head(title, facts=facts), METHOD, found(rows), bootstrap(plain)])
 
 
 def arguments() -> argparse.Namespace:
@@ -74,7 +74,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="worlds with this in their name")
     parser.add_argument("--bootstraps", type=int, default=400, help="studies that the plain bootstrap judges too")
     parser.add_argument("--bootstrap-items", type=int, nargs="*", default=[100, 1_000])
-    parser.add_argument("--reading", type=Path, help="Markdown to put before the table: what somebody reads from it")
     return parser.parse_args()
 
 
@@ -159,7 +158,19 @@ def found(rows: list[tuple[str, ...]]) -> str:
         "world", "items", "seeds", "truth", "score covered, %", "caution", "false positives, %",
         "difference covered, %", "caution",
     )  # fmt: skip
-    return f"## What was found\n\n{table(names, rows)}"
+    return f"## What was found\n\n{counted(rows)}\n\n{table(names, rows)}"
+
+
+def counted(rows: list[tuple[str, ...]]) -> str:
+    """How many lines keep the aims: of those whose studies hardly ever bear a caution, and of the others."""
+    lines = []
+    for aim, column in (("score covered", 4), ("false positives", 6)):
+        sure = [line for line in rows if int(line[column + (1 if column == 4 else 2)][:-1]) < SELDOM]
+        unsure = [line for line in rows if line not in sure]
+        kept = [f"{sum('*' not in line[column] for line in part)} of {len(part)}" for part in (sure, unsure)]
+        rare = f"lines with a caution in less than {SELDOM}% of the studies"
+        lines.append(f"* {aim}: within the aim in {kept[0]} {rare}, in {kept[1]} others.")
+    return "\n".join(lines)
 
 
 def bootstrap(rows: list[tuple[str, ...]]) -> str:

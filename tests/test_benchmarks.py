@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from acclimate.tasks.metrics import METRICS
+
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
@@ -57,6 +59,33 @@ def test_mlm_curve_writes_held_out_losses(corpus, tmp_path):
     report = report_of("mlm_curve.py", corpus, tmp_path / "curve.md", *TINY, *options)
     assert "## Held-out loss" in report
     assert "\n| 4 | " in report
+    assert "nan" not in report
+
+
+def test_significance_writes_a_line_for_each_world_size_and_number_of_seeds(tmp_path):
+    out = tmp_path / "significance.md"
+    words = [
+        "--studies",
+        "40",
+        "--items",
+        "20",
+        "60",
+        "--seeds",
+        "3",
+        "5",
+        "--bootstraps",
+        "4",
+        "--bootstrap-items",
+        "60",
+    ]
+    command = [sys.executable, str(BENCHMARKS / "significance.py"), "--out", str(out), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = out.read_text(encoding="utf-8")
+    for metric in METRICS:
+        assert all(f"\n| {metric} | {items} | {seeds} | 0." in report for items in (20, 60) for seeds in (3, 5)), metric
+    assert "* score covered: within the aim in " in report
+    assert report.count("\n| accuracy, seeds with much luck | 60 | 3 |") == 2  # the plain bootstrap's too
     assert "nan" not in report
 
 

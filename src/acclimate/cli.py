@@ -76,7 +76,7 @@ def race(
 @app.command()
 @options.of_files
 def doctor(
-    file: options.Labelled,
+    task: options.Labelled,
     own: Own,
     raw: Raw,
     assignments: options.Assignments = None,

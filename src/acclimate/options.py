@@ -89,7 +89,7 @@ _RAW: _Options = {
 def of_files(verb: Callable[..., None]) -> Callable[..., None]:
     """The verb with the options of labelled files in place of its parameter `own`, those of raw text for `raw`.
 
-    Its first parameter names the file to train on.
+    Its parameter `task` names the file to train on.
     """
     signature = inspect.signature(verb)
     hints = get_type_hints(verb, localns={"Own": Any, "Raw": Any}, include_extras=True)
@@ -101,13 +101,12 @@ def of_files(verb: Callable[..., None]) -> Callable[..., None]:
             continue
         for option, (annotation, default) in taken[name].items():
             parameters.append(inspect.Parameter(option, parameter.kind, default=default, annotation=annotation))
-    first = next(iter(signature.parameters))
 
     @wraps(verb)
     def parsed(**given: Any) -> None:
         values = {name: {option: given.pop(option) for option in options} for name, options in taken.items()}
         made: dict[str, Callable[..., Any]] = {"own": _own, "raw": _raw}
-        verb(**given, **{name: made[name](given[first], **stated) for name, stated in values.items()})
+        verb(**given, **{name: made[name](given["task"], **stated) for name, stated in values.items()})
 
     # typer reads these; a wrapped function's would be the verb's
     parsed.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

@@ -92,7 +92,7 @@ def test_interval_and_compare_are_made_of_the_functions_that_are_simulated() -> 
     points_S = gains_Sn.mean(axis=1)
     spread = spread_of(points_S, gains_Sn - points_S[:, None])
     half = half_width(spread)
-    expected = points_S.mean() - half, points_S.mean() + half, p_value(points_S.mean(), spread)
+    expected = points_S.mean() - half, points_S.mean() + half, float(p_value(points_S.mean(), spread))
     assert (found.low, found.high, found.p) == pytest.approx(expected, abs=1e-12)
     assert (found.variance_seeds, found.variance_items) == pytest.approx((spread.seeds, spread.items), abs=1e-12)
     own_S = ours.mean(axis=1)
@@ -110,29 +110,19 @@ def test_a_gain_of_five_points_is_found() -> None:
     assert found >= 36
 
 
-def test_seeds_alone_or_items_alone_would_be_too_sure() -> None:
-    generator = np.random.default_rng(3)
-    right_Sn = draw(generator, 0.8, seeds=3, hard_n=generator.normal(size=300), luck=0.3)
-    found = interval(scores_of("DAPT", right_Sn), ACCURACY)
-    points_S, item_n = right_Sn.mean(axis=1), right_Sn.mean(axis=0)
-    seeds_only = stats.t.isf(0.025, 2) * points_S.std(ddof=1) / np.sqrt(3)
-    items_only = 1.96 * item_n.std(ddof=1) / np.sqrt(300)
-    assert found.high - found.mean > max(seeds_only, items_only)
-
-
 def test_the_plain_bootstrap_is_too_sure_with_three_lucky_seeds() -> None:
     generator = np.random.default_rng(4)
     plain = ours_too = 0
     for _ in range(40):
         hard_n = generator.normal(size=300)
-        pair = [draw(generator, 0.8, seeds=3, hard_n=hard_n, luck=0.3) for _ in range(2)]
+        pair = [draw(generator, 0.8, seeds=3, hard_n=hard_n, luck=0.5) for _ in range(2)]
         ours, theirs = (scores_of(name, right_Sn) for name, right_Sn in zip("ab", pair, strict=True))
         low, high, p = hierarchical_bootstrap(ours, theirs, ACCURACY, resamples=200)
         plain += low > 0 or high < 0
         assert low <= high
         assert 0 < p <= 1
         ours_too += compare(ours, theirs, ACCURACY).p < 0.05
-    assert plain > 6 > ours_too
+    assert plain > 8 > 2 * ours_too  # of 40
 
 
 def test_the_jackknife_of_a_mean_is_the_items_and_of_others_what_leaving_out_changes() -> None:
@@ -222,7 +212,7 @@ def test_contestants_without_luck_are_judged_by_the_items_alone() -> None:
     comparison = compare(fixed, other, ACCURACY)
     assert comparison.p_seeds is None
     difference_n = right_n.astype(float) - other_n
-    assert comparison.p == pytest.approx(stats.ttest_rel(right_n, other_n).pvalue, abs=1e-9)
+    assert comparison.p == pytest.approx(stats.ttest_rel(right_n.astype(float), other_n.astype(float)).pvalue, abs=1e-9)
     assert (comparison.low + comparison.high) / 2 == pytest.approx(difference_n.mean())
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from acclimate.study.spread import Spread, bearing, bounds, half_width, p_value, spread_of, unpaired
+from acclimate.study.spread import Spread, bearing, bounds, half_width, p_value, shift, spread_of, unpaired
 
 
 def spread(seeds: float, items: float, luck: float, count: int = 1_000_000) -> Spread:
@@ -79,3 +79,13 @@ def test_bearing_counts_the_items_that_matter() -> None:
     assert bearing(np.array([[1.0, -1.0, 1.0, -1.0]])) == pytest.approx(4)
     assert bearing(np.array([[10.0, 0.0, 0.0, -10.0], [10.0, 0.0, 0.0, -10.0]])) == pytest.approx(2)
     assert bearing(np.zeros((2, 4))) == 0
+
+
+def test_the_shift_is_that_of_scipys_noncentral_student_variable() -> None:
+    for freedom in (1.5, 2.0, 7.3, 50.0):
+        for ratio in (-2.0, 0.0, 0.7, 3.0):
+            for tail in (0.2, 0.025, 0.975):
+                found = shift(ratio, freedom, tail)
+                assert stats.nct.cdf(ratio, freedom, found) == pytest.approx(tail, abs=1e-7)
+    assert shift(3.0, 1e6, 0.025) == pytest.approx(3 + 1.95996, abs=1e-4)
+    assert shift(1e6, 2.0, 0.975) < 1e6 < shift(1e6, 2.0, 0.025)

@@ -145,7 +145,7 @@ def render(card: Card) -> str:
 def metadata(card: Card) -> ModelCardData:
     """What the hub reads. The language and the licence are not known here, so they are left out."""
     metric = card.metric.partition(" without ")[0]
-    dataset = {
+    dataset: dict[str, Any] = {
         "task_type": "text-classification",
         "dataset_name": card.task,
         "dataset_type": "private",

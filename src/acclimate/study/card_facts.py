@@ -160,9 +160,9 @@ def _origin(run: Path, score: Score) -> tuple[str, str]:
 def _tuned(run: Path, score: Score) -> dict[str, Any] | None:
     """The record of the job that fine-tuned the winner: of those with the same weights, the one that names it."""
     digest = files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]
-    found = []
+    found: list[dict[str, Any]] = []
     for manifest in run.glob(f"{DIRECTORY}/fine-tune*/{CHECKPOINT}/{files.MANIFEST}"):
         if files.read_json(manifest).get(WEIGHTS) == digest:
             found.append(files.read_json(manifest.parents[1] / JOB))
     named = [job for job in found if score.contestant in job["label"]]
-    return (named or found or [None])[0]
+    return next(iter(named or found), None)

@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from acclimate.study.significance import Comparison
-from acclimate.study.spread import LEVEL, Spread
+from acclimate.study.spread import LEVEL, Spread, shift
 
 STEADY = 0.3
 MORE_SEEDS = (5, 10)
@@ -56,8 +56,8 @@ class Design:
         parts = np.array([self.luck / seeds + rest, self.persistent / items, seeds - 1, rest])
         spread = Spread(parts[0:1], parts[1:2], parts[2:3], items, parts[3:4])
         freedom = min(float(spread.freedom[0]), MOST_FREEDOM)
-        needed = stats.t.isf(LEVEL / self.comparisons / 2, freedom)
-        return float(special.nctdtrinc(freedom, 1 - self.power, needed) * np.sqrt(spread.variance[0]))
+        needed = float(stats.t.isf(LEVEL / self.comparisons / 2, freedom))
+        return shift(needed, freedom, 1 - self.power) * float(np.sqrt(spread.variance[0]))
 
     def advice(self) -> str:
         """What would make it smaller, in two sentences: twice the test items, and more seeds."""

@@ -27,7 +27,7 @@ def beyond_reach(rival: Sequence[Score], untouched: Sequence[Score], metric: Met
     ours_nK, theirs_nK = metric.statistics(ours.gold, ours.predicted), metric.statistics(theirs.gold, theirs.predicted)
     items = len(ours.gold)
     generator = np.random.default_rng(0)
-    drawn = []
+    drawn: list[float] = []
     while len(drawn) < RESAMPLES:
         rows = min(RESAMPLES - len(drawn), max(1, CHUNK // items))
         weights_Rn = generator.multinomial(items, np.full(items, 1 / items), size=rows).astype(np.float64)

@@ -17,7 +17,7 @@ from scipy import special, stats
 
 from acclimate.core.types import Score
 from acclimate.study.resampling import Resampled, resample
-from acclimate.study.spread import LEVEL, Spread, bearing, bounds, half_width, p_value, spread_of, unpaired
+from acclimate.study.spread import LEVEL, Spread, bearing, bounds, half_width, p_value, shift, spread_of, unpaired
 from acclimate.tasks.task import Metric, Values
 
 __all__ = ["LEVEL", "Comparison", "Interval", "compare", "compare_of", "holm", "interval", "interval_of", "resample"]
@@ -185,7 +185,7 @@ def improvement(difference: float, spread: Spread, seeds: int) -> tuple[float | 
         return None, 0.0, 1.0
     error, freedom = float(np.sqrt(spread.variance)), min(float(spread.freedom), BARELY_KNOWN)
     ratio = float(np.clip(difference / error, -BARELY_KNOWN, BARELY_KNOWN))
-    ends = (error * special.nctdtrinc(freedom, tail, ratio) for tail in (1 - LEVEL / 2, LEVEL / 2))
+    ends = (error * shift(ratio, freedom, tail) for tail in (1 - LEVEL / 2, LEVEL / 2))
     likely, low, high = (float(special.ndtr(x / np.sqrt(alone))) for x in (difference, *ends))
     return likely, low, high
 

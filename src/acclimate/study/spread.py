@@ -29,7 +29,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special, stats
+from scipy.optimize import brentq
 
 from acclimate.tasks.task import Values
 
@@ -137,6 +138,21 @@ def bearing(shares_Sn: Values) -> Values:
     """
     square_n = shares_Sn.mean(axis=-2) ** 2
     return np.asarray(_part(square_n.sum(axis=-1) ** 2, (square_n**2).sum(axis=-1)))
+
+
+def shift(ratio: float, freedom: float, tail: float) -> float:
+    """The mean d with P((Normal(d, 1) / sqrt(chi-square / freedom)) <= ratio) = tail: of a noncentral Student variable.
+
+    An integral over the logarithm of chi-square / freedom, on which the trapezoid rule converges exponentially, and a
+    root. (SciPy 1.17 has it as special.nctdtrinc, which does not return for some ordinary values.)
+    """
+    # the logarithm has mean 0 and standard deviation sqrt(2 / freedom), its left tail falls as exp(freedom / 2 log u)
+    log_u = np.linspace(-80.0, 40.0, 2_001) / np.sqrt(freedom)
+    density = np.exp(0.5 * freedom * (log_u - np.exp(log_u) + 1.0))
+    likely = density > 1e-16
+    density, middle = density[likely] / density[likely].sum(), ratio * np.exp(0.5 * log_u[likely])
+    low, high = float(middle.min()) - 10.0, float(middle.max()) + 10.0
+    return float(brentq(lambda d: float(density @ special.ndtr(middle - d)) - tail, low, high, xtol=1e-10))
 
 
 def _part(top: Values, bottom: Values) -> Values:

@@ -213,7 +213,7 @@ def _divide(found: Sequence[Docstring], counts: Counter[str]) -> dict[Split, lis
     counts["exact copies once masked"] += len(found) - len(examples)
     modules: dict[str, Counter[str]] = {}
     for example in examples:
-        modules.setdefault(example.label, Counter())[example.group] += 1
+        modules.setdefault(str(example.label), Counter())[example.group] += 1
     where: dict[str, Split] = {}
     for sizes in modules.values():
         if len(sizes) >= FEWEST_MODULES and sizes.total() >= FEWEST_TEXTS:
