@@ -14,7 +14,7 @@ import toys
 from acclimate.core import files
 from launcher import Launcher, launcher
 
-VERBS = ("race", "adapt", "evaluate", "report")
+VERBS = ("race", "doctor", "adapt", "evaluate", "report", "ship")
 
 
 @pytest.fixture(scope="module")
@@ -79,21 +79,19 @@ def test_an_error_is_one_line_on_standard_error_with_status_2(tmp_path):
 
 def _wrong(inputs: Path) -> dict[str, tuple[list[str], str]]:
     race = toys.race_command(inputs, "run")
-    without_dev = [part for part in race if part != "--dev" and not part.endswith("dev.jsonl")]
     return {
         "setting": ([*race, "pretain.layers=2"], "unknown group of settings 'pretain'; did you mean 'pretrain'?"),
         "value": ([*race, "finetune.choose=first"], "finetune.choose = 'first' is not one of 'best', 'last'"),
-        "dev": (without_dev, "give the dev file too, --dev FILE (or the task 'docstrings')"),
         "method": (["adapt", "mml"], "no method is called 'mml'. Known: finetune, mlm, scratch"),
         "corpus": (["adapt", "mlm"], "no corpus given. Add corpus=PATH"),
-        "metric": ([*race, "--metric", "f1"], "no metric is called 'f1'. Known: "),
+        "metric": ([*race, "--metric", "f1"], "metric='f1': judges span, but the labels make this a task of kind 'sequence'"),
         "column": ([*race, "--text", "txt"], "no column 'txt'; the nearest is 'text'"),
         "tracker": ([*race, "--track", "paper"], "nothing is known to track with 'paper'. Known: tensorboard"),
         "model": (
             ["adapt", "mlm", "model=./nowhere", f"corpus={inputs}/domain.txt"],
             "./nowhere: there is no such directory",
         ),
-        "both": ([*race, "--model", "./nowhere"], "give either a model to start from or a general corpus"),
+        "both": ([*race, "--model", "./nowhere"], "give either a model to start from (--model, a directory or hub id) or general text"),
         "seeds": ([*race, "seeds=1"], "one seed says nothing about chance"),
         "report": (["report", "."], "holds no scores.json: no race there has come to its end"),
         "recipe": ([*race, "--recipe", "missing.toml"], "No such file or directory: 'missing.toml'"),

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from acclimate.core.types import Cost, Score
+from acclimate.study import resampling
 from acclimate.study.resampling import hierarchical_bootstrap, jackknife, resample
 from acclimate.study.significance import compare, holm, improvement, interval, permutation
 from acclimate.study.spread import Spread, bounds, half_width, p_value, spread_of
@@ -125,7 +126,11 @@ def test_the_plain_bootstrap_is_too_sure_with_three_lucky_seeds() -> None:
     assert plain > 8 > 2 * ours_too  # of 40
 
 
-def test_the_jackknife_of_a_mean_is_the_items_and_of_others_what_leaving_out_changes() -> None:
+@pytest.mark.parametrize("chunk", [1, 40, 4_000_000])
+def test_the_jackknife_of_a_mean_is_the_items_and_of_others_what_leaving_out_changes(
+    monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(resampling, "CHUNK", chunk)
     generator = np.random.default_rng(6)
     labels = generator.integers(0, 3, size=(2, 25)).astype(str).tolist()
     point, shares_n = jackknife(ACCURACY.statistics(*labels), ACCURACY.value)

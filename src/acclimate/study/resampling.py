@@ -22,7 +22,7 @@ from acclimate.core.types import Score
 from acclimate.tasks.task import Metric, Values
 
 RESAMPLES = 2_000
-CHUNK = 4_000_000  # entries of a block of weights: 32 MB, whatever the size of the test set
+CHUNK = 4_000_000  # entries of a block: 32 MB, whatever the size of the test set and the number of classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,11 @@ def jackknife(statistics_nK: Values, value: Callable[[Values], Values]) -> tuple
     The variance of the shares over n estimates the variance of the value over test sets of n items.
     """
     sums_K = statistics_nK.sum(axis=-2, keepdims=True)
-    left_n = value(sums_K - statistics_nK)
-    return value(sums_K[..., 0, :]), (left_n.shape[-1] - 1) * (left_n.mean(axis=-1, keepdims=True) - left_n)
+    count = statistics_nK.shape[-2]
+    rows = max(1, CHUNK * count // max(statistics_nK.size, 1))
+    blocks = [value(sums_K - statistics_nK[..., begin : begin + rows, :]) for begin in range(0, count, rows)]
+    left_n = np.concatenate(blocks, axis=-1)
+    return value(sums_K[..., 0, :]), (count - 1) * (left_n.mean(axis=-1, keepdims=True) - left_n)
 
 
 def statistics_of(score: Score, metric: Metric) -> Values:

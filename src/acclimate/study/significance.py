@@ -202,7 +202,7 @@ def _caution(seeds: int, shares_Sn: Values) -> str:
         )
     if seeds < FEWEST_SEEDS:
         told.append(
-            f"With {seeds} seeds their luck is hardly known: up to one in ten equal contestants are told apart at 5%. "
+            f"With {seeds} seeds their luck is hardly known: up to 8% of equal contestants are told apart at 5%. "
             f"Take {FEWEST_SEEDS} or more."
         )
     return " ".join(told)

@@ -13,7 +13,7 @@ which for a mean are the items' scores themselves. The error over its square roo
     1 / freedom = share^(2 - PULL share / (S - 1)) / (S - 1) + (1 - share)^2 / (n - 1),   share = seeds / variance
 
 PULL = 0 is Satterthwaite's rule, which with three seeds finds differences in up to 7.8% of equal contestants at 5%, as
-the share itself comes from three values. 4.5 keeps that within 4.5 and 5.5% whatever the share, from three seeds on
+the share itself comes from three values. 4.5 keeps that within 4.5 and 5.4% whatever the share, from three seeds on
 and where the items' part is known (tests/study/test_spread.py integrates; benchmarks/significance.py does the rest).
 
 Sources: Clark, The language-as-fixed-effect fallacy (1973) for seeds and items crossed (there: subjects and words);

@@ -36,7 +36,9 @@ def ratio(sums: Values) -> Values:
 
 def hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
     """(n, 2) for accuracy: 1 where the sets of labels are equal, and 1."""
-    return _means([ours == theirs or classes(ours) == classes(theirs) for ours, theirs in _pairs(gold, predicted)])
+    return _means(
+        [ours == theirs or classes(ours) == classes(theirs) for ours, theirs in zip(gold, predicted, strict=True)]
+    )
 
 
 def decisions(gold: Sequence[Label], predicted: Sequence[Label], *, ignore: frozenset[str] = frozenset()) -> Values:
@@ -44,7 +46,7 @@ def decisions(gold: Sequence[Label], predicted: Sequence[Label], *, ignore: froz
 
     An ignored label is a decision not to decide: predicting it costs recall, missing it costs precision.
     """
-    sets = [(classes(ours) - ignore, classes(theirs) - ignore) for ours, theirs in _pairs(gold, predicted)]
+    sets = [(classes(ours) - ignore, classes(theirs) - ignore) for ours, theirs in zip(gold, predicted, strict=True)]
     return _rows([(2.0 * len(ours & theirs), len(ours) + len(theirs)) for ours, theirs in sets], 2)
 
 
@@ -76,7 +78,7 @@ def entity_decisions(gold: Sequence[Label], predicted: Sequence[Label]) -> Value
     more or fewer tags than there are words.
     """
     rows = []
-    for row, labels in enumerate(_pairs(gold, predicted)):
+    for row, labels in enumerate(zip(gold, predicted, strict=True)):
         ours, theirs = map(_texts, labels)
         if len(ours) != len(theirs):
             raise ValueError(f"item {row}: {len(ours)} gold tags, but {len(theirs)} predicted; give one tag a word")
@@ -134,7 +136,7 @@ def best_answer(
     tuple of it. Both are compared as words, as SQuAD's official script makes them.
     """
     scores = []
-    for ours, theirs in _pairs(gold, predicted):
+    for ours, theirs in zip(gold, predicted, strict=True):
         said = words("".join(_texts(theirs)[:1]))
         # answers that are empty once articles and punctuation are gone count only where there are no others
         acceptable = [answer for answer in map(words, _texts(ours)) if answer] or [[]]
@@ -165,7 +167,7 @@ def reciprocal_ranks(gold: Sequence[Label], predicted: Sequence[Label]) -> Value
     Case and outer spaces do not count. An answer further down than the fifth is not looked at (BioASQ).
     """
     scores = []
-    for ours, theirs in _pairs(gold, predicted):
+    for ours, theirs in zip(gold, predicted, strict=True):
         synonyms = {text.strip().lower() for text in _texts(ours)}
         ranks = [rank for rank, text in enumerate(_texts(theirs)[:RANKS], 1) if text.strip().lower() in synonyms]
         scores.append(1.0 / ranks[0] if ranks else 0.0)
@@ -218,10 +220,6 @@ def metric_named(name: str) -> Metric:
 def default_metric(kind: Kind) -> str:
     """The metric of a task of this kind where nobody says otherwise."""
     return DEFAULTS[kind]
-
-
-def _pairs(gold: Sequence[Label], predicted: Sequence[Label]) -> zip[tuple[Label, Label]]:
-    return zip(gold, predicted, strict=True)
 
 
 def _texts(label: Label) -> tuple[str, ...]:
