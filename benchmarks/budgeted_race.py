@@ -26,6 +26,7 @@ from acclimate.study.outcome import read_scores, write_pages
 from acclimate.study.race import run_race
 from acclimate.study.recipe import Recipe, for_model
 from acclimate.study.report import Study
+from acclimate.study.wording import si
 from acclimate.tasks.own import Own
 
 COLUMNS = (
@@ -36,20 +37,22 @@ COLUMNS = (
     "dev",
     "test",
     "against the grid's",
-    "seconds",
+    "training",
     "of the grid's",
+    "seconds, of the grid's",
     "fine-tunings",
 )
 
 
 @dataclass(frozen=True)
 class Ended:
-    """One race. test: of the winner, the mean over seeds; seconds: of all its jobs; tunings: in full and shortened."""
+    """One race. test: of the winner, the mean over seeds; flops, seconds: of all its jobs; tunings: short ones too."""
 
     study: Study
     setting: str
     dev: float
     test: float
+    flops: float
     seconds: float
     tunings: int
 
@@ -61,8 +64,7 @@ def main() -> None:
     rows, verdicts = [], []
     for name, folder in (task.split("=", 1) for task in given.task):
         grid = _race(given, name, Path(folder), replace(recipe, search=replace(recipe.search, how="grid")), None)
-        amount = given.share * grid.seconds
-        budget = Budget(amount, "seconds", f"{amount:.0f}s")
+        budget = Budget(given.share * grid.flops, "flops", f"{given.share * grid.flops:.3g}flop")
         halved = _race(given, name, Path(folder), replace(recipe, search=replace(recipe.search, how="halving")), budget)
         rows += [_row(name, "grid", grid, grid), _row(name, f"budget, {given.share:.0%}", halved, grid)]
         verdicts.append(f"* {name}, grid: {grid.study.verdict}\n* {name}, budget: {halved.study.verdict}")
@@ -76,8 +78,9 @@ def main() -> None:
         given.out,
         [
             head("A budgeted race against the full grid", facts=facts),
-            "Test scores are means over the seeds of the winner that dev chose, in points. Seconds are those of all jobs, "
-            "adapting and tests included. A shortened fine-tuning counts as one.\n",
+            "Test scores are means over the seeds of the winner that dev chose, in points. Training is adapting and "
+            "fine-tuning, in FLOP by formula, which other work on the machine does not change; seconds are those of all "
+            "jobs. A shortened fine-tuning counts as one.\n",
             table(COLUMNS, rows),
             "\n## What the races say\n",
             *verdicts,
@@ -91,7 +94,7 @@ def _race(given: argparse.Namespace, name: str, folder: Path, recipe: Recipe, bu
     own = Own(**files, text=given.text, label=given.label, metric=given.metric, max_tokens=given.max_tokens)
     corpus = folder / "corpus"
     materials = gather(run, own, Raw(domain=corpus if corpus.is_dir() else None), model=given.model)
-    estimator = costs_of("seconds") if budget else None
+    estimator = costs_of("flops") if budget else None
     run_race(recipe, materials, run, command="benchmark", budget=budget, estimator=estimator)
     study = write_pages(run)
     winner = [score for score in read_scores(run) if score.contestant == study.winner]
@@ -101,6 +104,7 @@ def _race(given: argparse.Namespace, name: str, folder: Path, recipe: Recipe, bu
         setting=chosen[-1] if chosen else recipe.settings()[0].name,
         dev=float(np.mean([score.dev for score in winner])),
         test=float(np.mean([score.test for score in winner])),
+        flops=Budget(1, "flops", "").spent(run),
         seconds=Budget(1, "seconds", "").spent(run),
         tunings=len(list((run / "jobs").glob(f"fine-tune*/{RESULT}"))),
     )
@@ -115,7 +119,8 @@ def _row(task: str, race: str, own: Ended, grid: Ended) -> list[Any]:
         f"{100 * own.dev:.1f}",
         f"{100 * own.test:.1f}",
         f"{100 * (own.test - grid.test):+.1f}",
-        f"{own.seconds:.0f}",
+        si(own.flops, "FLOP"),
+        f"{own.flops / grid.flops:.0%}",
         f"{own.seconds / grid.seconds:.0%}",
         own.tunings,
     ]

@@ -73,7 +73,7 @@ def test_what_is_planned_never_costs_more_than_the_budget():
 
 
 def test_seeds_outlive_settings():
-    tight = fit(WIDE, parse_budget("10min"), COSTS, contestants=4, rows=1000)
+    tight = fit(WIDE, parse_budget("8min"), COSTS, contestants=4, rows=1000)
     assert tight.recipe.seeds == 3
     assert len(tight.recipe.settings()) < 3
     assert any("settings" in note for note in tight.notes)
@@ -109,7 +109,7 @@ def test_a_search_is_added_where_none_is_stated():
 def test_the_last_round_takes_as_many_as_can_be_paid():
     budget = parse_budget("10min")
     assert affordable(budget, COSTS, 3, spent=600) == 2  # the untouched model and one rival in any case
-    assert affordable(budget, COSTS, 3, spent=200) == (570 - 200) // 43
+    assert affordable(budget, COSTS, 3, spent=200) == (570 - 200) // 63
 
 
 def test_a_decision_is_made_once(tmp_path):

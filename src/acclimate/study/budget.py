@@ -1,8 +1,8 @@
 """A race that has to come out within a time, a number of FLOPs or a sum of money: what is cut down to fit, and said so.
 
 First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then settings are left
-out, then seeds (never below two). A third of the arms, the best on dev after short runs, goes on (study/halving.py); in
-the last round there are as many contestants as what is left pays for. What is decided by the clock is written down, so
+out, then seeds (never below two). All arms run for a short while; as many contestants as what is left pays for go on
+(study/halving.py). What is decided by the clock is written down, so
 that a race that was stopped goes on as it was planned.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from acclimate.core import files, ranks
 from acclimate.methods import mlm, scratch
-from acclimate.study.halving import FEW, SHORT
+from acclimate.study.halving import SHORT
 from acclimate.study.jobs import DIRECTORY, RESULT, WALL
 from acclimate.study.recipe import Recipe, Search
 from acclimate.study.wording import duration, si
@@ -145,16 +145,12 @@ def fit(recipe: Recipe, budget: Budget, costs: Costs, *, contestants: int, rows:
 
 def schedule(contestants: int, settings: int, seeds: int, *, finalists: int = 2) -> float:
     """Full fine-tunings that halving takes, short ones counted by their share (the rounds of study/halving.py)."""
-    arms = contestants * settings
-    short = SHORT * arms if arms > FEW else 0.0
-    # a third goes on, at least two, and the untouched model if it is not among them
-    full = min(arms, max(2, math.ceil(arms / 3)) + 1) if arms > FEW else arms
-    return short + full + min(finalists, contestants) * (seeds - 1)
+    return SHORT * contestants * settings + min(finalists, contestants) * seeds
 
 
 def affordable(budget: Budget, costs: Costs, seeds: int, spent: float) -> int:
-    """Contestants that the last round can have: each takes its remaining seeds and its tests."""
-    each = (seeds - 1) * costs.tuning + seeds * costs.test
+    """Contestants that the last round can have: each takes all seeds and their tests."""
+    each = seeds * (costs.tuning + costs.test)
     return max(2, int((budget.amount * (1 - RESERVE / 2) - spent) // each)) if each else 1_000
 
 

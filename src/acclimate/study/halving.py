@@ -3,14 +3,17 @@
 An arm is a contestant with a setting. All arms share their seeds, so that they are compared in pairs.
 
 grid     every arm in full with every seed; the best setting of each contestant by mean dev score
-halving  (Jamieson and Talwalkar, Non-stochastic best arm identification, AISTATS 2016)
-    1  where there are more than FEW arms: each runs a SHORT share of its steps with one seed; a third goes on
-    2  those run in full with one seed; each contestant keeps its best setting
-    3  the remaining seeds
+halving  most arms leave after runs that cost little (Jamieson and Talwalkar, Non-stochastic best arm identification and
+         hyperparameter optimization, AISTATS 2016), in rounds:
 
-Without a budget all contestants go to the end and a third of each one's settings leaves the first round; with one, the
-third is of all arms together and round 3 has as many contestants as what is left of the budget pays for. The untouched
-model is in every round. Round 3 ends early where no rival can reach the untouched model any more: `hopeless` says when.
+Without a budget all contestants go to the end. Each setting runs in full with one seed (where there are more than FEW,
+first for a SHORT share of the steps, after which each contestant keeps its best third); the best one gets the other
+seeds.
+
+With a budget each arm runs a SHORT share of its steps with one seed; each contestant keeps its best setting, and as
+many contestants as the rest of the budget pays for run in full with every seed, the best ones first. That last round
+ends early where no rival can reach the untouched model any more: `hopeless` says when. The untouched model is in every
+round.
 """
 
 from __future__ import annotations
@@ -99,26 +102,28 @@ def search(
         rounds.tell(means, last, "the best setting of its contestant", "another setting did better")
         note = f"{len(arms)} combinations of contestant and setting, each in full with {seeds} seeds."
         return Found(tuple(_untouched_first(last)), tuple(rounds.record), note if len(settings) > 1 else "")
-    if (len(settings) if finalists is None else len(arms)) > FEW:
+    if finalists is not None:
         means = rounds.play(arms, range(1), SHORT)
-        arms = _third(means) if finalists is not None else [arm for name in names for arm in _third_of(name, means)]
-        rounds.tell(means, arms, "among the best third", "not among the best third after a short run")
+        chosen = _untouched_first(_best_of_each(means))[: max(2, finalists())]
+        rounds.tell(means, chosen, "goes on in full", "another setting or contestant did better in a short run")
+        return _last_round(rounds, chosen, seeds, hopeless)
+    if len(settings) > FEW:
+        means = rounds.play(arms, range(1), SHORT)
+        arms = [arm for name in names for arm in _third_of(name, means)]
+        rounds.tell(means, arms, "among its best third", "not among its best third after a short run")
     means = rounds.play(arms, range(1), 1.0)
-    last = _best_of_each(means)
-    most = len(last) if finalists is None else max(2, finalists())
-    chosen = _untouched_first(last)[:most]
-    rounds.tell(means, chosen, "goes on with all seeds", "another setting or contestant did better")
-    return _last_round(rounds, chosen, seeds, hopeless, stops=finalists is not None)
+    chosen = _untouched_first(_best_of_each(means))
+    rounds.tell(means, chosen, "goes on with all seeds", "another setting did better")
+    return _last_round(rounds, chosen, seeds, None)
 
 
-def _last_round(rounds: _Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless, *, stops: bool) -> Found:
-    """The remaining seeds, one after the other, each for everybody who is still in."""
+def _last_round(rounds: _Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless | None) -> Found:
+    """Seed after seed, each for everybody who is still in."""
     untouched, *rivals = chosen
     out: list[Arm] = []
     for seed in range(seeds):
-        if seed:
-            rounds.play([untouched, *rivals], range(seed, seed + 1), 1.0)
-        if stops and seed + 1 < seeds:
+        rounds.play([untouched, *rivals], range(seed, seed + 1), 1.0)
+        if hopeless is not None and seed + 1 < seeds:
             lost = [arm for arm in rivals if hopeless(arm, untouched, seed + 1)]
             out += lost
             rivals = [arm for arm in rivals if arm not in lost]
@@ -161,14 +166,6 @@ class _Rounds:
                 Tried(arm.contestant, arm.setting.name, self.rung, own[0].steps, len(own), dev, stays, words)
             )
         self.rung += 1
-
-
-def _third(means: dict[Arm, float]) -> list[Arm]:
-    """The best third of all arms, at least two, and the untouched model's best in any case."""
-    ranked = sorted(means, key=lambda arm: -means[arm])
-    kept = ranked[: max(2, math.ceil(len(ranked) / 3))]
-    own = next(arm for arm in ranked if arm.contestant == UNTOUCHED)
-    return [arm for arm in means if arm in kept or arm == own]
 
 
 def _third_of(name: str, means: dict[Arm, float]) -> list[Arm]:
