@@ -79,8 +79,8 @@ def main() -> None:
         [
             head("A budgeted race against the full grid", facts=facts),
             "Test scores are means over the seeds of the winner that dev chose, in points. Training is adapting and "
-            "fine-tuning, in FLOP by formula, which other work on the machine does not change; seconds are those of all "
-            "jobs. A shortened fine-tuning counts as one.\n",
+            "fine-tuning, in FLOP by formula, which other work on the machine does not change; seconds are those of "
+            "all jobs. A shortened fine-tuning counts as one.\n",
             table(COLUMNS, rows),
             "\n## What the races say\n",
             *verdicts,

@@ -60,8 +60,13 @@ def _row(cells: Sequence[object]) -> str:
 def _command() -> str:
     """The command as it was given, but of absolute paths the last part only: the rest is this machine's business."""
     script = f"benchmarks/{Path(sys.argv[0]).name}"
-    words = [Path(word).name if os.path.isabs(word) else word for word in sys.argv[1:]]
-    return shlex.join(["python", script, *words])
+    return shlex.join(["python", script, *map(_here, sys.argv[1:])])
+
+
+def _here(word: str) -> str:
+    """A path, or what stands behind NAME=, without the folders above it."""
+    name, equals, path = word.rpartition("=")
+    return f"{name}{equals}{Path(path).name}" if os.path.isabs(path) else word
 
 
 def _processor() -> str:

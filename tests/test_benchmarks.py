@@ -1,13 +1,16 @@
 """Each benchmark runs on a few texts and writes its report: the figures mean nothing, but the scripts do not rot."""
 
+import csv
 import json
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import toys
 from acclimate.tasks.metrics import METRICS
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
@@ -113,3 +116,24 @@ def test_overlap_finds_what_it_planted_and_writes_speeds(corpus, tmp_path):
     assert " texts. 0 of the matches are none" in report
     assert "| ours, exact, 13-gram and near, 2 threads |" in report
     assert "flag the same ones" in report
+
+
+def test_budgeted_race_compares_its_winner_with_the_grids(toy_race, tmp_path):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    task = tmp_path / "papers"
+    (task / "corpus").mkdir(parents=True)
+    shutil.copy(toy_race.inputs / "domain.txt", task / "corpus")
+    for split in toys.SIZES:
+        rows = [json.loads(line) for line in (toy_race.inputs / f"{split}.jsonl").read_text().splitlines()]
+        with open(task / f"{split}.csv", "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([["text", "label"], *([row["text"], row["label"]] for row in rows)])
+    settings = [setting for setting in toys.SETTINGS if not setting.startswith(("pretrain", "contestants"))]
+    words = [sys.executable, str(BENCHMARKS / "budgeted_race.py"), "--model", str(base / "checkpoint")]
+    words += ["--task", f"papers={task}", "--work", str(tmp_path / "runs"), "--out", str(tmp_path / "budget.md")]
+    words += ["--max-tokens", "32", "--share", "0.8", *settings, 'contestants=["TAPT"]', "search.rates=[1e-2,3e-3]"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = (tmp_path / "budget.md").read_text(encoding="utf-8")
+    assert "| papers | grid | " in report
+    assert "| papers | budget, 80% | " in report
+    assert str(tmp_path) not in report
