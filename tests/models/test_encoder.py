@@ -14,11 +14,10 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.encoder import (
     encoder_of,
     family,
-    load_classifier,
-    load_finetuned,
     load_masked_language_model,
     load_tokenizer,
     new_encoder,

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
 from acclimate.core import files
 from acclimate.study.budget import (
     ADAPTING,
+    LEAST_BATCH,
     Budget,
     Costs,
     affordable,
     decided,
     fit,
     parse_budget,
-    schedule,
     with_search,
 )
 from acclimate.study.recipe import Recipe, Search, for_model
 
-COSTS = Costs(adapting=600.0, fixed=10.0, tuning=20.0, test=1.0)
+COSTS = Costs(adapting=600.0, fixed=10.0, tuning=20.0, short=5.0, test=1.0)
+TEXTS = {"pretrain": 1000, "tapt": 1000, "dapt": 1000}
 WIDE = Recipe(search=Search(rates=(1e-5, 3e-5, 5e-5)))
 
 
@@ -52,7 +54,7 @@ def test_what_is_no_budget_is_refused_with_examples(text):
 
 
 def test_a_large_budget_leaves_the_recipe_as_it_is():
-    fitted = fit(WIDE, parse_budget("10h"), COSTS, contestants=4, rows=1000)
+    fitted = fit(WIDE, parse_budget("10h"), COSTS, contestants=4, texts=TEXTS)
     assert fitted.recipe.seeds == WIDE.seeds
     assert fitted.recipe.settings() == WIDE.settings()
     assert fitted.recipe.dapt.plan == WIDE.dapt.plan
@@ -62,10 +64,10 @@ def test_a_large_budget_leaves_the_recipe_as_it_is():
 def test_what_is_planned_never_costs_more_than_the_budget():
     for minutes in range(8, 60):
         budget = Budget(minutes * 60.0, "seconds", f"{minutes}min")
-        fitted = fit(WIDE, budget, COSTS, contestants=4, rows=1000)
+        fitted = fit(WIDE, budget, COSTS, contestants=4, texts=TEXTS)
         share = min(1.0, ADAPTING * budget.amount / COSTS.adapting)
         own = fitted.recipe
-        tuning = schedule(4, len(own.settings()), own.seeds) * COSTS.tuning + 2 * own.seeds * COSTS.test
+        tuning = COSTS.searching(4, len(own.settings()), own.seeds)
         assert share * COSTS.adapting + COSTS.fixed + tuning <= budget.amount
         for adapted, before in ((own.dapt, WIDE.dapt), (own.tapt, WIDE.tapt)):
             tokens = adapted.plan.steps * adapted.plan.batch
@@ -73,7 +75,7 @@ def test_what_is_planned_never_costs_more_than_the_budget():
 
 
 def test_seeds_outlive_settings():
-    tight = fit(WIDE, parse_budget("8min"), COSTS, contestants=4, rows=1000)
+    tight = fit(WIDE, parse_budget("8min"), COSTS, contestants=4, texts=TEXTS)
     assert tight.recipe.seeds == 3
     assert len(tight.recipe.settings()) < 3
     assert any("settings" in note for note in tight.notes)
@@ -82,23 +84,40 @@ def test_seeds_outlive_settings():
 
 def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():
     recipe = for_model()
-    fitted = fit(recipe, parse_budget("20min"), Costs(60_000, 10, 5, 1), contestants=3, rows=5000).recipe
+    costs = Costs(60_000, 10, 5, 2, 1)
+    fitted = fit(recipe, parse_budget("20min"), costs, contestants=3, texts={"tapt": 5000, "dapt": 9000}).recipe
     share = 0.5 * 1200 / 60_000
-    seen = {name: (getattr(fitted, name).plan.steps * getattr(fitted, name).plan.batch) for name in ("tapt", "dapt")}
-    assert seen["dapt"] == pytest.approx(share * 2500 * 256, rel=0.02)
-    assert seen["tapt"] == pytest.approx(share * 100 * 5000, rel=0.02)
+    assert fitted.dapt.plan.steps * fitted.dapt.plan.batch == pytest.approx(share * 2500 * 256, rel=0.02)
     assert fitted.dapt.plan.steps == pytest.approx(400, rel=0.02)
     assert fitted.dapt.plan.rate == pytest.approx(1e-4 * math.sqrt(fitted.dapt.plan.batch / 256))
-    assert fitted.tapt.epochs == 0
+    # epochs are of segments, of which a text may have many: their share is exact, only the batch is guessed by texts
+    assert fitted.tapt.epochs == pytest.approx(share * 100)
+    assert LEAST_BATCH <= fitted.tapt.plan.batch < 256
 
 
 def test_too_small_a_budget_names_one_that_is_enough():
     with pytest.raises(ValueError, match=r"a budget of 1min is too small.*Give --budget of at least") as told:
-        fit(WIDE, parse_budget("1min"), COSTS, contestants=4, rows=1000)
+        fit(WIDE, parse_budget("1min"), COSTS, contestants=4, texts=TEXTS)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
-    minutes, _, seconds = words.removesuffix("s").partition("min")
-    enough = Budget(60.0 * float(minutes) + float(seconds or 0), "seconds", words)
-    assert fit(WIDE, enough, COSTS, contestants=4, rows=1000).recipe.seeds >= 2
+    assert fit(WIDE, _budget(words), COSTS, contestants=4, texts=TEXTS).recipe.seeds >= 2
+
+
+@pytest.mark.parametrize("adapting", [0.0, 5.0, 40.0, 300.0, 1e5])
+@pytest.mark.parametrize("tuning", [0.5, 17.8, 400.0])
+def test_whatever_a_refusal_proposes_is_enough(adapting, tuning):
+    costs = Costs(adapting, 3.0, tuning, 0.3 * tuning, 1.0)
+    with pytest.raises(ValueError, match="is too small") as told:
+        fit(WIDE, Budget(2.0, "seconds", "2s"), costs, contestants=2, texts=TEXTS)
+    words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
+    assert fit(WIDE, _budget(words), costs, contestants=2, texts=TEXTS).recipe.seeds >= 2
+
+
+def _budget(words: str) -> Budget:
+    """Of `duration`'s words without spaces."""
+    seconds = sum(
+        float(amount) * {"h": 3600, "min": 60, "s": 1}[unit] for amount, unit in re.findall(r"([\d.]+)(h|min|s)", words)
+    )
+    return Budget(seconds, "seconds", words)
 
 
 def test_a_search_is_added_where_none_is_stated():

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from acclimate.methods import finetune
-from acclimate.study.budget import schedule
-from acclimate.study.halving import SHORT, Arm, Outcome, search
+from acclimate.study.budget import Costs
+from acclimate.study.halving import DIVERGED, SHORT, Arm, Outcome, search
 from acclimate.study.recipe import Setting
 
 NAMES = ("untouched", "TAPT", "DAPT", "random weights")
@@ -57,7 +57,7 @@ def test_halving_finds_the_grids_winner_at_less_than_a_third_of_its_cost():
     assert best in found.finalists
     assert (best.contestant, best.setting.name) == ("DAPT", "rate 2")
     assert halved.cost <= grid.cost / 3
-    assert halved.cost == pytest.approx(schedule(len(NAMES), len(SETTINGS), 3))
+    assert halved.cost == pytest.approx(Costs(0, 0, 1, SHORT, 0).searching(len(NAMES), len(SETTINGS), 3))
 
 
 def test_without_a_budget_everybody_reaches_the_end_with_its_own_best_setting():
@@ -118,3 +118,22 @@ def test_the_record_accounts_for_every_run():
     assert went_on == {(line.contestant, line.setting) for line in found.record if line.rung == 1}
     last = {(line.contestant, line.setting) for line in found.record if line.rung == 1 and line.kept}
     assert last == {(arm.contestant, arm.setting.name) for arm in found.finalists}
+
+
+@pytest.mark.parametrize(("how", "finalists"), [("grid", None), ("halving", None), ("halving", lambda: 2)])
+def test_an_arm_that_diverges_loses_and_the_race_goes_on(how, finalists):
+    true = true_scores()
+    track = Track(true)
+
+    def wild(arm: Arm, seed: int, share: float) -> Outcome:
+        track(arm, seed, share)
+        return DIVERGED if arm.setting.name == "rate 3" else Outcome(true[arm.contestant, arm.setting.name], 100)
+
+    found = search(NAMES, SETTINGS, 2, wild, how=how, finalists=finalists, hopeless=never)
+    assert {arm.setting.name for arm in found.finalists} == {"rate 2"}
+    assert {line.why for line in found.record if line.setting == "rate 3"} == {"its training diverged"}
+
+
+def test_where_the_untouched_model_diverges_throughout_the_way_out_is_told():
+    with pytest.raises(ValueError, match=r"the untouched model's training diverges .* Lower search\.rates"):
+        search(NAMES, SETTINGS, 2, lambda *_: DIVERGED, how="grid", finalists=None, hopeless=never)

@@ -16,24 +16,8 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
 from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
-
-__all__ = [
-    "dropout_known",
-    "encoder_of",
-    "family",
-    "load_classifier",
-    "load_finetuned",
-    "load_masked_language_model",
-    "load_tokenizer",
-    "longest_input",
-    "new_encoder",
-    "random_twin",
-    "save_model",
-    "set_dropout",
-]
 
 # Any: its class methods are untyped in transformers.
 _MaskedLanguageModel: Any = AutoModelForMaskedLM

@@ -1,4 +1,7 @@
-"""How checkpoints are read: where they lie, without noise, under a seed of their own, into memory of their own."""
+"""How checkpoints are read: where they lie, without noise, under a seed of their own, into memory of their own.
+
+PyTorch and transformers are imported where they are needed only: what names a model is asked before any is loaded.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from logging import ERROR
 from pathlib import Path
-from typing import Any
-
-import torch
-from huggingface_hub import is_offline_mode
-from safetensors import SafetensorError
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
-from transformers.utils import logging
+from typing import TYPE_CHECKING, Any
 
 from acclimate.core.files import sha256_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")
@@ -31,6 +31,9 @@ def reading(model: str | Path) -> Iterator[str]:
 
     Raises ValueError, the original error chained, where it cannot be found, fetched or read.
     """
+    from huggingface_hub import is_offline_mode
+    from safetensors import SafetensorError
+
     where = locate(model)
     try:
         with quiet():
@@ -66,6 +69,8 @@ def locate(model: str | Path) -> str:
 
 def configuration(where: str) -> PreTrainedConfig:
     """The config of a checkpoint. Raises ValueError for a directory without one."""
+    from transformers import AutoConfig
+
     if Path(where).is_dir() and not (Path(where) / "config.json").is_file():
         raise ValueError(f"{where}: holds no config.json, so it is no checkpoint that transformers can load.")
     config: PreTrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False)
@@ -113,6 +118,8 @@ def require_safetensors(where: str) -> None:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Load reports and progress bars of transformers are off in the block, and as they were after it."""
+    from transformers.utils import logging
+
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(ERROR)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -130,19 +137,23 @@ def seeded(seed: int) -> Iterator[None]:
 
     torch.manual_seed would also seed every accelerator, whose state nobody puts back.
     """
+    import torch
+
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
 
 
-@torch.no_grad()
 def own_memory(model: PreTrainedModel) -> None:
     """Moves every parameter and buffer into memory that torch allocated; tied weights stay one tensor.
 
     Loaded tensors are views of a mapped file, and their alignment, which varies, can change the last bit of a result.
     """
-    for tensor in [*model.parameters(), *model.buffers()]:
-        tensor.data = tensor.data.clone(memory_format=torch.contiguous_format)
+    import torch
+
+    with torch.no_grad():
+        for tensor in [*model.parameters(), *model.buffers()]:
+            tensor.data = tensor.data.clone(memory_format=torch.contiguous_format)
 
 
 def require_encoder(model: PreTrainedModel, absent: Iterable[str], where: str) -> None:
@@ -163,6 +174,8 @@ def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> 
     Those are drawn under `seed`, and none may belong to the encoder.
     Nothing is said about attention: transformers takes SDPA where the family has it, and its plain code elsewhere.
     """
+    import torch
+
     require_safetensors(where)
     with seeded(seed):
         model, report = kind.from_pretrained(

@@ -2,29 +2,28 @@
 
 First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then settings are left
 out, then seeds (never below two). All arms run for a short while; as many contestants as what is left pays for go on
-(study/halving.py). What is decided by the clock is written down, so
-that a race that was stopped goes on as it was planned.
+(study/halving.py). What is decided by the clock is written down, so that a race that was stopped goes on as planned.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from acclimate.core import files, ranks
 from acclimate.methods import mlm, scratch
-from acclimate.study.halving import SHORT
 from acclimate.study.jobs import DIRECTORY, RESULT, WALL
 from acclimate.study.recipe import Recipe, Search
 from acclimate.study.wording import duration, si
+from acclimate.training.checkpoint import CLOCK
 
 DECISIONS = "decisions.json"
 ADAPTING = 0.5  # share of the budget that adapting may take
-RESERVE = 0.1  # share kept back for what no estimate sees
+RESERVE = {"seconds": 0.1, "flops": 0.02}  # share kept back for what no estimate sees
 LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of fewer steps
 LEAST_BATCH = 8
 SPREAD = 3.0  # the rates tried in a budgeted race that names none: the recipe's own, this much below and above
@@ -52,12 +51,17 @@ class Budget:
         """What the jobs of a run have taken so far."""
         total = 0.0
         for job in sorted((run / DIRECTORY).glob("*")):
-            if (job / RESULT).exists():
-                if self.unit == "seconds":
-                    total += files.read_json(job / WALL)["seconds"]
-                else:
-                    total += files.read_json(job / RESULT).get("flops", 0.0)
+            if self.unit == "flops":
+                total += files.read_json(job / RESULT).get("flops", 0.0) if (job / RESULT).exists() else 0.0
+            else:  # of a job that was killed and gone on with, the clock of its training has the sessions before too
+                clocks = [job / name for name in (WALL, CLOCK) if (job / name).exists()]
+                total += max((float(files.read_json(clock)["seconds"]) for clock in clocks), default=0.0)
         return total
+
+    @property
+    def usable(self) -> float:
+        """What may be planned with."""
+        return self.amount * (1 - RESERVE[self.unit])
 
 
 def parse_budget(text: str) -> Budget:
@@ -91,13 +95,19 @@ class Costs:
     adapting  everything before fine-tuning that can be shortened
     fixed     everything else that is done once
     tuning    one fine-tuning in full, the mean over contestants
+    short     one for a share of the steps: it loads and looks at dev as often
     test      one look at the test set
     """
 
     adapting: float
     fixed: float
     tuning: float
+    short: float
     test: float
+
+    def searching(self, contestants: int, settings: int, seeds: int, *, finalists: int = 2) -> float:
+        """What the rounds of study/halving.py and the tests after them take."""
+        return self.short * contestants * settings + min(finalists, contestants) * seeds * (self.tuning + self.test)
 
 
 @dataclass(frozen=True)
@@ -116,60 +126,68 @@ def with_search(recipe: Recipe) -> Recipe:
     return replace(recipe, search=Search(rates=(own / SPREAD, own, own * SPREAD)))
 
 
-def fit(recipe: Recipe, budget: Budget, costs: Costs, *, contestants: int, rows: int, spent: float = 0.0) -> Fitted:
+def fit(
+    recipe: Recipe,
+    budget: Budget,
+    costs: Costs,
+    *,
+    contestants: int,
+    texts: Mapping[str, int],
+    spent: float = 0.0,
+) -> Fitted:
     """What of the recipe fits into the budget, of which `spent` is gone; for so many contestants that are fine-tuned.
 
-    rows: texts of the task, as TAPT sees them.
+    texts: documents that pretrain, tapt and dapt see.
 
     Raises ValueError where not even two contestants with one setting and two seeds do, saying how much would do.
     """
-    left = budget.amount * (1 - RESERVE) - spent - costs.fixed
     share = min(1.0, ADAPTING * budget.amount / costs.adapting) if costs.adapting else 1.0
+    rest = budget.usable - spent - costs.fixed - share * costs.adapting
     settings = recipe.settings()
     for seeds in range(recipe.seeds, 1, -1):
         for tried in range(len(settings), 0, -1):
-            rest = left - share * costs.adapting
-            if schedule(contestants, tried, seeds) * costs.tuning + 2 * seeds * costs.test <= rest:
-                cut = _cut(recipe, share, tried, seeds, rows)
+            if costs.searching(contestants, tried, seeds) <= rest:
+                cut = _cut(recipe, share, tried, seeds, texts)
                 adapting = f"{share:.1%} of what the recipe states, which would take {budget.told(costs.adapting)}"
                 return Fitted(cut, tuple(_notes(recipe, cut, budget, adapting if share < 1 else "")))
-    # a hundredth of the adapting, one setting, two seeds
-    least = costs.fixed + spent + schedule(contestants, 1, 2) * costs.tuning + 4 * costs.test
-    needed = 1.05 * least / (1 - RESERVE - ADAPTING if share < 1 else 1 - RESERVE)
+    least = costs.fixed + spent + costs.searching(contestants, 1, 2)
     raise ValueError(
         f"a budget of {budget.stated} is too small: with one setting and two seeds, fine-tuning {contestants} "
-        f"contestants and what goes before takes {budget.told(least)} here. Give --budget of at least "
-        f"{budget.told(needed)}, fewer contestants, or lower finetune.epochs"
+        f"contestants and what goes before takes {budget.told(least)} here, adapting not counted. Give --budget of at "
+        f"least {budget.told(1.05 * _enough(least, costs.adapting, RESERVE[budget.unit]))}, fewer contestants, or "
+        f"lower finetune.epochs"
     )
 
 
-def schedule(contestants: int, settings: int, seeds: int, *, finalists: int = 2) -> float:
-    """Full fine-tunings that halving takes, short ones counted by their share (the rounds of study/halving.py)."""
-    return SHORT * contestants * settings + min(finalists, contestants) * seeds
+def _enough(least: float, adapting: float, reserve: float) -> float:
+    """The smallest budget in which `least` fits beside adapting, shortened to its part where need be."""
+    shortened = least / (1 - reserve - ADAPTING)
+    return shortened if ADAPTING * shortened < adapting else (least + adapting) / (1 - reserve)
 
 
 def affordable(budget: Budget, costs: Costs, seeds: int, spent: float) -> int:
     """Contestants that the last round can have: each takes all seeds and their tests."""
     each = seeds * (costs.tuning + costs.test)
-    return max(2, int((budget.amount * (1 - RESERVE / 2) - spent) // each)) if each else 1_000
+    left = budget.amount * (1 - RESERVE[budget.unit] / 2) - spent
+    return max(2, int(left // each)) if each else 1_000
 
 
 def decided(run: Path, key: str, decide: Callable[[], Any]) -> Any:
-    """The decision of that key as it was made once in this run: JSON values, the same for all processes."""
+    """The decision of that key as it was made once in this run: JSON values, the same for all processes.
 
-    def read_or_decide() -> Any:
-        path = run / DECISIONS
-        known = files.read_json(path) if path.exists() else {}
-        if key not in known:
-            known[key] = decide()
+    All processes decide, for it may take training steps in which they wait for each other; the first one's counts.
+    """
+    path = run / DECISIONS
+    known: dict[str, Any] = ranks.agree(files.read_json(path) if ranks.is_first() and path.exists() else {})
+    if key not in known:
+        known[key] = ranks.agree(decide())
+        if ranks.is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
             files.write_json(path, known)
-        return known[key]
-
-    return ranks.agree(read_or_decide() if ranks.is_first() else None)
+    return known[key]
 
 
-def _cut(recipe: Recipe, share: float, tried: int, seeds: int, rows: int) -> Recipe:
+def _cut(recipe: Recipe, share: float, tried: int, seeds: int, texts: Mapping[str, int]) -> Recipe:
     """The recipe with a share of its adapting, so many of its settings (the middle ones stay longest), and seeds."""
     values = {name: getattr(recipe.search, name) for name in ("rates", "epochs", "batches")}
     while math.prod(max(1, len(own)) for own in values.values()) > tried:
@@ -181,22 +199,26 @@ def _cut(recipe: Recipe, share: float, tried: int, seeds: int, rows: int) -> Rec
         recipe,
         seeds=seeds,
         search=search,
-        pretrain=_shortened(recipe.pretrain, share, rows),
-        tapt=_shortened(recipe.tapt, share, rows),
-        dapt=_shortened(recipe.dapt, share, rows),
+        pretrain=_shortened(recipe.pretrain, share, texts.get("pretrain", 0)),
+        tapt=_shortened(recipe.tapt, share, texts.get("tapt", 0)),
+        dapt=_shortened(recipe.dapt, share, texts.get("dapt", 0)),
     )
 
 
-def _shortened(own: Masked, share: float, rows: int) -> Masked:
-    """A share of the tokens: fewer steps, and below LEAST_STEPS smaller batches, at a rate that falls as their root."""
+def _shortened(own: Masked, share: float, texts: int) -> Masked:
+    """A share of the steps or epochs. Where fewer than LEAST_STEPS would be left, batches get smaller instead, at a
+    rate that falls as their root; how many they are is told by `texts` where the recipe counts epochs.
+    """
     if share >= 1:
         return own
-    plan = mlm.with_steps(own.plan, own.epochs, rows)
+    plan = mlm.with_steps(own.plan, own.epochs, texts)
     seen = plan.steps * plan.batch * share
     steps = max(min(LEAST_STEPS, plan.steps), round(plan.steps * share))
     batch = min(plan.batch, max(LEAST_BATCH, round(seen / steps)))
-    rate = plan.rate * math.sqrt(batch / plan.batch)
-    return replace(own, epochs=0.0, plan=replace(plan, steps=max(1, round(seen / batch)), batch=batch, rate=rate))
+    smaller = replace(own.plan, batch=batch, rate=plan.rate * math.sqrt(batch / plan.batch))
+    if own.epochs:
+        return replace(own, epochs=own.epochs * share, plan=smaller)
+    return replace(own, plan=replace(smaller, steps=max(1, round(seen / batch))))
 
 
 def _notes(recipe: Recipe, cut: Recipe, budget: Budget, adapting: str) -> list[str]:

@@ -21,10 +21,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from acclimate.core import settings
 from acclimate.methods import finetune, mlm
 from acclimate.methods.task_loss import TaskLoss, predict
-from acclimate.models.encoder import (
-    load_classifier,
-    load_masked_language_model,
-)
+from acclimate.models.classifier import load_classifier
+from acclimate.models.encoder import load_masked_language_model
 from acclimate.study import stages
 from acclimate.study.budget import Costs
 from acclimate.study.jobs import Job
@@ -126,8 +124,8 @@ def costs_of(unit: Literal["seconds", "flops"]) -> Callable[[Recipe, Materials, 
         kinds: dict[str, list[float]] = {"adapting": [], "fixed": [], "tuning": [], "short": [], "test": []}
         for stage in found:
             kinds[stage.kind].append(getattr(stage, unit))
-        tuning, test = (float(np.mean(kinds[kind] or [0.0])) for kind in ("tuning", "test"))
-        return Costs(sum(kinds["adapting"]), sum(kinds["fixed"]), tuning, test)
+        tuning, short, test = (float(np.mean(kinds[kind] or [0.0])) for kind in ("tuning", "short", "test"))
+        return Costs(sum(kinds["adapting"]), sum(kinds["fixed"]), tuning, short, test)
 
     return costs
 

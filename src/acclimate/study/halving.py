@@ -60,8 +60,10 @@ class Outcome:
 
     dev: float
     steps: int
+    diverged: bool = False
 
 
+DIVERGED = Outcome(-1.0, 0, diverged=True)  # the loss was no number any more: the arm has lost
 Run = Callable[[Arm, int, float], Outcome]  # (arm, seed, share of the steps)
 Hopeless = Callable[[Arm, Arm, int], bool]  # (a rival, the untouched model, seeds so far): it cannot win any more
 
@@ -98,10 +100,10 @@ def search(
     arms = [Arm(name, setting) for name in names for setting in settings]
     if how == "grid" or (len(settings) == 1 and finalists is None):
         means = rounds.play(arms, range(seeds), 1.0)
-        last = _best_of_each(means)
+        last = rounds.sound(_untouched_first(_best_of_each(means)))
         rounds.tell(means, last, "the best setting of its contestant", "another setting did better")
         note = f"{len(arms)} combinations of contestant and setting, each in full with {seeds} seeds."
-        return Found(tuple(_untouched_first(last)), tuple(rounds.record), note if len(settings) > 1 else "")
+        return Found(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
     if finalists is not None:
         means = rounds.play(arms, range(1), SHORT)
         chosen = _untouched_first(_best_of_each(means))[: max(2, finalists())]
@@ -123,10 +125,12 @@ def _last_round(rounds: _Rounds, chosen: list[Arm], seeds: int, hopeless: Hopele
     out: list[Arm] = []
     for seed in range(seeds):
         rounds.play([untouched, *rivals], range(seed, seed + 1), 1.0)
+        sound = rounds.sound([untouched, *rivals])
+        lost = [arm for arm in rivals if arm not in sound]
         if hopeless is not None and seed + 1 < seeds:
-            lost = [arm for arm in rivals if hopeless(arm, untouched, seed + 1)]
-            out += lost
-            rivals = [arm for arm in rivals if arm not in lost]
+            lost += [arm for arm in rivals if arm not in lost and hopeless(arm, untouched, seed + 1)]
+        out += lost
+        rivals = [arm for arm in rivals if arm not in lost]
     arms = [untouched, *rivals]
     means = {arm: rounds.mean(arm) for arm in [*arms, *out]}
     rounds.tell(means, arms, "reached the end", "could not reach the untouched model any more")
@@ -155,6 +159,17 @@ class _Rounds:
         """Over all its seeds in full."""
         return float(np.mean([own.dev for (who, _, share), own in self.runs.items() if who == arm and share == 1]))
 
+    def sound(self, arms: Sequence[Arm]) -> list[Arm]:
+        """Those of which no run in full diverged. Raises ValueError where one of the untouched model did."""
+        wild = {who for (who, _, share), own in self.runs.items() if own.diverged and share == 1}
+        for arm in arms:
+            if arm in wild and arm.contestant == UNTOUCHED:
+                raise ValueError(
+                    f"the untouched model's training diverges with {arm.setting.name}, its best setting on dev. Lower "
+                    f"search.rates, or finetune.plan.rate"
+                )
+        return [arm for arm in arms if arm not in wild]
+
     def tell(self, means: dict[Arm, float], kept: Sequence[Arm], why: str, why_not: str) -> None:
         """A line of the record for each arm of a round that has ended."""
         share = SHORT if any((arm, 0, 1.0) not in self.runs for arm in means) else 1.0
@@ -162,6 +177,8 @@ class _Rounds:
             own = [result for (who, _, part), result in self.runs.items() if (who, part) == (arm, share)]
             stays = arm in kept
             words = why if stays else why_not
+            if any(result.diverged for result in own):
+                words = "its training diverged"
             self.record.append(
                 Tried(arm.contestant, arm.setting.name, self.rung, own[0].steps, len(own), dev, stays, words)
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from acclimate.core import ranks, settings
 from acclimate.core.files import cache
 from acclimate.core.types import Document, Watch, counted, unwatched
-from acclimate.models.loading import resolved
+from acclimate.models.loading import identity, resolved
 from acclimate.tasks.docstrings import build_docstrings
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.text.corpus import Corpus, write_corpus
@@ -48,6 +48,15 @@ class Materials:
                 "give either a model to start from (--model, a directory or hub id) or general text to pretrain a "
                 "small one on (--general TEXT): one of the two"
             )
+
+    def texts(self) -> dict[str, int]:
+        """Documents that each way of adapting sees, by its name in a race's recipe."""
+        corpora = {"pretrain": self.general, "tapt": self.task_text, "dapt": self.domain}
+        return {name: len(corpus) for name, corpus in corpora.items() if corpus is not None}
+
+    def identity(self) -> str:
+        """What tells the given model from others; "" where none was given."""
+        return identity(self.model) if self.model else ""
 
 
 def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, watch: Watch = unwatched) -> Materials:

@@ -19,7 +19,7 @@ from acclimate.study import budget as budgets
 from acclimate.study.budget import Budget, Costs
 from acclimate.study.entries import Entries, enter, tested, tested_baseline
 from acclimate.study.facts import adapting_jobs, facts_of
-from acclimate.study.halving import Arm, Found, Outcome, search
+from acclimate.study.halving import DIVERGED, Arm, Found, Outcome, search
 from acclimate.study.jobs import Job, claim, do, missing
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import WINNER, write_outcome
@@ -29,6 +29,7 @@ from acclimate.study.significance import interval
 from acclimate.study.wording import interval_text, metric_text
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import CLOCK, spent
+from acclimate.training.loop import NotFiniteError
 from acclimate.training.run import CHECKPOINT
 
 Estimator = Callable[[Recipe, Materials, Path], Costs]
@@ -141,8 +142,7 @@ def _fitted(
 ) -> tuple[Entries, Costs, tuple[str, ...]]:
     """The entries cut down to the budget, as was decided when this race began."""
     recipe, materials = budgets.with_search(entries.recipe), entries.materials
-    asked = [settings.to_mapping(recipe), budget.stated, dict(materials.task.hashes), materials.model or ""]
-    key = settings.digest(asked)[:12]
+    key = _race_of(entries, budget)
 
     def decide() -> dict[str, Any]:
         costs = estimator(recipe, materials, run)
@@ -151,7 +151,7 @@ def _fitted(
             budget,
             costs,
             contestants=len(entries.models),
-            rows=len(materials.task_text),
+            texts=materials.texts(),
             spent=budget.spent(run),
         )
         return {
@@ -165,11 +165,17 @@ def _fitted(
     return enter(cut, materials), Costs(**plan["costs"]), tuple(plan["notes"])
 
 
+def _race_of(entries: Entries, budget: Budget) -> str:
+    """What a decision is about, as 12 hex digits: recipe, budget, data, and the models with what they are made of."""
+    models = {name: job.name if job else entries.materials.identity() for name, job in entries.models.items()}
+    asked = [settings.to_mapping(entries.recipe), budget.stated, dict(entries.materials.task.hashes), models]
+    return settings.digest(asked)[:12]
+
+
 def _payable(entries: Entries, run: Path, budget: Budget, costs: Costs) -> Callable[[], int]:
     """How many contestants the last round can have, as was decided when this race came to it."""
     seeds = entries.recipe.seeds
-    asked = [settings.to_mapping(entries.recipe), budget.stated, dict(entries.materials.task.hashes)]
-    key = f"finalists-{settings.digest(asked)[:12]}"
+    key = f"finalists-{_race_of(entries, budget)}"
     return lambda: int(budgets.decided(run, key, lambda: budgets.affordable(budget, costs, seeds, budget.spent(run))))
 
 
@@ -183,7 +189,11 @@ def _searched(
         return entries.tuning(arm.contestant, arm.setting, seed, share=share)
 
     def played(arm: Arm, seed: int, share: float) -> Outcome:
-        result = do(job_of(arm, seed, share), run, watch=watch)
+        try:
+            result = do(job_of(arm, seed, share), run, watch=watch)
+        except NotFiniteError as error:
+            watch(Progress("search", 0, 0, "steps", {"note": f"{arm.contestant}, {arm.setting.name}: {error}"}))
+            return DIVERGED
         return Outcome(result["dev"], result["steps"])
 
     def dev_scores(arm: Arm, seeds: int) -> list[Score]:
