@@ -155,6 +155,7 @@ def evaluate(
         with _watching(console, track, out) as watch:
             given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "watch": watch}
             found = launch.materials_of(own, Raw(), out, stated, **given)
+            _tell_findings(console, found.examination)
             launch.start(stated, found, out, budget=None, command=_command(), watch=watch)
         _show(console, out)
 
@@ -202,9 +203,11 @@ def _recipe(base: Any, path: Path | None, assignments: list[str] | None) -> Any:
 
 def _tell_findings(console: Console, examination: Any) -> None:
     """What the doctor would say, before the race starts: its warnings here, all of it in the report."""
+    from acclimate.study.typeset import escaped
+
     for finding in examination.findings if examination else ():
         if finding.level != "note":
-            _say(console, f"doctor: {finding.what} {finding.way_out}".rstrip())
+            _say(console, escaped(f"doctor: {finding.what} {finding.way_out}"))
 
 
 def _show(console: Console, run: Path, *, anew: bool = False) -> None:
@@ -221,7 +224,11 @@ def _show(console: Console, run: Path, *, anew: bool = False) -> None:
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False)
+    """Print the text as it is; of several processes the first one does."""
+    from acclimate.core import ranks
+
+    if ranks.is_first():
+        console.print(text, highlight=False, markup=False)
 
 
 @contextmanager
@@ -275,16 +282,17 @@ def _watching(console: Console, track: list[str] | None, out: Path) -> Iterator[
 def _errors_told() -> Iterator[None]:
     """What a user can mend is one clear line and exit status 2; anything else is ours and keeps its traceback.
 
-    With ACCLIMATE_TRACEBACK=1 everything keeps it.
+    With ACCLIMATE_TRACEBACK=1 everything keeps it. What a terminal would obey in names and values is spelt out.
     """
     from acclimate.core.files import HeldError
+    from acclimate.study.typeset import escaped
 
     try:
         yield
     except (ValueError, OSError, HeldError, ImportError) as error:
         if os.environ.get("ACCLIMATE_TRACEBACK"):
             raise
-        typer.echo(f"acclimate: {error}", err=True)
+        typer.echo("\n".join(map(escaped, f"acclimate: {error}".splitlines())), err=True)
         raise typer.Exit(2) from None
 
 

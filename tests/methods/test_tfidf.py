@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -7,9 +9,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from acclimate.core import files
-from acclimate.core.types import unwatched
+from acclimate.core.types import Example, unwatched
 from acclimate.methods import tfidf
-from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.task import Task, classes_in
 
 KINDS = ("sequence", "multilabel", "score")
 
@@ -100,6 +104,28 @@ def test_a_label_is_predicted_from_even_odds_on():
     for value in (-0.01, 0.01):
         likely = expit(model.decision_function([[value]])[0]) > 0.5
         assert predict(np.array([[value]])) == [("a",) if likely else ()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "golds", "answer"),
+    [
+        ("sequence", ("a", "b", "b"), "b"),
+        ("multilabel", (("a", "b"), ("b",), ("b", "c")), ("b",)),
+        ("score", (1.0, 2.0, 6.0), pytest.approx(3.0)),
+    ],
+)
+def test_texts_without_a_word_of_two_letters_get_the_most_frequent_label_or_the_mean(kind, golds, answer, tmp_path):
+    texts = {"train": ("a b", "3", "漢 字"), "dev": ("c", "d !", "?"), "test": ("x", "words of the usual sort", "7")}
+
+    def read(path, split):
+        return [Example(f"{split}-{row}", text, golds[row]) for row, text in enumerate(texts[split])]
+
+    metric = metric_named("pearson" if kind == "score" else "micro_f1")
+    labels = sorted({name for gold in golds for name in classes_in(gold)})
+    task = prepare(Task("blank", kind, read, tuple(labels), metric, 8), Path(), tmp_path / "data")
+    fitted = tfidf.fit(tfidf.Recipe(), task)
+    assert list(fitted.predicted_dev) == [answer] * 3
+    assert fitted.predict(task.examples("test")) == [answer] * 3
 
 
 @pytest.mark.parametrize(("kind", "name"), [("sequence", "strengths"), ("score", "alphas")])

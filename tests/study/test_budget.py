@@ -33,6 +33,8 @@ WIDE = Recipe(search=Search(rates=(1e-5, 3e-5, 5e-5)))
         ("90 s", 90, "seconds"),
         ("1.5h", 5400, "seconds"),
         ("2d", 172800, "seconds"),
+        ("5 min 20 s", 320, "seconds"),
+        ("1h30min", 5400, "seconds"),
         ("3e15flop", 3e15, "flops"),
         ("3 PFLOP", 3e15, "flops"),
         ("1.5TFLOPs", 1.5e12, "flops"),
@@ -122,7 +124,8 @@ def _budget(words: str) -> Budget:
 
 def test_a_search_is_added_where_none_is_stated():
     assert len(with_search(Recipe()).settings()) == 3
-    assert with_search(WIDE) == WIDE
+    for stated in (WIDE, Recipe(search=Search(rates=(1e-3,))), Recipe(search=Search(epochs=(2.0,)))):
+        assert with_search(stated) == stated, "one stated setting is a statement too"
 
 
 def test_the_last_round_takes_as_many_as_can_be_paid():

@@ -7,7 +7,7 @@ import pytest
 
 from acclimate.core.types import Document, unwatched
 from acclimate.study.corpus_scan import SAMPLE, scan
-from acclimate.study.leaks import Sealed
+from acclimate.study.sealed import Sealed
 from acclimate.text.corpus import write_corpus
 from made_up_tasks import examples, one_word_changed, text
 
@@ -43,7 +43,7 @@ def test_what_a_corpus_holds_of_dev_and_test_is_found_with_the_documents_to_leav
     rows = [{"id": name, "text": words} for name, words in (documents | planted).items()]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = scanned(tmp_path / "texts.jsonl", sealed).found
-    assert found.leaking == {"test": {"exact", "near", "twice"}, "dev": {"longer"}}
+    assert found.leaking == {"test": {"301", "302", "304"}, "dev": {"303"}}
     assert {(leak.within, leak.kind, leak.references, leak.scanned) for leak in found.leaks()} == {
         ("test", "exact", 1, 2),
         ("test", "near", 1, 1),
@@ -52,10 +52,22 @@ def test_what_a_corpus_holds_of_dev_and_test_is_found_with_the_documents_to_leav
     assert found.leaked_ids("test") == {"test-3", "test-4"}
 
 
+def test_documents_that_leak_are_told_by_their_number_where_ids_repeat(tmp_path, sealed):
+    leak = examples("test", 20)[3].text
+    parts = {"a.jsonl": [text("one"), leak], "b.jsonl": ["", text("two"), leak, text("three")]}
+    for name, texts in parts.items():
+        rows = [json.dumps({"id": 1, "text": words}) for words in texts]
+        (tmp_path / name).write_text("\n".join([*rows, "{broken"]) + "\n")
+    found = scanned(tmp_path, sealed).found
+    assert found.leaking == {"test": {"2", "5"}}
+    [leak] = found.leaks()
+    assert (leak.scanned, leak.examples[0].found_id) == (2, "1")
+
+
 def test_a_corpus_that_was_made_before_is_read_as_one(tmp_path, sealed):
     write_corpus([Document("a", text("a")), Document("leak", examples("test", 1)[0].text)], tmp_path / "made")
     found = scanned(tmp_path / "made", sealed)
-    assert (found.facts.documents, found.found.leaking) == (2, {"test": {"leak"}})
+    assert (found.facts.documents, found.found.leaking) == (2, {"test": {"2"}})
 
 
 def test_the_sample_is_bounded_and_the_same_every_time(tmp_path, sealed):

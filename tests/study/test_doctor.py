@@ -16,6 +16,7 @@ from acclimate.study.doctor import examine
 from acclimate.study.examination import LEVELS, Examination
 from acclimate.study.power import detectable
 from acclimate.tasks.own import Own, read_own
+from acclimate.text.recognise import unsound
 from families import FAMILIES
 from made_up_tasks import WORDS, examples, labelled, one_word_changed, text
 
@@ -96,7 +97,7 @@ def test_leaks_are_findings_and_ids(tmp_path):
         "test": {"test-0", "test-1"},
         "train": {"exact", "near"},
         "dev": frozenset(),
-        "domain": {"domain.txt:2", "domain.txt:3"},
+        "domain": {"2", "3"},
         "test in domain": {"test-0", "test-2"},
     }
     first, second, _ = whats(examined, "warning")
@@ -213,9 +214,11 @@ def test_the_known_leaks_of_acl_arc_are_found_to_the_item():
     for split, known in (("test", 52), ("dev", 43)):
         verbatim = [number for number, row in enumerate(rows[split], 1) if row["text"] in in_train]
         assert len(verbatim) == known
+        # rows in which a wrong encoding left control characters are not read
+        verbatim = [number for number in verbatim if unsound(rows[split][number - 1]["text"]) is None]
         [leak] = [leak for leak in examined.leaks if (leak.found, leak.within, leak.kind) == ("train", split, "exact")]
-        assert leak.references == known
+        assert leak.references == len(verbatim)
         if split == "test":
             assert examined.leaked["test"] == {f"test:{number}" for number in verbatim}
-            assert leak.same_label == 47
+            assert leak.same_label == 46  # and one more among the rows that are not read
     assert examined.copies[0].conflicting == 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import Any
 import pytest
 
 import toys
-from acclimate.core.files import cache
+from acclimate.core.files import cache, read_json
+from acclimate.study.examination import Examination
 from acclimate.study.gathering import HELD_OUT, Leaks, gather
-from acclimate.study.materials import Materials, corpus_at
+from acclimate.study.materials import Materials, corpus_at, listing
+from acclimate.text.corpus import write_corpus
+from acclimate.text.documents import read_documents
 
 
 def texts(corpus) -> list[str]:
@@ -157,6 +161,60 @@ def test_documents_that_hold_a_test_text_adapt_nobody_and_are_counted(inputs, tm
     assert "2 that hold a dev or test text were left out" in " ".join(materials.notes)
 
 
+def test_documents_are_left_out_by_their_place_where_ids_repeat(inputs, tmp_path):
+    task = made(tmp_path / "before", inputs).task
+    [leak, *_] = [row.text for row in task.examples("test")]
+    lines = (inputs / "domain.txt").read_text().splitlines()
+    (inputs / "domain").mkdir()
+    for name, own in (("a", lines[:90]), ("b", [leak, "", *lines[90:]])):
+        rows = [json.dumps({"id": number // 9, "text": line}) for number, line in enumerate(own)]
+        (inputs / "domain" / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+    materials = made(tmp_path / "run", inputs, domain=inputs / "domain")
+    assert sorted([*texts(materials.domain), *texts(materials.heldout)]) == sorted(lines)
+    [note] = [note for note in materials.notes if "adapt," in note]
+    assert note.startswith(f"Of the domain's 202 documents {len(materials.domain):,} adapt")
+    assert note.endswith("1 that hold a dev or test text were left out, and 1 without text.")
+
+
+def test_a_corpus_made_by_write_corpus_gives_the_same_as_its_text(inputs, tmp_path):
+    write_corpus(read_documents(inputs / "domain.txt"), inputs / "corpus")
+    one = made(tmp_path / "run", inputs)
+    other = made(tmp_path / "other", inputs, domain=inputs / "corpus")
+    assert (texts(other.domain), texts(other.heldout)) == (texts(one.domain), texts(one.heldout))
+
+
+def test_files_behind_a_linked_folder_are_listed_as_they_are_read(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.txt").write_text("one\n")
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "corpus" / "notes.doc").write_text("not read")
+    first = listing(tmp_path / "corpus")
+    assert [(name, size) for name, size, _ in first] == [("link/a.txt", 4)]
+    before = corpus_at(tmp_path / "corpus", tmp_path / "out")
+    (tmp_path / "elsewhere" / "a.txt").write_text("one\ntwo\n")
+    after = corpus_at(tmp_path / "corpus", tmp_path / "out")
+    assert (texts(before), texts(after)) == (["one"], ["one", "two"])
+
+
+@pytest.mark.parametrize("name", ["domain", "general"])
+def test_a_corpus_of_which_every_document_is_left_out_is_an_error_that_says_why(inputs, tmp_path, name):
+    rows = [json.loads(line)["text"] for line in (inputs / "test.jsonl").read_text().splitlines()]
+    (inputs / f"{name}.txt").write_text("\n".join([*rows[:3], "   "]) + "\n")
+    expected = (
+        rf"{name}\.txt: nothing of the {name} corpus is left to train on: of 4 documents 3 hold a dev or test text"
+    )
+    with pytest.raises(ValueError, match=rf"{expected}, 1 hold no text\. Add {name} text"):
+        made(tmp_path / "run", inputs)
+
+
+def test_a_domain_that_is_held_out_as_a_whole_is_an_error_that_says_so(inputs, tmp_path):
+    held = texts(made(tmp_path / "before", inputs).heldout)
+    (inputs / "domain.txt").write_text("\n".join(held) + "\n")
+    with pytest.raises(ValueError, match=f"of {len(held)} documents {len(held)} are held out to measure the loss"):
+        made(tmp_path / "run", inputs)
+
+
 def test_leaked_rows_are_dropped_on_request_only(inputs, tmp_path):
     train, test = inputs / "train.jsonl", inputs / "test.jsonl"
     rows = test.read_text().splitlines(keepends=True)
@@ -165,3 +223,7 @@ def test_leaked_rows_are_dropped_on_request_only(inputs, tmp_path):
     assert (kept.task.sizes["train"], dropped.task.sizes["train"]) == (64, 60)
     assert kept.task.sizes["test"] == dropped.task.sizes["test"] == 30
     assert len(kept.examination.leaked["test"]) == 4
+    assert (kept.examination.dropped, dropped.examination.dropped) == (False, True)
+    written = Examination.from_json(read_json(tmp_path / "dropped" / "examination.json"))
+    assert written == dropped.examination
+    assert "4 rows of train held a test text, exactly or nearly, and were taken out." in written.as_text()

@@ -1,12 +1,16 @@
 """Leaks that are put in are found, each as what it is, and nothing else is."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from acclimate.core.types import Example
 from acclimate.study.doctor import examine, removed
-from acclimate.study.leaks import Found, Sealed, copies, found_in_rows
+from acclimate.study.examination import Examination
+from acclimate.study.leak_findings import after_removal
+from acclimate.study.leaks import Found, copies, found_in_rows
+from acclimate.study.sealed import Sealed
 from made_up_tasks import examples, labelled, one_word_changed, text
 
 
@@ -59,7 +63,7 @@ def test_examples_show_both_texts_where_they_agree_and_differ():
     [near, longer] = [leak.examples[0] for leak in found_in_rows("train", parts["train"], Sealed(parts)).leaks()]
     assert "exchanged" in near.found_text
     assert item.text.split()[35] in near.within_text
-    assert (near.within_id, near.within_label, near.found_label) == ("test-0", "acid", "base")
+    assert (near.within_id, near.found_label) == ("test-0", "base")
     assert " ".join(item.text.split()[:5]) in longer.found_text
     assert longer.found_text.startswith(text("before", 90)[:20])
     assert max(map(len, (near.found_text, near.within_text, longer.found_text, longer.within_text))) <= 200
@@ -114,10 +118,84 @@ def test_a_pair_leaks_into_train_as_a_whole_and_into_a_corpus_by_either_text():
     found = found_in_rows("train", parts["train"], sealed)
     assert found.leaking == {"test": {"same pair"}}
     corpus = Found("domain", sealed)
-    for name, document, matches in sealed.scan([("a", text("a")), ("b", other), ("c", f"{premise} {text('c', 400)}")]):
+    for name, document, matches in sealed.in_documents(
+        [("a", text("a")), ("b", other), ("c", f"{premise} {text('c', 400)}")]
+    ):
         corpus.take(name, document, matches)
     assert corpus.leaking == {"test": {"b", "c"}}
     assert {leak.same_label for leak in corpus.leaks()} == {None}
+
+
+def pair(name, first, second, label="acid"):
+    return Example(name, first, label, pair=second)
+
+
+def test_rows_that_share_one_text_of_a_pair_with_an_item_are_no_leaks():
+    passages = [text(f"passage {number}", 300) for number in range(5)]
+    questions = [text(f"question {number}", 9) for number in range(100)]
+    rows = [pair(f"row-{number}", passages[number % 5], question) for number, question in enumerate(questions)]
+    parts = {"train": rows[:60], "dev": rows[60:80], "test": rows[80:]}
+    sealed = Sealed(parts)
+    assert leaks_of("train", parts["train"], sealed) == leaks_of("dev", parts["dev"], sealed) == {}
+    assert copies("train", parts["train"]) is None
+
+
+def test_a_pair_that_comes_again_leaks_in_either_order_and_nearly():
+    item = pair("item", text("passage", 60), text("question", 30))
+    train = [
+        pair("same", item.text.upper(), f"{item.pair}?"),
+        pair("turned", item.pair, item.text),
+        pair("near", one_word_changed(item.text), one_word_changed(item.pair)),
+        pair("twice the passage", item.text, item.text),
+        pair("the passage within", f"{text('before', 90)} {item.text}", item.pair),
+        pair("some of it", f"{' '.join(item.text.split()[:14])} {text('own', 40)}", item.pair),
+        Example("no pair", f"{item.text} {item.pair}", "acid"),
+    ]
+    found = found_in_rows("train", train, Sealed({"dev": [], "test": [item, replace(item, id="again")]}))
+    assert found.leaking == {"test": {"same", "turned", "near", "the passage within"}}
+    assert {(leak.kind, leak.scanned, leak.references) for leak in found.leaks()} == {
+        ("exact", 2, 2),
+        ("near", 1, 2),
+        ("13-gram", 1, 2),
+        ("passage", 1, 2),
+    }
+
+
+def test_a_pair_of_which_one_text_has_no_words_leaks_by_both():
+    item = pair("item", text("passage"), "?!")
+    train = [pair("same", item.text, "?"), pair("another", item.text, text("words")), pair("other", text("other"), "?")]
+    found = found_in_rows("train", train, Sealed({"dev": [], "test": [item]}))
+    assert found.leaking == {"test": {"same"}}
+
+
+def test_copies_of_pairs_are_those_of_both_texts():
+    first, second = text("first"), text("second")
+    rows = [pair("a", first, second), pair("b", second, first), pair("c", first, text("else")), Example("d", first, "")]
+    found = copies("train", rows)
+    assert (found.texts, found.rows) == (1, 1)
+    assert {found.examples[0].within_id, found.examples[0].found_id} == {"a", "b"}
+
+
+def test_labels_of_test_items_are_counted_and_never_kept():
+    dev, test = examples("dev", 20, ("open",)), examples("test", 20, ("sealed",))
+    train = [replace(dev[0], id="of dev"), replace(test[0], id="of test", label="seen"), replace(test[1], id="right")]
+    parts = splits(train=train)
+    parts |= {"dev": dev, "test": [*test, replace(test[2], id="copy", label="secret")]}
+    found = found_in_rows("train", parts["train"], Sealed(parts)).leaks()
+    shown = {(leak.within, each.found_label, each.within_label) for leak in found for each in leak.examples}
+    assert shown == {("dev", "open", "open"), ("test", "seen", ""), ("test", "sealed", "")}
+    assert [leak.same_label for leak in found] == [1, 1]
+    twice = copies("test", parts["test"])
+    assert twice.conflicting == 1
+    assert {(each.found_label, each.within_label) for each in twice.examples} == {("", "")}
+
+
+def test_every_one_of_many_equal_test_texts_is_told():
+    item = examples("test", 1)[0]
+    test = [replace(item, id=f"equal-{number}") for number in range(150)]
+    parts = splits(train=[replace(item, id="copy")])
+    found = found_in_rows("train", parts["train"], Sealed(parts | {"test": test}))
+    assert found.leaked_ids("test") == {row.id for row in test}
 
 
 def test_copies_within_a_split_and_their_conflicting_labels():
@@ -150,6 +228,25 @@ def test_removing_takes_out_what_holds_a_test_text_and_says_so():
     assert "1 row of the 21 of dev" in kept.notes[1]
     assert examine(kept).leaks == ()
     assert removed(kept, examine(kept)) == kept
+
+
+def test_after_removal_nothing_advises_it_and_what_was_done_is_said():
+    test = examples("test", 20)
+    train = [replace(test[0], id="exact"), replace(test[1], id="near", text=one_word_changed(test[1].text))]
+    parts = splits(train=train, dev=[replace(test[2], id="in dev")])
+    before = examine(labelled(parts["train"], parts["dev"], parts["test"]))
+    after = after_removal(before)
+    assert (before.dropped, after.dropped) == (False, True)
+    assert "--leaks drop" in before.as_text()
+    assert "--leaks drop" not in after.as_text()
+    assert "taken out" not in before.as_text()
+    assert [finding.what for finding in after.findings if "taken out" in finding.what] == [
+        "2 rows of train held a test text, exactly or nearly, and were taken out.",
+        "1 row of dev held a test text, exactly or nearly, and was taken out.",
+    ]
+    assert len(after.findings) == len(before.findings)
+    assert after.leaked == before.leaked
+    assert Examination.from_json(json.loads(json.dumps(after.to_json()))) == after
 
 
 def test_removing_refuses_to_lose_a_class():

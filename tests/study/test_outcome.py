@@ -6,8 +6,8 @@ import pytest
 
 import studies
 from acclimate.core import files
-from acclimate.core.types import Score
-from acclimate.study.outcome import leakage_of, read_scores, study_of, write_outcome, write_pages
+from acclimate.core.types import Cost, Score
+from acclimate.study.outcome import leakage_of, read_scores, study_of, untaught, write_outcome, write_pages
 from acclimate.study.tables import rows, without
 from acclimate.tasks.metrics import METRICS
 
@@ -149,3 +149,17 @@ def _plain(trial: Any) -> dict[str, Any]:
 def test_facts_are_read_from_json(tmp_path: Path, field: list[Score]) -> None:
     write_outcome(tmp_path, field, BARE)
     assert files.read_json(tmp_path / "facts.json") == BARE
+
+
+@pytest.mark.parametrize(("predicted", "warned"), [("a", True), ("right", False)])
+def test_encoders_that_learnt_nothing_are_called_that(predicted, warned):
+    gold = ("a",) * 6 + ("b",) * 4
+    own = gold if predicted == "right" else ("a",) * 10
+    value = METRICS["accuracy"].compute(gold, own)
+    ids = tuple(map(str, range(10)))
+    field = [
+        Score("untouched", "toy", "accuracy", seed, value, value, ids, gold, own, Cost(), Cost()) for seed in (0, 1)
+    ]
+    told = untaught(rows(field, METRICS["accuracy"]), field, "sequence", baselines=())
+    assert bool(told) is warned
+    assert not warned or "60.0 points, the same answer to every text 60.0" in told[0]

@@ -53,6 +53,40 @@ def test_three_files_stay_what_they_are(tmp_path: Path) -> None:
     assert found.notes == ()
 
 
+AMOUNTS = [number % 60 for number in range(120)]
+
+
+@pytest.mark.parametrize("write", [csv, lambda path, labels: jsonl(path.with_suffix(".jsonl"), labels)])
+def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predicts_numbers(tmp_path, write) -> None:
+    train = write(tmp_path / "train.csv", AMOUNTS)
+    found = read_own(Own(train))
+    assert (found.kind, len(found.labels)) == ("sequence", 60)
+    assert found.notes[0] == (
+        f"{train}: the column 'label' holds 60 different whole numbers in 120 rows, and each became a class, as "
+        "nothing else was said. If they are numbers to predict, state it: --kind score (kind='score')."
+    )
+    for stated in (Own(train, kind="sequence"), Own(train, kind="score")):
+        assert not any("--kind" in note for note in read_own(stated).notes)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [number % 50 for number in range(120)],
+        [number % 60 for number in range(600)],
+        [f"code {number % 60}" for number in range(120)],
+    ],
+)
+def test_few_numbers_numbers_of_many_rows_each_and_names_are_classes_without_a_note(tmp_path, labels) -> None:
+    assert not any("--kind" in note for note in read_own(Own(csv(tmp_path / "train.csv", labels))).notes)
+
+
+def test_where_a_number_stands_in_one_row_the_error_names_the_kind_that_predicts_numbers(tmp_path: Path) -> None:
+    way_out = r"If labels are numbers to predict, state it \(--kind score\); else add rows, give it another label"
+    with pytest.raises(ValueError, match=way_out):
+        read_own(Own(csv(tmp_path / "train.csv", [str(number) for number in range(120)])))
+
+
 def test_what_is_missing_is_split_off_and_said(tmp_path: Path) -> None:
     train = csv(tmp_path / "train.csv", ["yes", "no", "no", "maybe"] * 50)
     both = read_own(Own(train, seed=3))

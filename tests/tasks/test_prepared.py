@@ -93,16 +93,16 @@ def test_every_look_is_written_down_beside_the_data_and_in_the_ledger(tmp_path, 
         task.unseal(by)
     looks = task.looks()
     assert [look["by"] for look in looks] == ["test TAPT, seed 0", "test 'é', seed 1"]
-    assert {look["labels"] for look in looks} == {task.hashes["sealed"]}
+    assert {look["test"] for look in looks} == {task.hashes["test"]}
     assert all(look["ledger"] is True for look in looks)
     assert all(datetime.fromisoformat(look["time"]).utcoffset() == timedelta(0) for look in looks)
-    ledger = (cache / "looks" / f"{task.hashes['sealed']}.jsonl").read_text().splitlines()
+    ledger = (cache / "looks" / f"{task.hashes['test']}.jsonl").read_text().splitlines()
     assert [json.loads(line)["run"] for line in ledger] == [str((tmp_path / "run").resolve())] * 2
     assert not list(task.path.glob(LOOKS))
     files.check(task.path)  # looking changes nothing of what the manifest lists
 
 
-def test_looks_of_other_runs_at_equal_labels_are_counted(tmp_path):
+def test_looks_of_other_runs_at_the_same_test_set_are_counted(tmp_path):
     first, second, other = prepared(tmp_path / "one"), prepared(tmp_path / "two"), prepared(tmp_path / "three", "score")
     first.unseal("a")
     first.unseal("b")
@@ -111,6 +111,21 @@ def test_looks_of_other_runs_at_equal_labels_are_counted(tmp_path):
     second.unseal("d")
     assert (first.earlier_looks(), second.earlier_looks()) == (1, 2)
     assert [look["by"] for look in second.looks()] == ["d"]
+
+
+def test_looks_at_other_texts_with_equal_labels_are_not_looks_at_this_test_set(tmp_path):
+    task = task_of()
+
+    def other_texts(path, split):
+        return [replace(example, text=f"other {example.text}") for example in task.read(path, split)]
+
+    first = prepare(task, Path(), tmp_path / "one" / "data")
+    second = prepare(replace(task, read=other_texts), Path(), tmp_path / "two" / "data")
+    assert first.hashes["sealed"] == second.hashes["sealed"]
+    assert list(first.unseal("a")) == list(second.unseal("b"))
+    assert (first.earlier_looks(), second.earlier_looks()) == (0, 0)
+    again = prepare(task, Path(), tmp_path / "three" / "data")
+    assert (again.earlier_looks(), again.earlier_runs()) == (1, 1)
 
 
 def test_a_run_that_was_deleted_and_done_again_has_looked_before(tmp_path):

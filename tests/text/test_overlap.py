@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from acclimate.text import overlap
-from acclimate.text.overlap import GRAM, Match, References, duplicate_groups, normalised
+from acclimate.text.overlap import GRAM, Match, References, duplicate_groups, duplicate_pairs, normalised
 
 ALPHABET = "abcde AB_9.,\n\t'éÉßΣσςİıÅ日本語、ǅ٣²½Ⅷ🙂\u0301\u00a0\u2003\x00\ud800ﬁẞ"
 
@@ -174,6 +174,12 @@ def test_references_with_the_same_words_are_all_told():
     assert [match.reference for match in matches] == ["a", "c"]
 
 
+def test_all_references_with_the_same_words_are_told_however_many_they_are():
+    same = [(f"equal-{number}", text(0, 30)) for number in range(3 * overlap.MOST)]
+    (matches,) = References([*same, ("else", text(40, 70))]).scan([("s", text(0, 30))])
+    assert [(match.kind, match.reference) for match in matches] == [("exact", name) for name, _ in same]
+
+
 def test_texts_that_all_share_a_run_are_told_a_part_each_until_all_have_been():
     shared = text(0, 20)
     references = numbered([f"{shared} {text(20 + number % 200, 100 + number)}" for number in range(250)], "r")
@@ -293,6 +299,13 @@ def test_groups_reach_from_text_to_text():
     assert jaccard(chain[0], chain[-1]) < 0.8
     assert duplicate_groups([*chain, "!", " ! ", "?", ""]) == [0] * 10 + [1, 1, 2, 3]
     assert duplicate_groups([]) == []
+
+
+def test_pairs_are_the_same_where_both_texts_are_in_either_order():
+    one, other, third = text(0, 30), text(40, 70), text(80, 110)
+    pairs = [(one, other), (one, third), (other, one.upper()), (one, None), (one, ""), (third, other), (one, other)]
+    assert duplicate_pairs(pairs) == [0, 1, 0, 2, 2, 3, 0]
+    assert duplicate_pairs([(one, None), (other, None), (one, None)]) == [0, 1, 0]
 
 
 def test_many_copies_of_a_text_are_one_group():

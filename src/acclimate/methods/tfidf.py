@@ -114,10 +114,18 @@ class _Features:
     Nearly all pairs of words are of that sort. What is learnt of those of one text are multiples of their values there,
     because the squares of all weights are kept small; so one weight says it all, and the model is the same with a
     quarter of the columns. `merge` has orthonormal columns: x -> x @ merge.
+
+    Where no training text has a word of two letters, there is one column, of zeros: a model is left with its intercept,
+    and predicts the most frequent label or the mean of the numbers.
     """
 
     def __init__(self, texts: Sequence[str], longest: int) -> None:
         self.vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest))
+        terms_of = self.vectorizer.build_analyzer()
+        self.blank = not any(terms_of(text) for text in texts)
+        if self.blank:
+            self.train = self(texts)
+            return
         rows = sparse.csr_array(self.vectorizer.fit_transform(texts))
         once = np.bincount(rows.indices, minlength=rows.shape[1]) == 1
         alone = sparse.coo_array(rows[:, once])
@@ -130,6 +138,8 @@ class _Features:
         self.train = rows @ self.merge
 
     def __call__(self, texts: Sequence[str]) -> Any:
+        if self.blank:
+            return sparse.csr_array((len(texts), 1))
         return sparse.csr_array(self.vectorizer.transform(texts)) @ self.merge
 
 

@@ -65,7 +65,7 @@ class Budget:
 
 
 def parse_budget(text: str) -> Budget:
-    """20min, 90s, 1.5h, 2d; 3e15flop, 3PFLOP; 5usd@2.50/h (any currency: money divided by its price an hour).
+    """20min, 90s, 1.5h, 5min 20s; 3e15flop, 3PFLOP; 5usd@2.50/h (any currency: money divided by its price an hour).
 
     Raises ValueError for anything else and for amounts that are not above 0.
     """
@@ -78,6 +78,9 @@ def parse_budget(text: str) -> Budget:
             amount, unit = value * _TIMES[name], "seconds"
         elif name.removesuffix("s").endswith("flop") and name.removesuffix("s").removesuffix("flop") in _FLOPS:
             amount, unit = value * _FLOPS[name.removesuffix("s").removesuffix("flop")], "flops"
+    elif re.fullmatch(rf"(?:{number}(?:h|min|s))+", plain):
+        parts = re.findall(rf"{number}(h|min|s)", plain)
+        amount, unit = sum(float(value) * _TIMES[name] for value, name in parts), "seconds"
     elif found := re.fullmatch(rf"[$€£]?{number}(?:[a-z]{{3}})?@[$€£]?{number}(?:[a-z]{{3}})?/h", plain):
         price = float(found[2])
         amount, unit = (float(found[1]) / price * 3600 if price else 0.0), "seconds"
@@ -119,8 +122,8 @@ class Fitted:
 
 
 def with_search(recipe: Recipe) -> Recipe:
-    """A budgeted race searches: three rates around the recipe's own where it names no settings."""
-    if len(recipe.settings()) > 1:
+    """A budgeted race searches: three rates around the recipe's own where it states no settings, not even one."""
+    if recipe.search.rates or recipe.search.epochs or recipe.search.batches:
         return recipe
     own = recipe.finetune.plan.rate
     return replace(recipe, search=Search(rates=(own / SPREAD, own, own * SPREAD)))
@@ -153,9 +156,10 @@ def fit(
     least = costs.fixed + spent + costs.searching(contestants, 1, 2)
     raise ValueError(
         f"a budget of {budget.stated} is too small: with one setting and two seeds, fine-tuning {contestants} "
-        f"contestants and what goes before takes {budget.told(least)} here, adapting not counted. Give --budget of at "
-        f"least {budget.told(1.05 * _enough(least, costs.adapting, RESERVE[budget.unit]))}, fewer contestants, or "
-        f"lower finetune.epochs"
+        f"contestants and what goes before takes about {budget.told(least)} here, and adapting may take as much again "
+        f"(half of the budget). Give --budget of at least "
+        f"{budget.told(1.05 * _enough(least, costs.adapting, RESERVE[budget.unit]))}, fewer contestants, or lower "
+        f"finetune.epochs"
     )
 
 
@@ -222,12 +226,13 @@ def _shortened(own: Masked, share: float, texts: int) -> Masked:
 
 
 def _notes(recipe: Recipe, cut: Recipe, budget: Budget, adapting: str) -> list[str]:
-    notes = [f"The race had a budget of {budget.stated}."]
+    notes = [f"The budget of the race: {budget.stated}."]
     if adapting:
         notes.append(f"Adapting was cut to {adapting}: what more of it would give is not known.")
     tried, stated = len(cut.settings()), len(recipe.settings())
     if tried < stated:
-        notes.append(f"Of {stated} settings {tried} {'was' if tried == 1 else 'were'} tried, to fit the budget.")
+        names = "; ".join(setting.name for setting in cut.settings())
+        notes.append(f"Of {stated} settings {tried} {'is' if tried == 1 else 'are'} tried, to fit the budget: {names}.")
     if cut.seeds < recipe.seeds:
         notes.append(f"{cut.seeds} seeds in place of {recipe.seeds}, to fit the budget.")
     return notes

@@ -68,7 +68,7 @@ def card_of(told: Told) -> Card:
         files=files_of(examination),
         cautions=[*study.alerts, *study.remarks, *filter(None, [study.search_note])],
         notes=facts["notes"],
-        leaks=leaks_of(facts, examination),
+        leaks=leaks_of(examination),
         leaked=len(leaked),
         rows_without=without,
         verdict_without=verdict(without, baselines=facts["baselines"]) if without else "",
@@ -107,9 +107,9 @@ def _without(scores: Sequence[Score], leaked: frozenset[str]) -> list[Row]:
     return tables.rows(tables.without(scores, leaked), metric_named(scores[0].metric))
 
 
-def leaks_of(facts: Mapping[str, Any], examination: Mapping[str, Any]) -> list[Leaked] | None:
+def leaks_of(examination: Mapping[str, Any]) -> list[Leaked] | None:
     """The leaks that the examination before the race found; None where there was none."""
-    found = facts.get("leaks", examination.get("leaks"))
+    found = examination.get("leaks")
     if found is None:
         return None
     return [

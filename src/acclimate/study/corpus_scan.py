@@ -17,8 +17,9 @@ import numpy as np
 
 from acclimate.core.types import Document, Rejected, Watch, counted
 from acclimate.study.examination import CorpusFacts, Finding
-from acclimate.study.leaks import Found, Sealed
+from acclimate.study.leaks import Found
 from acclimate.study.lengths import Text
+from acclimate.study.sealed import Sealed
 from acclimate.study.typeset import amount
 from acclimate.text.corpus import Corpus
 from acclimate.text.documents import Documents, read_documents
@@ -43,6 +44,7 @@ def scan(
 ) -> Scanned:
     """One pass over the corpus at `path`: raw text, or a folder made by write_corpus.
 
+    A document that leaks is told by its number in the order of `documents_of`, from 1 on: ids need not be unique.
     What cannot be read is an error among the findings, and the figures are those of what came before it.
     """
     tally = _Tally(random.Random(seed))
@@ -53,9 +55,11 @@ def scan(
     try:
         read = documents_of(path, separated=separated)
         documents = counted(read, watch, f"examining {name}")
-        for document, text, matches in sealed.scan((each.id, each.text) for each in tally.watched(documents)):
+        texts = ((f"{number} {each.id}", each.text) for number, each in tally.watched(documents))
+        for marked, text, matches in sealed.in_documents(texts):
             if matches:
-                found.take(document, text, matches)
+                number, _, document = marked.partition(" ")
+                found.take(document, text, matches, number=int(number))
         if isinstance(read, Documents):
             rejected, rejections = read.rejected, read.rejections
     except (ValueError, OSError) as error:
@@ -89,7 +93,7 @@ def scan(
 
 
 def documents_of(path: Path, *, separated: Literal["line", "blank"]) -> Iterator[Document]:
-    """The documents of raw text, or of a corpus that was made before."""
+    """The documents of raw text, or of a corpus that was made before: the same ones in the same order at each call."""
     if (path / "corpus.json").exists():
         return Corpus(path).documents()
     return read_documents(path, separated=separated)
@@ -118,8 +122,8 @@ class _Tally:
         self._hashes = array("q")
         self._generator = generator
 
-    def watched(self, documents: Iterator[Document]) -> Iterator[Document]:
-        """The documents that hold any text."""
+    def watched(self, documents: Iterator[Document]) -> Iterator[tuple[int, Document]]:
+        """The documents that hold any text, each with its number among all, from 1 on."""
         for document in documents:
             text = document.text
             self.documents += 1
@@ -132,7 +136,7 @@ class _Tally:
                 self.sample.append(text[:BEGINNING])
             elif (place := int(self._generator.random() * self.documents)) < SAMPLE:
                 self.sample[place] = text[:BEGINNING]
-            yield document
+            yield self.documents, document
 
     def copies(self) -> int:
         """Documents whose very text came before."""

@@ -1,7 +1,8 @@
 """`acclimate doctor`: what is wrong with labelled files, corpora and model, and what they can show, before training.
 
-It reads every corpus once, loads no torch where the model is a directory, and looks at the labels of the test set only
-to count them: nothing is predicted, so nothing is scored.
+It reads every corpus once and loads no torch where the model is a directory. Labels of the test set are counted, and
+compared with those of the same text elsewhere, which is counted too; none is shown or kept beside its text. Nothing is
+predicted, so nothing is scored.
 """
 
 from __future__ import annotations
@@ -11,19 +12,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from acclimate.core.types import SPLITS, Example, Label, Progress, Split, Watch, unwatched
-from acclimate.study import balance, corpus_scan, leaks, lengths
+from acclimate.core.types import SPLITS, Example, Label, Progress, Watch, unwatched
+from acclimate.study import balance, corpus_scan, leak_findings, leaks, lengths
 from acclimate.study.corpus_scan import Scanned, grouped
-from acclimate.study.examination import LEVELS, Copies, Examination, FileFacts, Finding, Lengths, Level, Pieces
-from acclimate.study.leaks import SEALED, Found, Sealed
+from acclimate.study.examination import LEVELS, Examination, FileFacts, Finding, Lengths, Pieces
 from acclimate.study.power import guessed
-from acclimate.study.typeset import amount, share
+from acclimate.study.sealed import NEAR, Sealed
+from acclimate.study.typeset import amount
 
 if TYPE_CHECKING:
     from acclimate.tasks.own import Labelled
     from acclimate.tasks.readers import FileRead
 
-REMOVE = "--leaks drop"  # what the command line calls `removed`
 MANY_REJECTED = 0.05
 LARGE = 0.1  # of a metric's range: hardly any adaptation gains more
 GUESS = (
@@ -40,7 +40,7 @@ def examine(
     separated: Literal["line", "blank"] = "line",
     seeds: int = 3,
     comparisons: int = 1,
-    near: float = leaks.NEAR,
+    near: float = NEAR,
     watch: Watch = unwatched,
 ) -> Examination:
     """What there is to say of a labelled task, a model (directory or hub id) and corpora ("domain", "general").
@@ -62,7 +62,12 @@ def examine(
     watch(Progress("examining lengths and pieces", 0, 0, "texts"))
     measured, broken, on_model = _measured(labelled, model, scans)
     counts = {} if labelled.kind == "score" else balance.label_counts(splits)
-    findings = [*on_model, *_on_leaks(found, scans, sizes), *_on_copies(twice), *_on_labelled(labelled, counts)]
+    findings = [
+        *on_model,
+        *leak_findings.on_leaks(found, scans, sizes),
+        *leak_findings.on_copies(twice),
+        *_on_labelled(labelled, counts),
+    ]
     findings += [finding for scan in scans for finding in scan.findings]
     detectable, reach, on_reach = _reach(sizes["test"], seeds, comparisons)
     findings += on_reach
@@ -77,7 +82,7 @@ def examine(
         corpora=tuple(scan.facts for scan in scans),
         leaks=tuple(leak for each in [*found.values(), *(scan.found for scan in scans)] for leak in each.leaks()),
         copies=twice,
-        leaked=_leaked(found, scans),
+        leaked=leak_findings.leaked(found, scans),
         findings=tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level))),
         detectable=detectable,
         reach=reach,
@@ -170,67 +175,6 @@ def _on_files(labelled: Labelled) -> list[Finding]:
         if facts.rejected >= MANY_REJECTED * facts.rows
         for why, _, places in facts.reasons[:1]
     ]
-
-
-def _on_leaks(found: Mapping[str, Found], scans: Sequence[Scanned], sizes: Mapping[str, int]) -> list[Finding]:
-    findings = []
-    several: tuple[tuple[Split, Split], ...] = (("train", "test"), ("train", "dev"), ("dev", "test"))
-    for source, split in several:
-        if items := found[source].leaked(split):
-            findings.append(_on_rows(found[source], split, len(items), sizes[split]))
-    for scan in scans:
-        name, here = scan.facts.name, scan.found
-        numbers = {split: len(here.leaked(split)) for split in SEALED}
-        parts = [f"{count:,} of the {sizes[split]:,} {split} texts" for split, count in numbers.items() if count]
-        if parts:
-            documents = len(set().union(*here.leaking.values()))
-            text = (
-                f"{documents:,} of the {scan.facts.documents:,} documents of the {name} corpus "
-                f"{'holds' if documents == 1 else 'hold'} {' and '.join(parts)}."
-            )
-            findings.append(Finding("note", text, "A race leaves them out of adapting by itself."))
-    return findings
-
-
-def _on_rows(found: Found, split: Split, items: int, size: int) -> Finding:
-    """What it means that labelled rows hold items of another split."""
-    source, rows = found.source, len(found.leaking[split])
-    same = len(found.leaked_with_their_label(split))
-    text = (
-        f"{items:,} of the {size:,} {split} texts ({share(items / size)}) {'stands' if items == 1 else 'stand'} in "
-        f"{source} too, exactly or nearly ({amount(rows, 'row')} there); {same:,} of them with the same label"
-    )
-    if split == "dev":
-        return Finding(
-            "warning", f"{text}: choices made by dev favour what remembers.", "Leave those rows out of train."
-        )
-    if source == "dev":
-        return Finding("note", f"{text}.", f"{REMOVE} takes those rows out of dev.")
-    return Finding(
-        "warning",
-        f"{text}: on these a model is right by remembering.",
-        f"{REMOVE} takes {amount(rows, 'row')} out of train; the report scores with and without these texts anyway.",
-    )
-
-
-def _on_copies(twice: Sequence[Copies]) -> list[Finding]:
-    findings = []
-    for each in twice:
-        text = f"{amount(each.texts, 'text')} {'occurs' if each.texts == 1 else 'occur'} more than once in "
-        text += f"{each.split}, exactly or nearly ({amount(each.rows, 'row')} too many)"
-        if each.conflicting:
-            text += f"; {each.conflicting:,} of them with different labels in the same words"
-        level: Level = "warning" if each.conflicting else "note"
-        findings.append(Finding(level, f"{text}.", "Keep one row of each, with the label that is right."))
-    return findings
-
-
-def _leaked(found: Mapping[str, Found], scans: Sequence[Scanned]) -> dict[str, frozenset[str]]:
-    """Ids, as Examination.leaked has them."""
-    ids = {"test": found["train"].leaked_ids("test")}
-    ids |= {split: frozenset(found[split].leaking.get("test", ())) for split in ("train", "dev")}
-    ids |= {f"test in {scan.facts.name}": scan.found.leaked_ids("test") for scan in scans}
-    return ids | {scan.facts.name: frozenset().union(*scan.found.leaking.values()) for scan in scans}
 
 
 def _reach(items: int, seeds: int, comparisons: int) -> tuple[float | None, str, list[Finding]]:

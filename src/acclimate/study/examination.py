@@ -105,7 +105,10 @@ class CorpusFacts:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One text met twice: the beginnings of both, their labels where they have any, and what they share."""
+    """One text met twice: the beginnings of both, their labels where they have any, and what they share.
+
+    Labels of test items are left out.
+    """
 
     found_id: str
     within_id: str
@@ -161,12 +164,13 @@ class Examination:
     task          facts: name, kind, metric, labels (their number), max_tokens, model
     splits        rows of each split; label_counts: rows that bear a label, by split; quantiles: of a number to predict,
                   by split: least, quarter, half, three quarters, most
-    leaked        ids: "test": test items that train holds; "train", "dev": rows there that hold a test item; "domain",
-                  "general": documents that hold a dev or test item and must be left out of adapting; "test in domain",
-                  "test in general": test items that those hold
+    leaked        ids: "test": test items that train holds; "train", "dev": rows there that hold a test item;
+                  "test in domain", "test in general": test items that those hold. Numbers in the order of reading, from
+                  1 on: "domain", "general": documents that hold a dev or test item and must be left out of adapting
     findings      errors, then warnings, then notes
     detectable    the smallest true difference that the race would find, in units of the metric; None without test items
     reach         the same as a sentence, with what would make it smaller
+    dropped       the rows of train and dev that hold a test item were taken out after all this was found
     """
 
     task: Mapping[str, str]
@@ -183,6 +187,7 @@ class Examination:
     findings: tuple[Finding, ...]
     detectable: float | None = None
     reach: str = ""
+    dropped: bool = False
 
     @property
     def errors(self) -> tuple[Finding, ...]:

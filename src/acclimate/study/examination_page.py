@@ -15,6 +15,7 @@ LEAKS = {
     "13-gram": "half of its runs of 13 words or more",
     "passage": "fewer of them: no leak",
 }
+DROPPED = "So it was in the files. The rows of train and dev that hold a test text were taken out after that."
 SHOWN = 120  # characters of an example on the page
 EXAMPLES = 2  # of a kind of leak
 
@@ -139,7 +140,8 @@ def _leaks(examined: Examination) -> Section:
         counts = (f"{leak.references:,}", share(leak.share), same, f"{leak.scanned:,}")
         rows.append((f"{leak.within} in {leak.found}", LEAKS[leak.kind], *counts))
     columns = ("where", "what is shared", "items", "share", "same label", "texts there")
-    return Section("Texts of dev and test that stand elsewhere", columns, tuple(rows))
+    lines = (DROPPED,) if examined.dropped and rows else ()
+    return Section("Texts of dev and test that stand elsewhere", columns, tuple(rows), lines)
 
 
 def _leak_examples(examined: Examination) -> Section:
@@ -161,7 +163,7 @@ def _copies(examined: Examination) -> Section:
 
 
 def _side_by_side(each: Sighting) -> tuple[str, str]:
-    """Both texts, each with its id and label."""
+    """Both texts, each with its id and the label that was kept of it."""
     return (
         _shown(each.within_id, each.within_label, each.within_text),
         _shown(each.found_id, each.found_label, each.found_text),

@@ -71,7 +71,7 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
         "kind": task.kind,
         "looks": _looks(task, run),
         "examination": examined.to_json() if examined else None,
-        "leaked_test_ids": sorted(examined.leaked.get("test", ())) if examined else [],
+        "leaked_test_ids": sorted(examined.leaked.get("test", ())) if examined and not examined.dropped else [],
         "commands": [command],
         "versions": versions(),
         "hashes": _hashes(materials, jobs, run),

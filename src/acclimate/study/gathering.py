@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,14 +11,17 @@ from typing import Literal
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
 from acclimate.models.loading import resolved
+from acclimate.study.corpus_scan import documents_of
 from acclimate.study.doctor import examine, removed
 from acclimate.study.examination import Examination
+from acclimate.study.leak_findings import after_removal
 from acclimate.study.materials import Materials, built_corpus, listing
+from acclimate.study.typeset import amount
 from acclimate.tasks.own import Labelled, Own, read_own
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.text.corpus import Corpus
-from acclimate.text.documents import read_documents
 from acclimate.text.overlap import normalised
+from acclimate.text.recognise import printable
 
 EXAMINATION = "examination.json"
 SEALED: tuple[Split, ...] = ("dev", "test")
@@ -83,16 +86,16 @@ def gather(
     if found.errors:
         raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in found.errors))
     if leaks == "drop":
-        labelled = removed(labelled, found)
+        labelled, found = removed(labelled, found), after_removal(found)
     task = ranks.first_then_all(lambda: prepare(labelled.task(), stated.train, run / "data"))
     if ranks.is_first():
         files.write_json(run / EXAMINATION, found.to_json())
     place = run / "corpora"
     texts = (Document(row.id, f"{row.text} {row.pair or ''}".strip(), task.name) for row in task.examples("train"))
     task_text = ranks.first_then_all(lambda: built_corpus(place / f"task-{task.hashes['train'][:12]}", texts, watch))
-    making = _Making(raw, place, task, found.leaked, watch)
-    domain, heldout, notes = making.domain()
-    general = making.general()
+    making = _Making(raw, place, task, found, watch)
+    domain, heldout, on_domain = making.domain()
+    general, on_general = making.general()
     return Materials(
         task=task,
         task_text=task_text,
@@ -100,7 +103,7 @@ def gather(
         general=general,
         domain=domain,
         heldout=heldout,
-        notes=(*labelled.notes, *notes),
+        notes=(*labelled.notes, *on_domain, *on_general),
         examination=found,
     )
 
@@ -112,46 +115,102 @@ class _Making:
     raw: Raw
     place: Path
     task: Prepared
-    leaked: Mapping[str, Collection[str]]
+    found: Examination
     watch: Watch
 
     def domain(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
         """The documents that adapt, those that measure the loss (None where there are none), and what to say of it."""
         if self.raw.domain is None:
             return None, None, []
-        leaked = self.leaked.get("domain", ())
         # TAPT trains on the task's own texts: none of them may measure the loss
         seen = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
 
-        def adapts(document: Document) -> bool:
-            return not _held(document) and document.id not in leaked
-
         def measures(document: Document) -> bool:
-            return _held(document) and document.id not in leaked and normalised(document.text) not in seen
+            return _held(document) and normalised(document.text) not in seen
 
-        adapting = self._kept("domain", self.raw.domain, adapts)
+        self._check_some("domain", self.raw.domain, _adapts)
+        adapting = self._kept("domain", self.raw.domain, _adapts)
         heldout = None
-        if any(map(measures, read_documents(self.raw.domain, separated=self.raw.separated))):
+        if any(True for _ in self._left("domain", self.raw.domain, measures)):
             heldout = self._kept("heldout", self.raw.domain, measures)
+        facts = self._counts("domain")
+        known = facts.documents - facts.empty - facts.leaked - len(adapting) - len(heldout or ())
         note = (
-            f"Of the domain's documents {len(adapting):,} adapt, {len(heldout or ()):,} measure the loss; "
-            f"{len(leaked):,} that hold a dev or test text were left out."
+            f"Of the domain's {amount(facts.documents, 'document')} {len(adapting):,} adapt, {len(heldout or ()):,} "
+            f"measure the loss; {facts.leaked:,} that hold a dev or test text were left out"
         )
-        return adapting, heldout, [note]
+        note += f", {known:,} that would have measured the loss are labelled texts" if known else ""
+        return adapting, heldout, [f"{note}{_empty(facts.empty)}."]
 
-    def general(self) -> Corpus | None:
+    def general(self) -> tuple[Corpus | None, list[str]]:
+        """The documents to pretrain on, and what to say of those that were left out."""
         if self.raw.general is None:
-            return None
-        leaked = self.leaked.get("general", ())
-        return self._kept("general", self.raw.general, lambda document: document.id not in leaked)
+            return None, []
+        self._check_some("general", self.raw.general, _any)
+        kept = self._kept("general", self.raw.general, _any)
+        facts = self._counts("general")
+        if not facts.leaked and not facts.empty:
+            return kept, []
+        note = (
+            f"Of the general text's {amount(facts.documents, 'document')} {len(kept):,} are pretrained on; "
+            f"{facts.leaked:,} that hold a dev or test text were left out{_empty(facts.empty)}."
+        )
+        return kept, [note]
+
+    def _left(self, name: str, source: Path, keep: Callable[[Document], bool]) -> Iterator[Document]:
+        """The documents with text that hold no dev or test text and are to be kept."""
+        leaked = self.found.leaked.get(name, frozenset())
+        for number, document in enumerate(documents_of(source, separated=self.raw.separated), 1):
+            if str(number) not in leaked and document.text.strip() and keep(document):
+                yield document
 
     def _kept(self, name: str, source: Path, keep: Callable[[Document], bool]) -> Corpus:
+        of = "domain" if name == "heldout" else name
         hashes = {split: self.task.hashes[split] for split in SPLITS}
-        made_of = [listing(source), self.raw.separated, hashes, sorted(self.leaked.get(name, ()))]
+        made_of = [listing(source), self.raw.separated, hashes, sorted(self.found.leaked.get(of, ()))]
         path = self.place / f"{name}-{settings.digest(made_of)[:12]}"
-        documents = read_documents(source, separated=self.raw.separated)
-        kept = (document for document in documents if keep(document))
-        return ranks.first_then_all(lambda: built_corpus(path, kept, self.watch))
+        return ranks.first_then_all(lambda: built_corpus(path, self._left(of, source, keep), self.watch))
+
+    def _check_some(self, name: str, source: Path, keep: Callable[[Document], bool]) -> None:
+        if any(True for _ in self._left(name, source, keep)):
+            return
+        facts = self._counts(name)
+        others = facts.documents - facts.leaked - facts.empty
+        parts = [
+            (facts.leaked, "hold a dev or test text"),
+            (others, "are held out to measure the loss"),
+            (facts.empty, "hold no text"),
+        ]
+        why = ", ".join(f"{count:,} {reason}" for count, reason in parts if count)
+        raise ValueError(
+            f"{printable(str(source))}: nothing of the {name} corpus is left to train on: of "
+            f"{amount(facts.documents, 'document')} {why}. Add {name} text that does not stand in dev or test"
+        )
+
+    def _counts(self, name: str) -> _Counts:
+        facts = next(facts for facts in self.found.corpora if facts.name == name)
+        return _Counts(facts.documents, facts.empty, len(self.found.leaked.get(name, ())))
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Documents of a corpus as they were read, those of them without text, and those that hold a dev or test text."""
+
+    documents: int
+    empty: int
+    leaked: int
+
+
+def _empty(count: int) -> str:
+    return f", and {count:,} without text" if count else ""
+
+
+def _any(document: Document) -> bool:
+    return True
+
+
+def _adapts(document: Document) -> bool:
+    return not _held(document)
 
 
 def _held(document: Document) -> bool:

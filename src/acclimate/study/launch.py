@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core import ranks
+from acclimate.core import files, ranks
 from acclimate.core.types import Watch, unwatched
 from acclimate.study import materials
 from acclimate.study.budget import fit, parse_budget, with_search
@@ -38,6 +39,7 @@ def race(
     fold_labels: bool = False,
     metric: str = "",
     max_tokens: int = 256,
+    split_seed: int = 0,
     corpus: str | Path | None = None,
     general: str | Path | None = None,
     separated: Literal["line", "blank"] = "line",
@@ -55,7 +57,7 @@ def race(
     train, dev, test   labelled files (CSV, TSV, JSONL, Parquet; .gz, .zst); what is not given is split off train. Or
                        train="docstrings": the embedded default, with `labels_per_class` labels a class (32; 0: all)
     text, label, pair, group, id   columns by name; rows of a group stay on one side of a split
-    kind, separator, fold_labels, metric, max_tokens   as in tasks.own.Own
+    kind, separator, fold_labels, metric, max_tokens, split_seed   as in tasks.own.Own, where the last is `seed`
     corpus, general    raw text of the domain; and, where no model is given, text to pretrain a small one on
     leaks              what becomes of labelled rows that hold a test text: kept and scored both ways, or dropped
     budget             such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
@@ -79,12 +81,14 @@ def race(
         fold_labels=fold_labels,
         metric=metric,
         max_tokens=max_tokens,
+        seed=split_seed,
     )
     chosen = recipe or (for_model() if model else Recipe())
     check_format(Path(out))
     given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class, "watch": watch}
-    found = materials_of(own, Raw(corpus, general, separated), Path(out), chosen, **given)
-    return start(chosen, found, Path(out), budget=budget, command=command, watch=watch)
+    with files.hold(Path(out)) if ranks.is_first() else nullcontext():
+        found = materials_of(own, Raw(corpus, general, separated), Path(out), chosen, **given)
+        return start(chosen, found, Path(out), budget=budget, command=command, watch=watch)
 
 
 def materials_of(

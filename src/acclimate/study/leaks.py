@@ -1,55 +1,27 @@
 """Texts that stand where they must not: dev and test items in train or in a corpus, and copies within a split.
 
-What counts as a leak of an item: its words exactly, a near-duplicate, or at least half of its runs of 13 words
-(text/overlap.py). A text that shares less of them is a passage: counted and shown, but neither removed nor held against
-the item, for stock phrases are shared by texts that have nothing to do with each other.
+What counts as a leak of an item says study/sealed.py. A passage is counted and shown, but neither removed nor held
+against the item, for stock phrases are shared by texts that have nothing to do with each other.
+
+A document is told by its number in the order of reading, from 1 on: ids need not be unique. Labels of test items are
+compared and counted, never kept or shown.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import get_args
 
 from acclimate.core.types import Example, Label, Split
 from acclimate.study.examination import SHOWN, Copies, Leak, LeakKind, Sighting
+from acclimate.study.sealed import KINDS, NEAR, SEALED, Sealed, kind_of, whole
 from acclimate.study.typeset import beginning
-from acclimate.text.overlap import GRAM, Match, References, duplicate_groups, normalised
+from acclimate.text.overlap import GRAM, Match, duplicate_pairs, normalised
 
-KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
-SEALED: tuple[Split, ...] = ("dev", "test")
-NEAR = 0.8  # Jaccard similarity of character 5-grams
-MOST_OF_IT = 0.5  # share of an item's runs of 13 words
 EXAMPLES = 5
 _FIRST, _BEFORE = 40, 20  # characters shown of the beginning, and before what matters
-
-Splits = Mapping[Split, Sequence[Example]]
-
-
-class Sealed:
-    """The dev and test items, indexed once to be looked for in rows and documents.
-
-    A row of a pair task leaks where both texts come again together; a document already where one of them does.
-    """
-
-    def __init__(self, splits: Splits, *, near: float = NEAR) -> None:
-        self.items = [(split, example) for split in SEALED for example in splits[split]]
-        self.sizes = {split: len(splits[split]) for split in SEALED}
-        self.references = References(self._texts(), near=near)
-
-    def scan(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Match]]]:
-        """(id, text, matches) of every (id, text), in order; only the texts that are read ahead are kept."""
-        ours, theirs = itertools.tee(texts)
-        for (name, text), matches in zip(ours, self.references.scan(theirs), strict=True):
-            yield name, text, matches
-
-    def _texts(self) -> Iterator[tuple[str, str]]:
-        for number, (_, example) in enumerate(self.items):
-            yield f"{number} whole", whole(example)
-            if example.pair:
-                yield from ((f"{number} part", example.text), (f"{number} part", example.pair))
 
 
 @dataclass
@@ -62,26 +34,29 @@ class Found:
     items: dict[tuple[Split, LeakKind], set[int]] = field(default_factory=dict)
     same_label: dict[tuple[Split, LeakKind], set[int]] = field(default_factory=dict)
     examples: dict[tuple[Split, LeakKind], list[Sighting]] = field(default_factory=dict)
-    leaking: dict[Split, set[str]] = field(default_factory=dict)  # ids of the source's texts
+    leaking: dict[Split, set[str]] = field(default_factory=dict)  # ids of rows, numbers of documents
 
-    def take(self, name: str, text: str, matches: Sequence[Match], label: Label | None = None) -> None:
-        """Count one scanned text. label: its own, None for a document."""
+    def take(
+        self, name: str, text: str, matches: Sequence[Match], *, label: Label | None = None, number: int = 0
+    ) -> None:
+        """Count one scanned text. label: a row's own; number: a document's, in the order of reading."""
+        mark = f"{number}" if number else name
         met: set[tuple[Split, LeakKind]] = set()
         for match in matches:
-            number, part = match.reference.split()
-            split, item = self.sealed.items[int(number)]
-            if split == self.source or (label is not None and (part != "whole" or self.source == "test")):
+            place = int(match.reference)
+            split, item = self.sealed.items[place]
+            if split == self.source:
                 continue
             where = (split, kind_of(match))
             met.add(where)
-            self.items.setdefault(where, set()).add(int(number))
+            self.items.setdefault(where, set()).add(place)
             if label is not None and label == item.label:
-                self.same_label.setdefault(where, set()).add(int(number))
+                self.same_label.setdefault(where, set()).add(place)
             if where[1] != "passage":
-                self.leaking.setdefault(split, set()).add(name)
+                self.leaking.setdefault(split, set()).add(mark)
             shown = self.examples.setdefault(where, [])
             if len(shown) < EXAMPLES and all(each.within_id != item.id for each in shown):
-                shown.append(_sighting(name, text, label, item, match))
+                shown.append(_sighting((name, text, label), split, item, match))
         for where in met:
             self.texts[where] = self.texts.get(where, 0) + 1
 
@@ -121,19 +96,17 @@ class Found:
 def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Found:
     """What labelled rows hold: train of dev and test, dev of test."""
     found = Found(source, sealed)
-    scanned = sealed.scan((row.id, whole(row)) for row in rows)
-    for row, (name, text, matches) in zip(rows, scanned, strict=True):
-        # dev comes before test: what of dev stands in dev is dev itself
+    for row, matches in sealed.in_rows(rows):
         if matches:
-            found.take(name, text, matches, row.label)
+            found.take(row.id, whole(row), matches, label=row.label)
     return found
 
 
 def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copies | None:
-    """The split's texts that occur more than once; None where all differ."""
+    """The split's texts that occur more than once; None where all differ. Both texts of a pair must be the same."""
     texts = [whole(row) for row in rows]
     groups: dict[int, list[int]] = {}
-    for number, group in enumerate(duplicate_groups(texts, near=near)):
+    for number, group in enumerate(duplicate_pairs([(row.text, row.pair) for row in rows], near=near)):
         groups.setdefault(group, []).append(number)
     several = [members for members in groups.values() if len(members) > 1]
     if not several:
@@ -148,17 +121,12 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
             "",
             beginning(texts[second], SHOWN),
             beginning(texts[first], SHOWN),
-            label_text(rows[second].label),
-            label_text(rows[first].label),
+            _open_label(split, rows[second].label),
+            _open_label(split, rows[first].label),
         )
         for first, second in dict.fromkeys(shown)
     )
     return Copies(split, len(several), sum(map(len, several)) - len(several), len(conflicts), examples)
-
-
-def whole(example: Example) -> str:
-    """All that a model reads of an example."""
-    return f"{example.text} {example.pair}" if example.pair else example.text
 
 
 def label_text(label: Label) -> str:
@@ -166,12 +134,9 @@ def label_text(label: Label) -> str:
     return ", ".join(label) if isinstance(label, tuple) else str(label)
 
 
-def kind_of(match: Match) -> LeakKind:
-    """The kind of leak that a match is: a run of 13 words is one only with most of the item around it."""
-    return "passage" if match.kind == "13-gram" and match.similarity < MOST_OF_IT else match.kind
-
-
-def _sighting(name: str, text: str, label: Label | None, item: Example, match: Match) -> Sighting:
+def _sighting(found: tuple[str, str, Label | None], split: Split, item: Example, match: Match) -> Sighting:
+    """found: id, text and label of what holds the item of `split`."""
+    name, text, label = found
     return Sighting(
         name,
         item.id,
@@ -179,8 +144,13 @@ def _sighting(name: str, text: str, label: Label | None, item: Example, match: M
         match.excerpt[:SHOWN],
         *_shown(text, whole(item), match),
         "" if label is None else label_text(label),
-        label_text(item.label),
+        _open_label(split, item.label),
     )
+
+
+def _open_label(split: Split, label: Label) -> str:
+    """The label as it may be kept: none of a test item."""
+    return "" if split == "test" else label_text(label)
 
 
 def _shown(text: str, item: str, match: Match) -> tuple[str, str]:

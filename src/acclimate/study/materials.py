@@ -16,7 +16,7 @@ from acclimate.models.loading import identity, resolved
 from acclimate.tasks.docstrings import build_docstrings
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.documents import read_documents
+from acclimate.text.documents import files_of, read_documents
 
 if TYPE_CHECKING:
     from acclimate.study.examination import Examination
@@ -91,11 +91,14 @@ def corpus_at(
 
 
 def listing(source: Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of change of each file: whether a corpus was made of the files that are there now."""
+    """Name, size and time of change of each file that is read: whether a corpus was made of what is there now.
+
+    source: raw text, or a folder made by write_corpus. Raises ValueError where there is nothing to read.
+    """
     if not source.exists():
         raise ValueError(f"{source}: there is no such file or folder of raw text")
-    below = sorted(source.rglob("*")) if source.is_dir() else [source]
-    facts = [(str(file.relative_to(source)), file.stat()) for file in below if file.is_file()]
+    made = source / "corpus.json"
+    facts = [(str(file.relative_to(source)), file.stat()) for file in ([made] if made.exists() else files_of(source))]
     return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts]
 
 

@@ -7,8 +7,9 @@ report.html, table.txt, table.csv    made of these two, again whenever asked
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,13 @@ from acclimate.study.report import Curves, Study, write_report
 from acclimate.study.sections import Leakage, Looks, Trial, search_remark
 from acclimate.study.tables import Row
 from acclimate.study.verdict import claims, remarks, verdict
-from acclimate.study.wording import listed
+from acclimate.study.wording import listed, points
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind
 
 SCORES, FACTS, PAGE, TABLE, SHEET = "scores.json", "facts.json", "report.html", "table.txt", "table.csv"
 WINNER = "winner"
+UNTAUGHT = 0.02  # above a constant answer, and still no more than that
 
 
 def write_outcome(run: Path, scores: list[Score], facts: dict[str, Any]) -> None:
@@ -61,15 +63,22 @@ def study_of(run: Path) -> Study:
     cut = facts.pop("cut", None) or _cut(search, rows)
     examined, leaked = facts.pop("examination", None), facts.pop("leaked_test_ids", ())
     examination = Examination.from_json(examined) if examined else None
-    leakage = leakage_of(examination.leaks, scores, rows, leaked, baselines=baselines) if examination else None
+    leakage = None
+    if examination is not None:
+        found = leakage_of(examination.leaks, scores, rows, leaked, baselines=baselines)
+        leakage = replace(found, dropped=examination.dropped)
     looks = facts.pop("looks", None)
     seen = Looks(**looks) if looks else None
     warnings = [_differs(leakage) if leakage else "", seen.warning() if seen else ""]
     facts["alerts"] = [*facts.get("alerts", ()), *filter(None, warnings)]
     facts["curves"] = {title: Curves(**curve) for title, curve in facts["curves"].items()}
     facts["losses"] = {name: (before, after) for name, (before, after) in facts["losses"].items()}
+    said = verdict(rows, baselines=baselines, cut=cut, stopped=facts.pop("stopped", ""))
+    if leakage is not None and leakage.changed:
+        said += f" Without the {leakage.leaked:,} leaked test items this changes."
+    facts["alerts"] += untaught(rows, scores, kind, baselines=baselines)
     return Study(
-        verdict=verdict(rows, baselines=baselines, cut=cut, stopped=facts.pop("stopped", "")),
+        verdict=said,
         remarks=[*remarks(rows), *filter(None, [search_remark(search)])],
         rows=rows,
         winner=winner,
@@ -100,6 +109,23 @@ def leakage_of(
     changed = [f"only with the leaked items, {claim}" for claim in before if claim not in after]
     changed += [f"only without them, {claim}" for claim in after if claim not in before]
     return Leakage(leaks, items, len(ids), others, verdict(others, baselines=baselines), changed)
+
+
+def untaught(rows: Sequence[Row], scores: Sequence[Score], kind: Kind, *, baselines: Collection[str]) -> list[str]:
+    """A warning where no encoder scores above one constant answer: it has not learnt the task, whatever it is compared
+    with. The constant is the best that the test labels allow: their commonest, or any one number.
+    """
+    gold = scores[0].gold
+    constant = Counter(gold).most_common(1)[0][0]
+    metric = metric_named(scores[0].metric)
+    least = 0.0 if kind == "score" else metric.compute(gold, [constant] * len(gold))
+    best = max((row.score.mean for row in rows if row.contestant not in baselines), default=1.0)
+    if best > least + UNTAUGHT:
+        return []
+    return [
+        f"No encoder here has learnt the task: the highest has {points(best)} points, the same answer to every text "
+        f"{points(least)}. Train longer (finetune.epochs) or at a higher rate (search.rates) before believing anything."
+    ]
 
 
 def write_pages(run: Path) -> Study:

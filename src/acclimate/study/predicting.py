@@ -21,8 +21,10 @@ from acclimate.models.loading import quiet
 from acclimate.tasks.task import Kind
 
 BATCH = 16
-CLASSES = ("sequence", "multilabel")
-ROUNDING = 1e-4  # logits that differ by less are equal: sums are taken in another order when texts are batched anew
+# logits that differ by less are equal, and so are numbers by that share of their standard deviation: sums are taken in
+# another order when texts are batched anew
+ROUNDING = 1e-4
+STEPS = 8  # between float32 numbers, where numbers hardly spread
 
 Asked = Callable[[dict[str, np.ndarray]], np.ndarray]  # what the tokenizer gives of a batch -> its (B, C) logits
 
@@ -94,7 +96,9 @@ def decoded(logits_nC: np.ndarray, kind: Kind, labels: Sequence[str]) -> list[La
 
 def differing(scored: Sequence[Label], logits_nC: np.ndarray, kind: Kind, labels: Sequence[str]) -> list[int]:
     """Places where the logits say something else than what was scored, by more than rounding can explain."""
-    apart = {"sequence": _another_class, "multilabel": _other_classes, "score": _another_number}[kind]
+    if kind == "score":
+        return _other_numbers(np.array(scored, dtype=np.float64), logits_nC[:, 0])
+    apart = {"sequence": _another_class, "multilabel": _other_classes}[kind]
     return [i for i, label in enumerate(scored) if apart(label, logits_nC[i], labels)]
 
 
@@ -108,6 +112,8 @@ def _other_classes(scored: Label, logits_C: np.ndarray, labels: Sequence[str]) -
     return bool((np.abs(logits_C[(logits_C > 0) != wanted_C]) > ROUNDING).any()) or not named <= set(labels)
 
 
-def _another_number(scored: Label, logits_C: np.ndarray, labels: Sequence[str]) -> bool:
-    number = cast(float, scored)
-    return abs(number - float(logits_C[0])) > ROUNDING * max(1.0, abs(number))
+def _other_numbers(scored_n: np.ndarray, said_n: np.ndarray) -> list[int]:
+    coarse = STEPS * float(np.finfo(np.float32).eps) * float(np.abs(scored_n).max())
+    apart_n = np.abs(scored_n - said_n)
+    # not "more than", which nan never is
+    return [int(place) for place in np.flatnonzero(~(apart_n <= max(ROUNDING * float(scored_n.std()), coarse)))]

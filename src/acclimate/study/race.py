@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +91,16 @@ def run_race(
         for jobs in ended.tests().values():
             for job in jobs:
                 do(job, run, watch=watch)
-    scores = _scores(ended, run)
-    name, seed = _winner(scores)
-    facts = facts_of(ended, run, command) | {"winner": name}
-    if ranks.is_first():
-        _hand_over(ended.tuned[name][seed], run, {"contestant": name, "seed": seed})
-        write_outcome(run, scores, facts)
-    ranks.agree(None)
+        scores = _scores(ended, run)
+        name, seed = _winner(scores)
+        if budget is not None and (taken := budget.spent(run)) > budget.amount:
+            over = f"The race took {budget.told(taken)}: more than its budget of {budget.stated}."
+            ended = replace(ended, notes=(*ended.notes, over))
+        facts = facts_of(ended, run, command) | {"winner": name}
+        if ranks.is_first():
+            _hand_over(ended.tuned[name][seed], run, {"contestant": name, "seed": seed})
+            write_outcome(run, scores, facts)
+        ranks.agree(None)
 
 
 def foreseen(recipe: Recipe, materials: Materials, *, budgeted: bool = False) -> list[Job]:

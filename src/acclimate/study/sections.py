@@ -19,6 +19,7 @@ class Leakage:
 
     rows, verdict   as on the rest of the page, on the other items; empty where no test item leaked, or too many did
     changed         in words, what is claimed on all items only or on the others only; empty where nothing is
+    dropped         whether training rows that hold a test text were taken out before the race
     """
 
     leaks: Sequence[Leak]
@@ -27,6 +28,7 @@ class Leakage:
     rows: Sequence[Row] = ()
     verdict: str = ""
     changed: Sequence[str] = ()
+    dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

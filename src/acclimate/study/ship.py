@@ -15,23 +15,17 @@ from typing import Any
 
 from acclimate.core import files
 from acclimate.core.types import Example, Score, Watch, unwatched
+from acclimate.models.classifier import PROBLEM_TYPES
 from acclimate.study import onnx_copy, predicting
 from acclimate.study.card import render
 from acclimate.study.card_facts import Told, card_of
 from acclimate.study.onnx_copy import Int8
 from acclimate.study.outcome import FACTS, WINNER, read_scores
 from acclimate.tasks.prepared import Prepared, open_prepared
-from acclimate.tasks.task import Kind
 
 CARD = "README.md"
 MARK = "shipment.json"
 TAKEN = (".json", ".txt", ".model", ".safetensors", ".toml")  # of the winner's files; weights in no other format
-KINDS: tuple[Kind, ...] = ("sequence", "multilabel", "score")
-PROBLEMS = {
-    "sequence": "single_label_classification",
-    "multilabel": "multi_label_classification",
-    "score": "regression",
-}
 
 
 @dataclass(frozen=True)
@@ -102,8 +96,8 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
             "the same race again: it writes both anew"
         )
     task = open_prepared(run / "data")
-    if task.kind not in KINDS:
-        raise ValueError(f"{run}: a task of kind '{task.kind}' cannot be shipped. Known: {', '.join(KINDS)}")
+    if task.kind not in PROBLEM_TYPES:
+        raise ValueError(f"{run}: a task of kind '{task.kind}' cannot be shipped. Known: {', '.join(PROBLEM_TYPES)}")
     return score, task
 
 
@@ -138,7 +132,7 @@ def _settle(directory: Path, shipped: predicting.Loaded, task: Prepared) -> None
     path = directory / "config.json"
     config = files.read_json(path)
     if not config.get("problem_type"):
-        files.write_json(path, config | {"problem_type": PROBLEMS[task.kind]})
+        files.write_json(path, config | {"problem_type": PROBLEM_TYPES[task.kind]})
     known = set(inspect.signature(shipped.model.forward).parameters)
     if getattr(shipped.model.config, "type_vocab_size", 0) < 2:
         known.discard("token_type_ids")

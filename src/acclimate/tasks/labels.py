@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from acclimate.core.types import Label
@@ -18,6 +18,7 @@ from acclimate.tasks.task import Kind, classes_in
 from acclimate.text.recognise import nearest, shown
 
 MANY_NUMBERS = 20  # distinct numbers with decimals from which a column is hardly one of classes
+MANY_NAMES = 50  # distinct whole numbers, more than a tenth of the rows, from which they may be meant as amounts
 HUGEST = 1e30  # a number to predict beyond it would overflow the loss
 
 Stated = Literal["auto", "sequence", "multilabel", "score"]
@@ -150,6 +151,32 @@ def check_seen(train: Placed, other: Placed, *, where: str) -> None:
                 )
 
 
+def told_of_numbers(labels: Placed, *, stated: Stated, where: str) -> list[str]:
+    """What to say where the classes of train are all numbers, and so many that they may be meant as numbers to predict.
+
+    Nothing where the kind was stated.
+    """
+    names = {name for _, label in labels for name in classes_in(label)}
+    if stated != "auto" or not _may_be_amounts(names, len(labels)):
+        return []
+    return [
+        f"{where} holds {len(names):,} different whole numbers in {len(labels):,} rows, and each became a class, as "
+        f"nothing else was said. If they are numbers to predict, state it: --kind score (kind='score')."
+    ]
+
+
+def _may_be_several(counts: Counter[str]) -> str:
+    """The mark that seems to part several labels in a field: it stands in a fifth of the distinct ones or more."""
+    for mark in (";", "|", ","):
+        if 5 * sum(mark in name for name in counts) >= len(counts):
+            return mark
+    return ""
+
+
+def _may_be_amounts(names: Collection[str], rows: int) -> bool:
+    return len(names) > MANY_NAMES and 10 * len(names) > rows and all(_number(name) is not None for name in names)
+
+
 def told_of_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
     """What to say about classes that one row of train alone bears.
 
@@ -163,9 +190,13 @@ def told_of_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
     listed = ", ".join(f"{shown(name)} ({place})" for name, place in alone[:5]) + (", ..." if len(alone) > 5 else "")
     if missing:
         name, place = alone[0]
+        amounts = _may_be_amounts(counts, len(labels))
+        way_out = "If labels are numbers to predict, state it (--kind score); else add rows" if amounts else "Add rows"
+        if mark := _may_be_several(counts):
+            way_out = f"If a row bears several labels, say what stands between them (--separator {mark!r}); else add rows"
         raise ValueError(
             f"{place}: no other row bears the label {shown(name)}, and it cannot stand both in train and in "
-            f"{' or '.join(missing)}{f' (so for {len(alone)} labels: {listed})' if len(alone) > 1 else ''}. Add rows, "
+            f"{' or '.join(missing)}{f' (so for {len(alone)} labels: {listed})' if len(alone) > 1 else ''}. {way_out}, "
             f"give it another label, leave it out, or give files for dev and test"
         )
     return [f"Labels with one training example only, too few to learn them from: {listed} ({len(alone)} in all)."]

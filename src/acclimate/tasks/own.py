@@ -24,6 +24,7 @@ from acclimate.tasks.labels import (
     label_from,
     one_spelling,
     respelt,
+    told_of_numbers,
     told_of_singles,
 )
 from acclimate.tasks.metrics import default_metric, metric_named
@@ -117,8 +118,9 @@ def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
         split: replace(file, labels=[respelt(label, spelling) for label in file.labels])
         for split, file in files.items()
     }
-    notes = [*_notes_on_rows(files), *_note_on_spelling(spelling)]
     train = files["train"].placed()
+    notes = [*_notes_on_rows(files), *_note_on_spelling(spelling)]
+    notes += told_of_numbers(train, stated=stated.kind, where=column) if kind == "sequence" else []
     check_train(train, kind, where=column)
     for split in ("dev", "test"):
         if split in files:

@@ -61,7 +61,7 @@ class Prepared:
         if files.sha256_of(place) != self.hashes["sealed"]:
             raise files.DamagedError(f"{place} is damaged: its hash is not the one in {self.path / _ABOUT}")
         labels = [label_of(label) for label in files.read_json(place)]
-        look = {"by": by, "time": datetime.now(UTC).isoformat(), "labels": self.hashes["sealed"]}
+        look = {"by": by, "time": datetime.now(UTC).isoformat(), "test": self.hashes["test"]}
         ledger = self._ledger(cache)
         try:
             ledger.parent.mkdir(parents=True, exist_ok=True)
@@ -73,13 +73,15 @@ class Prepared:
         return labels
 
     def looks(self) -> list[dict[str, Any]]:
-        """The looks at these labels from this run, oldest first: by, time (UTC), labels (their hash), ledger."""
+        """The looks at this test set from this run, oldest first: by, time (UTC), test (its hash), ledger."""
         looks = _records(self._looks) if self._looks.exists() else []
-        return [look for look in looks if look.get("labels", self.hashes["sealed"]) == self.hashes["sealed"]]
+        return [look for look in looks if look.get("test", self.hashes["test"]) == self.hashes["test"]]
 
     def earlier_looks(self, *, cache: Path | None = None) -> int:
-        """How many looks the ledger has at equal labels that this run did not make; 0 where it cannot be read.
+        """How many looks the ledger has at this test set that this run did not make; 0 where it cannot be read.
 
+        Test sets are the same where ids, texts and labels are, in the same order; of those sorted by class, many have
+        equal labels.
         A run that was deleted and done again at the same place counts as another: its looks were looks.
         """
         return len(self._earlier(cache))
@@ -108,7 +110,7 @@ class Prepared:
         return str(self.path.parent.resolve())
 
     def _ledger(self, cache: Path | None) -> Path:
-        return (cache or files.cache()) / "looks" / f"{self.hashes['sealed']}.jsonl"
+        return (cache or files.cache()) / "looks" / f"{self.hashes['test']}.jsonl"
 
 
 def prepare(task: Task, source: Path, path: Path) -> Prepared:

@@ -16,7 +16,7 @@ import numpy as np
 
 from acclimate.core.types import Example, Split
 from acclimate.tasks.task import Kind, classes_in
-from acclimate.text.overlap import duplicate_groups
+from acclimate.text.overlap import duplicate_pairs
 
 FEWEST_ROWS = 20  # to split
 LARGEST_SET = 10  # rows that nearly the same text may tie together, or a twentieth of all
@@ -107,16 +107,17 @@ def divide(
 def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
     """A number for each example, equal for those with the same text, and a sentence on how many share theirs.
 
+    Examples with a pair hold the same text where both texts are the same, in either order.
     Nearly the same is the same, unless that would tie so many rows together that no fair split is left: short texts of
     one pattern are all alike.
     """
-    texts = [f"{example.text}\n{example.pair or ''}" for example in examples]
+    texts = [(example.text, example.pair) for example in examples]
     told = ""
-    same = duplicate_groups(texts)
+    same = duplicate_pairs(texts)
     counts = Counter(same)
     if max(counts.values()) > max(LARGEST_SET, len(texts) // 20):
         told = f" {max(counts.values()):,} rows are nearly alike: only those with the same words were kept together."
-        same = duplicate_groups(texts, near=0)
+        same = duplicate_pairs(texts, near=0)
         counts = Counter(same)
     if copies := sum(count for count in counts.values() if count > 1):
         told += f" {copies:,} rows that share their text with another, exactly or nearly, stand on that one's side."

@@ -81,18 +81,23 @@ def read_documents(
     cannot be read as what its ending says, for one that lacks the field, and where more than half cannot be used.
     """
     path = Path(path)
+    files = files_of(path)
+    above = path if path.is_dir() else path.parent
+    rows = (row for file in files for row in _rows(file, above, separated, field, limits))
+    return Documents(path, rows, field)
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that `read_documents` reads, in that order; ValueError as there where there are none."""
     if path.is_dir():
         files = list(_below(path))
         if not files:
             raise ValueError(f"{named(path)}: no file below it ends in {', '.join(ENDINGS)}. Name another folder")
-    else:
-        check_file(path)
-        if not path.name.endswith(ENDINGS):
-            raise ValueError(f"{named(path)}: its name ends in none of {', '.join(ENDINGS)}. Rename or convert it")
-        files = [path]
-    above = path if path.is_dir() else path.parent
-    rows = (row for file in files for row in _rows(file, above, separated, field, limits))
-    return Documents(path, rows, field)
+        return files
+    check_file(path)
+    if not path.name.endswith(ENDINGS):
+        raise ValueError(f"{named(path)}: its name ends in none of {', '.join(ENDINGS)}. Rename or convert it")
+    return [path]
 
 
 def _below(folder: Path) -> Iterator[Path]:

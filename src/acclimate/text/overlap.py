@@ -27,7 +27,7 @@ import numpy as np
 
 GRAM = 13  # words that two texts must share in a row before that counts as copied
 SHINGLE = 5  # characters of the pieces whose sets near-duplicates share
-MOST = 100  # matches of one scanned text that are told
+MOST = 100  # different texts of those that match one scanned text that are told
 WORD = re.compile(r"\w+")
 _BATCH = 1 << 20  # characters that a thread takes at a time
 _EXCERPT = 160
@@ -89,20 +89,24 @@ class References:
         self._texts = list(owners)
         self._index, self._grams = build(self._texts, near)
 
-    def scan(self, texts: Iterable[tuple[str, str]], *, threads: int | None = None) -> Iterator[list[Match]]:
+    def scan(
+        self, texts: Iterable[tuple[str, str]], *, threads: int | None = None, most: int = MOST
+    ) -> Iterator[list[Match]]:
         """The matches of each scanned text, in the order of the texts; mostly empty lists.
 
         texts     (id, text) pairs, read ahead by a few million characters
         threads   None: as many as this process may use. The result does not depend on it.
+        most      different texts among the references that are told of one scanned text
 
         A reference appears at most once in a list, exact ones first, then near ones, then shared runs; by falling
-        similarity, then in the references' order. Of more than MOST matches of one text the strongest is told and then
-        those references that matched no text before it, so that a paragraph that all texts share costs little and yet
-        every reference is told of sooner or later. No more than 1,000 candidates of one text are compared.
+        similarity, then in the references' order. References with the same words are told together, however many they
+        are. Where more than `most` different ones match a text, the strongest is told and then those that matched no
+        text before it, so that a paragraph that all texts share costs little and yet every reference is told of sooner
+        or later. No more than 1,000 candidates of one text are compared.
         """
-        reported = np.zeros(len(self._ids), bool)
+        reported = np.zeros(len(self._texts), bool)
         for batch, found in _in_turn(self._look, _batches(texts), threads or processors()):
-            yield from self._matches(batch, found, reported)
+            yield from self._matches(batch, found, reported, most)
 
     def _look(self, batch: Batch) -> Found:
         """What the compiled loops find in a batch. Runs in several threads at a time."""
@@ -119,7 +123,7 @@ class References:
                 return Found(exact, hits[:hit_count], pairs[:pair_count])
             hit_room, pair_room = max(hit_room, hit_count), max(pair_room, pair_count)
 
-    def _matches(self, batch: Batch, found: Found, reported: np.ndarray) -> Iterator[list[Match]]:
+    def _matches(self, batch: Batch, found: Found, reported: np.ndarray, most: int) -> Iterator[list[Match]]:
         numbers = np.arange(len(batch) + 1)
         hit_ends = np.searchsorted(found.hits[:, 0], numbers)
         pair_ends = np.searchsorted(found.pairs[:, 0], numbers)
@@ -134,7 +138,7 @@ class References:
             runs = found.hits[hit_ends[number] : hit_ends[number + 1], 1]
             # a stronger kind replaces a weaker one
             kept = self._runs(runs) | self._near(text, near[near != exact]) | kept
-            yield self._told(name, text, kept, reported)
+            yield self._told(name, text, kept, reported, most)
 
     def _near(self, text: str, candidates: np.ndarray) -> Told:
         if not len(candidates):
@@ -160,18 +164,13 @@ class References:
             for one, share, gram in zip(texts.tolist(), shares.tolist(), first.tolist(), strict=True)
         }
 
-    def _told(self, name: str, text: str, kept: Told, reported: np.ndarray) -> list[Match]:
-        """The matches of one text in their order, no more than MOST; `reported`: references told before, added to."""
-        order = [
-            (kind, -similarity, other, one)
-            for one, (kind, similarity, _) in kept.items()
-            for other in self._owners[one]
-        ]
-        order.sort()
-        if len(order) > MOST:
-            others = sorted(order[1:], key=lambda each: bool(reported[each[2]]))
-            order = sorted([order[0], *others[: MOST - 1]])
-        reported[[other for _, _, other, _ in order]] = True
+    def _told(self, name: str, text: str, kept: Told, reported: np.ndarray, most: int) -> list[Match]:
+        """The matches of one text in their order; `reported`: which different texts were told before, added to."""
+        told = sorted((kind, -similarity, one) for one, (kind, similarity, _) in kept.items())
+        if len(told) > most:
+            told = [told[0], *sorted(told[1:], key=lambda each: bool(reported[each[2]]))[: most - 1]]
+        reported[[one for _, _, one in told]] = True
+        order = sorted((kind, negative, other, one) for kind, negative, one in told for other in self._owners[one])
         return [
             Match(KINDS[kind], name, self._ids[other], -negative, self._excerpt(text, kept[one]))
             for kind, negative, other, one in order
@@ -258,3 +257,13 @@ def duplicate_groups(texts: Sequence[str], *, near: float = 0.8) -> list[int]:
 
     _check(near)
     return groups(texts, near)
+
+
+def duplicate_pairs(pairs: Sequence[tuple[str, str | None]], *, near: float = 0.8) -> list[int]:
+    """`duplicate_groups` of texts that may come in pairs: the same where both are, in either order."""
+    if not any(second for _, second in pairs):
+        return duplicate_groups([first for first, _ in pairs], near=near)
+    found = duplicate_groups([text or "" for pair in pairs for text in pair], near=near)
+    numbers: dict[tuple[int, int], int] = {}
+    both = (sorted(found[place : place + 2]) for place in range(0, len(found), 2))
+    return [numbers.setdefault((low, high), len(numbers)) for low, high in both]

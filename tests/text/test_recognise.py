@@ -1,0 +1,28 @@
+"""What makes a text useless, and what a message may show of it."""
+
+import pytest
+
+from acclimate.study.typeset import escaped
+from acclimate.text.recognise import unsound
+
+BIDI = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+
+
+@pytest.mark.parametrize("code", [0x1B, 0x7F, *range(0x80, 0x85), *range(0x86, 0xA0)])
+def test_control_characters_of_either_set_make_a_text_useless_and_are_spelt_out(code):
+    reason = unsound(f"before {chr(code)}2J after")
+    assert "control character" in reason
+    assert f"\\x{code:02x}" in reason
+    assert reason.isprintable()
+
+
+def test_line_ends_and_marks_of_direction_are_no_control_characters():
+    assert unsound("one\x85two\ttabs\x0b\x0c\r\n") is None
+    assert all(unsound(f"mark {chr(code)} here") is None for code in BIDI)
+
+
+@pytest.mark.parametrize("code", [0x1B, 0x9B, *BIDI])
+def test_what_a_terminal_would_obey_is_shown_as_its_escape(code):
+    shown = escaped(f"a{chr(code)}b")
+    assert shown.isprintable()
+    assert shown == "a" + ascii(chr(code))[1:-1] + "b"
