@@ -79,21 +79,19 @@ def doctor(
     task: options.Labelled,
     own: Own,
     raw: Raw,
-    assignments: options.Assignments = None,
     model: options.Model = None,
+    seeds: Annotated[int, typer.Option("--seeds", help="Of the race to come.")] = 3,
+    contestants: Annotated[int, typer.Option("--contestants", help="Compared with the untouched model there.")] = 4,
 ) -> None:
     """Say what is wrong with labelled files and corpora, and what a race on them could detect; changes nothing.
 
-    Exit status 1 where something has to be mended first. Of the settings only `seeds` counts.
+    Exit status 1 where something has to be mended first.
     """
     from acclimate.study.gathering import examined
-    from acclimate.study.recipe import Recipe
 
     with _errors_told(), _console() as console:
-        stated = _recipe(Recipe(), None, assignments)
         with _watching(console, None, Path()) as watch:
-            rivals = max(1, len(stated.names(domain=raw.domain is not None)))
-            _, found = examined(own, raw, model=model, seeds=stated.seeds, comparisons=rivals, watch=watch)
+            _, found = examined(own, raw, model=model, seeds=seeds, comparisons=contestants, watch=watch)
         _say(console, found.as_text())
     if found.errors:
         raise typer.Exit(1)

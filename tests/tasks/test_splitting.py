@@ -137,6 +137,20 @@ def test_near_copies_stay_together_and_are_told() -> None:
     assert "60 rows that share their text with another, exactly or nearly, stand on that one's side" in note
 
 
+def test_pairs_that_share_one_text_are_free_and_copies_of_both_stay_together() -> None:
+    passages = [" ".join(f"word{number}x{place}" for place in range(60)) for number in range(4)]
+    examples = [
+        Example(str(number), passages[number % 4], "ab"[number % 2], pair=f"what of matter {number * 7919} then")
+        for number in range(200)
+    ]
+    examples += [replace(row, id=f"copy {row.id}", text=row.pair or "", pair=row.text) for row in examples[:10]]
+    splits, note = split_off(examples, ("dev", "test"), kind="sequence", seed=0, where="a.csv")
+    side = {row.id: split for split, rows in splits.items() for row in rows}
+    assert all(side[f"copy {number}"] == side[str(number)] for number in range(10))
+    assert {row.text for row in splits["test"]} >= set(passages)
+    assert "20 rows that share their text" in note
+
+
 def test_texts_of_one_pattern_are_not_tied_together() -> None:
     examples = [
         Example(

@@ -193,7 +193,7 @@ def told_of_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
         amounts = _may_be_amounts(counts, len(labels))
         way_out = "If labels are numbers to predict, state it (--kind score); else add rows" if amounts else "Add rows"
         if mark := _may_be_several(counts):
-            way_out = f"If a row bears several labels, say what stands between them (--separator {mark!r}); else add rows"
+            way_out = f"If a row bears several labels, name what parts them (--separator {mark!r}); else add rows"
         raise ValueError(
             f"{place}: no other row bears the label {shown(name)}, and it cannot stand both in train and in "
             f"{' or '.join(missing)}{f' (so for {len(alone)} labels: {listed})' if len(alone) > 1 else ''}. {way_out}, "
