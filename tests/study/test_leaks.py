@@ -164,7 +164,7 @@ def test_a_pair_that_comes_again_leaks_in_either_order_and_nearly():
 def test_a_question_that_is_like_hundreds_of_others_hides_no_pair():
     question = "does the passage above say anything at all about what was measured in the series of trials number {}"
     items = [pair(f"item-{number}", text(f"passage {number}"), question.format(number)) for number in range(300)]
-    train = [replace(item, id=f"of {item.id}", pair=f"so {item.pair}") for item in items]
+    train = [replace(item, id=f"of {item.id}", pair=items[number - 1].pair) for number, item in enumerate(items)]
     found = found_in_rows("train", train, Sealed({"dev": [], "test": items}))
     assert found.leaked_ids("test") == {item.id for item in items}
 

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from acclimate.tasks.readers import FileRead
 
 MANY_REJECTED = 0.05
+SWAPPED = 10  # times as many test texts as training texts
 LARGE = 0.1  # of a metric's range: hardly any adaptation gains more
+HOPELESS = 0.5  # so that figures beyond it are not worth telling
+ENOUGH = 5  # seeds, where two say next to nothing
 GUESS = (
     "That is a guess for a score of 80 points and a metric that is a mean over items; macro-F1 over rare classes needs "
     "more. The report says it from what the race found."
@@ -164,15 +167,23 @@ def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) ->
 
 
 def _on_files(labelled: Labelled) -> list[Finding]:
-    """Files of which much was left out; read_own notes every file of which anything was."""
-    return [
+    """Files of which much was left out, or anything of those that scores come from; a test larger than train.
+
+    read_own notes every file of which anything was left out.
+    """
+    found = []
+    sizes = {split: len(rows) for split, rows in labelled.splits.items()}
+    if sizes["test"] > SWAPPED * sizes["train"]:
+        text = f"Test has {sizes['test']:,} texts and train only {sizes['train']:,}."
+        found.append(Finding("warning", text, "If the files are swapped, give them the other way round."))
+    return found + [
         Finding(
             "warning",
             f"{facts.rejected:,} of the {facts.rows:,} rows of {facts.path} were left out, mostly because {why}.",
             f"Correct them ({places}) or leave them out.",
         )
-        for facts in map(_file_facts, labelled.files)
-        if facts.rejected >= MANY_REJECTED * facts.rows
+        for place, facts in enumerate(map(_file_facts, labelled.files))
+        if facts.rejected >= (1 if place else MANY_REJECTED * facts.rows)
         for why, _, places in facts.reasons[:1]
     ]
 
@@ -183,6 +194,11 @@ def _reach(items: int, seeds: int, comparisons: int) -> tuple[float | None, str,
         return None, "It takes two test texts and two seeds at least to tell a difference from luck.", []
     design = guessed(items, seeds, comparisons=max(1, comparisons))
     least = design.detectable()
+    if least > HOPELESS:
+        better = f"with {ENOUGH} it is {100 * design.detectable(seeds=ENOUGH):.1f} points"
+        reach = f"With {seeds} seeds nothing that adapting gives can be told from luck; {better}. {GUESS}"
+        text = f"{seeds} seeds are too few for {items:,} test texts and {comparisons} comparisons: all may be luck."
+        return least, reach, [Finding("warning", text, f"Race with {ENOUGH} seeds.")]
     reach = f"{design.advice()} {GUESS}"
     if least < LARGE:
         return least, reach, []

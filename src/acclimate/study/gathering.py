@@ -50,7 +50,7 @@ def examined(
     labelled = read_own(stated)
     return labelled, examine(
         labelled,
-        model=model,
+        model=resolved(model) if model else None,
         corpora=raw.places(),
         separated=raw.separated,
         seeds=seeds,
