@@ -53,7 +53,7 @@ def test_healthy_files_have_no_findings(healthy):
     assert examined.leaks == ()
     assert examined.copies == ()
     assert examined.leaked == {"test": frozenset(), "train": frozenset(), "dev": frozenset()}
-    assert examined.splits == {"train": 60, "dev": 20, "test": 900}
+    assert examined.splits == {"train": 100, "dev": 20, "test": 900}
     assert examined.label_counts["test"] == {"acid": 450, "base": 450}
     assert examined.lengths is not None
     assert (examined.lengths.unit, examined.lengths.median) == ("words", 40)
