@@ -32,11 +32,12 @@ clean:
 
 # `whole` is absent while pip works: an install that was cut short is started over from nothing.
 # torch goes first and alone: as a range, or asked for by another package, it may come as gigabytes of CUDA.
+# setuptools_scm: seqeval, which the tests compare entity F1 with, is built from source and fetches a broken one by itself.
 .venv/made-for-%: pyproject.toml constraints.txt
 	@test -e .venv/whole || $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("acclimate needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	@test -e .venv/whole || $(PYTHON) -m venv --clear .venv
 	@rm -f .venv/whole
 	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" -c constraints.txt
-	$(BIN)/python -m pip install --quiet setuptools -c constraints.txt
+	$(BIN)/python -m pip install --quiet setuptools setuptools_scm -c constraints.txt
 	$(BIN)/python -m pip install --quiet --no-build-isolation -e ".$(EXTRA)" -c constraints.txt
 	@touch .venv/whole $@
