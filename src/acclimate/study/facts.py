@@ -11,6 +11,7 @@ import numpy as np
 from acclimate.core import files
 from acclimate.core.types import Cost
 from acclimate.study import stages
+from acclimate.study.budget import decided
 from acclimate.study.jobs import RESULT, Job
 from acclimate.study.recipe import BASELINE
 from acclimate.study.wording import metric_text
@@ -142,7 +143,10 @@ def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:
 def _looks(task: Prepared, run: Path) -> dict[str, Any]:
     """How often the labels of the test set were opened, here and, as far as this machine remembers, elsewhere."""
     own = [look["by"] for look in task.looks()]
-    looks, runs = task.earlier_looks(), task.earlier_runs()
+    # as it was when this race first ended: what others look at later is not earlier
+    looks, runs = decided(
+        run, f"earlier-looks-{task.hashes['test'][:12]}", lambda: [task.earlier_looks(), task.earlier_runs()]
+    )
     return {"in_this_run": len(own), "earlier_runs": runs, "earlier_looks": looks, "lines": own}
 
 
