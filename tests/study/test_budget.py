@@ -134,6 +134,16 @@ def test_the_last_round_takes_as_many_as_can_be_paid():
     assert affordable(budget, COSTS, 3, spent=200) == (570 - 200) // 63
 
 
+def test_what_was_spent_is_told_with_and_without_the_search(tmp_path):
+    for name, seconds, flops in (("dapt-1", 20.0, 5.0), ("fine-tune-dapt-2", 7.0, 3.0), ("test-dapt-3", 1.0, 0.0)):
+        (tmp_path / "jobs" / name).mkdir(parents=True)
+        files.write_json(tmp_path / "jobs" / name / "wall.json", {"seconds": seconds})
+        files.write_json(tmp_path / "jobs" / name / "result.json", {"flops": flops})
+    files.write_json(tmp_path / "jobs" / "dapt-1" / "clock.json", {"seconds": 30.0})  # of two sessions
+    assert (Budget(1, "seconds", "").spent(tmp_path), Budget(1, "flops", "").spent(tmp_path)) == (38.0, 8.0)
+    assert Budget(1, "seconds", "").spent(tmp_path, searching=False) == 30.0
+
+
 def test_a_decision_is_made_once(tmp_path):
     assert decided(tmp_path, "a", lambda: [1]) == [1]
     assert decided(tmp_path, "a", lambda: [2]) == [1]

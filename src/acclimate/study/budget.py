@@ -47,10 +47,12 @@ class Budget:
         """An amount of the budget's unit, as people write it."""
         return duration(amount) if self.unit == "seconds" else si(amount, "FLOP")
 
-    def spent(self, run: Path) -> float:
-        """What the jobs of a run have taken so far."""
+    def spent(self, run: Path, *, searching: bool = True) -> float:
+        """What the jobs of a run have taken so far. searching: fine-tunings and tests too."""
         total = 0.0
         for job in sorted((run / DIRECTORY).glob("*")):
+            if not searching and job.name.startswith(("fine-tune", "test")):
+                continue
             if self.unit == "flops":
                 total += files.read_json(job / RESULT).get("flops", 0.0) if (job / RESULT).exists() else 0.0
             else:  # of a job that was killed and gone on with, the clock of its training has the sessions before too

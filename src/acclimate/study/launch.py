@@ -140,5 +140,7 @@ def foreseen_cost(recipe: Recipe, found: Materials, out: Path, *, budget: str | 
     searching = with_search(recipe)
     costs = costs_of(limit.unit)(searching, found, out)
     arms = len(enter(searching, found).models)
-    fitted = fit(searching, limit, costs, contestants=arms, texts=found.texts(), spent=limit.spent(out))
+    fitted = fit(
+        searching, limit, costs, contestants=arms, texts=found.texts(), spent=limit.spent(out, searching=False)
+    )
     return estimate(fitted.recipe, found, out, budgeted=True), list(fitted.notes)

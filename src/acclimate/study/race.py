@@ -155,7 +155,7 @@ def _fitted(
             costs,
             contestants=len(entries.models),
             texts=materials.texts(),
-            spent=budget.spent(run),
+            spent=budget.spent(run, searching=False),  # what was fine-tuned already is planned for again, not twice
         )
         return {
             "costs": vars(costs),
