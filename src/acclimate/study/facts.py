@@ -45,9 +45,9 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
                 for name, job in adaptations.items()
             },
         }
-    curves[f"Dev {task.metric.name} while fine-tuning, mean over seeds"] = {
+    curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = {
         "x": "steps",
-        "y": f"dev {task.metric.name}",
+        "y": f"dev {metric_text(task.metric.name)}",
         "lines": {name: _dev_curve(tuned, run) for name, tuned in ended.tuned.items()},
     }
     examined = materials.examination
