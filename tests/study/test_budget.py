@@ -21,7 +21,7 @@ from acclimate.study.budget import (
 )
 from acclimate.study.recipe import Recipe, Search, for_model
 
-COSTS = Costs(adapting=600.0, fixed=10.0, tuning=20.0, short=5.0, test=1.0)
+COSTS = Costs(adapting=600.0, fixed=10.0, tuning=20.0, test=1.0)
 TEXTS = {"pretrain": 1000, "tapt": 1000, "dapt": 1000}
 WIDE = Recipe(search=Search(rates=(1e-5, 3e-5, 5e-5)))
 
@@ -69,7 +69,7 @@ def test_what_is_planned_never_costs_more_than_the_budget():
         fitted = fit(WIDE, budget, COSTS, contestants=4, texts=TEXTS)
         share = min(1.0, ADAPTING * budget.amount / COSTS.adapting)
         own = fitted.recipe
-        tuning = COSTS.searching(4, len(own.settings()), own.seeds)
+        tuning = COSTS.searching(4, own.settings(), own.seeds)
         assert share * COSTS.adapting + COSTS.fixed + tuning <= budget.amount
         for adapted, before in ((own.dapt, WIDE.dapt), (own.tapt, WIDE.tapt)):
             tokens = adapted.plan.steps * adapted.plan.batch
@@ -86,7 +86,7 @@ def test_seeds_outlive_settings():
 
 def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():
     recipe = for_model()
-    costs = Costs(60_000, 10, 5, 2, 1)
+    costs = Costs(60_000, 10, 5, 1)
     fitted = fit(recipe, parse_budget("20min"), costs, contestants=3, texts={"tapt": 5000, "dapt": 9000}).recipe
     share = 0.5 * 1200 / 60_000
     assert fitted.dapt.plan.steps * fitted.dapt.plan.batch == pytest.approx(share * 2500 * 256, rel=0.02)
@@ -107,7 +107,7 @@ def test_too_small_a_budget_names_one_that_is_enough():
 @pytest.mark.parametrize("adapting", [0.0, 5.0, 40.0, 300.0, 1e5])
 @pytest.mark.parametrize("tuning", [0.5, 17.8, 400.0])
 def test_whatever_a_refusal_proposes_is_enough(adapting, tuning):
-    costs = Costs(adapting, 3.0, tuning, 0.3 * tuning, 1.0)
+    costs = Costs(adapting, 3.0, tuning, 1.0)
     with pytest.raises(ValueError, match="is too small") as told:
         fit(WIDE, Budget(2.0, "seconds", "2s"), costs, contestants=2, texts=TEXTS)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
@@ -131,7 +131,7 @@ def test_a_search_is_added_where_none_is_stated():
 def test_the_last_round_takes_as_many_as_can_be_paid():
     budget = parse_budget("10min")
     assert affordable(budget, COSTS, 3, spent=600) == 2  # the untouched model and one rival in any case
-    assert affordable(budget, COSTS, 3, spent=200) == (570 - 200) // 63
+    assert affordable(budget, COSTS, 3, spent=200) == (570 - 200) // 53
 
 
 def test_what_was_spent_is_told_with_and_without_the_search(tmp_path):

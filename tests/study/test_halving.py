@@ -10,7 +10,7 @@ import pytest
 
 from acclimate.methods import finetune
 from acclimate.study.budget import Costs
-from acclimate.study.halving import DIVERGED, SHORT, Arm, Outcome, search
+from acclimate.study.halving import DIVERGED, EARLY, HALFWAY, Arm, Outcome, search
 from acclimate.study.recipe import Setting
 
 NAMES = ("untouched", "TAPT", "DAPT", "random weights")
@@ -32,7 +32,11 @@ class Track:
 
     @property
     def cost(self) -> float:
-        return sum(share for *_, share in self.played)
+        """In whole runs: an arm that goes on goes on from where it stood."""
+        furthest: dict[tuple[str, str, int], float] = {}
+        for name, setting, seed, share in self.played:
+            furthest[name, setting, seed] = max(share, furthest.get((name, setting, seed), 0.0))
+        return sum(furthest.values())
 
 
 def true_scores(best: str = "DAPT", setting: int = 2) -> dict[tuple[str, str], float]:
@@ -57,7 +61,7 @@ def test_halving_finds_the_grids_winner_at_less_than_a_third_of_its_cost():
     assert best in found.finalists
     assert (best.contestant, best.setting.name) == ("DAPT", "rate 2")
     assert halved.cost <= grid.cost / 3
-    assert halved.cost == pytest.approx(Costs(0, 0, 1, SHORT, 0).searching(len(NAMES), len(SETTINGS), 3))
+    assert halved.cost == pytest.approx(Costs(0, 0, 1, 0).searching(len(NAMES), SETTINGS, 3))
 
 
 def test_without_a_budget_everybody_reaches_the_end_with_its_own_best_setting():
@@ -110,14 +114,26 @@ def test_one_setting_without_a_budget_is_a_plain_race():
 def test_the_record_accounts_for_every_run():
     track = Track(true_scores(), noise=0.02)
     found = search(NAMES, SETTINGS, 3, track, how="halving", finalists=lambda: 3, hopeless=never)
-    assert {line.rung for line in found.record} == {0, 1}
+    assert {line.rung for line in found.record} == {0, 1, 2}
     for line in found.record:
-        assert line.steps == round(100 * (SHORT if line.rung == 0 else 1.0))
-        assert line.seeds == (3 if line.rung == 1 else 1)
-    went_on = {(line.contestant, line.setting) for line in found.record if line.rung == 0 and line.kept}
-    assert went_on == {(line.contestant, line.setting) for line in found.record if line.rung == 1}
-    last = {(line.contestant, line.setting) for line in found.record if line.rung == 1 and line.kept}
+        assert line.steps == round(100 * (EARLY, HALFWAY, 1.0)[line.rung])
+        assert line.seeds == (3 if line.rung == 2 else 1)
+    for rung in (0, 1):
+        went_on = {(line.contestant, line.setting) for line in found.record if line.rung == rung and line.kept}
+        assert went_on == {(line.contestant, line.setting) for line in found.record if line.rung == rung + 1}
+    last = {(line.contestant, line.setting) for line in found.record if line.rung == 2 and line.kept}
     assert last == {(arm.contestant, arm.setting.name) for arm in found.finalists}
+
+
+def test_every_contestant_keeps_as_many_settings_and_whoever_goes_no_further_is_given_up():
+    track, given_up = Track(true_scores(), noise=0.02), []
+    found = search(
+        NAMES, SETTINGS, 3, track, how="halving", finalists=lambda: 2, hopeless=never, give_up=given_up.append
+    )
+    halfway = Counter(name for name, *_, share in track.played if share == HALFWAY)
+    assert halfway == dict.fromkeys(NAMES, 2)
+    assert len(given_up) == len(set(given_up)) == len(NAMES) * len(SETTINGS) - len(found.finalists)
+    assert not set(given_up) & set(found.finalists)
 
 
 @pytest.mark.parametrize(("how", "finalists"), [("grid", None), ("halving", None), ("halving", lambda: 2)])

@@ -99,7 +99,7 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
         called.append(named)
         return {}
 
-    for job in foreseen(toy_race.recipe, toy_race.materials):
+    for job, _ in foreseen(toy_race.recipe, toy_race.materials):
         monkeypatch.setattr(f"{job.work.__module__}.{job.work.__qualname__}", work)
     monkeypatch.setattr(jobs_module.Job, "name", property(_recorded_name(toy_race)))
     assert left(toy_race.recipe, toy_race.materials, toy_race.run) == []
@@ -116,14 +116,14 @@ def _recorded_name(raced):
 
 def test_another_setting_repeats_only_what_depends_on_it(toy_race):
     recipe = replace(toy_race.recipe, tapt=replace(toy_race.recipe.tapt, masking=0.2))
-    again = {job.label for job in left(recipe, toy_race.materials, toy_race.run)}
+    again = {job.label for job, _ in left(recipe, toy_race.materials, toy_race.run)}
     assert again == {
         "TAPT",
         "held-out loss, TAPT",
         *(f"{stage} TAPT, seed {seed}" for stage in ("fine-tune", "test") for seed in (0, 1)),
     }
     longer = replace(toy_race.recipe, seeds=3)
-    assert all(job.label.endswith("seed 2") for job in left(longer, toy_race.materials, toy_race.run))
+    assert all(job.label.endswith("seed 2") for job, _ in left(longer, toy_race.materials, toy_race.run))
 
 
 def test_tapt_after_dapt_starts_from_dapts_checkpoint_and_shares_it(toy_race):
@@ -133,11 +133,11 @@ def test_tapt_after_dapt_starts_from_dapts_checkpoint_and_shares_it(toy_race):
     assert chained.needs["model"].name == jobs.models["DAPT"].name
     assert jobs.models["DAPT"].needs["model"].name == jobs.base.name
     assert chained.places["corpus"] == toy_race.materials.task_text.path
-    waiting = {job.label for job in left(recipe, toy_race.materials, toy_race.run)}
+    waiting = {job.label for job, _ in left(recipe, toy_race.materials, toy_race.run)}
     assert not any("DAPT" in label and "TAPT" not in label for label in waiting)
     single = replace(recipe, contestants=("DAPT+TAPT",))
     assert set(enter(single, toy_race.materials).models) == {"untouched", "DAPT+TAPT"}
-    assert chained.name in {job.name for job in foreseen(single, toy_race.materials)}
+    assert chained.name in {job.name for job, _ in foreseen(single, toy_race.materials)}
 
 
 def test_a_race_from_a_given_model_pretrains_nothing_and_costs_both_links_of_a_chain(toy_race, tmp_path):

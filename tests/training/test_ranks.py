@@ -13,6 +13,8 @@ import torch
 from safetensors.torch import load_file
 
 import toys
+from acclimate.core import files
+from acclimate.study.budget import Budget
 
 TESTS = Path(__file__).parents[1]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
@@ -92,6 +94,21 @@ def test_a_race_of_two_processes_gives_the_losses_of_one(toy_race, tmp_path):
             assert found["loss"] == pytest.approx(expected["loss"], abs=1e-5), f"{job.name}, step {found['step']}"
             assert (found["tokens"], found["flops"]) == (expected["tokens"], expected["flops"])
     assert len(json.loads((tmp_path / "run" / "scores.json").read_text())) == 8
+
+
+def test_a_budgeted_race_of_two_processes_decides_as_one(toy_race, tmp_path):
+    """All processes try the steps that the estimate takes, go on from the same states, and give the same arms up."""
+    whole = Budget(1, "flops", "").spent(toy_race.run)
+    budget = ["--budget", f"{2 * whole:.0f}flop", "search.rates=[1e-3,3e-3]"]
+    said = _run([*TORCHRUN, "-m", "acclimate", *toys.race_command(toy_race.inputs, "run"), *budget], tmp_path)
+    assert said.count("Winner: ") == 1
+    facts = files.read_json(tmp_path / "run" / "facts.json")
+    assert {line["rung"] for line in facts["search"]} == {0, 1, 2}
+    given_up = [job for job in (tmp_path / "run" / "jobs").glob("fine-tune*") if not (job / "result.json").exists()]
+    assert given_up
+    for job in given_up:
+        assert (job / "begun.json").exists()
+        assert not [*job.glob("state-*"), *job.glob("*.safetensors")]
 
 
 def _log(path: Path) -> list[dict[str, float]]:

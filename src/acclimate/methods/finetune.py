@@ -3,12 +3,16 @@
 Devlin et al. (2019), section 4; BLURB's settings (Gu et al., 2021, section 6.2): a linear classifier on the encoder,
 all weights trained, slanted triangular rate with 10% warm-up, dropout .1, the best of several looks at dev. The loss
 (methods/task_loss.py) is the mean over the rows of the cross entropy of the label; of the binary cross entropy of each
-label where a row may have several; or of the squared error of a number.
+label where a row may have several; of the squared error of a number; or, over words, of the cross entropy of the tag
+at a word's first piece (Devlin et al., section 5.3).
 
 Readings
   How often to look at dev is not stated: `looks` times, evenly spaced, the last one at the end; the earliest best wins.
   A number is learnt in standard deviations of the training examples, so that the same rates suit any unit. The unit is
   folded into the last layer of the checkpoint, and into every look at dev.
+  A sentence of tagged words that is longer than max_tokens is read in windows that overlap (tasks/rows.py), in training
+  and after it: every word is learnt and predicted once. An epoch has as many rows as there are sentences, windows or not.
+  A word of which the tokenizer leaves no piece (a zero-width space) is predicted to be O, and learnt by nobody.
 Deviations
   Dev and test are scored in float32 whatever the training precision, so that the checkpoint, loaded by anybody,
   predicts what was scored.
@@ -23,9 +27,9 @@ from typing import Any, Literal
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from acclimate.core import ranks
-from acclimate.core.types import Batch, Checkpoint, Cost, Progress, Score, Watch, unwatched
-from acclimate.methods.looks import Looks, dev_score, drop_best
+from acclimate.core import files, ranks
+from acclimate.core.types import Batch, Checkpoint, Cost, Label, Progress, Score, Watch, unwatched
+from acclimate.methods.looks import DEV, Looks, dev_score, drop_best
 from acclimate.methods.mlm import with_steps
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.classifier import (
@@ -47,6 +51,8 @@ from acclimate.training.checkpoint import finish, spent
 from acclimate.training.loop import Step
 from acclimate.training.plan import Plan, device
 from acclimate.training.run import finished, run, write_checkpoint
+
+BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that was stopped to be compared
 
 
 @dataclass(frozen=True)
@@ -74,44 +80,119 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
 
     The seed of the new head, of the order of the rows and of dropout is `recipe.plan.seed`.
     """
-    if not recipe.model:
-        raise ValueError("no model given. Add model=PATH or model=HUB_ID")
-    task = open_prepared(recipe.task)
-    sources = {name: task.hashes[name] for name in ("about", "train", "dev")} | {"model": identity(recipe.model)}
+    task, sources = _inputs(recipe)
     if done := finished(out, recipe, sources):
         drop_best(out)
         return done
-    tokenizer = load_tokenizer(recipe.model)
-    tokenizer.model_max_length = task.max_tokens  # whoever truncates with the checkpoint's tokenizer cuts as we did
-    model = _fresh(recipe, task, watch)
-    rows, scale = _training_rows(task, tokenizer)
-    dev = task.examples("dev")
-    dev_rows, gold = encode(dev, tokenizer, task.max_tokens), [example.label for example in dev]
-    plan = with_steps(recipe.plan, recipe.epochs, len(rows))
-    looks = {round(plan.steps * (look + 1) / recipe.looks) for look in range(recipe.looks)} - {0}
-    out.mkdir(parents=True, exist_ok=True)
-    seen = Looks(out, keep_best=recipe.choose == "best")
-
-    def look(step: Step) -> dict[str, float]:
-        if step.number not in looks:
-            return {}
-        with folded(model, scale):
-            predicted = predict(model, dev_rows, task.labels)
-            score = task.score(gold, predicted)
-            seen.add(step.number, score, predicted, model)
-        return {"dev": score}
-
-    stream = rows_stream(rows, batch=plan.batch, seed=plan.seed)
-    run(TaskLoss(model), stream, plan, out, stage="fine-tune", watch=watch, after=look)
-    if recipe.choose == "best":
-        seen.load_best(model)
-    elif scale is not None:
-        fold(model, scale)
-    seen.hand_over()
-    done = write_checkpoint(out, model, tokenizer, recipe, sources)
+    tuning = _Tuning(recipe, task, out, watch)
+    tuning.train()
+    tuning.choose()
+    done = write_checkpoint(out, tuning.model, tuning.tokenizer, recipe, sources)
     drop_best(out)  # not before: a run killed in between goes on from a state that may lie after the best look
     finish(out)
     return done
+
+
+def begin(recipe: Recipe, out: Path, share: float, *, watch: Watch = unwatched) -> float:
+    """Train the first `share` of the steps in `out` and stop there: the best dev score so far.
+
+    `adapt` goes on in the same directory and ends as if it had never stopped, so nothing is paid for twice;
+    `give_up` drops what it needs for that. Where the run went past the share before, the score is that of its looks up to there.
+    """
+    task, sources = _inputs(recipe)
+    scores: dict[str, float] = ranks.agree(files.read_json(out / BEGUN) if (out / BEGUN).exists() else {})
+    steps = steps_of(recipe, task, share)
+    if str(steps) in scores:
+        return scores[str(steps)]
+    if finished(out, recipe, sources):
+        looks: list[tuple[int, float]] = files.read_json(out / DEV)
+        return max([score for step, score in looks if step <= steps] or [looks[0][1]])
+    tuning = _Tuning(recipe, task, out, watch)
+    tuning.train(until=steps)
+    with folded(tuning.model, tuning.scale):
+        now, _ = tuning.look()
+    before = [*tuning.seen.scores.items(), *((int(step), score) for step, score in scores.items())]
+    best = ranks.agree(max([now, *(score for step, score in before if step <= steps)]))
+    if ranks.is_first():
+        files.write_json(out / BEGUN, {**scores, str(steps): best})
+    ranks.wait()
+    return best
+
+
+def give_up(out: Path) -> None:
+    """Drop what a run that began would have gone on from: its log and its scores stay."""
+    drop_best(out)
+    finish(out)
+
+
+def steps_of(recipe: Recipe, task: Prepared, share: float = 1.0) -> int:
+    """How many steps a share of the run takes. Raises ValueError for a share that is not above 0 and at most 1."""
+    if not 0 < share <= 1:
+        raise ValueError(f"share = {share} is out of range: above 0, and at most 1")
+    return max(1, round(share * with_steps(recipe.plan, recipe.epochs, task.sizes["train"]).steps))
+
+
+def _inputs(recipe: Recipe) -> tuple[Prepared, dict[str, str]]:
+    """The task, and hashes of all that a run reads."""
+    if not recipe.model:
+        raise ValueError("no model given. Add model=PATH or model=HUB_ID")
+    task = open_prepared(recipe.task)
+    return task, {name: task.hashes[name] for name in ("about", "train", "dev")} | {"model": identity(recipe.model)}
+
+
+class _Tuning:
+    """A fine-tuning in its directory: the model in training, and its looks at dev."""
+
+    def __init__(self, recipe: Recipe, task: Prepared, out: Path, watch: Watch) -> None:
+        self.recipe, self.task, self.out, self.watch = recipe, task, out, watch
+        self.tokenizer = load_tokenizer(recipe.model)
+        # whoever truncates with the checkpoint's tokenizer cuts as we did
+        self.tokenizer.model_max_length = task.max_tokens
+        self.model = _fresh(recipe, task, watch)
+        self.rows, self.scale = training_rows(task, self.tokenizer)
+        dev = task.examples("dev")
+        self.dev_rows = encode(dev, self.tokenizer, task.max_tokens, task.kind)
+        self.gold = [example.label for example in dev]
+        self.plan = with_steps(recipe.plan, recipe.epochs, task.sizes["train"])
+        out.mkdir(parents=True, exist_ok=True)
+        self.seen = Looks(out, keep_best=recipe.choose == "best")
+
+    def train(self, *, until: int | None = None) -> None:
+        """To the end, or until so many steps are done."""
+        looks = {round(self.plan.steps * (look + 1) / self.recipe.looks) for look in range(self.recipe.looks)} - {0}
+
+        def after(step: Step) -> dict[str, float]:
+            if step.number not in looks:
+                return {}
+            with folded(self.model, self.scale):
+                score, predicted = self.look()
+                self.seen.add(step.number, score, predicted, self.model)
+            return {"dev": score}
+
+        stream = rows_stream(self.rows, batch=self.plan.batch, seed=self.plan.seed)
+        run(
+            TaskLoss(self.model),
+            stream,
+            self.plan,
+            self.out,
+            stage="fine-tune",
+            watch=self.watch,
+            after=after,
+            until=until,
+        )
+
+    def look(self) -> tuple[float, list[Label]]:
+        """The dev score of the weights as they are, and what they predict."""
+        predicted = predict(self.model, self.dev_rows, self.task.labels)
+        return self.task.score(self.gold, predicted), predicted
+
+    def choose(self) -> None:
+        """Put the weights that are to be handed over into the model, and write what they predict for dev."""
+        if self.recipe.choose == "best":
+            self.seen.load_best(self.model)
+        elif self.scale is not None:
+            fold(self.model, self.scale)
+        self.seen.hand_over()
 
 
 def _fresh(recipe: Recipe, task: Prepared, watch: Watch) -> PreTrainedModel:
@@ -129,10 +210,11 @@ def _fresh(recipe: Recipe, task: Prepared, watch: Watch) -> PreTrainedModel:
     )
 
 
-def _training_rows(task: Prepared, tokenizer: PreTrainedTokenizerBase) -> tuple[Batch, Scale | None]:
+def training_rows(task: Prepared, tokenizer: PreTrainedTokenizerBase) -> tuple[Batch, Scale | None]:
     """The training rows with their labels; numbers standardised, and the scale that they had."""
     train = task.examples("train")
-    rows = labelled(encode(train, tokenizer, task.max_tokens), train, task.kind, task.labels)
+    encoded = encode(train, tokenizer, task.max_tokens, task.kind)
+    rows = labelled(encoded, train, task.kind, task.labels)
     if task.kind != "score":
         return rows, None
     scale = scale_of(rows.rows["label"])
@@ -172,7 +254,7 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
             f" but {task.name} is of kind '{task.kind}' with ({', '.join(task.labels)}). Fine-tune it on this task"
         )
     examples = task.examples("test")
-    rows = encode(examples, tokenizer, task.max_tokens)
+    rows = encode(examples, tokenizer, task.max_tokens, task.kind)
     model.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
     predicted = predict(model, rows, task.labels, watch=watch)
     gold = task.unseal(by)

@@ -1,7 +1,7 @@
 """A race that has to come out within a time, a number of FLOPs or a sum of money: what is cut down to fit, and said so.
 
 First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then settings are left
-out, then seeds (never below two). All arms run for a short while; as many contestants as what is left pays for go on
+out, then seeds (never below two). All arms begin; as many contestants as what is left pays for go to the end
 (study/halving.py). What is decided by the clock is written down, so that a race that was stopped goes on as planned.
 """
 
@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from acclimate.core import files, ranks
 from acclimate.methods import mlm, scratch
+from acclimate.study.halving import HALFWAY, tunings
 from acclimate.study.jobs import DIRECTORY, RESULT, WALL
-from acclimate.study.recipe import Recipe, Search
+from acclimate.study.recipe import UNTOUCHED, Recipe, Search, Setting
 from acclimate.study.wording import duration, si
-from acclimate.training.checkpoint import CLOCK
+from acclimate.training import checkpoint
+from acclimate.training.checkpoint import CLOCK, LOG
 
 DECISIONS = "decisions.json"
 ADAPTING = 0.5  # share of the budget that adapting may take
@@ -54,7 +56,10 @@ class Budget:
             if not searching and job.name.startswith(("fine-tune", "test")):
                 continue
             if self.unit == "flops":
-                total += files.read_json(job / RESULT).get("flops", 0.0) if (job / RESULT).exists() else 0.0
+                if (job / RESULT).exists():
+                    total += files.read_json(job / RESULT).get("flops", 0.0)
+                elif (job / LOG).exists():  # begun, and given up or still to go on with
+                    total += checkpoint.spent(job).flops
             else:  # of a job that was killed and gone on with, the clock of its training has the sessions before too
                 clocks = [job / name for name in (WALL, CLOCK) if (job / name).exists()]
                 total += max((float(files.read_json(clock)["seconds"]) for clock in clocks), default=0.0)
@@ -100,19 +105,19 @@ class Costs:
     adapting  everything before fine-tuning that can be shortened
     fixed     everything else that is done once
     tuning    one fine-tuning in full, the mean over contestants
-    short     one for a share of the steps: it loads and looks at dev as often
     test      one look at the test set
     """
 
     adapting: float
     fixed: float
     tuning: float
-    short: float
     test: float
 
-    def searching(self, contestants: int, settings: int, seeds: int, *, finalists: int = 2) -> float:
+    def searching(self, contestants: int, settings: Sequence[Setting], seeds: int, *, finalists: int = 2) -> float:
         """What the rounds of study/halving.py and the tests after them take."""
-        return self.short * contestants * settings + min(finalists, contestants) * seeds * (self.tuning + self.test)
+        names = [UNTOUCHED, *(f"rival {number}" for number in range(1, contestants))]
+        tests = min(finalists, contestants) * seeds * self.test
+        return tunings(names, settings, seeds, finalists) * self.tuning + tests
 
 
 @dataclass(frozen=True)
@@ -151,11 +156,11 @@ def fit(
     settings = recipe.settings()
     for seeds in range(recipe.seeds, 1, -1):
         for tried in range(len(settings), 0, -1):
-            if costs.searching(contestants, tried, seeds) <= rest:
-                cut = _cut(recipe, share, tried, seeds, texts)
+            cut = _cut(recipe, share, tried, seeds, texts)
+            if costs.searching(contestants, cut.settings(), seeds) <= rest:
                 adapting = f"{share:.1%} of what the recipe states, which would take {budget.told(costs.adapting)}"
                 return Fitted(cut, tuple(_notes(recipe, cut, budget, adapting if share < 1 else "")))
-    least = costs.fixed + spent + costs.searching(contestants, 1, 2)
+    least = costs.fixed + spent + costs.searching(contestants, settings[:1], 2)
     raise ValueError(
         f"a budget of {budget.stated} is too small: with one setting and two seeds, fine-tuning {contestants} "
         f"contestants and what goes before takes about {budget.told(least)} here, and adapting may take as much again "
@@ -172,8 +177,8 @@ def _enough(least: float, adapting: float, reserve: float) -> float:
 
 
 def affordable(budget: Budget, costs: Costs, seeds: int, spent: float) -> int:
-    """Contestants that the last round can have: each takes all seeds and their tests."""
-    each = seeds * (costs.tuning + costs.test)
+    """Contestants that the last round can have: each takes all seeds and their tests; the first seed went halfway."""
+    each = seeds * (costs.tuning + costs.test) - HALFWAY * costs.tuning
     left = budget.amount * (1 - RESERVE[budget.unit] / 2) - spent
     return max(2, int(left // each)) if each else 1_000
 

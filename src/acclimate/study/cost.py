@@ -51,13 +51,14 @@ TOKENS = 6_144  # of a tried step, about: a few pieces of a CPU, after which the
 
 @dataclass(frozen=True)
 class Stage:
-    """One job that is still to do. kind: what it counts as in a budget (budget.Costs); "short": a shortened tuning."""
+    """One job that is still to do, or a share of it. kind: what it counts as in a budget (budget.Costs)."""
 
     label: str
     kind: str
     tokens: float
     flops: float
     seconds: float
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -105,15 +106,15 @@ def estimate(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool 
         base, tokenizer, preparing = trial_model(recipe, materials, Path(scratch))
         loading = time.perf_counter() - begun - preparing
         stages_of = _Stages(recipe, materials, base, tokenizer, loading=loading, preparing=preparing)
-        planned = tuple(stages_of.stage(job) for job in jobs)
+        planned = tuple(stages_of.stage(job, share) for job, share in jobs)
         weights = sum(weight.numel() for weight in load_masked_language_model(base).parameters())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
     if torch.cuda.is_available():
         peak = float(torch.cuda.max_memory_allocated())
-    checkpoints = sum(job.work is not stages.test for job in jobs) + 1
+    checkpoints = sum(job.work is not stages.test for job, _ in jobs) + 1
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
     disk = 4.0 * weights * (checkpoints + 2 * 3)
-    return Estimate(planned, len({job.name for job in everything}) - len(jobs), peak, disk)
+    return Estimate(planned, len({job.name for job, _ in everything}) - len(jobs), peak, disk)
 
 
 def costs_of(unit: Literal["seconds", "flops"]) -> Callable[[Recipe, Materials, Path], Costs]:
@@ -121,11 +122,11 @@ def costs_of(unit: Literal["seconds", "flops"]) -> Callable[[Recipe, Materials, 
 
     def costs(recipe: Recipe, materials: Materials, run: Path) -> Costs:
         found = estimate(recipe, materials, run, budgeted=True).stages
-        kinds: dict[str, list[float]] = {"adapting": [], "fixed": [], "tuning": [], "short": [], "test": []}
+        kinds: dict[str, list[float]] = {"adapting": [], "fixed": [], "tuning": [], "test": []}
         for stage in found:
-            kinds[stage.kind].append(getattr(stage, unit))
-        tuning, short, test = (float(np.mean(kinds[kind] or [0.0])) for kind in ("tuning", "short", "test"))
-        return Costs(sum(kinds["adapting"]), sum(kinds["fixed"]), tuning, short, test)
+            kinds[stage.kind].append(getattr(stage, unit) / stage.share)
+        tuning, test = (float(np.mean(kinds[kind] or [0.0])) for kind in ("tuning", "test"))
+        return Costs(sum(kinds["adapting"]), sum(kinds["fixed"]), tuning, test)
 
     return costs
 
@@ -148,7 +149,7 @@ class _Stages:
         self.speeds: dict[str, _Speed] = {}
         self.labels = materials.task.labels or ("number",)  # the loss of any kind takes as long as that of one label
 
-    def stage(self, job: Job) -> Stage:
+    def stage(self, job: Job, share: float) -> Stage:
         task = self.materials.task
         if job.work is stages.pretrain:
             assert self.materials.general is not None
@@ -163,7 +164,7 @@ class _Stages:
             count = min(2_000, len(rows) / sampled_share(Corpus(job.places["corpus"])))
             return self._forward(job, float(np.mean(rows)) * count)
         if job.work is stages.fine_tune:
-            return self._tuning(job)
+            return self._tuning(job, share)
         if job.work is stages.test:
             return self._forward(job, self._task_tokens("test") * task.sizes["test"])
         if job.work is stages.test_terms:
@@ -185,18 +186,18 @@ class _Stages:
         seconds = before + self.loading + tokens * speed.seconds
         return Stage(job.label, "adapting", tokens, tokens * speed.flops, seconds)
 
-    def _tuning(self, job: Job) -> Stage:
+    def _tuning(self, job: Job, share: float) -> Stage:
         task = self.materials.task
         own = settings.from_mapping(finetune.Recipe, job.settings["recipe"])
         plan = mlm.with_steps(own.plan, own.epochs, task.sizes["train"])
         mean = self._task_tokens("train")
-        tokens = plan.steps * plan.batch * mean
+        tokens = share * plan.steps * plan.batch * mean
         lengths = encode(task.examples("train")[:SAMPLE], self.tokenizer, task.max_tokens).lengths
         speed = self._speed("task", lambda: TaskLoss(self._classifier()), lengths, plan)
-        looks = min(own.looks, plan.steps) * task.sizes["dev"] * self._task_tokens("dev")
+        looks = share * min(own.looks, plan.steps) * task.sizes["dev"] * self._task_tokens("dev")
         seconds = self.loading + tokens * speed.seconds + looks * self._forward_speed().seconds
-        kind = "short" if "% of the steps" in job.label else "tuning"
-        return Stage(job.label, kind, tokens, tokens * speed.flops, seconds)
+        label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
+        return Stage(label, "tuning", tokens, tokens * speed.flops, seconds, share)
 
     def _forward(self, job: Job, tokens: float) -> Stage:
         speed = self._forward_speed()

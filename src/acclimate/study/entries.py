@@ -14,7 +14,7 @@ from acclimate.models.loading import identity
 from acclimate.study import stages
 from acclimate.study.jobs import Job
 from acclimate.study.materials import Materials
-from acclimate.study.recipe import BASELINE, CONTROL, UNTOUCHED, Recipe, Setting
+from acclimate.study.recipe import BASELINE, CONTROL, UNTOUCHED, Recipe, Setting, baseline_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
 
@@ -36,13 +36,11 @@ class Entries:
     losses: Mapping[str, Job]
     baseline: Job | None
 
-    def tuning(self, contestant: str, setting: Setting, seed: int, *, share: float = 1.0) -> Job:
-        """Fine-tuning a contestant's model with one setting and seed, for a share of the setting's steps."""
-        task, own = self.materials.task, setting.shortened(share)
+    def tuning(self, contestant: str, setting: Setting, seed: int) -> Job:
+        """Fine-tuning a contestant's model with one setting and seed."""
+        task, own = self.materials.task, setting.recipe
         several = len(self.recipe.settings()) > 1
         words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
-        if share < 1:
-            words.append(f"{share:.0%} of the steps")
         stated = replace(own, plan=replace(own.plan, seed=seed))
         job = _job(", ".join(words), stages.fine_tune, stated, {})
         contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
@@ -65,7 +63,7 @@ def tested(tuned: Job, task: Prepared) -> Job:
 def tested_baseline(fitted: Job, task: Prepared) -> Job:
     """The one look at the test set that the baseline gets."""
     contents = {name: task.hashes[name] for name in ("about", "train", "test")}
-    label = f"test {BASELINE}"
+    label = f"test {fitted.label}"
     stated = {"by": label, "recipe": fitted.settings["recipe"]}
     return Job(label, stages.test_terms, stated, contents, {"task": task.path}, {"fitted": fitted}, alone=True)
 
@@ -93,9 +91,8 @@ def enter(recipe: Recipe, materials: Materials) -> Entries:
     if BASELINE in names:
         task = materials.task
         contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
-        baseline = replace(
-            _job(BASELINE, stages.terms, recipe.tfidf, {}), contents=contents, places={"task": task.path}, alone=True
-        )
+        fitted = _job(baseline_of(task.kind), stages.terms, recipe.tfidf, {})
+        baseline = replace(fitted, contents=contents, places={"task": task.path}, alone=True)
     racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *names)}
     return Entries(recipe, materials, base, racing, losses, baseline)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from acclimate.core.types import Cost
 from acclimate.study import stages
 from acclimate.study.budget import decided
 from acclimate.study.jobs import RESULT, Job
-from acclimate.study.recipe import BASELINE
+from acclimate.study.recipe import baseline_of
 from acclimate.study.wording import metric_text
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log, spent
@@ -51,6 +52,7 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
         "lines": {name: _dev_curve(tuned, run) for name, tuned in ended.tuned.items()},
     }
     examined = materials.examination
+    baselines = [baseline_of(task.kind)]
     return {
         "title": f"Race on {task.name}",
         "task": {
@@ -63,9 +65,9 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
         },
         "curves": curves,
         "losses": _losses(jobs, run),
-        "given": {name: _given(name, ended, run) for name in (*jobs.models, *([BASELINE] if jobs.baseline else []))},
-        "baselines": [BASELINE],
-        "search": [vars(line) for line in ended.found.record],
+        "given": {name: _given(name, ended, run) for name in (*jobs.models, *(baselines if jobs.baseline else []))},
+        "baselines": baselines,
+        "search": [asdict(line) for line in ended.found.record],
         "search_note": ended.found.note,
         "stopped": ended.found.stopped,
         "chosen": {arm.contestant: arm.setting.name for arm in ended.found.finalists},
@@ -119,6 +121,8 @@ def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:
     jobs = ended.entries
     if name not in jobs.models:
         kind = jobs.materials.task.kind
+        if kind == "tokens":
+            return {"fine-tuning": "each word's most frequent tag in train", "looks at the test set": 1}
         tried = ", ".join(f"{strength:g}" for strength in jobs.recipe.tfidf.tried(kind))
         name = "alpha" if kind == "score" else "C"
         return {"fine-tuning": f"{name} of {tried}, the best on dev", "looks at the test set": 1}

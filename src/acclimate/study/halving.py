@@ -6,14 +6,17 @@ grid     every arm in full with every seed; the best setting of each contestant 
 halving  most arms leave after runs that cost little (Jamieson and Talwalkar, Non-stochastic best arm identification and
          hyperparameter optimization, AISTATS 2016), in rounds:
 
-Without a budget all contestants go to the end. Each setting runs in full with one seed (where there are more than FEW,
-first for a SHORT share of the steps, after which each contestant keeps its best third); the best one gets the other
-seeds.
+A round is the first part of a whole run, with the whole run's rates, and whoever goes on goes on from there: nothing is
+paid for twice, and an arm is judged on the way that it would go. (A short run with a schedule of its own ends at a rate
+of 0: slow settings have learned nothing by then, and look poor.)
 
-With a budget each arm runs a SHORT share of its steps with one seed; each contestant keeps its best setting, and as
-many contestants as the rest of the budget pays for run in full with every seed, the best ones first. That last round
-ends early where no rival can reach the untouched model any more: `hopeless` says when. The untouched model is in every
-round.
+Without a budget all contestants go to the end. Each setting runs in full with one seed (where there are more than FEW,
+first to EARLY, after which each contestant keeps its best third); the best one gets the other seeds.
+
+With a budget each arm runs to EARLY with one seed, and each contestant keeps the better half of its settings; those run
+on to HALFWAY, and each contestant keeps its best. As many contestants as the rest of the budget pays for go to the end
+with every seed, the best ones first. That last round ends early where no rival can reach the untouched model any more:
+`hopeless` says when. The untouched model is in every round.
 """
 
 from __future__ import annotations
@@ -25,8 +28,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from acclimate.study.recipe import UNTOUCHED, Setting, Way
+from acclimate.study.sections import Trial
 
-SHORT = 0.25
+EARLY = 0.25  # shares of the steps
+HALFWAY = 0.5
 FEW = 3
 
 
@@ -37,26 +42,8 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """What became of an arm in a round: a line of the record that the report shows.
-
-    seeds  so many were looked at; dev is their mean
-    why    it went on or not, in words
-    """
-
-    contestant: str
-    setting: str
-    rung: int
-    steps: int
-    seeds: int
-    dev: float
-    kept: bool
-    why: str
-
-
-@dataclass(frozen=True)
 class Outcome:
-    """Of one fine-tuning: its dev score, the steps it took, and whatever the caller needs to find it again."""
+    """Of one fine-tuning as far as it went: its best dev score, and the steps it took."""
 
     dev: float
     steps: int
@@ -64,7 +51,7 @@ class Outcome:
 
 
 DIVERGED = Outcome(-1.0, 0, diverged=True)  # the loss was no number any more: the arm has lost
-Run = Callable[[Arm, int, float], Outcome]  # (arm, seed, share of the steps)
+Run = Callable[[Arm, int, float], Outcome]  # (arm, seed, share of the steps): on from where it stood
 Hopeless = Callable[[Arm, Arm, int], bool]  # (a rival, the untouched model, seeds so far): it cannot win any more
 
 
@@ -77,7 +64,7 @@ class Found:
     """
 
     finalists: tuple[Arm, ...]
-    record: tuple[Tried, ...]
+    record: tuple[Trial, ...]
     note: str
     stopped: str = ""
 
@@ -91,12 +78,14 @@ def search(
     how: Way,
     finalists: Callable[[], int] | None,
     hopeless: Hopeless,
+    give_up: Callable[[Arm], None] = lambda arm: None,
 ) -> Found:
     """Try every contestant in `names` (the untouched model among them) with every setting.
 
     finalists: how many contestants the last round may have, asked once that is to be decided; None: all of them.
+    give_up: told of each arm that is not gone on with.
     """
-    rounds = _Rounds(run)
+    rounds = _Rounds(run, give_up)
     arms = [Arm(name, setting) for name in names for setting in settings]
     if how == "grid" or (len(settings) == 1 and finalists is None):
         means = rounds.play(arms, range(seeds), 1.0)
@@ -105,14 +94,19 @@ def search(
         note = f"{len(arms)} combinations of contestant and setting, each in full with {seeds} seeds."
         return Found(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
     if finalists is not None:
-        means = rounds.play(arms, range(1), SHORT)
+        if len(settings) > 1:
+            means = rounds.play(arms, range(1), EARLY)
+            arms = [arm for name in names for arm in _best_of(name, means, 1 / 2)]
+            rounds.tell(means, arms, "in the better half", f"not in the better half after {EARLY:.0%} of the steps")
+        means = rounds.play(arms, range(1), HALFWAY)
         chosen = _untouched_first(_best_of_each(means))[: max(2, finalists())]
-        rounds.tell(means, chosen, "goes on in full", "another setting or contestant did better in a short run")
+        why_not = f"another setting or contestant did better after {HALFWAY:.0%} of the steps"
+        rounds.tell(means, chosen, "goes to the end", why_not)
         return _last_round(rounds, chosen, seeds, hopeless)
     if len(settings) > FEW:
-        means = rounds.play(arms, range(1), SHORT)
-        arms = [arm for name in names for arm in _third_of(name, means)]
-        rounds.tell(means, arms, "among its best third", "not among its best third after a short run")
+        means = rounds.play(arms, range(1), EARLY)
+        arms = [arm for name in names for arm in _best_of(name, means, 1 / 3)]
+        rounds.tell(means, arms, "in the best third", f"not in the best third after {EARLY:.0%} of the steps")
     means = rounds.play(arms, range(1), 1.0)
     chosen = _untouched_first(_best_of_each(means))
     rounds.tell(means, chosen, "goes on with all seeds", "another setting did better")
@@ -141,14 +135,16 @@ def _last_round(rounds: _Rounds, chosen: list[Arm], seeds: int, hopeless: Hopele
 class _Rounds:
     """The runs so far and the record of them."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, give_up: Callable[[Arm], None]) -> None:
+        self.run, self.give_up = run, give_up
         self.runs: dict[tuple[Arm, int, float], Outcome] = {}
-        self.record: list[Tried] = []
+        self.record: list[Trial] = []
         self.rung = 0
+        self.share = 0.0  # of the round that is on
 
     def play(self, arms: Sequence[Arm], seeds: range, share: float) -> dict[Arm, float]:
-        """Run the arms, seed by seed, and give their mean dev scores."""
+        """Run the arms up to a share of their steps, seed by seed, and give their mean dev scores."""
+        self.share = share
         for seed in seeds:
             for arm in arms:
                 if (arm, seed, share) not in self.runs:
@@ -171,24 +167,25 @@ class _Rounds:
         return [arm for arm in arms if arm not in wild]
 
     def tell(self, means: dict[Arm, float], kept: Sequence[Arm], why: str, why_not: str) -> None:
-        """A line of the record for each arm of a round that has ended."""
-        share = SHORT if any((arm, 0, 1.0) not in self.runs for arm in means) else 1.0
+        """A line of the record for each arm of a round that has ended; those that go no further are given up."""
         for arm, dev in means.items():
-            own = [result for (who, _, part), result in self.runs.items() if (who, part) == (arm, share)]
+            own = [result for (who, _, part), result in self.runs.items() if (who, part) == (arm, self.share)]
             stays = arm in kept
             words = why if stays else why_not
             if any(result.diverged for result in own):
                 words = "its training diverged"
             self.record.append(
-                Tried(arm.contestant, arm.setting.name, self.rung, own[0].steps, len(own), dev, stays, words)
+                Trial(arm.contestant, arm.setting.name, self.rung, own[0].steps, len(own), dev, stays, words)
             )
+            if not stays:
+                self.give_up(arm)
         self.rung += 1
 
 
-def _third_of(name: str, means: dict[Arm, float]) -> list[Arm]:
+def _best_of(name: str, means: dict[Arm, float], share: float) -> list[Arm]:
     own = {arm: dev for arm, dev in means.items() if arm.contestant == name}
     ranked = sorted(own, key=lambda arm: -own[arm])
-    return ranked[: math.ceil(len(ranked) / 3)]
+    return ranked[: math.ceil(len(ranked) * share)]
 
 
 def _best_of_each(means: dict[Arm, float]) -> list[Arm]:
@@ -202,3 +199,15 @@ def _best_of_each(means: dict[Arm, float]) -> list[Arm]:
 
 def _untouched_first(arms: Sequence[Arm]) -> list[Arm]:
     return sorted(arms, key=lambda arm: arm.contestant != UNTOUCHED)
+
+
+def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, finalists: int) -> float:
+    """What a search with a budget takes that ends with so many contestants, in fine-tunings from begin to end."""
+    shares: dict[tuple[Arm, int], float] = {}
+
+    def played(arm: Arm, seed: int, share: float) -> Outcome:
+        shares[arm, seed] = share
+        return Outcome(0.0, 0)
+
+    search(names, settings, seeds, played, how="halving", finalists=lambda: finalists, hopeless=lambda *_: False)
+    return sum(shares.values())

@@ -25,7 +25,7 @@ WALL = "wall.json"  # seconds that the work took, loading included; of a session
 JOB = "job.json"
 DIRECTORY = "jobs"
 STUDY = "study.json"
-FORMAT = 2  # of what lies in a study's directory; 1: before the test labels were sealed
+FORMAT = 3  # of what lies in a study's directory; 1: before the test labels were sealed; 2: short runs were jobs
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,29 @@ def do(job: Job, run: Path, *, watch: Watch = unwatched) -> dict[str, Any]:
     """
     if (result := ranks.agree(_written(job, run))) is not None:
         return result
+    out = _ready(job, run, watch)
+    if job.alone and not ranks.is_first():
+        return ranks.agree({})
+    begun = time.monotonic()
+    result = job.work(**_arguments(job, run, watch))
+    if ranks.is_first():
+        files.write_json(out / WALL, {"seconds": time.monotonic() - begun})
+        files.write_json(out / RESULT, result)
+    return ranks.agree(result)
+
+
+def begin(
+    job: Job, run: Path, work: Callable[..., dict[str, Any]], *, watch: Watch = unwatched, **more: Any
+) -> dict[str, Any]:
+    """What `work` gives, called in the job's directory with the job's arguments and more: a first part of the job,
+    which leaves there what the job's own work goes on from.
+    """
+    _ready(job, run, watch)
+    return ranks.agree(work(**_arguments(job, run, watch), **more))
+
+
+def _ready(job: Job, run: Path, watch: Watch) -> Path:
+    """The job's directory, once all it needs is done and what it is stands there."""
     for needed in job.needs.values():
         do(needed, run, watch=watch)
     out = job.directory(run)
@@ -102,21 +125,17 @@ def do(job: Job, run: Path, *, watch: Watch = unwatched) -> dict[str, Any]:
         out.mkdir(parents=True, exist_ok=True)
         files.write_json(out / JOB, {"label": job.label} | job.depends_on())
     ranks.agree(None)
-    if job.alone and not ranks.is_first():
-        return ranks.agree({})
-    directories = {name: needed.directory(run) for name, needed in job.needs.items()}
+    return out
 
+
+def _arguments(job: Job, run: Path, watch: Watch) -> dict[str, Any]:
     def labelled(progress: Progress) -> None:
         # what is counted in documents prepares the work proper, such as making tokens
         label = f"{job.label}, {progress.stage}" if progress.unit == "documents" else job.label
         watch(replace(progress, stage=label))
 
-    begun = time.monotonic()
-    result = job.work(out=out, watch=labelled, **job.settings, **job.places, **directories)
-    if ranks.is_first():
-        files.write_json(out / WALL, {"seconds": time.monotonic() - begun})
-        files.write_json(out / RESULT, result)
-    return ranks.agree(result)
+    directories = {name: needed.directory(run) for name, needed in job.needs.items()}
+    return {"out": job.directory(run), "watch": labelled, **job.settings, **job.places, **directories}
 
 
 def missing(jobs: Iterable[Job], run: Path) -> list[Job]:

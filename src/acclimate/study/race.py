@@ -15,16 +15,18 @@ from typing import Any
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Cost, Progress, Score, Watch, label_of, unwatched
+from acclimate.methods import finetune
 from acclimate.study import budget as budgets
+from acclimate.study import stages
 from acclimate.study.budget import Budget, Costs
 from acclimate.study.entries import Entries, enter, tested, tested_baseline
 from acclimate.study.facts import adapting_jobs, facts_of
 from acclimate.study.halving import DIVERGED, Arm, Found, Outcome, search
-from acclimate.study.jobs import Job, claim, do, missing
+from acclimate.study.jobs import Job, begin, claim, do, missing
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import WINNER, write_outcome
 from acclimate.study.reach import beyond_reach
-from acclimate.study.recipe import BASELINE, Recipe
+from acclimate.study.recipe import BASELINE, DICTIONARY, Recipe, baseline_of
 from acclimate.study.significance import interval
 from acclimate.study.wording import interval_text, metric_text
 from acclimate.tasks.prepared import Prepared
@@ -52,7 +54,7 @@ class Ended:
         task = self.entries.materials.task
         tests = {name: tuple(tested(job, task) for job in jobs) for name, jobs in self.tuned.items()}
         if self.entries.baseline is not None:
-            tests[BASELINE] = (tested_baseline(self.entries.baseline, task),)
+            tests[self.entries.baseline.label] = (tested_baseline(self.entries.baseline, task),)
         return tests
 
 
@@ -103,14 +105,18 @@ def run_race(
         ranks.agree(None)
 
 
-def foreseen(recipe: Recipe, materials: Materials, *, budgeted: bool = False) -> list[Job]:
-    """Every job that a race comes to, in order. Where dev decides who goes on, those that it may: as if all arms were
-    level and the first went on; as many as there will be, if not the same."""
+def foreseen(recipe: Recipe, materials: Materials, *, budgeted: bool = False) -> list[tuple[Job, float]]:
+    """Every job that a race comes to, in order, with the share of it that is done: below 1 where it is given up.
+
+    Where dev decides who goes on: as if all arms were level and the first went on; as many as there will be, if not the
+    same.
+    """
     entries = enter(recipe, materials)
-    tunings: list[Job] = []
+    tunings: dict[str, tuple[Job, float]] = {}
 
     def played(arm: Arm, seed: int, share: float) -> Outcome:
-        tunings.append(entries.tuning(arm.contestant, arm.setting, seed, share=share))
+        job = entries.tuning(arm.contestant, arm.setting, seed)
+        tunings[job.name] = (job, share)
         return Outcome(0.0, 0)
 
     found = search(
@@ -123,21 +129,25 @@ def foreseen(recipe: Recipe, materials: Materials, *, budgeted: bool = False) ->
         hopeless=lambda rival, untouched, seeds: False,
     )
     ended = Ended(entries, found, _tuned(entries, found), ())
-    return [*entries.prepared(), *tunings, *(job for jobs in ended.tests().values() for job in jobs)]
+    tests = (job for jobs in ended.tests().values() for job in jobs)
+    return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *((job, 1.0) for job in tests)]
 
 
-def left(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[Job]:
-    """The jobs that a race would still do."""
-    return missing(foreseen(recipe, materials, budgeted=budgeted), run)
+def left(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
+    """The jobs that a race would still do, each with the share of it that is done then."""
+    shares = {job.name: (job, share) for job, share in foreseen(recipe, materials, budgeted=budgeted)}
+    waiting = missing((job for job, _ in shares.values()), run)
+    planned = [shares.get(job.name, (job, 1.0)) for job in waiting]
+    return [(job, share) for job, share in planned if share == 1 or not (job.directory(run) / finetune.BEGUN).exists()]
 
 
 def _tell_baseline(result: Mapping[str, Any], entries: Entries, watch: Watch) -> None:
     """The first score of a race, within seconds: on dev, for the test set stays sealed."""
-    task = entries.materials.task
+    task, name = entries.materials.task, baseline_of(entries.materials.task.kind)
     gold = [example.label for example in task.examples("dev")]
-    [first, second] = [_dev_score(BASELINE, seed, result, gold, task) for seed in (0, 1)]
+    [first, second] = [_dev_score(name, seed, result, gold, task) for seed in (0, 1)]
     told = f"{interval_text(interval([first, second], task.metric))} dev {metric_text(task.metric.name)}"
-    watch(Progress(BASELINE, 1, 1, "fits", {"note": f"{told}, the score to beat"}))
+    watch(Progress(name, 1, 1, "fits", {"note": f"{told}, the score to beat"}))
 
 
 def _fitted(
@@ -188,23 +198,31 @@ def _searched(
     recipe, task = entries.recipe, entries.materials.task
     gold = [example.label for example in task.examples("dev")]
 
-    def job_of(arm: Arm, seed: int, share: float) -> Job:
-        return entries.tuning(arm.contestant, arm.setting, seed, share=share)
+    def job_of(arm: Arm, seed: int) -> Job:
+        return entries.tuning(arm.contestant, arm.setting, seed)
 
     def played(arm: Arm, seed: int, share: float) -> Outcome:
+        job = job_of(arm, seed)
         try:
-            result = do(job_of(arm, seed, share), run, watch=watch)
+            whole = share == 1
+            result = do(job, run, watch=watch) if whole else begin(job, run, stages.begin, watch=watch, share=share)
         except NotFiniteError as error:
             watch(Progress("search", 0, 0, "steps", {"note": f"{arm.contestant}, {arm.setting.name}: {error}"}))
             return DIVERGED
         return Outcome(result["dev"], result["steps"])
 
     def dev_scores(arm: Arm, seeds: int) -> list[Score]:
-        results = [do(job_of(arm, seed, 1.0), run) for seed in range(seeds)]
+        results = [do(job_of(arm, seed), run) for seed in range(seeds)]
         return [_dev_score(arm.contestant, seed, result, gold, task) for seed, result in enumerate(results)]
 
     def hopeless(rival: Arm, untouched: Arm, seeds: int) -> bool:
         return beyond_reach(dev_scores(rival, seeds), dev_scores(untouched, seeds), task.metric)
+
+    def give_up(arm: Arm) -> None:
+        for seed in range(recipe.seeds):
+            place = job_of(arm, seed).directory(run)
+            if (place / finetune.BEGUN).exists():
+                finetune.give_up(place)
 
     found = search(
         [*entries.models],
@@ -214,6 +232,7 @@ def _searched(
         how=recipe.search.how,
         finalists=finalists,
         hopeless=hopeless,
+        give_up=give_up,
     )
     return Ended(entries, found, _tuned(entries, found), notes)
 
@@ -237,9 +256,8 @@ def _dev_score(name: str, seed: int, result: Mapping[str, Any], gold: Sequence[A
 def _scores(ended: Ended, run: Path) -> list[Score]:
     scores, task = [], ended.entries.materials.task
     for name, tests in ended.tests().items():
-        if name == BASELINE:
-            baseline = ended.entries.baseline
-            assert baseline is not None
+        baseline = ended.entries.baseline
+        if baseline is not None and name == baseline.label:
             result = do(tests[0], run) | {"dev": do(baseline, run)["dev"]}
             seconds = files.read_json(baseline.directory(run) / CLOCK)["seconds"]
             fitting = Cost(do(baseline, run)["tokens"], 0.0, seconds)
@@ -279,7 +297,7 @@ def _winner(scores: list[Score]) -> tuple[str, int]:
     """The encoder with the best mean on dev, and of its seeds the best on dev: the test set chooses nothing."""
     dev: dict[str, list[Score]] = {}
     for score in scores:
-        if score.contestant != BASELINE:
+        if score.contestant not in (BASELINE, DICTIONARY):
             dev.setdefault(score.contestant, []).append(score)
     best = max(dev.values(), key=lambda own: sum(score.dev for score in own) / len(own))
     first = max(best, key=lambda score: score.dev)

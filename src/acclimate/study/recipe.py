@@ -11,6 +11,7 @@ from acclimate.training.plan import Plan
 
 UNTOUCHED = "untouched"
 BASELINE = "TF-IDF"
+DICTIONARY = "word list"  # what stands for BASELINE where words have tags (methods/dictionary.py)
 CONTROL = "random weights"
 
 Contestant = Literal["TAPT", "DAPT", "DAPT+TAPT", "TF-IDF", "random weights"]
@@ -38,20 +39,17 @@ class Search:
                 raise ValueError(f"search.{name} = {list(values)}: each value once, and above 0")
 
 
+def baseline_of(kind: str) -> str:
+    """What the contestant without an encoder is called in a task of this kind."""
+    return DICTIONARY if kind == "tokens" else BASELINE
+
+
 @dataclass(frozen=True)
 class Setting:
     """One way to fine-tune, by what it differs in."""
 
     name: str
     recipe: finetune.Recipe
-
-    def shortened(self, share: float) -> finetune.Recipe:
-        """The recipe with a share of its steps, and a rate that falls to 0 at the end of those."""
-        if share == 1:
-            return self.recipe
-        steps = max(1, round(self.recipe.plan.steps * share))
-        plan = self.recipe.plan if self.recipe.epochs else replace(self.recipe.plan, steps=steps)
-        return replace(self.recipe, epochs=self.recipe.epochs * share, plan=plan)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Any
 
 from acclimate.core import files, settings
 from acclimate.core.types import Checkpoint, Watch
-from acclimate.methods import finetune, looks, mlm, scratch, tfidf
+from acclimate.methods import dictionary, finetune, looks, mlm, scratch, tfidf
 from acclimate.study.jobs import RESULT
-from acclimate.tasks.prepared import open_prepared
+from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.training.checkpoint import CLOCK, read_log
 from acclimate.training.run import CHECKPOINT
 
@@ -52,6 +52,13 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
     return _trained(out, checkpoint) | {"dev": looks.dev_score(out, stated.choose)} | seen
 
 
+def begin(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path, share: float) -> Result:
+    """The first share of `fine_tune`'s steps, which goes on from there: steps, and the best dev score so far."""
+    stated = settings.from_mapping(finetune.Recipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
+    dev = finetune.begin(stated, out, share, watch=watch)
+    return {"dev": dev, "steps": finetune.steps_of(stated, open_prepared(task), share)}
+
+
 def test(*, out: Path, watch: Watch, by: str, task: Path, tuned: Path) -> Result:
     """The one look at the test set that a fine-tuned checkpoint gets, written down in the name of `by`."""
     return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task), by=by, watch=watch)
@@ -59,7 +66,7 @@ def test(*, out: Path, watch: Watch, by: str, task: Path, tuned: Path) -> Result
 
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
     """The baseline without an encoder, chosen on dev."""
-    fitted = tfidf.fit(settings.from_mapping(tfidf.Recipe, recipe), open_prepared(task), watch=watch)
+    fitted = _baseline(settings.from_mapping(tfidf.Recipe, recipe), open_prepared(task), watch)
     files.write_json(out / CLOCK, {"seconds": fitted.seconds})
     return {
         "dev": fitted.dev,
@@ -73,7 +80,11 @@ def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], t
     """The one look at the test set that the baseline gets: fitted again with the strength that dev chose."""
     chosen = float(files.read_json(fitted / RESULT)["strength"])
     stated, prepared = settings.from_mapping(tfidf.Recipe, recipe), open_prepared(task)
-    return tfidf.test(tfidf.fit(stated.only(chosen), prepared, watch=watch), prepared, by=by)
+    return tfidf.test(_baseline(stated.only(chosen), prepared, watch), prepared, by=by)
+
+
+def _baseline(stated: tfidf.Recipe, task: Prepared, watch: Watch) -> tfidf.Fitted:
+    return dictionary.fit(task) if task.kind == "tokens" else tfidf.fit(stated, task, watch=watch)
 
 
 def _trained(out: Path, checkpoint: Checkpoint) -> Result:

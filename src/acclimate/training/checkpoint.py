@@ -36,12 +36,20 @@ SAVE_SECONDS = 30.0
 
 
 def resumable(
-    objective: Objective, stream: Stream, plan: Plan, directory: Path, *, save_seconds: float | None = None
+    objective: Objective,
+    stream: Stream,
+    plan: Plan,
+    directory: Path,
+    *,
+    until: int | None = None,
+    save_seconds: float | None = None,
 ) -> Iterator[Step]:
     """`train`, from the last state in `directory` on, with a state saved every `save_seconds` and a line of
     `log.jsonl` for each step.
 
-    None means $ACCLIMATE_SAVE_SECONDS, or 30. It is no setting of the plan, for no result depends on it.
+    until: stop after that many steps with a state saved, as if killed there; the same call without it goes on.
+    save_seconds: None means $ACCLIMATE_SAVE_SECONDS, or 30. Neither is a setting of the plan, for no result depends
+    on them.
 
     It yields only the steps that are still to do. What the caller keeps of a step must therefore be in a file by the
     time the step is saved, or be a function of the weights. Call `finish` once the run's result is written.
@@ -51,17 +59,22 @@ def resumable(
     objective.to(device())  # before the optimiser's state is loaded, which lies where the weights lie
     optimiser = adamw(objective, plan)
     start = restore(objective, optimiser, directory)
+    if until is not None and start >= until:
+        return
     with Log(directory, start) as log:
         saved = time.monotonic()
         for step in train(objective, stream, plan, optimiser, start=start):
             log.add(step)
             yield step
+            stops = step.number == until
             due = time.monotonic() - saved >= every and step.number < plan.steps
-            if ranks.agree(due):
+            if ranks.agree(due or stops):
                 if ranks.is_first():
                     log.flush()
                     save(objective, optimiser, directory, step.number)
                 saved = time.monotonic()
+            if stops:
+                return
 
 
 def finish(directory: Path) -> None:

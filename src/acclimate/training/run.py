@@ -21,7 +21,7 @@ from acclimate.training.plan import Plan
 
 CHECKPOINT = "checkpoint"
 RUN = "run.json"
-PLACES = ("model", "corpus", "task")  # settings that say where something lies
+PLACES = ("model", "corpus", "task", "tokenizer")  # settings that say where something lies
 PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
 
@@ -34,9 +34,10 @@ def run(
     stage: str,
     watch: Watch,
     after: Callable[[Step], Mapping[str, float]] | None = None,
+    until: int | None = None,
 ) -> None:
-    """Train to the end, telling `watch` after each step; `after` adds values to what is told."""
-    for step in resumable(objective, stream, plan, directory):
+    """Train to the end, or until so many steps are done, telling `watch` after each; `after` adds values to that."""
+    for step in resumable(objective, stream, plan, directory, until=until):
         values: dict[str, Any] = {"loss": step.loss, "rate": step.rate, "tokens": step.tokens, "seconds": step.seconds}
         if after:
             values |= after(step)
