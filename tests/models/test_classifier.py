@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 from tests.families import FAMILIES
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from acclimate.models.classifier import (
+    KINDS,
     PROBLEM_TYPES,
     Scale,
     fold,
@@ -18,7 +19,7 @@ from acclimate.models.classifier import (
     output_layer,
     scale_of,
 )
-from acclimate.models.encoder import save_model
+from acclimate.models.encoder import dropout_known, save_model
 
 LABELS = ("no", "yes", "perhaps")
 IDS = torch.tensor([[2, 7, 9, 30, 3], [2, 50, 51, 8, 3]])
@@ -47,19 +48,39 @@ def test_the_unit_of_a_score_is_folded_into_the_last_layer_of_every_family(name,
     assert torch.equal(outputs(load_finetuned(tmp_path / "score")), outputs(model))
 
 
-@pytest.mark.parametrize("kind", [*PROBLEM_TYPES])
+@pytest.mark.parametrize("kind", [*KINDS])
 def test_a_checkpoint_says_what_its_outputs_mean(kind, checkpoint, tmp_path, tokenizer):
     labels = () if kind == "score" else LABELS
     save_model(load_classifier(checkpoint, labels, kind=kind, seed=1), tokenizer, tmp_path / "tuned")
     model = load_finetuned(tmp_path / "tuned")
     assert (kind_of(model), labels_of(model)) == (kind, labels)
-    assert model.config.problem_type == PROBLEM_TYPES[kind]
+    assert model.config.problem_type == PROBLEM_TYPES.get(kind)
 
 
 def test_a_checkpoint_without_a_problem_type_has_one_label_a_text(checkpoint):
     model = load_classifier(checkpoint, LABELS, seed=1)
     model.config.problem_type = None
     assert kind_of(model) == "sequence"
+
+
+@pytest.mark.parametrize("name", [*FAMILIES])
+def test_a_tagger_of_every_family_is_an_ordinary_checkpoint(name, tmp_path, tokenizer):
+    save_model(FAMILIES[name](), tokenizer, tmp_path / "pretrained")
+    known = dropout_known(tmp_path / "pretrained")
+    made = [
+        load_classifier(tmp_path / "pretrained", LABELS, kind="tokens", seed=seed, dropout=0.1 if known else None)
+        for seed in (1, 1, 2)
+    ]
+    assert torch.equal(outputs(made[0]), outputs(made[1]))
+    assert not torch.equal(outputs(made[0]), outputs(made[2]))
+    assert outputs(made[0]).shape == (*IDS.shape, len(LABELS))
+    save_model(made[0], tokenizer, tmp_path / "tuned")
+    plain = AutoModelForTokenClassification.from_pretrained(tmp_path / "tuned")
+    assert plain.config.id2label == dict(enumerate(LABELS))
+    assert torch.equal(outputs(load_finetuned(tmp_path / "tuned")), outputs(made[0]))
+    torch.testing.assert_close(outputs(plain), outputs(made[0]))
+    again = load_classifier(tmp_path / "tuned", LABELS, seed=1)
+    assert (kind_of(again), again.config.problem_type) == ("sequence", "single_label_classification")
 
 
 def test_the_head_does_not_depend_on_whether_a_row_may_have_several_labels(checkpoint):

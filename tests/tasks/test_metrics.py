@@ -16,7 +16,8 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from acclimate.core.types import Label
-from acclimate.tasks.metrics import METRICS, default_metric, entities, metric_named, micro_f1_without
+from acclimate.tasks.metrics import METRICS, default_metric, metric_named, micro_f1_without
+from acclimate.tasks.tags import entities
 from acclimate.tasks.task import Metric
 
 NAMES = np.array(["none", "cause", "treat", "prevent", "diagnose"])
@@ -83,6 +84,8 @@ EVERY: list[tuple[Metric, Labels]] = [
     *((metric, labels(1, count=12)) for metric in (*OF_CLASSES, *WITHOUT)),
     *((metric, sets(1, count=12)) for metric in (*OF_CLASSES, *WITHOUT)),
     (METRICS["entity_f1"], sentences(0, count=12)),
+    (METRICS["word_accuracy"], sentences(1, count=12)),
+    (METRICS["word_macro_f1"], sentences(2, count=12)),
     (METRICS["pearson"], numbers(0, count=12)),
     (METRICS["exact_match"], ANSWERS),
     (METRICS["f1"], ANSWERS),
@@ -154,6 +157,20 @@ def test_entities_are_read_as_conlleval_does() -> None:
         entities(("O", "X-a"))
     with pytest.raises(ValueError, match="item 1: 2 gold tags, but 1 predicted"):
         METRICS["entity_f1"].compute([("O",), ("O", "O")], [("O",), ("O",)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_metrics_over_words_equal_scikit_learn(seed: int) -> None:
+    gold, predicted = sentences(seed)
+    ours, theirs = ([tag for row in side for tag in row] for side in (gold, predicted))
+    assert METRICS["word_accuracy"].compute(gold, predicted) == pytest.approx(accuracy_score(ours, theirs), abs=1e-12)
+    tags = sorted({*ours, *theirs} - {"O"})
+    expected = f1_score(ours, theirs, labels=tags, average="macro", zero_division=0)
+    assert METRICS["word_macro_f1"].compute(gold, predicted) == pytest.approx(expected, abs=1e-12)
+    assert METRICS["word_macro_f1"].compute([("O", "O")], [("O", "O")]) == 0.0
+    for metric in ("word_accuracy", "word_macro_f1"):
+        with pytest.raises(ValueError, match="item 0: 1 gold tags, but 2 predicted"):
+            METRICS[metric].compute([("O",)], [("O", "O")])
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (1e-3, 1e6), (1e200, 0.0), (1e-200, 0.0)])

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
-from transformers import BertTokenizer
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import BertTokenizer, PreTrainedTokenizerFast
 
-from acclimate.core.types import Example
-from acclimate.tasks.rows import encode, labelled
+from acclimate.core.types import NOT_PREDICTED, Example
+from acclimate.tasks.rows import by_word, encode, labelled, windowed
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "heart", "moon", "clay"]
 LABELS = ("soil", "orbit", "heart")
@@ -64,10 +67,123 @@ def test_what_goes_with_rows_is_taken_with_them(tokenizer):
         ("multilabel", "heart", "row 0: label 'heart' is not a tuple of labels"),
         ("score", "3.5", "row 0: label '3.5' is not a number"),
         ("score", ("heart",), "is not a number"),
-        ("tokens", ("O", "O"), "kind 'tokens' cannot be fine-tuned; these can: sequence, multilabel, score"),
+        ("span", "heart", "kind 'span' cannot be fine-tuned; these can: sequence, multilabel, score, tokens"),
     ],
 )
 def test_labels_of_another_kind_are_refused(kind, label, message, tokenizer):
     rows = examples(label)
     with pytest.raises(ValueError, match=message):
         labelled(encode(rows, tokenizer, 8), rows, kind, LABELS)
+
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "il", "-", "2", "##b", "(", ")", "p", "##53"]
+NONE = NOT_PREDICTED
+
+
+@pytest.fixture(scope="module")
+def pieces() -> BertTokenizer:
+    return BertTokenizer(vocab={word: number for number, word in enumerate(PIECES)})
+
+
+def tagged(*sentences: tuple[str, tuple[str, ...]]) -> list[Example]:
+    return [Example(f"row {row}", text, label) for row, (text, label) in enumerate(sentences)]
+
+
+def test_a_words_tag_stands_at_its_first_piece(pieces):
+    rows = tagged(("IL-2b ( p53 )", ("B", "O", "B", "O")), ("p", ("O",)))
+    batch = labelled(encode(rows, pieces, 16, "tokens"), rows, "tokens", ("B", "O"))
+    # [CLS] il - 2 ##b ( p ##53 ) [SEP]   [CLS] p [SEP]
+    assert batch.ids.tolist() == [2, 5, 6, 7, 8, 9, 11, 12, 10, 3, 2, 11, 3]
+    assert batch.tokens["word"].tolist() == [NONE, 0, NONE, NONE, NONE, 1, 2, NONE, 3, NONE, NONE, 0, NONE]
+    assert batch.tokens["tags"].tolist() == [NONE, 0, NONE, NONE, NONE, 1, 0, NONE, 1, NONE, NONE, 1, NONE]
+    assert batch.rows["example"].tolist() == [0, 1]
+    assert batch.rows["words"].tolist() == [4, 1]
+    assert batch.names == ["row 0", "row 1"]
+    assert windowed(batch) == 0
+    assert [values.tolist() for values in by_word(np.arange(13), batch)] == [[1, 5, 6, 8], [11]]
+
+
+@pytest.mark.parametrize("max_tokens", range(3, 24))
+def test_every_word_of_a_long_sentence_stands_in_one_window(pieces, max_tokens):
+    generator = random.Random(max_tokens)
+    rows = []
+    for number in range(20):
+        words = generator.choices(["IL-2b", "(", "p53", ")", "p"], k=generator.randint(1, 40))
+        rows.append(Example(f"row {number}", " ".join(words), tuple(generator.choices(["B", "I", "O"], k=len(words)))))
+    whole = labelled(encode(rows, pieces, 1000, "tokens"), rows, "tokens", ("B", "I", "O"))
+    batch = labelled(encode(rows, pieces, max_tokens, "tokens"), rows, "tokens", ("B", "I", "O"))
+    assert batch.lengths.max() <= max_tokens
+    assert windowed(batch) == (whole.lengths > max_tokens).sum()
+    for name in ("tags", "word"):
+        both = [by_word(each.tokens[name], each) for each in (whole, batch)]
+        assert [values.tolist() for values in both[1]] == [values.tolist() for values in both[0]]
+        assert np.count_nonzero(batch.tokens[name] != NONE) == sum(len(row.label) for row in rows)
+    assert [by_word(batch.ids, batch)[row].tolist() for row in range(20)] == [
+        values.tolist() for values in by_word(whole.ids, whole)
+    ]
+
+
+def test_words_in_a_window_have_context_on_both_sides(pieces):
+    batch = encode(tagged((" ".join(["p"] * 100), ("O",) * 100)), pieces, 34, "tokens")
+    for row in range(len(batch)):
+        own = batch.take(np.array([row])).tokens["word"]
+        asked = np.flatnonzero(own != NONE)
+        assert row == 0 or asked[0] > 8
+        assert row == len(batch) - 1 or len(own) - 1 - asked[-1] > 8
+
+
+def test_a_word_of_which_nothing_is_left_has_no_tag_and_stays_counted(pieces):
+    rows = tagged(("p \u200b \u00ad", ("B", "O", "B")), ("\u200b", ("O",)))
+    batch = labelled(encode(rows, pieces, 16, "tokens"), rows, "tokens", ("B", "O"))
+    assert batch.ids.tolist() == [2, 11, 3, 2, 3]
+    assert [values.tolist() for values in by_word(np.full(5, 7), batch)] == [[7, -1, -1], [-1]]
+    assert batch.tokens["tags"].tolist() == [NONE, 0, NONE, NONE, NONE]
+
+
+def bytes_of_words(*, trim: bool) -> PreTrainedTokenizerFast:
+    """As RoBERTa's: bytes of words with the space before them."""
+    vocabulary = {
+        piece: number for number, piece in enumerate(["<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet())])
+    }
+    tokenizer = Tokenizer(models.BPE(vocab={**vocabulary, "ab": len(vocabulary)}, merges=[("a", "b")]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 1), ("<s>", 0), trim_offsets=trim)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<s>")
+
+
+@pytest.mark.parametrize("trim", [True, False])
+def test_bytes_with_the_space_before_a_word_belong_to_the_word(trim):
+    rows = tagged(("ab \u00e9 ab c", ("B", "O", "B", "O")))
+    tokenizer = bytes_of_words(trim=trim)
+    batch = encode(rows, tokenizer, 32, "tokens")
+    said = [tokenizer.convert_ids_to_tokens(batch.ids.tolist()), batch.tokens["word"].tolist()]
+    assert said[0] == ["<s>", "ab", "\u0120", "\u00c3", "\u00a9", "\u0120", "ab", "\u0120", "c", "</s>"]
+    assert [word for word in said[1] if word != NONE] == [0, 1, 2, 3]
+    assert said[1][1] == 0
+    assert batch.ids.tolist() == tokenizer(rows[0].text)["input_ids"]
+
+
+def test_a_piece_of_two_words_stands_for_the_first():
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "a b": 1, "c": 2}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("_", "removed")
+    tokenizer.normalizer = normalizers.Replace(" c", "_c")
+    tokenizer.decoder = decoders.Fuse()
+    batch = encode(tagged(("a b c", ("B", "O", "B"))), PreTrainedTokenizerFast(tokenizer_object=tokenizer), 8, "tokens")
+    assert batch.ids.tolist() == [1, 2]
+    assert batch.tokens["word"].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (("B", "X"), "row 0: label 'X' is not among B, O"),
+        (("B",), "row 0: label .* is not a tuple of one tag a word"),
+        ("B", "row 0: label 'B' is not a tuple of one tag a word"),
+    ],
+)
+def test_tags_that_are_not_one_a_word_are_refused(pieces, label, message):
+    rows = [Example("row 0", "p (", label)]
+    with pytest.raises(ValueError, match=message):
+        labelled(encode(rows, pieces, 16, "tokens"), rows, "tokens", ("B", "O"))
+    with pytest.raises(ValueError, match="rows of 2 tokens have no room for a word"):
+        encode(rows, pieces, 2, "tokens")

@@ -17,6 +17,7 @@ Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 Label = str | tuple[str, ...] | float  # one class; several (sorted), or tags, or answers; a number
 NOT_PREDICTED = -100  # the label of a position that no loss looks at (PyTorch's ignore_index)
+TAGS = "tags"  # of `Batch.tokens`: the tag of a word at its first piece, NOT_PREDICTED elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,9 @@ class Document:
 class Example:
     """A labelled text.
 
-    label  of the task's kind (tasks/task.py): one class, the sorted classes of a row that may have several, a number
+    text   of a task of kind "tokens", the words with one space between them
+    label  of the task's kind (tasks/task.py): one class, the sorted classes of a row that may have several, a number,
+           or a tag for each word
     pair   the second text of a pair
     group  names what must not stand on two sides of a split
     """

@@ -1,6 +1,6 @@
 """What fine-tuning minimises and what a fine-tuned model predicts, for each kind of task.
 
-Shape suffixes: B rows, C labels (1 for a score).
+Shape suffixes: B rows, T tokens of the longest, N tokens of all rows together, C labels (1 for a score).
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from acclimate.core.types import Batch, Label, Watch, counted, unwatched
-from acclimate.models.classifier import kind_of
+from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
+from acclimate.models.classifier import TOKENS, kind_of
 from acclimate.models.flops import training_flops
 from acclimate.models.heads import inputs_of
+from acclimate.tasks.rows import by_word
+from acclimate.tasks.tags import fallback
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Piece, cut, pad
 from acclimate.training.plan import Plan, piece_tokens
@@ -33,17 +35,35 @@ def _squared_error(logits_BC: Tensor, number_B: Tensor) -> Tensor:
     return nn.functional.mse_loss(logits_BC.squeeze(-1), number_B.float(), reduction="sum")
 
 
+def _cross_entropy_of_tags(logits_BTC: Tensor, tags_BT: Tensor) -> Tensor:
+    flat = logits_BTC.flatten(0, 1), tags_BT.flatten()
+    return nn.functional.cross_entropy(*flat, reduction="sum", ignore_index=NOT_PREDICTED)
+
+
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "sequence": _cross_entropy,
     "multilabel": _binary_cross_entropy,
     "score": _squared_error,
+    "tokens": _cross_entropy_of_tags,
 }
-"""Kind of task -> (outputs in float32, `rows["label"]` of tasks/rows.py) -> the sum over a piece."""
+"""Kind of task -> (outputs in float32, `target_of` a piece) -> the sum over a piece."""
+
+
+def target_of(piece: Piece) -> Tensor:
+    """What the loss compares the outputs with: the tags (B, T) where rows have some, else the label of each row."""
+    return piece[TAGS] if TAGS in piece else piece["label"]
+
+
+def targets(batch: Batch) -> int:
+    """What the loss of a step is averaged over: rows; of several labels a row, rows times labels; tagged words."""
+    if TAGS in batch.tokens:
+        return int(np.count_nonzero(batch.tokens[TAGS] != NOT_PREDICTED))
+    return int(batch.rows["label"].size)
 
 
 class TaskLoss(Objective):
-    """The loss of the kind that the model's config states, averaged over the step's rows; for several labels a row,
-    over rows times labels.
+    """The loss of the kind that the model is for, averaged over the step's rows; for several labels a row, over rows
+    times labels; for tags, over the tagged words.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -53,14 +73,15 @@ class TaskLoss(Objective):
         self.weights = {"task": 1.0}
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return {"task": int(batch.rows["label"].size)}
+        return {"task": targets(batch)}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        logits_BC = self.model(**inputs_of(self.model, piece)).logits
-        return {"task": self.loss(logits_BC.float(), piece["label"])}
+        logits = self.model(**inputs_of(self.model, piece)).logits
+        return {"task": self.loss(logits.float(), target_of(piece))}
 
     def flops(self, batch: Batch) -> float:
-        return training_flops(self.model, batch.lengths, predicted=len(batch))
+        heads = len(batch.ids) if kind_of(self.model) == TOKENS else len(batch)
+        return training_flops(self.model, batch.lengths, predicted=heads)
 
 
 def _most_probable(logits_BC: np.ndarray, labels: Sequence[str]) -> list[Label]:
@@ -84,14 +105,25 @@ PREDICTIONS: dict[str, Callable[[np.ndarray, Sequence[str]], list[Label]]] = {
 
 @torch.no_grad()
 def predict(model: PreTrainedModel, rows: Batch, labels: Sequence[str], *, watch: Watch = unwatched) -> list[Label]:
-    """What the model predicts for each row, in float32, by the kind that its config states: the most probable label;
-    all labels that are more probable than not, which may be none; or the number that comes out.
+    """What the model predicts for each row, in float32, by the kind that it is for: the most probable label; all labels
+    that are more probable than not, which may be none; the number that comes out; or for each example, which may have
+    several rows, the most probable tag of each word.
     """
     where, training = model.device, model.training
-    logits_BC = np.zeros((len(rows), len(labels) or 1), dtype=np.float32)
+    tags = kind_of(model) == TOKENS
+    logits_BC = np.zeros((0 if tags else len(rows), len(labels) or 1), dtype=np.float32)
+    code_N = np.zeros(len(rows.ids) if tags else 0, dtype=np.int64)
     model.train(False)
     pieces = cut(rows.lengths, piece_tokens(Plan(), where))
     for piece in counted(pieces, watch, "test", total=len(pieces), unit="pieces", every=1):
-        logits_BC[piece.rows_R] = model(**inputs_of(model, pad(rows, piece, where))).logits.float().cpu().numpy()
+        logits = model(**inputs_of(model, pad(rows, piece, where))).logits.float()
+        if not tags:
+            logits_BC[piece.rows_R] = logits.cpu().numpy()
+            continue
+        for row, code_T in zip(piece.rows_R, logits.argmax(-1).cpu().numpy(), strict=True):
+            code_N[rows.offsets[row] : rows.offsets[row + 1]] = code_T[: rows.lengths[row]]
     model.train(training)
-    return PREDICTIONS[kind_of(model)](logits_BC, labels)
+    if not tags:
+        return PREDICTIONS[kind_of(model)](logits_BC, labels)
+    names = [*labels, fallback(labels)]  # which a word without a piece, -1, gets
+    return [tuple(names[code] for code in codes) for codes in by_word(code_N, rows)]

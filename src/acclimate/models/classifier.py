@@ -1,9 +1,12 @@
-"""Encoders with a head for a labelled task, as transformers' AutoModelForSequenceClassification knows them.
+"""Encoders with a head for a labelled task, as transformers' Auto classes know them.
 
 kind          problem_type in config.json      outputs
 sequence      single_label_classification      one a label; the largest is predicted
 multilabel    multi_label_classification       one a label; each that is over 0 (probability .5) is predicted
 score         regression                       one, the number itself in the user's own units
+tokens        none                             at each token one a tag; a word's are those at its first piece
+
+The first three are AutoModelForSequenceClassification's, the last is AutoModelForTokenClassification's.
 """
 
 from __future__ import annotations
@@ -19,7 +22,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 
 from acclimate.models.dropout import set_dropout
 from acclimate.models.loading import configuration, load_weights, reading, seeded
@@ -30,10 +38,15 @@ PROBLEM_TYPES: dict[str, Problem] = {
     "multilabel": "multi_label_classification",
     "score": "regression",
 }
+TOKENS = "tokens"
+KINDS = (*PROBLEM_TYPES, TOKENS)
 SCORE = "score"  # what config.json calls the one output of a regression
 FARTHEST = 1e5  # standard deviations that a mean may lie from 0: beyond, float32 outputs are too coarse
 
-_SequenceClassifier: Any = AutoModelForSequenceClassification  # Any: its class methods are untyped in transformers
+_TAGGER = "ForTokenClassification"  # how the names of such architectures end
+# Any: their class methods are untyped in transformers
+_SequenceClassifier: Any = AutoModelForSequenceClassification
+_TokenClassifier: Any = AutoModelForTokenClassification
 
 
 def load_classifier(
@@ -63,8 +76,9 @@ def load_classifier(
     Raises ValueError for labels that are missing or occur twice, for a kind that has no such head, and as
     `load_masked_language_model` does.
     """
-    if kind not in PROBLEM_TYPES:
-        raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned; these can: {', '.join(PROBLEM_TYPES)}")
+    if kind not in KINDS:
+        raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned; these can: {', '.join(KINDS)}")
+    auto = _TokenClassifier if kind == TOKENS else _SequenceClassifier
     outputs = (SCORE,) if kind == "score" else tuple(labels)
     if not outputs or len(set(outputs)) < len(outputs):
         raise ValueError(f"A classifier needs labels, each once, but these were given: {', '.join(outputs) or 'none'}.")
@@ -73,11 +87,11 @@ def load_classifier(
         head_is_shared = any(name.endswith("ForMaskedLM") for name in config.architectures or ())
         config.id2label = dict(enumerate(outputs))
         config.label2id = {label: index for index, label in enumerate(outputs)}
-        config.problem_type = PROBLEM_TYPES[kind]  # whatever task the checkpoint was trained on before
+        config.problem_type = PROBLEM_TYPES.get(kind)  # whatever task the checkpoint was trained on before
         set_dropout(config, attention=attention_dropout, hidden=hidden_dropout, head=dropout)
         with seeded(seed):
-            untrained = _SequenceClassifier.from_config(config, dtype=torch.float32)
-        loaded, absent = load_weights(_SequenceClassifier, where, config, seed)
+            untrained = auto.from_config(config, dtype=torch.float32)
+        loaded, absent = load_weights(auto, where, config, seed)
     encoder, values = f"{loaded.base_model_prefix}.", untrained.state_dict()
     with torch.no_grad():
         for name, weight in loaded.named_parameters():
@@ -93,7 +107,9 @@ def load_finetuned(model: str | Path) -> PreTrainedModel:
     Raises ValueError where weights of the head are missing, and as `load_masked_language_model` does.
     """
     with reading(model) as where:
-        loaded, absent = load_weights(_SequenceClassifier, where, configuration(where), seed=0)
+        config = configuration(where)
+        auto = _TokenClassifier if _tags(config) else _SequenceClassifier
+        loaded, absent = load_weights(auto, where, config, seed=0)
     if absent:
         raise ValueError(
             f"{where}: holds no fine-tuned classifier, for these weights are missing or have another shape than "
@@ -103,9 +119,15 @@ def load_finetuned(model: str | Path) -> PreTrainedModel:
 
 
 def kind_of(model: PreTrainedModel) -> str:
-    """The kind of task that a classifier's config says it is for; without a problem type, one label a text."""
+    """The kind of task that a classifier is for, by class and config; without a problem type, one label a text."""
+    if type(model).__name__.endswith(_TAGGER):
+        return TOKENS
     kinds = {problem: kind for kind, problem in PROBLEM_TYPES.items()}
     return kinds[model.config.problem_type or PROBLEM_TYPES["sequence"]]
+
+
+def _tags(config: PreTrainedConfig) -> bool:
+    return any(name.endswith(_TAGGER) for name in config.architectures or ())
 
 
 def labels_of(model: PreTrainedModel) -> tuple[str, ...]:

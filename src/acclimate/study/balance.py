@@ -62,6 +62,19 @@ def findings_on_classes(
     return found
 
 
+def findings_on_types(counts: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]) -> list[Finding]:
+    """Types of entities, or tags, that few sentences bear, and splits that differ. sizes: sentences by split."""
+    train, test = counts["train"], counts["test"]
+    found = []
+    if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
+        text = f"{_listed(few)} {_has(few)} fewer than {FEW_TO_LEARN} training sentences, too few to learn from."
+        found.append(Finding("note", text, "Label more of them, or put rare ones together."))
+    if rare := [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]:
+        text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test sentences: their scores are luck."
+        found.append(Finding("note", text, "Label more test sentences with them."))
+    return [*found, *(_shift(train, test, sizes) if sizes["test"] else [])]
+
+
 def findings_on_numbers(splits: Splits) -> list[Finding]:
     """Numbers to predict that are all the same, and splits that differ."""
     found = []

@@ -27,6 +27,22 @@ HUB_METRICS = {"macro_f1": "f1", "micro_f1": "f1", "pearson": "pearsonr", "spear
 Fact = str | int | float | bool | None | Sequence[Any] | Mapping[str, Any]
 
 
+# a tag is that at a word's first piece; the words stand between spaces, as in the data
+TAGGING = """from transformers import AutoModelForTokenClassification, AutoTokenizer
+where = "."  # the directory of this file, or the id of the model on the hub
+tokenizer = AutoTokenizer.from_pretrained(where)
+model = AutoModelForTokenClassification.from_pretrained(where)
+text = "One sentence of words with spaces between them ."
+read = tokenizer(text, truncation=True, return_offsets_mapping=True, return_tensors="pt")
+offsets = read.pop("offset_mapping")[0].tolist()
+tags = model(**read).logits[0].argmax(-1).tolist()
+first = {}  # word -> the tag at its first piece
+for tag, (start, end) in zip(tags, offsets):
+    if end > start:
+        first.setdefault(text[:end].count(" "), model.config.id2label[tag])
+print([(word, first.get(number)) for number, word in enumerate(text.split(" "))])"""
+
+
 @dataclass(frozen=True)
 class Leaked:
     """found in, within, kind, number of items matched and their share: a line for each kind of leak."""
@@ -146,7 +162,7 @@ def metadata(card: Card) -> ModelCardData:
     """What the hub reads. The language and the licence are not known here, so they are left out."""
     metric = card.metric.partition(" without ")[0]
     dataset: dict[str, Any] = {
-        "task_type": "text-classification",
+        "task_type": _pipeline(card.kind),
         "dataset_name": card.task,
         "dataset_type": "private",
         "dataset_split": "test",
@@ -171,7 +187,7 @@ def metadata(card: Card) -> ModelCardData:
     tags = ["acclimate", "domain-adaptation", card.kind, *(["onnx"] if card.int8 else [])]
     return ModelCardData(
         library_name="transformers",
-        pipeline_tag="text-classification",
+        pipeline_tag=_pipeline(card.kind),
         base_model=card.base or None,
         tags=tags,
         metrics=[kind],
@@ -182,6 +198,8 @@ def metadata(card: Card) -> ModelCardData:
 
 def loading(card: Card) -> str:
     """How to ask the model, as code that runs."""
+    if card.kind == "tokens":
+        return TAGGING
     texts = '["A text.", "Another one."]'
     given = f'{texts}, ["What it is compared with.", "And this."]' if card.paired else texts
     decode = {
@@ -205,6 +223,8 @@ def loading(card: Card) -> str:
 def loading_int8(card: Card) -> str:
     """The logits of the ONNX copy, as code that runs after `loading`."""
     texts = '["A text."], ["What it is compared with."]' if card.paired else '["A text.", "Another one."]'
+    if card.kind == "tokens":
+        texts = '["One sentence of words with spaces between them ."]'
     return "\n".join(
         [
             "import onnxruntime",
@@ -213,6 +233,11 @@ def loading_int8(card: Card) -> str:
             "[logits] = session.run(None, {each.name: inputs[each.name] for each in session.get_inputs()})",
         ]
     )
+
+
+def _pipeline(kind: Kind) -> str:
+    """The hub's word for the kind of task."""
+    return "token-classification" if kind == "tokens" else "text-classification"
 
 
 def _fact(value: Fact) -> str:

@@ -13,7 +13,7 @@ from acclimate.models.loading import HUB_ID
 from acclimate.study import tables
 from acclimate.study.card import Card, Leaked
 from acclimate.study.jobs import DIRECTORY, JOB, WALL
-from acclimate.study.labels import per_label
+from acclimate.study.labels import per_label, per_type
 from acclimate.study.onnx_copy import Int8
 from acclimate.study.outcome import FACTS, WINNER, read_scores, study_of
 from acclimate.study.predicting import Loaded
@@ -95,6 +95,8 @@ def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dic
     own = {
         name: [score for score in scores if score.contestant == name] for name in (tables.UNTOUCHED, shipped.contestant)
     }
+    if task.kind == "tokens":
+        return {"per_label": per_type(own[tables.UNTOUCHED], own[shipped.contestant])}
     labels = per_label(own[tables.UNTOUCHED], own[shipped.contestant])
     seen = {label.label for label in labels}
     return {"per_label": labels, "unseen": [label for label in task.labels if label not in seen]}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from acclimate.core.types import Label, Score
+from acclimate.tasks.tags import entities
 
 MOST = 15  # labels of a confusion table; more cannot be read
 
@@ -50,6 +51,17 @@ def per_label(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[L
     support = Counter(label for labels in untouched[0].gold for label in _classes(labels))
     order = sorted(support, key=lambda label: (-support[label], label))
     ours, theirs = (_mean_f1(side, order) for side in (contestant, untouched))
+    return [LabelScore(label, support[label], theirs[label], ours[label]) for label in order]
+
+
+def per_type(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
+    """The same for a task of tags: F1 of every type of entity, of which there are `support` in the test set; where the
+    metric counts words, F1 of each tag over words.
+    """
+    named = untouched[0].metric == "entity_f1"
+    support = Counter(each[-1] for label in untouched[0].gold for each in _found(label, named=named))
+    order = sorted(support, key=lambda label: (-support[label], label))
+    ours, theirs = (_mean_f1_of_types(side, order, named=named) for side in (contestant, untouched))
     return [LabelScore(label, support[label], theirs[label], ours[label]) for label in order]
 
 
@@ -94,6 +106,26 @@ def _mean_f1(scores: Sequence[Score], labels: Sequence[str]) -> dict[str, float]
         for label in labels:
             total[label] += 2 * hits[label] / both[label]
     return {label: value / len(scores) for label, value in total.items()}
+
+
+def _mean_f1_of_types(scores: Sequence[Score], types: Sequence[str], *, named: bool) -> dict[str, float]:
+    total = dict.fromkeys(types, 0.0)
+    for score in scores:
+        hits: Counter[str] = Counter()
+        both: Counter[str] = Counter()
+        for right, guess in zip(score.gold, score.predicted, strict=True):
+            found, said = (_found(label, named=named) for label in (right, guess))
+            hits.update(each[-1] for each in found & said)
+            both.update(each[-1] for side in (found, said) for each in side)
+        for name in types:
+            total[name] += 2 * hits[name] / both[name]
+    return {name: value / len(scores) for name, value in total.items()}
+
+
+def _found(label: Label, *, named: bool) -> set[tuple[int, int, str]]:
+    """(first word, last word, type) of each entity that the tags name, or of each word with its tag."""
+    assert isinstance(label, tuple)  # asked of tasks of tags only
+    return entities(label) if named else {(place, place, tag) for place, tag in enumerate(label)}
 
 
 def _classes(label: Label) -> frozenset[str]:

@@ -143,8 +143,8 @@ def _each(texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]]) -> Itera
         yield (pair or "")[:LONGEST], encodings[1]
 
 
-def findings(measured: Lengths, broken: Sequence[Pieces]) -> list[Finding]:
-    """What lengths and pieces mean for training."""
+def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = False) -> list[Finding]:
+    """What lengths and pieces mean for training. windows: what is too long is read in parts, and not cut."""
     found = []
     if measured.reads is not None and measured.limit > measured.reads:
         found.append(
@@ -154,7 +154,10 @@ def findings(measured: Lengths, broken: Sequence[Pieces]) -> list[Finding]:
                 f"Give --max-tokens {measured.reads} or less.",
             )
         )
-    if measured.over_limit > 0:
+    if measured.over_limit > 0 and windows:
+        text = f"{share(measured.over_limit)} of the sentences are longer than {measured.limit} tokens."
+        found.append(Finding("note", text, "They are read in windows that overlap: nothing is cut."))
+    elif measured.over_limit > 0:
         most = measured.limit if measured.reads is None else min(measured.limit, measured.reads)
         text = (
             f"{share(measured.over_limit)} of the texts are longer than {measured.limit} tokens; {share(measured.cut)} "

@@ -1,8 +1,8 @@
-"""What a shipped model says of texts, asked as anybody would ask it: two Auto classes of transformers and no more.
+"""What a shipped model says of texts, asked as anybody would ask it: by Auto classes of transformers and no more.
 
 Nothing of methods/ is used here, so that agreeing with what was scored means something.
 
-Shape suffixes: n texts, C outputs (a class each, or one number).
+Shape suffixes: n texts, w words of a text, C outputs (a class or tag each, or one number).
 """
 
 from __future__ import annotations
@@ -14,10 +14,19 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
 from acclimate.models.loading import quiet
+from acclimate.study.predicting_words import logits_of_words
+from acclimate.tasks.tags import fallback
 from acclimate.tasks.task import Kind
 
 BATCH = 16
@@ -26,7 +35,9 @@ BATCH = 16
 ROUNDING = 1e-4
 STEPS = 8  # between float32 numbers, where numbers hardly spread
 
-Asked = Callable[[dict[str, np.ndarray]], np.ndarray]  # what the tokenizer gives of a batch -> its (B, C) logits
+# what the tokenizer gives of a batch -> its (B, C) logits; of a model that tags, (B, T, C) with T tokens of the longest
+Asked = Callable[[dict[str, np.ndarray]], np.ndarray]
+Outputs = np.ndarray | list[np.ndarray]  # (n, C); of tags (w, C) for each of n texts
 
 
 @dataclass(frozen=True)
@@ -38,17 +49,18 @@ class Loaded:
 
     def asked(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
         with torch.inference_mode():
-            logits_BC = self.model(**{name: torch.from_numpy(values) for name, values in inputs.items()}).logits
-        return cast(np.ndarray, logits_BC.float().numpy())
+            logits = self.model(**{name: torch.from_numpy(values) for name, values in inputs.items()}).logits
+        return cast(np.ndarray, logits.float().numpy())
 
 
 def load(directory: Path) -> Loaded:
     """Raises what transformers raises where the directory does not load."""
     with quiet():
         tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
-        model: Any = AutoModelForSequenceClassification.from_pretrained(
-            directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
-        )
+        config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)
+        tags = any(name.endswith("ForTokenClassification") for name in config.architectures or ())
+        auto: Any = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
+        model: Any = auto.from_pretrained(directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
     return Loaded(model, tokenizer)
 
 
@@ -85,8 +97,28 @@ def logits_of(
     return np.stack([rows[i] for i in range(len(examples))])
 
 
-def decoded(logits_nC: np.ndarray, kind: Kind, labels: Sequence[str]) -> list[Label]:
-    """The most probable class; the sorted classes whose probability is over .5; or the number itself."""
+def outputs_of(
+    examples: Sequence[Example],
+    tokenizer: PreTrainedTokenizerBase,
+    asked: Asked,
+    kind: Kind,
+    *,
+    stage: str = "check",
+    watch: Watch = unwatched,
+) -> Outputs:
+    """What `decoded` and `differing` read, in the order of the examples."""
+    if kind == "tokens":
+        return logits_of_words(examples, tokenizer, asked, size=BATCH, stage=stage, watch=watch)
+    return logits_of(examples, tokenizer, asked, stage=stage, watch=watch)
+
+
+def decoded(logits_nC: Outputs, kind: Kind, labels: Sequence[str]) -> list[Label]:
+    """The most probable class; the sorted classes whose probability is over .5; the number itself; or the most probable
+    tag of each word.
+    """
+    if kind == "tokens":
+        return [tuple(_tag(logits_C, labels) for logits_C in logits_wC) for logits_wC in logits_nC]
+    assert isinstance(logits_nC, np.ndarray)
     if kind == "sequence":
         return [labels[int(place)] for place in logits_nC.argmax(-1)]
     if kind == "multilabel":
@@ -94,11 +126,12 @@ def decoded(logits_nC: np.ndarray, kind: Kind, labels: Sequence[str]) -> list[La
     return [float(row[0]) for row in logits_nC]
 
 
-def differing(scored: Sequence[Label], logits_nC: np.ndarray, kind: Kind, labels: Sequence[str]) -> list[int]:
+def differing(scored: Sequence[Label], logits_nC: Outputs, kind: Kind, labels: Sequence[str]) -> list[int]:
     """Places where the logits say something else than what was scored, by more than rounding can explain."""
     if kind == "score":
+        assert isinstance(logits_nC, np.ndarray)
         return _other_numbers(np.array(scored, dtype=np.float64), logits_nC[:, 0])
-    apart = {"sequence": _another_class, "multilabel": _other_classes}[kind]
+    apart = {"sequence": _another_class, "multilabel": _other_classes, "tokens": _other_tags}[kind]
     return [i for i, label in enumerate(scored) if apart(label, logits_nC[i], labels)]
 
 
@@ -110,6 +143,18 @@ def _other_classes(scored: Label, logits_C: np.ndarray, labels: Sequence[str]) -
     named = set(cast(tuple[str, ...], scored))
     wanted_C = np.array([label in named for label in labels])
     return bool((np.abs(logits_C[(logits_C > 0) != wanted_C]) > ROUNDING).any()) or not named <= set(labels)
+
+
+def _other_tags(scored: Label, logits_wC: np.ndarray, labels: Sequence[str]) -> bool:
+    tags = cast(tuple[str, ...], scored)
+    return len(tags) != len(logits_wC) or any(
+        tag != fallback(labels) if np.isnan(logits_C).any() else _another_class(tag, logits_C, labels)
+        for tag, logits_C in zip(tags, logits_wC, strict=True)
+    )
+
+
+def _tag(logits_C: np.ndarray, labels: Sequence[str]) -> str:
+    return fallback(labels) if np.isnan(logits_C).any() else labels[int(logits_C.argmax())]
 
 
 def _other_numbers(scored_n: np.ndarray, said_n: np.ndarray) -> list[int]:

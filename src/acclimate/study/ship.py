@@ -15,7 +15,7 @@ from typing import Any
 
 from acclimate.core import files
 from acclimate.core.types import Example, Score, Watch, unwatched
-from acclimate.models.classifier import PROBLEM_TYPES
+from acclimate.models.classifier import KINDS, PROBLEM_TYPES
 from acclimate.study import onnx_copy, predicting
 from acclimate.study.card import render
 from acclimate.study.card_facts import Told, card_of
@@ -96,8 +96,8 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
             "the same race again: it writes both anew"
         )
     task = open_prepared(run / "data")
-    if task.kind not in PROBLEM_TYPES:
-        raise ValueError(f"{run}: a task of kind '{task.kind}' cannot be shipped. Known: {', '.join(PROBLEM_TYPES)}")
+    if task.kind not in KINDS:
+        raise ValueError(f"{run}: a task of kind '{task.kind}' cannot be shipped. Known: {', '.join(KINDS)}")
     return score, task
 
 
@@ -131,7 +131,7 @@ def _settle(directory: Path, shipped: predicting.Loaded, task: Prepared) -> None
     """Say in the files what their readers would else guess: the problem's type, the inputs that the model takes."""
     path = directory / "config.json"
     config = files.read_json(path)
-    if not config.get("problem_type"):
+    if not config.get("problem_type") and task.kind in PROBLEM_TYPES:
         files.write_json(path, config | {"problem_type": PROBLEM_TYPES[task.kind]})
     known = set(inspect.signature(shipped.model.forward).parameters)
     if getattr(shipped.model.config, "type_vocab_size", 0) < 2:
@@ -149,7 +149,7 @@ def _settle(directory: Path, shipped: predicting.Loaded, task: Prepared) -> None
 
 def _check(shipped: predicting.Loaded, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch) -> int:
     """Raises ValueError where the shipped model does not predict what was scored; how often rounding alone differs."""
-    logits_nC = predicting.logits_of(examples, shipped.tokenizer, shipped.asked, watch=watch)
+    logits_nC = predicting.outputs_of(examples, shipped.tokenizer, shipped.asked, task.kind, watch=watch)
     wrong = predicting.differing(score.predicted, logits_nC, task.kind, task.labels)
     said = predicting.decoded(logits_nC, task.kind, task.labels)
     if wrong:

@@ -21,7 +21,7 @@ MANY_NUMBERS = 20  # distinct numbers with decimals from which a column is hardl
 MANY_NAMES = 50  # distinct whole numbers, more than a tenth of the rows, from which they may be meant as amounts
 HUGEST = 1e30  # a number to predict beyond it would overflow the loss
 
-Stated = Literal["auto", "sequence", "multilabel", "score"]
+Stated = Literal["auto", "sequence", "multilabel", "score", "tokens"]
 Placed = Sequence[tuple[str, Label]]  # place and label of each row
 
 
@@ -54,8 +54,11 @@ def kind_of(values: Sequence[Any], *, stated: Stated, separator: str, where: str
 def label_from(value: Any, kind: Kind, *, column: str, separator: str) -> tuple[Label | None, str]:
     """The label that a value of a file makes in a task of this kind, or None and why it makes none.
 
-    An empty list, or an empty field where a separator is stated, is a row that bears none of the classes.
+    An empty list, or an empty field where a separator is stated, is a row that bears none of the classes. Tags were
+    looked at with their words (tasks/tagged.py).
     """
+    if kind == "tokens":
+        return value, ""
     if kind == "score":
         return _score(value, column)
     if kind == "multilabel":
@@ -84,8 +87,8 @@ def check_separator(values: Sequence[Any], kind: Kind, *, separator: str, where:
         )
 
 
-def one_spelling(labels: Sequence[Placed], *, fold: bool) -> dict[str, str]:
-    """Class -> the spelling that stands for it, over the labels of all files.
+def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> dict[str, str]:
+    """Class -> the spelling that stands for it, over the labels of all files. of: what bears a class, for the error.
 
     Of classes that differ by case, spaces or Unicode composition only, the most frequent stands for all where `fold` is
     set. Raises ValueError naming two of them, with place and number of rows, where it is not.
@@ -106,15 +109,17 @@ def one_spelling(labels: Sequence[Placed], *, fold: bool) -> dict[str, str]:
             looks_same = unicodedata.normalize("NFC", rare) == unicodedata.normalize("NFC", often)
             spelt = ascii if looks_same else shown
             raise ValueError(
-                f"{first[rare]}: label {spelt(rare)} also occurs as {spelt(often)} ({counts[often]:,} rows; first at "
+                f"{first[rare]}: label {spelt(rare)} also occurs as {spelt(often)} ({counts[often]:,} {of}; first at "
                 f"{first[often]}). Labels are compared exactly: make them one with --fold-labels (fold_labels=True), "
                 f"or correct the file"
             )
     return {name: names[0] for names in alike.values() for name in names}
 
 
-def respelt(label: Label, spelling: Mapping[str, str]) -> Label:
+def respelt(label: Label, spelling: Mapping[str, str], kind: Kind) -> Label:
     """The label in the spellings that stand for its classes."""
+    if isinstance(label, tuple) and kind == "tokens":
+        return tuple(spelling[name] for name in label)
     if isinstance(label, tuple):
         return tuple(sorted({spelling[name] for name in label}))
     return spelling[label] if isinstance(label, str) else label
@@ -133,11 +138,14 @@ def check_train(labels: Placed, kind: Kind, *, where: str) -> None:
     # with several classes a row, one class is enough: rows bear it or not
     if not found or (len(found) == 1 and all(classes_in(label) for _, label in labels)):
         what = f"every row bears the label {shown(found[0])}" if found else "no row bears any label"
-        raise ValueError(f"{where}: {what}, so that there is nothing to tell apart. Name the right column, or add rows")
+        way_out = "Name the right column, or add rows"
+        if kind == "tokens":
+            what, way_out = f"every word has the tag {shown(found[0])}", "Name the right file, or add other tags"
+        raise ValueError(f"{where}: {what}, so that there is nothing to tell apart. {way_out}")
 
 
-def check_seen(train: Placed, other: Placed, *, where: str) -> None:
-    """Raises ValueError where a row bears a class that no row of train does."""
+def check_seen(train: Placed, other: Placed, *, where: str, of: str = "rows") -> None:
+    """Raises ValueError where a row bears a class that no row of train does. of: what bears a class, for the error."""
     counts = Counter(name for _, label in train for name in classes_in(label))
     for place, label in other:
         for name in classes_in(label):
@@ -146,7 +154,7 @@ def check_seen(train: Placed, other: Placed, *, where: str) -> None:
                 assert like is not None
                 raise ValueError(
                     f"{place}: the label {shown(name)} does not occur in {where}, so that it cannot be learnt; the "
-                    f"nearest there is {shown(like)} ({counts[like]:,} rows). Correct it, leave such rows out, or add "
+                    f"nearest there is {shown(like)} ({counts[like]:,} {of}). Correct it, leave such rows out, or add "
                     f"some to {where}"
                 )
 

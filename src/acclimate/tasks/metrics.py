@@ -16,11 +16,13 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from operator import eq
 
 import numpy as np
 import numpy.typing as npt
 
 from acclimate.core.types import Label
+from acclimate.tasks.tags import OUTSIDE, entities
 from acclimate.tasks.task import Kind, Metric, Values
 
 NO_SPREAD = 1e-12  # of a second moment: what rounding leaves of a variance that is 0
@@ -77,35 +79,32 @@ def entity_decisions(gold: Sequence[Label], predicted: Sequence[Label]) -> Value
     A label is a tuple of tags, one a word. Raises ValueError for a tag outside the scheme, and where a prediction has
     more or fewer tags than there are words.
     """
-    rows = []
-    for row, labels in enumerate(zip(gold, predicted, strict=True)):
-        ours, theirs = map(_texts, labels)
-        if len(ours) != len(theirs):
-            raise ValueError(f"item {row}: {len(ours)} gold tags, but {len(theirs)} predicted; give one tag a word")
-        found, said = entities(ours), entities(theirs)
-        rows.append((2.0 * len(found & said), len(found) + len(said)))
-    return _rows(rows, 2)
+    sets = [(entities(ours), entities(theirs)) for ours, theirs in _tags(gold, predicted)]
+    return _rows([(2.0 * len(found & said), len(found) + len(said)) for found, said in sets], 2)
 
 
-def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """(first word, last word, type) of each entity, read from B-, I-, E-, S- and O as conlleval and seqeval do.
+def word_hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 2) for accuracy over words: right tags, and tags. Raises ValueError where their numbers differ."""
+    pairs = _tags(gold, predicted)
+    return _rows([(sum(map(eq, ours, theirs)), len(ours)) for ours, theirs in pairs], 2)
 
-    An I- that follows nothing of its type begins an entity. Raises ValueError for any other tag.
+
+def words_by_class(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 3 C) for macro-F1 over words: for each tag but O, the words with it on both sides; gold; predicted.
+
+    Raises ValueError where the numbers of tags differ.
     """
-    found: set[tuple[int, int, str]] = set()
-    start, before, kind_before = 0, "O", ""
-    for place, tag in enumerate([*tags, "O"]):
-        letter, _, rest = tag.partition("-")
-        kind = rest or "_"
-        if letter not in ("B", "I", "E", "S") and tag != "O":
-            raise ValueError(f"the tag {tag!r} is not O and does not begin with B-, I-, E- or S-; correct the labels")
-        changes = letter in ("B", "S") or before in ("O", "E", "S") or kind != kind_before
-        if before != "O" and (changes or tag == "O"):
-            found.add((start, place - 1, kind_before))
-        if tag != "O" and changes:
-            start = place
-        before, kind_before = letter, kind
-    return found
+    pairs = _tags(gold, predicted)
+    tags = sorted({tag for pair in pairs for side in pair for tag in side} - {OUTSIDE})
+    columns = {tag: at for at, tag in enumerate(tags)}
+    counts_3nC = np.zeros((3, len(pairs), len(columns)))
+    for row, (ours, theirs) in enumerate(pairs):
+        both = [one for one, other in zip(ours, theirs, strict=True) if one == other]
+        for counts_nC, side in zip(counts_3nC, (both, ours, theirs), strict=True):
+            for tag, count in Counter(side).items():
+                if tag != OUTSIDE:
+                    counts_nC[row, columns[tag]] = count
+    return np.concatenate(list(counts_3nC), axis=1)
 
 
 def moments(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
@@ -196,6 +195,8 @@ METRICS: dict[str, Metric] = {
         Metric("micro_f1", decisions, ratio, CLASSES),
         Metric("macro_f1", decisions_by_class, mean_f1, CLASSES),
         Metric("entity_f1", entity_decisions, ratio, ("tokens",)),
+        Metric("word_accuracy", word_hits, ratio, ("tokens",)),
+        Metric("word_macro_f1", words_by_class, mean_f1, ("tokens",)),
         Metric("pearson", moments, correlation, ("score",), least=-1.0),
         Metric("exact_match", partial(best_answer, judge=equal_words), ratio, ("span",)),
         Metric("f1", partial(best_answer, judge=words_f1), ratio, ("span",)),
@@ -220,6 +221,15 @@ def metric_named(name: str) -> Metric:
 def default_metric(kind: Kind) -> str:
     """The metric of a task of this kind where nobody says otherwise."""
     return DEFAULTS[kind]
+
+
+def _tags(gold: Sequence[Label], predicted: Sequence[Label]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The gold and predicted tags of each item, one a word on either side."""
+    pairs = [(_texts(ours), _texts(theirs)) for ours, theirs in zip(gold, predicted, strict=True)]
+    for row, (ours, theirs) in enumerate(pairs):
+        if len(ours) != len(theirs):
+            raise ValueError(f"item {row}: {len(ours)} gold tags, but {len(theirs)} predicted; give one tag a word")
+    return pairs
 
 
 def _texts(label: Label) -> tuple[str, ...]:

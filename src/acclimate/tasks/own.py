@@ -31,6 +31,7 @@ from acclimate.tasks.metrics import default_metric, metric_named
 from acclimate.tasks.readers import Columns, FileRead, Row, check_accepted, read_rows
 from acclimate.tasks.splitting import split_off
 from acclimate.tasks.tables import stem
+from acclimate.tasks.tagged import apart, tagged_rows, tags_metric, told_of_tags
 from acclimate.tasks.task import Kind, Metric, Task, classes_in
 from acclimate.text.packed import LIMITS, Limits, check_file, named
 from acclimate.text.recognise import nearest, printable, shown
@@ -106,16 +107,19 @@ def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
     paths = _paths(stated)
     _check_stated(stated, paths)
     columns = Columns(stated.text, stated.label, stated.pair, stated.group, stated.id)
-    raw = {split: list(read_rows(path, columns, limits=limits)) for split, path in paths.items()}
+    reading = tagged_rows if stated.kind == "tokens" else read_rows
+    raw = {split: list(reading(path, columns, limits=limits)) for split, path in paths.items()}
     values = [row.label for row in raw["train"] if isinstance(row, Row)]
     column = f"{named(paths['train'])}: the column {stated.label!r}"
     kind = kind_of(values, stated=stated.kind, separator=stated.separator, where=column)
+    if kind == "tokens":
+        return _read_tagged(stated, paths, raw)
     metric = _metric(stated.metric, kind)
     check_separator(values, kind, separator=stated.separator, where=column)
     files = {split: _labelled(paths[split], rows, kind, stated) for split, rows in raw.items()}
     spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels)
     files = {
-        split: replace(file, labels=[respelt(label, spelling) for label in file.labels])
+        split: replace(file, labels=[respelt(label, spelling, kind) for label in file.labels])
         for split, file in files.items()
     }
     train = files["train"].placed()
@@ -125,18 +129,48 @@ def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
     for split in ("dev", "test"):
         if split in files:
             check_seen(train, files[split].placed(), where=named(paths["train"]))
-    splits = _examples(files)
     missing = tuple(split for split in SPLITS if split not in paths)
     notes += told_of_singles(train, missing)
+    return _labelled_task(stated, files, kind, metric, notes)
+
+
+def _read_tagged(stated: Own, paths: Mapping[Split, Path], raw: Mapping[Split, Sequence[Row | Rejected]]) -> Labelled:
+    """The same for a tag a word: no class need stand on both sides of a split, and documents stay whole."""
+    notes: list[str] = []
+    files = {}
+    for split, rows in raw.items():
+        own, told = apart(paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS))
+        files[split] = _labelled(paths[split], own, "tokens", stated)
+        notes += told
+    spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels, of="words")
+    files = {
+        split: replace(file, labels=[respelt(label, spelling, "tokens") for label in file.labels])
+        for split, file in files.items()
+    }
+    where, train = named(paths["train"]), files["train"].placed()
+    check_train(train, "tokens", where=where)
+    for split in ("dev", "test"):
+        if split in files:
+            check_seen(train, files[split].placed(), where=where, of="words")
+    metric = tags_metric(stated.metric, {tag for _, label in train for tag in classes_in(label)}, where=where)
+    notes = [*_notes_on_rows(files), *notes, *_note_on_spelling(spelling)]
+    notes += told_of_tags(files["train"].labels, metric, where=where)
+    return _labelled_task(stated, files, "tokens", metric, notes)
+
+
+def _labelled_task(stated: Own, files: Mapping[Split, _File], kind: Kind, metric: Metric, notes: list[str]) -> Labelled:
+    """The files' examples, split where dev or test is missing, and the labels of all of train's."""
+    splits = _examples(files)
+    missing = tuple(split for split in SPLITS if split not in files)
+    train = files["train"]
     if missing:
-        made, note = split_off(splits["train"], missing, kind=kind, seed=stated.seed, where=named(paths["train"]))
+        made, note = split_off(splits["train"], missing, kind=kind, seed=stated.seed, where=named(train.path))
         splits |= made
         notes.append(note)
-    labels = tuple(sorted({name for _, label in train for name in classes_in(label)}))
     return Labelled(
-        name=printable(paths["train"].name.split(".")[0]),
+        name=printable(train.path.name.split(".")[0]),
         kind=kind,
-        labels=labels,
+        labels=tuple(sorted({name for label in train.labels for name in classes_in(label)})),
         metric=metric,
         max_tokens=stated.max_tokens,
         splits={split: tuple(splits[split]) for split in SPLITS},
@@ -168,6 +202,9 @@ def _check_stated(stated: Own, paths: Mapping[Split, Path]) -> None:
             f"kind={stated.kind!r}: no kind of labels; the nearest is {nearest(stated.kind, get_args(Stated))!r} of "
             f"{', '.join(get_args(Stated))}. State one of these"
         )
+    if stated.kind == "tokens" and (stated.pair or stated.separator):
+        what = f"pair={stated.pair!r}" if stated.pair else f"separator={stated.separator!r}"
+        raise ValueError(f"{what}: a task of kind 'tokens' has lists of words and tags. Leave it out")
     if stated.separator and stated.kind in {"sequence", "score"}:
         raise ValueError(
             f"separator={stated.separator!r}: stands between several labels, but kind={stated.kind!r} has one a row. "

@@ -184,7 +184,8 @@ def _text(role: str, column: str, value: Any) -> tuple[str, str]:
     if isinstance(value, int) and role in {"group", "id"}:
         return str(value), ""
     if not isinstance(value, str):
-        return "", f"the {role} (column {column!r}) is {shown(value)}; make it a string"
+        words = " or, if it is words with a tag each, state --kind tokens" if isinstance(value, list) else ""
+        return "", f"the {role} (column {column!r}) is {shown(value)}; make it a string{words}"
     if reason := unsound(value):
         return "", f"the {role} (column {column!r}) {reason}; correct it or leave the row out"
     return value, ""

@@ -1,24 +1,41 @@
-"""Labelled examples as the token rows that a model reads, and their labels as what a loss reads."""
+"""Labelled examples as the token rows that a model reads, and their labels as what a loss reads.
+
+Of a task of kind "tokens" a word's tag belongs to the word's first piece. The text is read as it stands, so a word has
+the pieces that it has in any text; a sentence of more tokens than a row may have is read in windows that overlap, and
+each of its words belongs to the window in whose middle it stands nearest. So no word is cut off, and none counts twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from acclimate.core.types import Batch, Example
+from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Example
+from acclimate.tasks.tags import words_of
 from acclimate.tasks.task import Kind
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+WORD = "word"  # of Batch.tokens: the number of the word that the token stands for, NOT_PREDICTED where it is for none
+EXAMPLE, WORDS = "example", "words"  # of Batch.rows: which example the row is of, and how many words that has
+CONTEXT = 4  # of a window, one part in so many at either side is there for the words in its middle
 
-def encode(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Batch:
-    """The texts of all examples as one batch, in their order, each cut to `max_tokens` (of a pair, the longer text is
-    cut first). Labels are not looked at: `labelled` adds them.
+
+def encode(
+    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_tokens: int, kind: Kind = "sequence"
+) -> Batch:
+    """The texts of all examples as one batch, in their order. Labels are not looked at: `labelled` adds them.
+
+    Each is cut to `max_tokens`, of a pair the longer text first; sentences of tagged words (kind "tokens") are read in
+    windows, so that an example may have several rows, and the batch carries tokens["word"], rows["example"] and
+    rows["words"].
     """
+    if kind == "tokens":
+        return _encoded_words(examples, tokenizer, max_tokens)
     texts = [example.text for example in examples]
     pairs = [example.pair or "" for example in examples] if any(example.pair for example in examples) else None
     encoded = tokenizer(texts, pairs, truncation=True, max_length=max_tokens, return_attention_mask=False)
@@ -44,9 +61,13 @@ def labelled(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Seque
     multilabel  (B, labels) float32, 1 where the row has the label
     score       (B,) float64, the numbers as they are
 
+    and those of kind "tokens" as `tokens["tags"]`, (N,) int64 indices into `labels` and NOT_PREDICTED.
+
     Raises ValueError for a label that is not among them, or is not of the kind.
     """
     index = {label: number for number, label in enumerate(labels)}
+    if kind == "tokens":
+        return _tagged(rows, examples, index)
     if kind == "sequence":
         codes = [_index(example, example.label, index) for example in examples]
         return _with(rows, np.asarray(codes, dtype=np.int64))
@@ -62,7 +83,125 @@ def labelled(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Seque
             if isinstance(example.label, str | tuple):
                 raise ValueError(f"{example.id}: label {example.label!r} is not a number")
         return _with(rows, np.asarray([example.label for example in examples], dtype=np.float64))
-    raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned; these can: sequence, multilabel, score")
+    raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned; these can: sequence, multilabel, score, tokens")
+
+
+def by_word(values_N: np.ndarray, rows: Batch) -> list[np.ndarray]:
+    """For each example its words' values, of values a token; -1 for a word of which the tokenizer leaves no piece."""
+    first = rows.rows[EXAMPLE]
+    counts = np.zeros(int(first.max()) + 1, dtype=np.int64)
+    counts[first] = rows.rows[WORDS]
+    ends = np.cumsum(counts)
+    tokens, words = _words_of_tokens(rows, ends - counts)
+    flat = np.full(int(ends[-1]), -1, dtype=np.int64)
+    flat[words] = values_N[tokens]
+    return np.split(flat, ends[:-1])
+
+
+def windowed(rows: Batch) -> int:
+    """How many examples are read in more than one row."""
+    return int((np.bincount(rows.rows[EXAMPLE]) > 1).sum())
+
+
+def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Batch:
+    if not tokenizer.is_fast:
+        raise ValueError(
+            "the tokenizer has no fast version, so nobody can say which piece belongs to which word. Save one "
+            "(tokenizer.json) with transformers, or use another model"
+        )
+    encoded = tokenizer(
+        [example.text for example in examples],
+        add_special_tokens=False,
+        return_attention_mask=False,
+        return_offsets_mapping=True,
+        verbose=False,
+    )
+    before, after = _frame(tokenizer)
+    room = max_tokens - len(before) - len(after)
+    if room < 1:
+        raise ValueError(f"rows of {max_tokens} tokens have no room for a word. Raise max_tokens")
+    ids, words, of, counts = [], [], [], []
+    for number, example in enumerate(examples):
+        text = words_of(example.text)
+        pieces = np.asarray(encoded["input_ids"][number], dtype=np.int64)
+        offsets = np.asarray(encoded["offset_mapping"][number], dtype=np.int64).reshape(-1, 2)
+        word = _first_pieces(text, offsets)
+        for window, own in _windows(len(pieces), room):
+            kept = np.full(len(before) + (window.stop - window.start) + len(after), NOT_PREDICTED)
+            kept[len(before) + own.start - window.start : len(before) + own.stop - window.start] = word[own]
+            ids.append(np.concatenate([before, pieces[window], after]))
+            words.append(kept)
+            of.append(number)
+            counts.append(len(text))
+    return Batch(
+        ids=np.concatenate(ids).astype(np.int64),
+        offsets=np.concatenate([[0], np.cumsum([len(row) for row in ids])]).astype(np.int64),
+        tokens={WORD: np.concatenate(words)},
+        rows={EXAMPLE: np.array(of, dtype=np.int64), WORDS: np.array(counts, dtype=np.int64)},
+        names=[examples[number].id for number in of],
+        pad=int(tokenizer.pad_token_id or 0),
+    )
+
+
+def _frame(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """The ids that stand before and after the pieces of a text."""
+    inner, framed = (tokenizer("a", add_special_tokens=special)["input_ids"] for special in (False, True))
+    start = next(at for at in range(len(framed)) if framed[at : at + len(inner)] == inner)
+    return framed[:start], framed[start + len(inner) :]
+
+
+def _first_pieces(words: Sequence[str], offsets: np.ndarray) -> np.ndarray:
+    """(pieces,) the number of the word that begins with the piece, NOT_PREDICTED elsewhere.
+
+    offsets: (pieces, 2), the characters that each is made of; a space before a word may belong to its first piece.
+    """
+    numbers = np.full(len(offsets), NOT_PREDICTED)
+    lengths = np.array([len(word) for word in words])
+    ends = np.cumsum(lengths + 1) - 1
+    piece = np.searchsorted(offsets[:, 1], ends - lengths, side="right")
+    there = piece < len(offsets)
+    there[there] = offsets[piece[there], 0] < ends[there]
+    there[1:] &= piece[1:] != piece[:-1]  # a piece of two words stands for the first
+    numbers[piece[there]] = np.flatnonzero(there)
+    return numbers
+
+
+def _windows(pieces: int, room: int) -> Iterator[tuple[slice, slice]]:
+    """Of each window which pieces it holds, and which of them it is there for: all pieces fall to one window each."""
+    if pieces <= room:
+        yield slice(0, pieces), slice(0, pieces)
+        return
+    step = room - 2 * (room // CONTEXT)
+    count = -(-(pieces - room) // step) + 1
+    starts = np.linspace(0, pieces - room, count).round().astype(int)
+    middles = (starts[:-1] + starts[1:] + room) // 2
+    bounds = [0, *middles.tolist(), pieces]
+    for start, first, last in zip(starts.tolist(), bounds[:-1], bounds[1:], strict=True):
+        yield slice(start, start + room), slice(first, last)
+
+
+def _words_of_tokens(rows: Batch, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens that stand for a word, and the words' places where all words of all examples stand in one row.
+
+    starts: where the words of each example begin there.
+    """
+    tokens = np.flatnonzero(rows.tokens[WORD] != NOT_PREDICTED)
+    example = np.repeat(rows.rows[EXAMPLE], rows.lengths)[tokens]
+    return tokens, starts[example] + rows.tokens[WORD][tokens]
+
+
+def _tagged(rows: Batch, examples: Sequence[Example], index: dict[str, int]) -> Batch:
+    codes: list[int] = []
+    starts = []
+    for example in examples:
+        starts.append(len(codes))
+        if not isinstance(example.label, tuple) or len(example.label) != len(words_of(example.text)):
+            raise ValueError(f"{example.id}: label {example.label!r} is not a tuple of one tag a word")
+        codes += [_index(example, tag, index) for tag in example.label]
+    tokens, words = _words_of_tokens(rows, np.array(starts, dtype=np.int64))
+    tags = np.full(len(rows.ids), NOT_PREDICTED, dtype=np.int64)
+    tags[tokens] = np.array(codes, dtype=np.int64)[words]
+    return replace(rows, tokens={**rows.tokens, TAGS: tags})
 
 
 def _index(example: Example, label: object, index: dict[str, int]) -> int:

@@ -26,6 +26,7 @@ SHARES: dict[tuple[Split, ...], dict[Split, float]] = {  # by which files are mi
     ("dev",): {"train": 0.9, "dev": 0.1},
     ("test",): {"train": 0.8, "test": 0.2},
 }
+STRATA: dict[Kind, str] = {"score": "the number to predict", "tokens": "the rarest tag of each sentence"}
 
 Strata = Counter[str]
 Lacking = dict[Split, dict[str, float]]  # rows of each stratum that a split still needs to have its share
@@ -59,7 +60,7 @@ def split_off(
         f"{where} was split by us, since no file was given for {' and '.join(missing)}: "
         f"{', '.join(f'{len(rows):,} {split}' for split, rows in made.items())} rows "
         f"({' / '.join(f'{share:.0%}' for share in shares.values())}), stratified by "
-        f"{'the number to predict' if kind == 'score' else 'label'}, seed {seed}.{told}"
+        f"{STRATA.get(kind, 'label')}, seed {seed}.{told}"
     )
     if groups := {example.group for example in examples} - {""}:
         note += f" Each of the {len(groups):,} groups stands on one side."
@@ -81,9 +82,10 @@ def divide(
     same    a number for each example; those with an equal one hold the same text and stay together
     origin  where they come from, for the error
 
-    Strata are the classes; of rows with several classes, the rarest; of numbers, the tenths. Where every row may go
-    where it likes, each stratum has in each split its share of the rows, rounded up or down. Each class has a row in
-    train. Rows that belong together are placed first, large sets before small ones, where they distort shares least.
+    Strata are the classes; of rows with several classes or tags, the rarest; of numbers, the tenths. Where every row
+    may go where it likes, each stratum has in each split its share of the rows, rounded up or down. Each class has a
+    row in train. Rows that belong together are placed first, large sets before small ones, where they distort shares
+    least.
 
     Raises ValueError where there are too few sets of rows for the splits.
     """

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from acclimate.tasks.tags import scheme_of
 from acclimate.text.arrow import parquet_columns, parquet_rows
 from acclimate.text.jsonlines import Values, json_lines
 from acclimate.text.packed import PACKINGS, Limits, check_file, named, text_lines, unpacked_name
@@ -84,7 +85,9 @@ def _delimited_rows(path: Path, columns: Sequence[str], limits: Limits, *, delim
         raise ValueError(f"{where}: the first line must name each column once; it is {shown(header)}. Correct it")
     for column in columns:
         if column not in header:
-            raise no_column(where, column, header, "; the first line must hold the names")
+            tagged = header[0].startswith("-DOCSTART-") or (len(header) == 2 and scheme_of({header[1], "O", "B"}))
+            words = ". If a line is a word and its tag, state --kind tokens" if tagged else ""
+            raise no_column(where, column, header, f"; the first line must hold the names{words}")
     places = {column: header.index(column) for column in columns}
     for number, fields in records:
         if len(fields) == len(header):

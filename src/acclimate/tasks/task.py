@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acclimate.core.types import SPLITS, Example, Label, Split
+from acclimate.tasks.tags import words_of
 
 Kind = Literal["tokens", "sequence", "multilabel", "score", "span"]
 Values = npt.NDArray[np.float64]
@@ -82,14 +83,17 @@ def load(task: Task, path: Path) -> dict[Split, list[Example]]:
     """The prepared examples of the three splits, checked before anything trains on them.
 
     Raises ValueError for an empty split, an empty text, an id that occurs twice, and a group that stands in two splits;
-    where labels are classes ("sequence", "multilabel") also for one that the task does not list, or that no training
-    example bears, and where they are numbers ("score") for one that is not finite.
+    where labels are classes ("sequence", "multilabel", "tokens") also for one that the task does not list, or that no
+    training example bears, where they are tags ("tokens") for more or fewer of them than words, and where they are
+    numbers ("score") for one that is not finite.
     """
     splits = {split: [task.prepare(example) for example in task.read(path, split)] for split in SPLITS}
     for split, examples in splits.items():
         _check_split(task, split, examples)
     _check_apart(task, splits)
-    if task.kind in {"sequence", "multilabel"}:
+    if task.kind == "tokens":
+        _check_tags(task, splits)
+    if task.kind in {"sequence", "multilabel", "tokens"}:
         _check_labels(task, splits)
     if task.kind == "score":
         _check_numbers(task, splits)
@@ -176,6 +180,17 @@ def _check_labels(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None
             f"{task.name}, train: no example bears {', '.join(map(repr, missing))}, which therefore cannot be learnt. "
             f"Add examples, or take it off the task's labels and out of the other splits"
         )
+
+
+def _check_tags(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
+    for split, examples in splits.items():
+        for example in examples:
+            words = words_of(example.text)
+            if not isinstance(example.label, tuple) or len(example.label) != len(words) or "" in words:
+                raise ValueError(
+                    f"{task.name}, {split}, {example.id}: {len(words)} words need a tuple of as many tags, not "
+                    f"{example.label!r}. Words stand between single spaces, a tag each"
+                )
 
 
 def _check_numbers(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:

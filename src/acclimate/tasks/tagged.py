@@ -1,0 +1,245 @@
+"""Sentences of words with a tag each, from files: a word and its tag a line, or lists in JSON Lines and Parquet.
+
+Lines are as CoNLL's shared tasks and BIO files have them: an empty line ends a sentence, the word is the first field
+and the tag the last, between tabs, or spaces where the line has no tab. `-DOCSTART-` lines begin documents, whose
+sentences are a group. In a file of tabs, lines without one that begin with `#` are comments.
+
+A sentence of which one word or tag cannot be used is rejected as a whole: without that word it would be another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from acclimate.core.types import Label, Rejected, Split
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.readers import Columns, Row, class_name
+from acclimate.tasks.tables import table_rows
+from acclimate.tasks.tags import OTHER_LETTERS, other_scheme, scheme_of, text_of
+from acclimate.tasks.task import Metric
+from acclimate.text.packed import LIMITS, PACKINGS, Limits, check_file, named, text_lines, unpacked_name
+from acclimate.text.recognise import printable, shown, unsound
+
+LINES = (".tsv", ".txt", ".conll", ".bio", ".iob", ".iob2", ".iobes", ".tags")
+TABLES = (".jsonl", ".parquet")
+DOCUMENT = "-DOCSTART-"
+LONGEST = 10_000  # words from which a sentence is none: the empty lines are missing
+FEWEST_DOCUMENTS = 20  # of a file whose split can keep documents whole
+HEADERS = ({"word", "words", "token", "tokens", "text", "form"}, {"tag", "tags", "label", "labels", "ner", "ner_tags"})
+
+_Lines = list[tuple[int, list[str]]]  # of one sentence: number of the line, its fields
+
+
+def tagged_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Iterator[Row | Rejected]:
+    """A Row or a Rejected for each sentence of the file, in its order; a row's label is its tuple of tags.
+
+    columns  of the list of words (`text`) and the list of tags (`label`), in JSON and Parquet; files of lines have none
+
+    Raises ValueError, naming file, line, value and way out, where the file is not one of tagged words.
+    """
+    check_file(path)
+    ending = Path(unpacked_name(path)).suffix
+    if ending in LINES:
+        yield from _sentences(path, limits)
+    elif ending in TABLES and not (ending == ".parquet" and path.suffix in PACKINGS):
+        roles = columns.stated()
+        for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(roles.values())), limits), 1):
+            yield Rejected(place, values) if isinstance(values, str) else _listed(number, place, values, roles)
+    else:
+        raise ValueError(
+            f"{named(path)}: the ending does not tell a known format of tagged words; known are {', '.join(LINES)} (a "
+            f"word and its tag a line) and .jsonl (lists), each also with .gz or .zst after it, and .parquet. Rename "
+            f"or convert the file"
+        )
+
+
+def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
+    """The metric of this name; "": entity F1 where the tags name entities, else the accuracy over words.
+
+    Raises ValueError for tags of BILOU or BMES, and where the metric does not judge such tags.
+    """
+    if foreign := other_scheme(tags):
+        renamed = ", ".join(f"{theirs}- to {ours}-" for theirs, ours in OTHER_LETTERS.items())
+        raise ValueError(
+            f"{where}: the tag {shown(foreign)} is of a scheme such as BILOU or BMES; known are BIO, IO and IOBES. "
+            f"Change {renamed} in the file"
+        )
+    named_entities = scheme_of(tags) is not None
+    metric = metric_named(name or ("entity_f1" if named_entities else "word_accuracy"))
+    if "tokens" not in metric.kinds:
+        raise ValueError(
+            f"metric={name!r}: judges {' and '.join(metric.kinds)}, but this is a task of kind 'tokens'. Leave it out, "
+            f"or give entity_f1, word_accuracy or word_macro_f1"
+        )
+    if metric.name == "entity_f1" and not named_entities:
+        odd = next(tag for tag in sorted(tags) if scheme_of({tag, "O"}) is None and tag != "O")
+        raise ValueError(
+            f"metric='entity_f1': {where} has the tag {shown(odd)}, which is not O and does not begin with B-, I-, E- "
+            f"or S-. Correct the tags, or leave the metric out (then word_accuracy)"
+        )
+    return metric
+
+
+def told_of_tags(labels: Collection[Label], metric: Metric, *, where: str) -> list[str]:
+    """What to say of the tags of train: the scheme that was seen, and the number of those that one sentence bears."""
+    sentences = [set(label) for label in labels if isinstance(label, tuple)]
+    counts = Counter(tag for tags in sentences for tag in tags)
+    if (scheme := scheme_of(counts)) is not None:
+        told = [f"The tags of {where} were read as {scheme}; the metric is {metric.name}."]
+        if scheme == "IO":
+            told = [f"{told[0][:-1]}, for which entities of one type that touch are one."]
+    elif all(tag.lstrip("-").isdigit() for tag in counts):
+        told = [f"The tags of {where} are numbers. If they stand for B-, I- and O, write those: entities count then."]
+    else:
+        told = [f"The tags of {where} name no entities (B-, I-, O), so each word counts for itself: {metric.name}."]
+    if alone := sorted(tag for tag, count in counts.items() if count == 1):
+        listed = ", ".join(map(shown, alone[:5])) + (", ..." if len(alone) > 5 else "")
+        told.append(f"Tags that one training sentence alone bears, too few to learn them from: {listed}.")
+    return told
+
+
+def apart(
+    path: Path, rows: Sequence[Row | Rejected], split: Split, *, divided: bool
+) -> tuple[list[Row | Rejected], list[str]]:
+    """The sentences of a file of lines, each document a group of its split, and a note on documents.
+
+    divided  whether the file is to be split by us: too few documents are then no groups
+    """
+    documents = {row.group for row in rows if isinstance(row, Row)} - {""}
+    if not documents or Path(unpacked_name(path)).suffix not in LINES:
+        return list(rows), []
+    kept = not divided or len(documents) >= FEWEST_DOCUMENTS
+    others = [
+        replace(row, group=f"{split}, {row.group}" if kept and row.group else "") if isinstance(row, Row) else row
+        for row in rows
+    ]
+    told = f"{split}: {len(documents):,} documents ({DOCUMENT} lines)"
+    return others, [f"{told}." if kept else f"{told}, too few to keep each on one side of the split."]
+
+
+def _sentences(path: Path, limits: Limits) -> Iterator[Row | Rejected]:
+    number = documents = 0
+    lines: _Lines = []
+    width, tabs = 0, True  # fields of a line, and what parts them, as the first one has it
+    document = ""
+    for at, line in text_lines(path, limits):
+        stripped = line.rstrip("\r\n")
+        if stripped.startswith(DOCUMENT) or not stripped.strip(" \t"):
+            if lines:
+                number += 1
+                yield _sentence(path, number, lines, width, document)
+                lines = []
+            if stripped.startswith(DOCUMENT):
+                documents += 1
+                document = f"document {documents}"
+            continue
+        fields = _fields(stripped)
+        # `# O` may be a word and its tag, as long as no line has told that tabs part them
+        if tabs and stripped.startswith("#") and "\t" not in stripped and (width or len(fields) != 2):
+            continue
+        if not width:
+            width, tabs = len(fields), "\t" in stripped
+            _check_first(path, at, stripped, fields)
+        lines.append((at, fields))
+        if len(lines) > LONGEST:
+            raise ValueError(
+                f"{named(path)}:{lines[0][0]}: more than {LONGEST:,} lines without an empty one. An empty line must "
+                f"end each sentence; put them in, or give a .jsonl file with --text and --label"
+            )
+    if lines:
+        yield _sentence(path, number + 1, lines, width, document)
+    elif not number:
+        raise ValueError(f"{named(path)}: holds no words. Write it anew or name another file")
+
+
+def _fields(line: str) -> list[str]:
+    return [field.strip(" ") for field in line.split("\t")] if "\t" in line else [*filter(None, line.split(" "))]
+
+
+def _check_first(path: Path, at: int, line: str, fields: Sequence[str]) -> None:
+    """Raises ValueError where the first line is none of a word and its tag."""
+    where = f"{named(path)}:{at}"
+    way_out = (
+        "With --kind tokens a line holds a word and its tag, with a tab or space between them, and an empty line ends "
+        "a sentence. Correct the file, give a .jsonl file with --text and --label, or state another kind"
+    )
+    if len(fields) < 2:
+        raise ValueError(f"{where}: one field, {shown(line)}, where a word and its tag are needed. {way_out}")
+    if fields[0].strip().lower() in HEADERS[0] and fields[-1].strip().lower() in HEADERS[1]:
+        raise ValueError(f"{where}: {shown(line)} names columns, which a file of tagged words has none of. Remove it")
+    if " " in fields[-1].strip():
+        raise ValueError(f"{where}: the tag is {shown(fields[-1])}, which holds a space. {way_out}")
+
+
+def _sentence(path: Path, number: int, lines: _Lines, width: int, document: str) -> Row | Rejected:
+    name = printable(path.name)
+    words, tags = [], []
+    for at, fields in lines:
+        place = f"{name}:{at}"
+        if len(fields) == 1:
+            return Rejected(place, f"the word {shown(fields[0])} has no tag; add it, or leave the sentence out")
+        if len(fields) != width:
+            return Rejected(
+                place,
+                f"{len(fields)} fields, but the first line has {width}: {shown(' '.join(fields))}; correct the line",
+            )
+        if reason := _unfit(fields[0], fields[-1]):
+            return Rejected(place, reason)
+        words.append(fields[0])
+        tags.append(fields[-1])
+    return Row(number, f"{name}:{lines[0][0]}", text_of(words), tuple(tags), None, document, "")
+
+
+def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row | Rejected:
+    sides = []
+    for role in ("text", "label"):
+        column = roles[role]
+        what = {"text": "words", "label": "tags"}[role]
+        if column not in values:
+            return Rejected(place, f"no column {column!r}; it must hold the list of {what}")
+        side = values[column]
+        if not isinstance(side, list) or not side:
+            return Rejected(
+                place, f"the {what} (column {column!r}) are {shown(side)}; make them a list with some in it"
+            )
+        sides.append(side)
+    words, tags = sides
+    if len(words) != len(tags):
+        return Rejected(
+            place,
+            f"{len(words):,} words (column {roles['text']!r}), but {len(tags):,} tags (column {roles['label']!r}); "
+            f"give one tag a word",
+        )
+    names = []
+    for word, tag in zip(words, tags, strict=True):
+        name, reason = class_name(tag, roles["label"])
+        if reason := reason or _unfit(word, name or ""):
+            return Rejected(place, reason)
+        names.append(str(name))
+    others = {}
+    for role in ("group", "id"):
+        value = values.get(roles[role], "") if role in roles else ""
+        if not isinstance(value, str | int | None) or (isinstance(value, str) and unsound(value)):
+            return Rejected(place, f"the {role} (column {roles[role]!r}) is {shown(value)}; make it a string")
+        others[role] = "" if value is None else str(value)
+    if "id" in roles and not others["id"].strip():
+        return Rejected(place, f"the id (column {roles['id']!r}) is empty; fill it in or leave the row out")
+    return Row(number, place, text_of(words), tuple(names), None, others["group"], others["id"])
+
+
+def _unfit(word: Any, tag: str) -> str:
+    """Why a word and its tag cannot be used; "" where they can."""
+    if not isinstance(word, str):
+        return f"the word {shown(word)} is no string; write it as one"
+    if not word.strip():
+        return f"a word is empty: {shown(word)}, tag {shown(tag)}; take it out with its tag"
+    for what, text in (("word", word), ("tag", tag)):
+        if " " in text:
+            return f"the {what} {shown(text)} holds a space; words are told apart by spaces: make several words of it"
+        if reason := unsound(text):
+            return f"the {what} {reason}; correct it or leave the sentence out"
+    return "" if tag.strip() else f"the word {shown(word)} has an empty tag; fill it in, or leave the sentence out"

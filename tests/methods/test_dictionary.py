@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from acclimate.core.types import Example, Split
+from acclimate.methods import dictionary, tfidf
+from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.task import Task
+
+SPLITS: dict[Split, list[tuple[str, str]]] = {
+    "train": [("p53 in mice", "B O O"), ("p53 and IL 2", "B O B I"), ("p53 Mice", "O O"), ("the mice", "O O"),
+              ("in a b", "B O O")],
+    "dev": [("p53 in Il unseen", "B O B O"), ("P53 MICE", "B O")],
+    "test": [("il IL p53", "O B B")],
+}  # fmt: skip
+
+
+def test_a_word_gets_its_most_frequent_tag(tmp_path: Path) -> None:
+    def read(path: Path, split: Split) -> list[Example]:
+        return [Example(f"{split}-{n}", text, tuple(tags.split())) for n, (text, tags) in enumerate(SPLITS[split])]
+
+    task = prepare(
+        Task("genes", "tokens", read, ("B", "I", "O"), METRICS["entity_f1"], 16), tmp_path, tmp_path / "data"
+    )
+    fitted = dictionary.fit(task)
+    # "in" is O and B once each: the first by name; "Il" and "MICE" are known in small letters; new words are O
+    assert fitted.predicted_dev == (("B", "B", "B", "O"), ("B", "O"))
+    assert fitted.dev == pytest.approx(2 * 3 / (3 + 4))
+    assert fitted.tokens == 14
+    tested = tfidf.test(fitted, task, by="me")
+    assert tested["predicted"] == [("B", "B", "B")]
+    assert task.looks()[-1]["by"] == "me"
+
+
+def test_other_kinds_have_no_tags(toy_task) -> None:
+    with pytest.raises(ValueError, match="a task of kind 'score' has no tags of words"):
+        dictionary.fit(toy_task("score"))
+
+
+def test_it_tags_the_toy(toy_task) -> None:
+    assert dictionary.fit(toy_task("tokens")).dev > 0.5
