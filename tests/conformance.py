@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
-from acclimate.core.types import NOT_PREDICTED, Batch, Stream
+from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Stream
+from acclimate.methods.joint_loss import JointLoss
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import PROBLEM_TYPES
+from acclimate.models.joint_head import new_joint_head
 from acclimate.training.checkpoint import LOG, resumable
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
@@ -59,15 +61,19 @@ def _task(kind: str) -> Case:
     def make(dropout: float) -> Objective:
         config = FAMILIES["bert"](dropout=dropout).config
         config.num_labels = 1 if kind == "score" else LABELS
-        config.problem_type = PROBLEM_TYPES[kind]
+        config.problem_type = PROBLEM_TYPES.get(kind)
+        auto = AutoModelForTokenClassification if kind == "tokens" else AutoModelForSequenceClassification
         with torch.random.fork_rng():
             torch.manual_seed(3)
-            return TaskLoss(AutoModelForSequenceClassification.from_config(config))
+            return TaskLoss(auto.from_config(config))
 
     def stream(step: int) -> Batch:
         batch, generator = toy_rows(0, step, labels=LABELS), np.random.default_rng([6, step])
         if kind == "multilabel":
             return replace(batch, rows={"label": (generator.random((ROWS, LABELS)) < 0.4).astype(np.float32)})
+        if kind == "tokens":
+            tags = np.where(generator.random(len(batch.ids)) < 0.5, batch.ids % LABELS, NOT_PREDICTED)
+            return replace(batch, rows={}, tokens={TAGS: tags})
         if kind == "score":
             return replace(batch, rows={"label": generator.normal(size=ROWS).astype(np.float32)})
         return batch
@@ -75,11 +81,38 @@ def _task(kind: str) -> Case:
     return Case(make, stream)
 
 
+def _joint(name: str, kind: str) -> Case:
+    """Internal and external batches by turns."""
+    make = mpnet if name == "mpnet" else FAMILIES[name]
+    pad_id = make().config.pad_token_id or 0
+
+    def objective(dropout: float) -> Objective:
+        model = make(dropout=dropout)
+        labels = () if kind == "score" else tuple("abc"[:LABELS])
+        return JointLoss(model, new_joint_head(model, kind, labels, seed=3), kind=kind, rho_2=2.0)
+
+    def stream(step: int) -> Batch:
+        batch, generator = toy_rows(pad_id, step), np.random.default_rng([7, step])
+        if step % 2:
+            return batch
+        if kind == "tokens":
+            tags = np.where(generator.random(len(batch.ids)) < 0.5, batch.ids % LABELS, NOT_PREDICTED)
+            return replace(batch, tokens={**batch.tokens, TAGS: tags})
+        return replace(batch, rows=_task(kind).stream(step).rows)
+
+    return Case(objective, stream)
+
+
 OBJECTIVES: dict[str, Callable[[], Case]] = {
     **{f"masked language, {name}": (lambda name=name: _masked(name)) for name in (*FAMILIES, "mpnet")},
     "task": lambda: _task("sequence"),
     "task, several labels": lambda: _task("multilabel"),
     "task, a number": lambda: _task("score"),
+    "task, tags": lambda: _task("tokens"),
+    "joint": lambda: _joint("bert", "sequence"),
+    "joint, several labels, roberta": lambda: _joint("roberta", "multilabel"),
+    "joint, a number, mpnet": lambda: _joint("mpnet", "score"),
+    "joint, tags": lambda: _joint("bert", "tokens"),
 }
 
 
@@ -93,7 +126,7 @@ def check_sums_match_counts(case: Case) -> None:
     [step] = _steps(case, PLAN_ONE_STEP)
     for term, value in whole.items():
         torch.testing.assert_close(sum(half[term] for half in halves), value, rtol=1e-4, atol=1e-4)
-        assert abs(step.losses[term] - float(value.detach()) / counts[term]) < 1e-4
+        assert abs(step.losses[term] - float(value.detach()) / max(1, counts[term])) < 1e-4
 
 
 def check_pieces_do_not_matter(case: Case) -> None:

@@ -14,7 +14,8 @@ from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task
 from toys import PLAIN, SIZES, TOPICS
 
-METRICS = {"sequence": "macro_f1", "multilabel": "micro_f1", "score": "pearson"}
+METRICS = {"sequence": "macro_f1", "multilabel": "micro_f1", "score": "pearson", "tokens": "entity_f1"}
+TAGS = ("O", "I-heart", "B-heart", "B-orbit")
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +53,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def labelled_text(kind: Kind, generator: random.Random) -> tuple[str, Label]:
     """A text and its label: one topic; the topics that it has words of, at most two; 50, and 5 a word of heart."""
     names = [*TOPICS]
+    if kind == "tokens":
+        return tagged_text(generator)
     words = generator.choices(PLAIN, k=generator.randint(6, 12))
     if kind == "score":
         count = generator.randint(0, 6)
@@ -62,6 +65,20 @@ def labelled_text(kind: Kind, generator: random.Random) -> tuple[str, Label]:
     words += [word for name in chosen for word in generator.choices(TOPICS[name], k=3)]
     generator.shuffle(words)
     return " ".join(words), chosen[0] if kind == "sequence" else tuple(sorted(chosen))
+
+
+def tagged_text(generator: random.Random) -> tuple[str, tuple[str, ...]]:
+    """Plain words with some of heart, alone or two together, and of orbit; one text in eight is too long for a row."""
+    words: list[tuple[str, str]] = []
+    for _ in range(generator.randint(4, 9) if generator.random() < 7 / 8 else 40):
+        about = generator.random()
+        if about < 0.2:
+            words += [(generator.choice(TOPICS["heart"]), tag) for tag in ("B-heart", "I-heart")]
+        elif about < 0.4:
+            words.append((generator.choice(TOPICS["orbit"]), "B-orbit"))
+        else:
+            words += [(word, "O") for word in generator.choices(PLAIN, k=2)]
+    return " ".join(word for word, _ in words), tuple(tag for _, tag in words)
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +92,7 @@ def toy_task(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Prepa
             rows = [labelled_text(kind, generator) for _ in range(2 * SIZES[split])]
             return [Example(f"{split}-{number}", *row) for number, row in enumerate(rows)]
 
-        labels = () if kind == "score" else tuple(sorted(TOPICS, reverse=True))
+        labels = {"score": (), "tokens": TAGS}.get(kind, tuple(sorted(TOPICS, reverse=True)))
         task = Task(f"toy {kind}", kind, read, labels, metric_named(METRICS[kind]), 32)
         return prepare(task, Path(), place / kind / "data")
 

@@ -4,7 +4,13 @@ from tests.families import FAMILIES, VOCABULARY, mpnet
 from torch.nn.functional import cross_entropy
 
 from acclimate.models.encoder import family
-from acclimate.models.heads import SPARSE_HEADS, has_sparse_head, inputs_of, masked_logits
+from acclimate.models.heads import (
+    SPARSE_HEADS,
+    has_sparse_head,
+    hidden_and_masked_logits,
+    inputs_of,
+    masked_logits,
+)
 
 LENGTHS = (12, 9, 5)
 
@@ -88,6 +94,15 @@ def test_a_family_without_a_sparse_head_computes_every_position():
     assert not has_sparse_head(model)
     dense = model(**piece).logits.flatten(0, 1)[positions]
     assert torch.equal(masked_logits(model, piece, positions), dense)
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "mpnet"])
+def test_hidden_states_and_logits_of_one_pass_are_those_of_the_encoder_and_the_head(name):
+    model = mpnet() if name == "mpnet" else FAMILIES[name]()
+    piece, positions = piece_for(model), places(12)
+    hidden, logits = hidden_and_masked_logits(model, piece, positions)
+    torch.testing.assert_close(hidden, model.base_model(**piece).last_hidden_state, atol=1e-6, rtol=0)
+    assert torch.equal(logits, masked_logits(model, piece, positions))
 
 
 def test_token_types_go_only_to_models_that_know_two():

@@ -1,10 +1,11 @@
+import copy
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from acclimate.core.types import NOT_PREDICTED
-from acclimate.text.masking import Replacement, _chosen, mask_words
+from acclimate.text.masking import Replacement, _chosen, mask_words, replacement_of
 
 MASK, SPECIAL = 4, (0, 1, 2, 3, 4)
 REPLACEMENT = Replacement(MASK, 50, SPECIAL)
@@ -176,3 +177,18 @@ def test_impossible_replacements_are_refused():
         Replacement(MASK, 50, SPECIAL, masked=0.9, random=0.2)
     with pytest.raises(ValueError, match="all 5 ids are special"):
         Replacement(MASK, 5, SPECIAL)
+
+
+def test_a_tokenizer_says_what_masks_and_what_is_special(tokenizers):
+    for tokenizer in tokenizers.values():
+        found = replacement_of(tokenizer)
+        assert (found.mask, found.masked, found.random) == (tokenizer.mask_token_id, 0.8, 0.1)
+        assert found.vocabulary == len(tokenizer)
+        assert set(found.special) == set(tokenizer.all_special_ids)
+
+
+def test_a_tokenizer_without_a_mask_is_refused(tokenizers):
+    tokenizer = copy.deepcopy(tokenizers["wordpiece"])
+    tokenizer.mask_token = None
+    with pytest.raises(ValueError, match="has no mask_token"):
+        replacement_of(tokenizer)

@@ -5,8 +5,15 @@ import numpy as np
 import pytest
 
 from acclimate.core.types import NOT_PREDICTED, Batch
+from acclimate.text.masking import Replacement
 from acclimate.text.segments import segments
-from acclimate.text.streams import evaluation_batches, masked_stream, rows_stream
+from acclimate.text.streams import (
+    evaluation_batches,
+    interleaved,
+    masked_rows_stream,
+    masked_stream,
+    rows_stream,
+)
 
 LONGEST = 20
 
@@ -148,6 +155,57 @@ def test_labelled_rows_come_once_an_epoch():
     np.testing.assert_array_equal(batch.ids, np.repeat(batch.rows["label"], batch.rows["label"] + 1))
     np.testing.assert_array_equal(batch.ids + 1, batch.tokens["segment"])
     assert batch.pad == 9
+
+
+def masked_rows(seed=0, starts=None, rate=0.3):
+    replacement = Replacement(100, 101, (100,), random=0)
+    return masked_rows_stream(
+        labelled_rows(), batch=4, seed=seed, replacement=replacement, rate=rate, word_starts=starts
+    )
+
+
+def test_labelled_rows_are_masked_anew_and_keep_what_goes_with_them():
+    stream, plain = masked_rows(), rows_stream(labelled_rows(), batch=4, seed=0)
+    masks = {}
+    for step in range(22):
+        batch, whole = stream(step), plain(step)
+        predicted = batch.tokens["labels"] != NOT_PREDICTED
+        np.testing.assert_array_equal(np.where(predicted, batch.tokens["labels"], batch.ids), whole.ids)
+        assert set(batch.ids[predicted].tolist()) <= {100, *whole.ids[predicted].tolist()}
+        np.testing.assert_array_equal(batch.rows["label"], whole.rows["label"])
+        np.testing.assert_array_equal(batch.tokens["segment"], whole.tokens["segment"])
+        assert set(batch.tokens) == {"labels", "segment"}
+        for row in np.split(predicted, batch.offsets[1:-1]):
+            assert row.sum() == max(1, round(0.3 * len(row)))
+            masks.setdefault(len(row), set()).add(row.tobytes())
+    assert len(masks[11]) > 4
+    assert masked_rows()(5).ids.tobytes() == masked_rows()(5).ids.tobytes() != masked_rows(1)(5).ids.tobytes()
+
+
+def test_words_of_labelled_rows_are_masked_whole():
+    rows = labelled_rows()
+    starts = np.concatenate([np.arange(length) % 3 == 0 for length in rows.lengths])  # words of three tokens
+    batch = masked_rows(starts=starts, rate=0.5)(0)
+    predicted = batch.tokens["labels"] != NOT_PREDICTED
+    for row in np.split(predicted, batch.offsets[1:-1]):
+        assert all(len(set(row[first : first + 3].tolist())) == 1 for first in range(0, len(row), 3))
+
+
+def numbered(kind):
+    return lambda step: f"{kind}{step}"
+
+
+def test_rho_1_external_batches_come_before_each_internal_one():
+    def order(rho_1, steps=8):
+        stream = interleaved(numbered("E"), numbered("I"), rho_1=rho_1)
+        return " ".join(stream(step) for step in range(steps))
+
+    assert order(3) == "E0 E1 E2 I0 E3 E4 E5 I1"
+    assert order(1) == "E0 I0 E1 I1 E2 I2 E3 I3"
+    assert order(0) == "I0 I1 I2 I3 I4 I5 I6 I7"
+    assert order(99) == "E0 E1 E2 E3 E4 E5 E6 E7"
+    with pytest.raises(ValueError, match="rho_1 is -1"):
+        interleaved(numbered("E"), numbered("I"), rho_1=-1)
 
 
 def test_settings_out_of_range_are_refused(tokens):

@@ -3,7 +3,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from acclimate.text.words import word_starts
+from acclimate.text.words import word_starts, word_starts_in_rows
 
 
 def words_of(text):
@@ -94,3 +94,21 @@ def test_word_starts_equal_a_loop_over_characters_and_tokens():
 def test_spans_outside_a_text_stay_within_it():
     starts = word_starts(["ab", "cd"], np.array([[0, 2], [9, 12], [0, 2]]), np.array([2, 1]))
     assert starts.tolist() == [True, True, True]
+
+
+def test_words_in_rows_of_pairs_are_those_of_the_texts(tokenizers):
+    pairs = [("Naloxone reverses (the) clonidine", "rats"), ("in", ""), ("", "wasn't reversed")]
+    for tokenizer in tokenizers.values():
+        for second in (True, False):
+            texts = [(first, other if second else "") for first, other in pairs]
+            columns = [list(column) for column in zip(*texts, strict=True)]
+            encodings = tokenizer(*columns if second else columns[:1]).encodings
+            starts = word_starts_in_rows(encodings, texts)
+            rows = np.split(starts, np.cumsum([len(encoding) for encoding in encodings])[:-1])
+            for row, encoding, parts in zip(rows, encodings, texts, strict=True):
+                sides = np.array([-1 if side is None else side for side in encoding.sequence_ids])
+                assert row[sides < 0].all()
+                for side, text in enumerate(parts):
+                    spans = np.array(encoding.offsets, dtype=np.int64)[sides == side].reshape(-1, 2)
+                    alone = word_starts([text], spans, np.array([len(spans)]))
+                    np.testing.assert_array_equal(row[sides == side], alone)

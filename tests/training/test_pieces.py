@@ -106,6 +106,7 @@ def test_pad_fills_with_the_batchs_own_padding_and_gathers_predicted_positions(b
     assert piece["positions"].tolist() == [1, 5] + [0] * (ROUND - 2)
     assert piece["labels"].tolist() == [7, 9] + [NOT_PREDICTED] * (ROUND - 2)
     assert piece["label"].tolist() == [1, 0]
+    assert piece["firsts"].tolist() == [0, 3]
 
 
 def test_rows_on_one_line_see_themselves_only_and_count_from_0(batch):
@@ -119,6 +120,7 @@ def test_rows_on_one_line_see_themselves_only_and_count_from_0(batch):
     assert piece["positions"].tolist()[:2] == [2, 4]
     assert piece["labels"].tolist()[:2] == [9, 7]
     assert piece["label"].tolist() == [0, 1]
+    assert piece["firsts"].tolist() == [0, 3]
 
 
 def test_rows_of_one_length_need_no_mask():

@@ -2,6 +2,6 @@
 
 from types import ModuleType
 
-from acclimate.methods import finetune, mlm, scratch
+from acclimate.methods import finetune, mlm, scratch, tlm
 
-METHODS: dict[str, ModuleType] = {"finetune": finetune, "mlm": mlm, "scratch": scratch}
+METHODS: dict[str, ModuleType] = {"finetune": finetune, "mlm": mlm, "scratch": scratch, "tlm": tlm}

@@ -11,7 +11,7 @@ Readings
   A number is learnt in standard deviations of the training examples, so that the same rates suit any unit. The unit is
   folded into the last layer of the checkpoint, and into every look at dev.
   A sentence of tagged words that is longer than max_tokens is read in windows that overlap (tasks/rows.py), in training
-  and after it: every word is learnt and predicted once. An epoch has as many rows as there are sentences, windows or not.
+  and after it: every word is learnt and predicted once. An epoch has as many rows as there are sentences.
   A word of which the tokenizer leaves no piece (a zero-width space) is predicted to be O, and learnt by nobody.
 Deviations
   Dev and test are scored in float32 whatever the training precision, so that the checkpoint, loaded by anybody,
@@ -97,7 +97,8 @@ def begin(recipe: Recipe, out: Path, share: float, *, watch: Watch = unwatched) 
     """Train the first `share` of the steps in `out` and stop there: the best dev score so far.
 
     `adapt` goes on in the same directory and ends as if it had never stopped, so nothing is paid for twice;
-    `give_up` drops what it needs for that. Where the run went past the share before, the score is that of its looks up to there.
+    `give_up` drops what it needs for that. Where the run went past the share before, the score is that of its looks up
+    to there.
     """
     task, sources = _inputs(recipe)
     scores: dict[str, float] = ranks.agree(files.read_json(out / BEGUN) if (out / BEGUN).exists() else {})

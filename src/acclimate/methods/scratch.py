@@ -15,13 +15,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from transformers import PreTrainedTokenizerBase
+
 from acclimate.core import files, ranks
 from acclimate.core.types import Checkpoint, Watch, unwatched
 from acclimate.methods.mlm import check_masked, train_masked
 from acclimate.models.encoder import load_tokenizer, new_encoder, random_twin
 from acclimate.models.loading import identity
 from acclimate.text.corpus import Corpus
-from acclimate.text.vocabulary import train_wordpiece
+from acclimate.text.vocabulary import Documents, train_wordpiece
 from acclimate.training.checkpoint import finish
 from acclimate.training.plan import Plan
 from acclimate.training.run import finished, write_checkpoint
@@ -56,8 +58,9 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     sources = {"corpus": corpus.hash}
     if done := finished(out, recipe, sources):
         return done
-    ranks.first_then_all(lambda: _vocabulary(corpus, recipe, out / "vocabulary", watch))
-    tokenizer = load_tokenizer(out / "vocabulary")
+    tokenizer = learned_tokenizer(
+        corpus, out / "vocabulary", size=recipe.vocabulary, lower=recipe.lower, longest=positions(recipe), watch=watch
+    )
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
     model = new_encoder(
         layers=recipe.layers,
@@ -82,13 +85,19 @@ def positions(recipe: Recipe) -> int:
     return max(512, recipe.max_tokens)
 
 
-def _vocabulary(corpus: Corpus, recipe: Recipe, path: Path, watch: Watch) -> None:
-    if not (path / files.MANIFEST).exists():
-        tokenizer = train_wordpiece(
-            corpus, size=recipe.vocabulary, lower=recipe.lower, longest=positions(recipe), watch=watch
-        )
-        with files.new_directory(path) as temporary:
-            tokenizer.save_pretrained(temporary)
+def learned_tokenizer(
+    texts: Documents, path: Path, *, size: int, lower: bool, longest: int, watch: Watch
+) -> PreTrainedTokenizerBase:
+    """The tokenizer in `path`, learned from the texts by the first process that asks."""
+
+    def learn() -> None:
+        if not (path / files.MANIFEST).exists():
+            tokenizer = train_wordpiece(texts, size=size, lower=lower, longest=longest, watch=watch)
+            with files.new_directory(path) as temporary:
+                tokenizer.save_pretrained(temporary)
+
+    ranks.first_then_all(learn)
+    return load_tokenizer(path)
 
 
 def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:

@@ -95,6 +95,18 @@ def masked_logits(model: PreTrainedModel, piece: Mapping[str, Tensor], positions
     return logits_BTV.flatten(0, 1).index_select(0, positions)
 
 
+def hidden_and_masked_logits(
+    model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(B, T, D) what the encoder hands to its heads, and the logits of `masked_logits`, of one and the same pass."""
+    inputs = inputs_of(model, piece)
+    if has_sparse_head(model):
+        hidden_BTD: Tensor = encoder_of(model)(**inputs).last_hidden_state
+        return hidden_BTD, SPARSE_HEADS[family(model)](model, hidden_BTD.flatten(0, 1).index_select(0, positions))
+    outputs = model(**inputs, output_hidden_states=True)
+    return outputs.hidden_states[-1], outputs.logits.flatten(0, 1).index_select(0, positions)
+
+
 def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What of a piece the model's forward takes; labels and the like stay behind.
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from acclimate.core.types import NOT_PREDICTED
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,14 @@ class Replacement:
         ordinary = np.ones(self.vocabulary, bool)
         ordinary[list(self.special)] = False
         return ordinary
+
+
+def replacement_of(tokenizer: PreTrainedTokenizerBase) -> Replacement:
+    """BERT's shares, with a tokenizer's ids. Raises ValueError where it has no mask token."""
+    if tokenizer.mask_token_id is None:
+        raise ValueError(f"{type(tokenizer).__name__} has no mask_token. Set tokenizer.mask_token to one of its tokens")
+    vocabulary = 1 + max(tokenizer.get_vocab().values())
+    return Replacement(tokenizer.mask_token_id, vocabulary, sorted(set(tokenizer.all_special_ids)))
 
 
 def mask_words(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -13,7 +14,7 @@ from acclimate.text.segments import segments
 from acclimate.text.tokens import Tokens
 
 # What a generator is for, last in its seed. None is 0: numpy pads seeds with zeros, so [seed, n] equals [seed, n, 0].
-_STEP_MASKS, _EVALUATION_MASKS, _EVALUATION_SAMPLE = 1, 2, 3
+_STEP_MASKS, _EVALUATION_MASKS, _EVALUATION_SAMPLE, _ROW_MASKS = 1, 2, 3, 4
 
 
 def masked_stream(
@@ -103,6 +104,53 @@ def rows_stream(rows: Batch, *, batch: int, seed: int) -> Stream:
 
     def stream(step: int) -> Batch:
         return rows.take(rows_of_step(step))
+
+    return stream
+
+
+def masked_rows_stream(
+    rows: Batch,
+    *,
+    batch: int,
+    seed: int,
+    replacement: Replacement,
+    rate: float = 0.15,
+    word_starts: np.ndarray | None = None,
+) -> Stream:
+    """The rows of `rows_stream` with tokens masked, anew at every step: labelled rows for masked language modelling.
+
+    word_starts  (N,) bool, where a token of the rows begins a word: whole words are masked; None: single tokens
+
+    Batches carry tokens["labels"] beside what the rows have. Raises as `rows_stream` and `mask_words` do.
+    """
+    starts = np.ones(len(rows.ids), bool) if word_starts is None else word_starts
+    plain = rows_stream(replace(rows, tokens={**rows.tokens, "word_starts": starts}), batch=batch, seed=seed)
+
+    def stream(step: int) -> Batch:
+        chosen = plain(step)
+        ids, labels = mask_words(
+            chosen.ids,
+            chosen.offsets,
+            word_starts=chosen.tokens["word_starts"],
+            rate=rate,
+            replacement=replacement,
+            generator=np.random.default_rng([seed, step, _ROW_MASKS]),
+            whole_words=word_starts is not None,
+        )
+        others = {name: values for name, values in chosen.tokens.items() if name != "word_starts"}
+        return replace(chosen, ids=ids, tokens={**others, "labels": labels})
+
+    return stream
+
+
+def interleaved(external: Stream, internal: Stream, *, rho_1: int) -> Stream:
+    """rho_1 external batches, then one internal batch, and again (TLM, section 3.1); each stream in its own order."""
+    if rho_1 < 0:
+        raise ValueError(f"rho_1 is {rho_1}, but it counts batches. Set it to 0 or more")
+
+    def stream(step: int) -> Batch:
+        turn, place = divmod(step, rho_1 + 1)
+        return internal(turn) if place == rho_1 else external(step - turn)
 
     return stream
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from acclimate.core.types import Watch, counted, unwatched
-from acclimate.text.corpus import Corpus
+from acclimate.core.types import Document, Watch, counted, unwatched
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -20,8 +19,15 @@ _CONTINUED = "##"
 _BATCH_CHARACTERS = 1 << 20
 
 
+class Documents(Protocol):
+    """Texts that can be read again and again, such as a Corpus."""
+
+    def documents(self) -> Iterator[Document]: ...
+    def __len__(self) -> int: ...
+
+
 def train_wordpiece(
-    corpus: Corpus,
+    corpus: Documents,
     *,
     size: int,
     lower: bool = True,
@@ -68,7 +74,7 @@ def train_wordpiece(
     return BertTokenizer(vocab=raw.get_vocab(), do_lower_case=lower, model_max_length=longest)
 
 
-def _texts(corpus: Corpus, watch: Watch, stage: str) -> Iterator[list[str]]:
+def _texts(corpus: Documents, watch: Watch, stage: str) -> Iterator[list[str]]:
     texts: list[str] = []
     waiting = 0
     for document in counted(corpus.documents(), watch, stage, total=len(corpus)):
@@ -81,7 +87,7 @@ def _texts(corpus: Corpus, watch: Watch, stage: str) -> Iterator[list[str]]:
         yield texts
 
 
-def _alphabet(corpus: Corpus, tokenizer: Tokenizer, most: int, watch: Watch) -> list[str]:
+def _alphabet(corpus: Documents, tokenizer: Tokenizer, most: int, watch: Watch) -> list[str]:
     """The most frequent visible characters after normalisation, by code point; ties go to the lower one."""
     counts = np.zeros(sys.maxunicode + 1, np.int64)
     for texts in _texts(corpus, watch, "alphabet"):

@@ -12,8 +12,12 @@ import sys
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
 
 _SPACE, _WORD, _SINGLE, _ATTACHED = range(4)
 # the blocks that BERT's tokenizer takes for ideographs (Han; no kana, no hangul)
@@ -53,6 +57,27 @@ def word_starts(texts: Sequence[str], spans: np.ndarray, counts: np.ndarray) -> 
     starts[1:] = word_of_first[1:] != word_of_last[:-1]
     text_starts = (np.cumsum(counts) - counts)[counts > 0]
     starts[text_starts] = True
+    return starts
+
+
+def word_starts_in_rows(encodings: Sequence[Encoding], texts: Sequence[tuple[str, str]]) -> np.ndarray:
+    """(N,) bool: as `word_starts`, for rows with special tokens, of a text or a pair; special tokens begin words.
+
+    encodings  of a fast tokenizer, one a row; texts: what each row is made of, "" for no second text
+    """
+    # the part that a token is of: text 2 r or 2 r + 1 of row r, -1 for special tokens
+    part_N = np.fromiter(
+        (
+            -1 if side is None else 2 * row + side
+            for row, encoding in enumerate(encodings)
+            for side in encoding.sequence_ids
+        ),
+        np.int64,
+    )
+    spans = np.array([span for encoding in encodings for span in encoding.offsets], np.int64)
+    starts, inner = np.ones(len(part_N), bool), part_N >= 0
+    counts = np.bincount(part_N[inner], minlength=2 * len(texts))
+    starts[inner] = word_starts([text for pair in texts for text in pair], spans[inner], counts)
     return starts
 
 

@@ -114,8 +114,8 @@ def restore(objective: Objective, optimiser: torch.optim.Optimizer, directory: P
 
 
 def spent(directory: Path) -> Cost:
-    """What the run in `directory` has cost so far: tokens and FLOPs by its log, seconds by its clock."""
-    lines = read_log(directory)
+    """What was done in `directory` so far: tokens and FLOPs by its log, where it trained; seconds by its clock."""
+    lines = read_log(directory) if (directory / LOG).exists() else []
     seconds = float(files.read_json(directory / CLOCK)["seconds"]) if (directory / CLOCK).exists() else 0.0
     return Cost(sum(line["tokens"] for line in lines), sum(line["flops"] for line in lines), seconds)
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from acclimate.core.types import NOT_PREDICTED, Batch
+from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
 
 Piece = dict[str, Tensor]
 
@@ -103,6 +103,8 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
     labels          (M,) int64, those of the predicted positions only, filled up with NOT_PREDICTED to a multiple of
                     ROUND, and
     positions       (M,) int64, where these stand in the flattened (L * W)
+    firsts          (R,) int64, where each row's first token stands in the flattened (L * W)
+    tags            (L, W) int64, filled with NOT_PREDICTED
     every other field of `batch.tokens` as (L, W), filled with 0; every field of `batch.rows` (R, ...) as it is
     """
     rows = batch.take(layout.rows_R)
@@ -116,7 +118,7 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
         flat[places] = values
         return flat.reshape(layout.lines, layout.width)
 
-    arrays = {"input_ids": put(rows.ids, batch.pad)}
+    arrays = {"input_ids": put(rows.ids, batch.pad), "firsts": first}
     if layout.shared:
         # padding is a row of its own, so no position sees nothing, which would make its softmax NaN
         row_LW = put(np.repeat(np.arange(len(rows)), lengths), -1)
@@ -131,7 +133,7 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
             arrays["positions"] = np.concatenate([places[predicted], filling])
             arrays["labels"] = np.concatenate([values[predicted], filling + NOT_PREDICTED])
         else:
-            arrays[name] = put(values, 0)
+            arrays[name] = put(values, NOT_PREDICTED if name == TAGS else 0)
     arrays.update(rows.rows)
     return {name: torch.from_numpy(values).to(where, non_blocking=True) for name, values in arrays.items()}
 

@@ -1,0 +1,243 @@
+"""Train a task's model on its own rows and on retrieved text at once, from random weights: no pretrained model needed.
+
+Yao et al. (2022), "NLP From Scratch Without Large-Scale Pretraining: A Simple and Efficient Framework" (TLM), section
+3.1. External data S are what the task's texts retrieve as queries (not done here: text/retrieval.py), internal data T
+are the task's. Stage 1 minimises, over batches of which rho_1 are external, then one is internal,
+
+    rho_1 E_S[L_mlm(x)] + E_T[rho_2 L_mlm(x) + L_task(f(x), y)]              (methods/joint_loss.py)
+
+and stage 2 the task's loss alone with a new classifier (methods/finetune.py).
+
+Readings
+  "One batch of internal data with rho_1 batches of external data": a step's whole batch is of one kind, the internal
+  one last. On an external step the classifier's gradient is 0 and Adam's moments decay, as in the released code.
+  L_task sees the masked text: both losses of an internal batch come from one forward pass (released code).
+  15% of the sub-words, 80/10/10, anew at every step; no whole words (released code).
+  The classifier of stage 1 is Linear-GELU-Linear on the first position, no pooler, no dropout (released code), with
+  BERT's initialisation; for tagged words, of which the paper has none, Linear on every position.
+  Without stage 2 (Table 7) the weights of stage 1's last step are handed over.
+  The task's texts help to learn a vocabulary, where none is given.
+Deviations
+  The sum of the paper is the default. The released code, and so presumably what made the paper's figures, divides an
+  internal batch's loss by rho_2 + 1: `normalise`.
+  Documents longer than `max_tokens` are cut into several sequences; the released code drops all but the first.
+  Gradients are clipped at 1 unless `plan.clip` is 0, as in the recipes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from acclimate.core import files, ranks
+from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
+from acclimate.methods import finetune
+from acclimate.methods.joint_loss import JointLoss
+from acclimate.methods.looks import Looks
+from acclimate.methods.task_loss import predict
+from acclimate.methods.tlm_inputs import Inputs, internal_tokens
+from acclimate.models.classifier import fold, load_finetuned
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer
+from acclimate.models.joint_head import as_classifier, new_joint_head, require_alike
+from acclimate.models.loading import identity
+from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.tasks.rows import encode
+from acclimate.text.corpus import Corpus
+from acclimate.training.checkpoint import finish, read_log, spent
+from acclimate.training.plan import Plan, device
+from acclimate.training.run import CHECKPOINT, finished, run, write_checkpoint
+
+JOINT, SECOND = "joint", "finetune"  # directories of the stages within a run
+HEAD = "classifier.safetensors"  # stage 1's, beside its checkpoint
+COST = "joint.json"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """TLM. The defaults are BERT-base and the steps of the small scale (Table B.1; the rest as released)."""
+
+    task: Path = Path()  # a directory that tasks.prepared.prepare wrote
+    corpus: Path = Path()  # external data: a directory that text.corpus.write_corpus wrote; unread where rho_1 is 0
+    model: str = ""  # start from these weights (Table 8); "": random ones
+    tokenizer: str = ""  # take the vocabulary of this directory or hub id; "": learn one from corpus and task
+    vocabulary: int = 30_522  # word pieces at most, where they are learned
+    lower: bool = True
+    layers: int = 12
+    hidden: int = 768
+    heads: int = 12
+    initializer_range: float = 0.02  # standard deviation of the random weights
+    rho_1: int = 99  # external batches for each internal one; 0: task data only
+    rho_2: float = 20.0  # weight of the language modelling of internal rows
+    external_only: bool = False  # no internal batch at all: the paper's rho_1 = infinity (Table 5)
+    normalise: bool = False  # divide an internal batch's loss by rho_2 + 1, as the released code does
+    max_tokens: int = 128  # of an external sequence; longer documents are cut, nothing is dropped
+    internal_tokens: int | None = None  # of an internal row, whose rest is cut off; None: the task's max_tokens
+    masking: float = 0.15  # share of the tokens that are predicted
+    whole_words: bool = False
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    stage_2: bool = True  # False: hand over stage 1's model with its classifier (Table 7)
+    plan: Plan = field(default_factory=lambda: Plan(steps=150_000, batch=256, rate=1e-4, warmup=0.0667))
+    finetune: finetune.Recipe = field(
+        default_factory=lambda: finetune.Recipe(
+            looks=30, epochs=0.0, plan=Plan(steps=30_000, batch=32, rate=2e-5, warmup=0.1, weight_decay=0.0)
+        )
+    )
+
+    def __post_init__(self) -> None:
+        rules = {
+            "rho_1": self.rho_1 >= 0,
+            "rho_2": self.rho_2 >= 0,
+            "max_tokens": self.max_tokens >= 3,
+            "internal_tokens": self.internal_tokens is None or self.internal_tokens >= 3,
+            "masking": 0 < self.masking <= 1,
+        }
+        for name, holds in rules.items():
+            if not holds:
+                raise ValueError(f"{name} = {getattr(self, name)} is out of range")
+        if self.model and self.tokenizer:
+            raise ValueError("model comes with a tokenizer of its own. Leave tokenizer out, or model")
+        if self.external_only and not self.stage_2:
+            raise ValueError(
+                "external_only trains no classifier, so there is nothing without stage 2. Set stage_2=true"
+            )
+
+    @property
+    def reads_corpus(self) -> bool:
+        return self.external_only or self.rho_1 > 0
+
+    @property
+    def batches(self) -> tuple[int, int]:
+        """External and internal batches of stage 1."""
+        internal = 0 if self.external_only else self.plan.steps // (self.rho_1 + 1)
+        return self.plan.steps - internal, internal
+
+
+def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Both stages; writes `out/checkpoint`, a classifier. Stage 1 lies in `out/joint` (see `joint`), stage 2 in
+    `out/finetune`; without stage 2, `out/dev.json` and `out/predicted_dev.json` are as `finetune` writes them.
+    Never opens the test set.
+    """
+    task, sources = _inputs(recipe)
+    sources["dev"] = task.hashes["dev"]
+    if done := finished(out, recipe, sources):
+        return done
+    if not recipe.stage_2 and recipe.model:
+        require_alike(recipe.model)
+    first = joint(recipe, out / JOINT, watch=watch)
+    if recipe.stage_2:
+        tuned = replace(recipe.finetune, model=str(first.path), task=recipe.task)
+        second = finetune.adapt(tuned, out / SECOND, watch=watch)
+        model, tokenizer = load_finetuned(second.path), load_tokenizer(second.path)
+    else:
+        model, tokenizer = _stage_1_alone(out / JOINT, task, out)
+    return write_checkpoint(out, model, tokenizer, recipe, sources)
+
+
+def joint(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Stage 1: writes `out/checkpoint`, an ordinary masked language model to fine-tune, its classifier beside it, and
+    what it cost to `out/joint.json`. A stopped run goes on, an ended one is returned. Nothing of stage 2 counts.
+    """
+    recipe = replace(recipe, stage_2=True, finetune=Recipe().finetune)
+    task, sources = _inputs(recipe)
+    if done := finished(out, recipe, sources):
+        return done
+    _tell(recipe, task, watch)
+    inputs = Inputs(recipe, task, out, watch)
+    model = inputs.encoder()
+    head = new_joint_head(model, task.kind, task.labels, seed=recipe.plan.seed)
+    objective = JointLoss(model, head, kind=task.kind, rho_2=recipe.rho_2, normalise=recipe.normalise)
+    run(objective, inputs.stream(), recipe.plan, out, stage="joint", watch=watch)
+    if ranks.is_first():
+        parameters = sum(weight.numel() for weight in objective.parameters())
+        files.write_json(out / COST, _cost(recipe, task, out, parameters))
+        tensors = {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}
+        files.write_bytes(out / HEAD, save(tensors))
+    done = write_checkpoint(out, model, inputs.tokenizer, recipe, sources)
+    finish(out)
+    return done
+
+
+def paper_flops(recipe: Recipe, parameters: float, internal_tokens: int) -> float:
+    """6 x training tokens x parameters (Table 2, note 1): all rows of stage 1 as if they were of full length."""
+    external, internal = recipe.batches
+    tokens = recipe.plan.batch * (external * recipe.max_tokens + internal * internal_tokens)
+    return 6.0 * tokens * parameters
+
+
+def _inputs(recipe: Recipe) -> tuple[Prepared, dict[str, str]]:
+    """The task, and hashes of all that stage 1 reads."""
+    if recipe.task == Path():
+        raise ValueError("no task given. Add task=PATH: a prepared task, such as the data/ of a race")
+    if recipe.reads_corpus and recipe.corpus == Path():
+        raise ValueError("no corpus given. Add corpus=PATH, or rho_1=0 to train on the task's texts only")
+    task = open_prepared(recipe.task)
+    sources = {name: task.hashes[name] for name in ("about", "train")}
+    if recipe.reads_corpus:
+        sources["corpus"] = Corpus(recipe.corpus).hash
+    return task, sources | {name: identity(at) for name in ("model", "tokenizer") if (at := getattr(recipe, name))}
+
+
+def _epochs(recipe: Recipe, task: Prepared) -> float:
+    """How often stage 1 sees each training example."""
+    return recipe.batches[1] * recipe.plan.batch / task.sizes["train"]
+
+
+def _tell(recipe: Recipe, task: Prepared, watch: Watch) -> None:
+    """What rho_1 implies, before hours are spent on it."""
+    epochs, rows = _epochs(recipe, task), task.sizes["train"]
+    said = "external data only" if recipe.external_only else f"rho_1 = {recipe.rho_1}"
+    said += f": {recipe.batches[1]:,} of {recipe.plan.steps:,} batches are internal, "
+    said += f"{epochs:.2f} epochs over the {rows:,} training examples"
+    if epochs < 1 and not recipe.external_only:
+        most = recipe.plan.steps // -(-rows // recipe.plan.batch) - 1
+        way_out = f"lower rho_1 to {most}, or raise plan.steps" if most >= 0 else "raise plan.steps"
+        said = f"Warning: {said}, so some of them are never seen. To see each once, {way_out}"
+    watch(Progress(JOINT, 0, recipe.plan.steps, "steps", {"note": said}))
+
+
+def _cost(recipe: Recipe, task: Prepared, out: Path, parameters: int) -> dict[str, Any]:
+    """What stage 1 took, as the paper counts it and by its log (models/flops.py; padding left out)."""
+    external, internal = recipe.batches
+    real = spent(out)
+    return {
+        "external_batches": external,
+        "internal_batches": internal,
+        "internal_epochs": _epochs(recipe, task),
+        "parameters": parameters,
+        "paper_flops": paper_flops(recipe, parameters, internal_tokens(recipe, task)),
+        "flops": real.flops,
+        "tokens": real.tokens,
+    }
+
+
+def without_stage_2(first: Path, task: Prepared, out: Path) -> Checkpoint:
+    """Hand over the encoder and the classifier of a stage 1 that ended in `first`, as `adapt` without stage 2 does."""
+    stated = Recipe(stage_2=False)
+    sources = {name: task.hashes[name] for name in ("about", "dev")} | {"joint": identity(str(first / CHECKPOINT))}
+    if done := finished(out, stated, sources):
+        return done
+    return write_checkpoint(out, *_stage_1_alone(first, task, out), stated, sources)
+
+
+def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Stage 1's model and classifier as one, and what it predicts for dev, written down as fine-tuning does."""
+    model, tokenizer = load_masked_language_model(first / CHECKPOINT), load_tokenizer(first / CHECKPOINT)
+    head = new_joint_head(model, task.kind, task.labels, seed=0)
+    head.load_state_dict(load_file(first / HEAD))
+    classifier = as_classifier(model, head, task.kind, task.labels)
+    _, scale = finetune.training_rows(task, tokenizer)
+    if scale is not None:
+        fold(classifier, scale)
+    tokenizer.model_max_length = task.max_tokens
+    dev = task.examples("dev")
+    classifier.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
+    predicted = predict(classifier, encode(dev, tokenizer, task.max_tokens, task.kind), task.labels)
+    looks = Looks(out, keep_best=False)
+    looks.add(len(read_log(first)), task.score([example.label for example in dev], predicted), predicted, classifier)
+    looks.hand_over()
+    return classifier, tokenizer

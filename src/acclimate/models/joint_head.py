@@ -1,0 +1,98 @@
+"""The classifier of TLM's first stage, and the whole as a checkpoint that transformers loads.
+
+It is Linear(D, D), GELU, Linear(D, C) on the first position, without pooler or dropout; of tagged words, Linear(D, C)
+on every position. BERT and RoBERTa have another one in transformers; ELECTRA has these, and an encoder of BERT's form
+under other names. So the model is handed over as an ELECTRA whose embeddings are as wide as its hidden states: the same
+weights, the same function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import ElectraConfig, ElectraForSequenceClassification, ElectraForTokenClassification, PreTrainedModel
+
+from acclimate.models.classifier import PROBLEM_TYPES, SCORE, TOKENS
+from acclimate.models.encoder import encoder_of, family
+from acclimate.models.heads import FIRST_POSITION
+from acclimate.models.loading import configuration, reading, seeded
+
+ALIKE = ("bert", "camembert", "electra", "roberta", "xlm-roberta")  # families whose encoder has ELECTRA's form
+_TAKEN_OVER = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "type_vocab_size",
+    "initializer_range",
+    "layer_norm_eps",
+    "pad_token_id",
+    "bos_token_id",
+    "eos_token_id",
+)
+
+
+def new_joint_head(model: PreTrainedModel, kind: str, labels: Sequence[str], *, seed: int) -> nn.Sequential:
+    """The classifier with random weights of the model's own spread and no biases; a function of these arguments."""
+    hidden, outputs = model.config.hidden_size, len(labels) or 1
+    with seeded(seed):
+        before = () if kind == TOKENS else (nn.Linear(hidden, hidden), nn.GELU())
+        head = nn.Sequential(*before, nn.Linear(hidden, outputs))
+        for layer in head:
+            if isinstance(layer, nn.Linear):
+                nn.init.normal_(layer.weight, std=model.config.initializer_range)
+                nn.init.zeros_(layer.bias)
+    return head
+
+
+def require_alike(model: str | Path) -> None:
+    """Raises ValueError for a checkpoint whose encoder no ELECTRA can stand for."""
+    with reading(model) as where:
+        name = configuration(where).model_type
+    if name not in ALIKE:
+        raise ValueError(
+            f"a '{name}' with the classifier of TLM's first stage is no model that transformers has. Leave stage_2 on, "
+            f"or start from one of: {', '.join(ALIKE)}"
+        )
+
+
+@torch.no_grad()
+def as_classifier(model: PreTrainedModel, head: nn.Sequential, kind: str, labels: Sequence[str]) -> PreTrainedModel:
+    """An ELECTRA that computes what the encoder of `model` and the classifier compute, in float32 and evaluation mode.
+
+    The family must be one of ALIKE.
+    """
+    assert family(model) in ALIKE, family(model)
+    outputs = (SCORE,) if kind == "score" else tuple(labels)
+    skipped = FIRST_POSITION[family(model)](model)  # RoBERTa's positions begin behind the padding's id
+    stated: Any = {name: getattr(model.config, name) for name in _TAKEN_OVER}
+    config = ElectraConfig(
+        **stated,
+        embedding_size=getattr(model.config, "embedding_size", model.config.hidden_size),
+        max_position_embeddings=model.config.max_position_embeddings - skipped,
+        classifier_dropout=0.0,
+        id2label=dict(enumerate(outputs)),
+        label2id={label: index for index, label in enumerate(outputs)},
+        problem_type=PROBLEM_TYPES.get(kind),
+    )
+    with seeded(0):
+        classifier = (ElectraForTokenClassification if kind == TOKENS else ElectraForSequenceClassification)(config)
+    weights = {f"electra.{name}": value for name, value in encoder_of(model).state_dict().items()}
+    weights = {name: value for name, value in weights.items() if not name.startswith("electra.pooler.")}
+    positions = "electra.embeddings.position_embeddings.weight"
+    weights[positions] = weights[positions][skipped:]
+    names = {"0": ""} if kind == TOKENS else {"0": "dense.", "2": "out_proj."}
+    for name, value in head.state_dict().items():
+        layer, _, part = name.partition(".")
+        weights[f"classifier.{names[layer]}{part}"] = value
+    classifier.load_state_dict(weights)
+    classifier.train(False)
+    return classifier
