@@ -9,13 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertTokenizer
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    BertTokenizer,
+)
 
 from acclimate.core import files
 from acclimate.core.types import Cost, Example, Label, Score, Split
+from acclimate.methods.task_loss import predict
+from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import save_model
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
+from acclimate.tasks.rows import encode
 from acclimate.tasks.task import Kind, Task
 from families import FAMILIES, VOCABULARY
 
@@ -24,7 +32,8 @@ SIZES: dict[Split, int] = {"train": 12, "dev": 18, "test": 30}
 MAX_TOKENS = 24
 BASE = "chemists/base-model"
 WINNER = ("DAPT", 1)
-PROBLEMS = {"sequence": None, "multilabel": "multi_label_classification", "score": "regression"}
+PROBLEMS = {"sequence": None, "multilabel": "multi_label_classification", "score": "regression", "tokens": None}
+TAGS = ("B-acid", "I-acid", "O")
 
 
 def finished_race(
@@ -38,8 +47,8 @@ def finished_race(
 ) -> Path:
     """A race of the untouched model and DAPT, two seeds each, won by DAPT's second; `facts` come over the usual."""
     run.mkdir(parents=True)
-    labels = () if kind == "score" else tuple(labels)
-    metric = METRICS["pearson" if kind == "score" else "micro_f1"]
+    labels = {"score": (), "tokens": TAGS}.get(kind, tuple(labels))
+    metric = METRICS[{"score": "pearson", "tokens": "entity_f1"}.get(kind, "micro_f1")]
     splits = {split: _examples(split, size, kind, labels, paired=paired) for split, size in SIZES.items()}
     task = Task("salts", kind, lambda _, split: splits[split], labels, metric, MAX_TOKENS, source="a friend's files")
     prepared = prepare(task, run, run / "data")
@@ -73,6 +82,9 @@ def finished_race(
 def predictions(directory: Path, examples: Sequence[Example], kind: Kind) -> tuple[Label, ...]:
     """What the checkpoint says of each text alone."""
     tokenizer = AutoTokenizer.from_pretrained(directory)
+    if kind == "tokens":
+        loaded = load_finetuned(directory), encode(examples, tokenizer, MAX_TOKENS, kind)
+        return tuple(predict(*loaded, TAGS))
     model = AutoModelForSequenceClassification.from_pretrained(directory)
     said: list[Label] = []
     for example in examples:
@@ -104,10 +116,18 @@ def _examples(split: str, size: int, kind: Kind, labels: Sequence[str], *, paire
             return tuple(sorted(generator.sample(labels, generator.randint(1, len(labels)))))
         return labels[place % len(labels)]
 
+    def tagged(place: int) -> Example:
+        text = words()
+        return Example(f"{split}-{place}", text, tuple(generator.choices(labels, k=len(text.split()))))
+
+    if kind == "tokens":
+        return [tagged(place) for place in range(size)]
     return [Example(f"{split}-{place}", words(), label(place), words() if paired else None) for place in range(size)]
 
 
 def _guesses(gold: Sequence[Label], generator: random.Random) -> tuple[Label, ...]:
+    if isinstance(gold[0], tuple) and set(gold[0]) <= set(TAGS):
+        return tuple(tuple(generator.choices(TAGS, k=len(label))) for label in gold if isinstance(label, tuple))
     if isinstance(gold[0], float):
         return tuple(label + generator.random() for label in gold if isinstance(label, float))
     return tuple(generator.choice(gold) if generator.random() < 0.4 else label for label in gold)
@@ -120,7 +140,8 @@ def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str) -> 
     config.problem_type = PROBLEMS[kind]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        model = AutoModelForSequenceClassification.from_config(config)
+        auto = AutoModelForTokenClassification if kind == "tokens" else AutoModelForSequenceClassification
+        model = auto.from_config(config)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(VOCABULARY - 5))]
     tokenizer = BertTokenizer(
         vocab={word: place for place, word in enumerate(words)},
@@ -151,7 +172,8 @@ def _spread(model: Any, tokenizer: Any) -> None:
     texts = [example.text for example in _examples("test", 60, "score", (), paired=False)]
     encoded = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
     inputs = {name: encoded[name] for name in ("input_ids", "attention_mask")}
-    deviation_C, mean_C = torch.std_mean(model(**inputs).logits, dim=0)
+    logits = model(**inputs).logits
+    deviation_C, mean_C = torch.std_mean(logits.flatten(0, -2), dim=0)
     [*_, last] = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
     last.weight.div_(deviation_C[:, None])
     last.bias.sub_(mean_C).div_(deviation_C)

@@ -44,6 +44,7 @@ class Payload:
 
 RACE = "race train.jsonl --dev dev.jsonl --test test.jsonl --model base --max-tokens 32"
 CORPUS = f"{RACE} --corpus domain.txt"
+RETRIEVE = "retrieve train.jsonl --dev dev.jsonl --test test.jsonl --corpus general.txt"
 
 
 def pickled(place: Path) -> None:
@@ -81,6 +82,12 @@ def other_data(place: Path) -> None:
     assert "Winner" in result.output or result.exit_code == 0, result.output
     rows = (place / "train.jsonl").read_text().splitlines(keepends=True)
     (place / "train.jsonl").write_text("".join(rows[:-3]))
+
+
+def retrieved(place: Path) -> None:
+    """A retrieval in `run`."""
+    result = CliRunner().invoke(cli.app, f"{RETRIEVE} --k 3 --out run".split())
+    assert result.exit_code == 0, result.output
 
 
 CASES = [
@@ -125,8 +132,8 @@ CASES = [
     Case("weights cut short", RACE, ("base",), cut_weights),
     Case("a model with code of its own", RACE, ("base", "code"), with_code),
     Case("longer than the model reads", RACE.replace("32", "5000"), ("5000", "at most", "--max-tokens 512")),
-    Case("neither model nor text", RACE.replace("--model base ", ""), ("--model", "--general", "one of the two")),
-    Case("both model and text", f"{RACE} --general general.txt", ("--model", "--general", "one of the two")),
+    Case("neither model nor text", RACE.replace("--model base ", ""), ("--model", "--general")),
+    Case("TLM without general text", f"{RACE} contestants=['TLM']", ("TLM", "--general")),
     # raw text
     Case("no such corpus", f"{RACE} --corpus nowhere", ("nowhere", "there is no such file")),
     Case(
@@ -169,6 +176,51 @@ CASES = [
     Case("a report of no race", "report base", ("holds no scores.json",)),
     Case("shipping no race", "ship base --to shipped", ("base",)),
     Case("doctor without a file", "doctor nowhere.csv", ("nowhere.csv",)),
+    # retrieval
+    Case("K of nothing", f"{RETRIEVE} --k 0", ("k=0: a query retrieves 1 to 10,000 documents",)),
+    Case("K too large", f"{RETRIEVE} k=10001", ("k=10001: a query retrieves 1 to 10,000 documents",)),
+    Case("retrieving without a file", "retrieve --corpus general.txt", ("no FILE given", "--from RUN --k NUMBER")),
+    Case("retrieving from nothing", RETRIEVE.partition(" --corpus")[0], ("no corpus given", "--corpus PATH")),
+    Case("retrieving from nowhere", RETRIEVE.replace("general.txt", "nowhere"), ("nowhere: there is no such file",)),
+    Case(
+        "retrieving from blank lines",
+        RETRIEVE.replace("general.txt", "blank.txt"),
+        ("no document to write", "Add text"),
+        lambda place: (place / "blank.txt").write_text("\n \n"),
+    ),
+    Case(
+        "no word in common",
+        RETRIEVE.replace("general.txt", "other.txt"),
+        ("the 60 queries retrieve nothing", "no word of them occurs in the corpus", "another corpus"),
+        lambda place: (place / "other.txt").write_text("zebra\nokapi\n"),
+    ),
+    Case(
+        "nothing but the test set",
+        RETRIEVE.replace("general.txt", "leaks.txt"),
+        ("the 60 queries retrieve nothing", "all that they hit was left out"),
+        lambda place: (place / "leaks.txt").write_text(
+            "\n".join(json.loads(line)["text"] for line in (place / "test.jsonl").read_text().splitlines())
+        ),
+    ),
+    Case("an unknown setting of retrieval", f"{RETRIEVE} ks=3", ("unknown setting 'ks'", "did you mean 'k'?")),
+    Case("an unknown analyzer", f"{RETRIEVE} analyzer=word", ("there is no analyzer 'word'", "Did you mean 'words'?")),
+    Case("a cut from no retrieval", "retrieve --from base --k 3", ("base holds no selection", "Name another run")),
+    Case("a cut from nowhere", "retrieve --from nowhere --k 3", ("nowhere holds no selection",)),
+    Case("a cut without K", "retrieve --from base", ("--from base cuts", "give --k and --out")),
+    Case("a cut with other settings", "retrieve --from base --k 3 --how random", ("give --k and --out, nothing else",)),
+    Case("a cut of a file", f"{RETRIEVE} --from base --k 3", ("give --k and --out, nothing else",)),
+    Case(
+        "a larger cut",
+        "retrieve --from run --k 4 --out cut",
+        ("run/selection was made with k=3", "Give 1 to 3"),
+        retrieved,
+    ),
+    Case(
+        "another retrieval there",
+        f"{RETRIEVE} --k 4 --out run",
+        ("other settings or inputs", "Choose another"),
+        retrieved,
+    ),
 ]
 
 
@@ -222,3 +274,23 @@ def test_a_home_that_cannot_be_written_stops_nothing(place, monkeypatch):
     looks = [json.loads(line) for line in (place / "run" / "looks.jsonl").read_text().splitlines()]
     assert looks
     assert not any(look["ledger"] for look in looks)
+
+
+@pytest.mark.parametrize(
+    ("number", "says"), [(errno.EROFS, "Read-only file system"), (errno.EACCES, "Permission denied")]
+)
+def test_a_directory_that_cannot_be_written_is_one_line(place, monkeypatch, number, says):
+    real = os.mkdir
+
+    def refused(path, *given, **named):
+        if str(path).endswith("kept"):
+            raise OSError(number, says, str(path))
+        real(path, *given, **named)
+
+    monkeypatch.setattr(os, "mkdir", refused)
+    result = CliRunner().invoke(cli.app, f"{RACE} --out kept".split())
+    assert result.exit_code == 2
+    [line] = [line for line in result.output.splitlines() if line.startswith("acclimate: ")]
+    assert says in line
+    assert "kept" in line
+    assert not (place / "kept").exists()

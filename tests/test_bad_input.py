@@ -91,6 +91,17 @@ def listed(*labels: Any) -> str:
     return jsonl(*given, *({"text": f"more {row}", "label": label} for row, label in enumerate(labels)), good=0)
 
 
+def sentences(*more: str) -> str:
+    """Lines of 40 sentences of a word of X and one of none, which end on line 120, and more."""
+    return "".join(f"gene{number}\tB-X\nrow{number}\tO\n\n" for number in range(40)) + "\n\n".join(more)
+
+
+def lists(*more: Any) -> str:
+    """The same as 40 JSON lines of words and tags, and more."""
+    good = [{"text": [f"gene{number}", f"row{number}"], "label": ["B-X", "O"]} for number in range(40)]
+    return jsonl(*good, *more, good=0)
+
+
 def parquet(columns: Mapping[str, Any]) -> Callable[[Path], None]:
     return lambda path: pa.parquet.write_table(pa.table(dict(columns)), path)
 
@@ -103,6 +114,10 @@ def own(name: str = "train.csv", **stated: Any) -> Callable[[Path], Labelled]:
         return read_own(Own(folder / name, **(stated | files)), limits=SMALL)
 
     return call
+
+
+def tagged(name: str = "train.csv", **stated: Any) -> Callable[[Path], Labelled]:
+    return own(name, kind="tokens", **stated)
 
 
 @dataclass(frozen=True)
@@ -995,6 +1010,222 @@ STATED = [  # what is asked for
     Case("no dev file", {}, given("dev"), ("mine", "no file for dev", "name one for each")),
 ]
 
+TAGGED = [  # words and their tags
+    Case(
+        "a word without a tag",
+        {"train.conll": sentences("p53 O\nmice\n")},
+        tagged("train.conll"),
+        ("train.conll:122", "'mice' has no tag", "leave the sentence out"),
+        "rejected",
+    ),
+    Case(
+        "a word with an empty tag",
+        {"train.tsv": sentences("p53\t\nmice\tO\n")},
+        tagged("train.tsv"),
+        ("train.tsv:121", "'p53' has an empty tag", "fill it in"),
+        "rejected",
+    ),
+    Case(
+        "a tag without a word",
+        {"train.tsv": sentences("\tO\nmice\tO\n")},
+        tagged("train.tsv"),
+        ("train.tsv:121", "a word is empty: ''", "take it out"),
+        "rejected",
+    ),
+    Case(
+        "two words before a tag",
+        {"train.tsv": sentences("New York\tB-X\n")},
+        tagged("train.tsv"),
+        ("train.tsv:121", "'New York' holds a space", "several words"),
+        "rejected",
+    ),
+    Case(
+        "more columns than elsewhere",
+        {"train.tsv": sentences("p53\tNN\tO\n")},
+        tagged("train.tsv"),
+        ("train.tsv:121", "3 fields, but the first line has 2", "correct the line"),
+        "rejected",
+    ),
+    Case(
+        "NUL in a word",
+        {"train.tsv": sentences("p\x0053\tO\n")},
+        tagged("train.tsv"),
+        ("train.tsv:121", "NUL", "leave the sentence out"),
+        "rejected",
+    ),
+    Case(
+        "fewer tags than words",
+        {"a.jsonl": lists({"text": ["p53", "is"], "label": ["O"]})},
+        tagged("a.jsonl"),
+        ("a.jsonl:41", "2 words (column 'text'), but 1 tags (column 'label')", "one tag a word"),
+        "rejected",
+    ),
+    Case(
+        "a text for words",
+        {"a.jsonl": lists({"text": "p53 is", "label": ["O", "O"]})},
+        tagged("a.jsonl"),
+        ("a.jsonl:41", "words (column 'text') are 'p53 is'", "make them a list"),
+        "rejected",
+    ),
+    Case(
+        "no words",
+        {"a.jsonl": lists({"text": [], "label": []})},
+        tagged("a.jsonl"),
+        ("a.jsonl:41", "words (column 'text') are []", "make them a list"),
+        "rejected",
+    ),
+    Case(
+        "a number for a word",
+        {"a.jsonl": lists({"text": ["p53", 7], "label": ["O", "O"]})},
+        tagged("a.jsonl"),
+        ("a.jsonl:41", "the word 7 is no string", "write it"),
+        "rejected",
+    ),
+    Case(
+        "a list for a tag",
+        {"a.jsonl": lists({"text": ["p53"], "label": [["O"]]})},
+        tagged("a.jsonl"),
+        ("a.jsonl:41", "label", "make it a string"),
+        "rejected",
+    ),
+    Case(
+        "a list for an id",
+        {"a.jsonl": lists({"text": ["p53"], "label": ["O"], "name": [1]})},
+        tagged("a.jsonl", group="name"),
+        ("a.jsonl:41", "the group (column 'name') is [1]", "make it a string"),
+        "rejected",
+    ),
+    Case(
+        "a table with a header",
+        {"train.tsv": "text\tlabel\n" + sentences()},
+        tagged("train.tsv"),
+        ("train.tsv:1", "names columns", "Remove it"),
+    ),
+    Case(
+        "a table of texts",
+        {"train.tsv": "A sentence on mice.\tpositive class\n" * 9},
+        tagged("train.tsv"),
+        ("train.tsv:1", "the tag is 'positive class', which holds a space", "another kind"),
+    ),
+    Case(
+        "words without tags",
+        {"train.txt": "p53\nis\n\nnew\n"},
+        tagged("train.txt"),
+        ("train.txt:1", "one field, 'p53'", "a word and its tag", "another kind"),
+    ),
+    Case(
+        "a CSV of words",
+        {"train.csv": "p53,O\n"},
+        tagged(),
+        ("train.csv", "format of tagged words", ".conll", ".jsonl", "convert"),
+    ),
+    Case(
+        "no empty line",
+        {"train.tsv": "p53\tB-X\nis\tO\n" * 6_000},
+        tagged("train.tsv"),
+        ("train.tsv:1", "more than 10,000 lines without an empty one", "end each sentence"),
+    ),
+    Case(
+        "documents without words",
+        {"train.tsv": "-DOCSTART- (7)\n\n\n"},
+        tagged("train.tsv"),
+        ("train.tsv", "holds no words", "another file"),
+    ),
+    Case("an empty file of words", {"train.tsv": ""}, tagged("train.tsv"), ("train.tsv", "holds no words", "Write")),
+    Case(
+        "one tag only",
+        {"train.tsv": sentences().replace("B-X", "O")},
+        tagged("train.tsv"),
+        ("train.tsv", "every word has the tag 'O'", "Name the right file"),
+    ),
+    Case(
+        "a tag that train lacks",
+        {"train.tsv": sentences(), "test.tsv": "p53\tB-Y\n"},
+        tagged("train.tsv", test="test.tsv"),
+        ("test.tsv:1", "'B-Y' does not occur in", "nearest there is 'B-X' (40 words)", "Correct it"),
+    ),
+    Case(
+        "tags that differ by case",
+        {"train.tsv": sentences("p53\tb-x\n")},
+        tagged("train.tsv"),
+        ("train.tsv:121", "'b-x' also occurs as 'B-X' (40 words", "--fold-labels"),
+    ),
+    Case(
+        "tags of BILOU",
+        {"train.tsv": sentences("p53\tU-X\n")},
+        tagged("train.tsv"),
+        ("train.tsv", "'U-X'", "BILOU", "U- to S-"),
+    ),
+    Case(
+        "entity F1 of parts of speech",
+        {"train.tsv": sentences().replace("B-X", "NN")},
+        tagged("train.tsv", metric="entity_f1"),
+        ("train.tsv", "'NN'", "does not begin with B-", "word_accuracy"),
+    ),
+    Case(
+        "accuracy of tagged words",
+        {"train.tsv": sentences()},
+        tagged("train.tsv", metric="accuracy"),
+        ("metric='accuracy'", "kind 'tokens'", "word_accuracy"),
+    ),
+    Case(
+        "pairs of tagged words",
+        {"train.tsv": sentences()},
+        tagged("train.tsv", pair="other"),
+        ("pair='other'", "kind 'tokens'", "Leave it out"),
+    ),
+    Case(
+        "a long line of words",
+        {"train.tsv": sentences("p" * (3 << 20) + "\tO\n")},
+        tagged("train.tsv"),
+        ("train.tsv:121", "without a line end", "Break the line up"),
+    ),
+    Case(
+        "a bomb of words",
+        {"train.tsv.gz": lambda p: p.write_bytes(gzip.compress(b"p53\tO\n\n" * (1 << 20)))},
+        tagged("train.tsv.gz"),
+        ("train.tsv.gz", "decompression bomb"),
+    ),
+    Case(
+        "words that are not UTF-8",
+        {"train.tsv": sentences().encode() + b"caf\xe9\tO\n"},
+        tagged("train.tsv"),
+        ("train.tsv:121", "0xe9", "iconv"),
+    ),
+    Case(
+        "lists of words without the kind",
+        {"a.jsonl": jsonl(*json.loads(f"[{','.join(lists().splitlines())}]"), good=0)},
+        own("a.jsonl"),
+        ("a.jsonl", "make it a string", "--kind tokens"),
+    ),
+    Case(
+        "lines of words without the kind",
+        {"train.tsv": "of\tO\n" + sentences()},
+        own("train.tsv"),
+        ("train.tsv:1", "no column 'text'", "--kind tokens"),
+    ),
+    Case(
+        "documents without the kind",
+        {"train.tsv": "-DOCSTART- (7)\n\n" + sentences()},
+        own("train.tsv"),
+        ("train.tsv:1", "no column 'text'", "--kind tokens"),
+    ),
+    Case(
+        "a zero-width word",
+        {"train.tsv": sentences("\u200b\tO\n")},
+        tagged("train.tsv"),
+        ("'\\u200b'",),
+        "kept",
+    ),
+    Case(
+        "a hash as a word",
+        {"train.conll": sentences("# O\np53 B-X\n").replace("\t", " ")},
+        tagged("train.conll"),
+        ("'# p53'", "('O', 'B-X')"),
+        "kept",
+    ),
+]
+
 CORPORA = [  # raw text
     Case("a missing corpus", {"corpora": ""}, raw(), ("corpus", "no such file", "nearest", "corpora")),
     Case(
@@ -1238,7 +1469,7 @@ KEPT = [  # what only looks bad, or would do harm elsewhere: it is read as it st
     ),
 ]
 
-CASES = [*FILES, *TABLES, *ROWS, *LABELS, *STATED, *CORPORA, *KEPT]
+CASES = [*FILES, *TABLES, *ROWS, *LABELS, *STATED, *TAGGED, *CORPORA, *KEPT]
 
 
 def place(folder: Path, files: Files) -> None:

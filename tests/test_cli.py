@@ -14,7 +14,7 @@ import toys
 from acclimate.core import files
 from launcher import Launcher, launcher
 
-VERBS = ("race", "doctor", "adapt", "evaluate", "report", "ship")
+VERBS = ("race", "doctor", "adapt", "evaluate", "retrieve", "grid", "report", "ship", "heads")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def _wrong(inputs: Path) -> dict[str, tuple[list[str], str]]:
             ["adapt", "mlm", "model=./nowhere", f"corpus={inputs}/domain.txt"],
             "./nowhere: there is no such directory",
         ),
-        "both": ([*race, "--model", "./nowhere"], "give either a model to start from (--model"),
+        "general": ([word for word in race if "general" not in word], "give a model to start from"),
         "seeds": ([*race, "seeds=1"], "one seed says nothing about chance"),
         "report": (["report", "."], "holds no scores.json: no race there has come to its end"),
         "recipe": ([*race, "--recipe", "missing.toml"], "No such file or directory: 'missing.toml'"),
@@ -196,6 +196,21 @@ def test_adapt_fine_tunes_on_a_prepared_task(run, base, toy_race, tmp_path):
     assert status == 0, said
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned" / "checkpoint")
     assert tuple(model.config.id2label.values()) == tuple(toys.TOPICS)
+
+
+def test_adapt_trains_from_nothing_on_a_task_and_retrieved_text(run, toy_race, toy_inputs, tmp_path):
+    small = ["vocabulary=200", "layers=1", "hidden=8", "heads=1", "max_tokens=16", "plan.steps=4", "plan.batch=4"]
+    second = ["finetune.plan.steps=2", "finetune.plan.batch=4", "finetune.looks=1"]
+    command = ["adapt", "tlm", f"task={toy_race.run / 'data'}", *small, *second]
+    status, said = run(*command, "rho_1=1", f"corpus={toy_inputs}/domain.txt", "--out", "tlm")
+    assert status == 0, said
+    assert "joint: Warning: rho_1 = 1: 2 of 4 batches are internal" in said
+    assert "Checkpoint: tlm/checkpoint" in said
+    AutoModelForMaskedLM.from_pretrained(tmp_path / "tlm" / "joint" / "checkpoint")
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tlm" / "checkpoint")
+    assert tuple(model.config.id2label.values()) == tuple(toys.TOPICS)
+    status, said = run(*command, "rho_1=0", "stage_2=false", "--out", "without")  # no corpus needed
+    assert status == 0, said
 
 
 def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):

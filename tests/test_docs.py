@@ -12,7 +12,7 @@ import pytest
 
 from acclimate.core.settings import to_mapping
 from acclimate.methods import METHODS, tfidf
-from acclimate.study import recipe
+from acclimate.study import grid, recipe, retrieving
 from acclimate.training.plan import Plan
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +21,7 @@ PAGES = sorted(
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 RECIPES: dict[str, Any] = {**{name: method.Recipe for name, method in METHODS.items()}, "tfidf": tfidf.Recipe}
+RECIPES |= {"retrieve": retrieving.Recipe, "grid": grid.Recipe}
 RECIPES |= {"race": recipe.Recipe, "search": recipe.Search, "Plan": Plan}
 
 
@@ -93,7 +94,7 @@ def test_the_plans_of_the_recipes_are_on_the_page():
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     whole = recipe.Recipe()
     plans = {name: method.Recipe().plan for name, method in METHODS.items()}
-    plans |= {f"race: {name}": getattr(whole, name).plan for name in ("pretrain", "tapt", "dapt", "finetune")}
+    plans |= {f"race: {name}": getattr(whole, name).plan for name in ("pretrain", "tapt", "dapt", "finetune", "tlm")}
     for name, plan in plans.items():
         named = {key: getattr(plan, key) for key in ("steps", "batch", "rate", "warmup")}
         assert f"| {name} | {' | '.join(map(str, named.values()))} |" in text

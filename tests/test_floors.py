@@ -8,7 +8,14 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
 FLOORS = {"__version__": -1, "core": 0, "text": 1, "models": 1, "training": 2, "tasks": 2, "methods": 3, "study": 4}
-FLOORS |= {"screen": 5, "options": 5, "cli": 6, "__main__": 7}  # screen: what the command line prints with
+FLOORS |= {
+    "screen": 5,
+    "options": 5,
+    "session": 6,
+    "verbs": 7,
+    "cli": 8,
+    "__main__": 9,
+}  # screen, session: what verbs run in
 REPORT = ["acclimate.study." + name for name in ("significance", "tables", "plots", "report")]
 
 

@@ -48,10 +48,19 @@ def test_there_are_recipes_for_each_method():
 def test_recipe_takes_two_steps(file, tiny, tmp_path):
     method = METHODS[file.parent.name]
     recipe = settings.from_toml(method.Recipe, file)
+    method.adapt(shrunk(recipe, tiny), tmp_path)
+    logs = [log.parent for log in tmp_path.rglob("log.jsonl")]  # a method of two stages has two
+    assert len(logs) == 1 + hasattr(recipe, "finetune")
+    assert all([line["step"] for line in read_log(place)] == [1, 2] for place in logs)
+
+
+def shrunk(recipe, tiny):
+    """The recipe, of a model and materials that a test has, for two steps of each stage."""
     small = {**TINY, **tiny, "epochs": 0.0, "plan": replace(recipe.plan, steps=2, batch=2, piece_tokens=64)}
-    recipe = replace(recipe, **{field.name: small[field.name] for field in fields(recipe) if field.name in small})
-    method.adapt(recipe, tmp_path)
-    assert [line["step"] for line in read_log(tmp_path)] == [1, 2]
+    small |= {"tokenizer": tiny["model"], "model": tiny["model"] if getattr(recipe, "model", "") else ""}
+    if hasattr(recipe, "finetune"):
+        small["finetune"] = shrunk(recipe.finetune, tiny)
+    return replace(recipe, **{field.name: small[field.name] for field in fields(recipe) if field.name in small})
 
 
 @pytest.mark.parametrize("file", FILES, ids=NAMES)

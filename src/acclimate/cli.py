@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import shlex
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from acclimate import options
+from acclimate.session import command, errors_told, say, screen, started, stated_recipe, watched
+from acclimate.verbs import retrieve
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from acclimate.core.types import Progress, Watch
     from acclimate.study.gathering import Raw
     from acclimate.tasks.own import Own
 
@@ -54,8 +50,8 @@ def race(
     from acclimate.study.jobs import check_format
     from acclimate.study.recipe import Recipe, for_model
 
-    with _errors_told(), _started(out, held=not dry_run) as console:
-        stated = _recipe(for_model() if model else Recipe(), recipe, assignments)
+    with errors_told(), started(out, held=not dry_run) as console:
+        stated = stated_recipe(for_model() if model else Recipe(), recipe, assignments)
         given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
         if budget is not None:
             parse_budget(budget)  # before any file is read
@@ -63,13 +59,13 @@ def race(
             with TemporaryDirectory() as place:
                 found = launch.materials_of(own, raw, Path(place), stated, **given, watch=unwatched)
                 cost, notes = launch.foreseen_cost(stated, found, out, budget=budget)
-                _say(console, "\n".join([cost.as_text(), *notes]))
+                say(console, "\n".join([cost.as_text(), *notes]))
             return
         check_format(out)
-        with _watching(console, track, out) as watch:
+        with watched(console, track, out) as watch:
             found = launch.materials_of(own, raw, out, stated, **given, watch=watch)
             _tell_findings(console, found.examination)
-            launch.start(stated, found, out, budget=budget, command=_command(), watch=watch)
+            launch.start(stated, found, out, budget=budget, command=command(), watch=watch)
         _show(console, out)
 
 
@@ -89,17 +85,17 @@ def doctor(
     """
     from acclimate.study.gathering import examined
 
-    with _errors_told(), _console() as console:
-        with _watching(console, None, Path()) as watch:
+    with errors_told(), screen() as console:
+        with watched(console, None, Path()) as watch:
             _, found = examined(own, raw, model=model, seeds=seeds, comparisons=contestants, watch=watch)
-        _say(console, found.as_text())
+        say(console, found.as_text())
     if found.errors:
         raise typer.Exit(1)
 
 
 @app.command()
 def adapt(
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="mlm, scratch or finetune.")],
+    method: Annotated[str, typer.Argument(metavar="METHOD", help="mlm, scratch, tlm or finetune.")],
     assignments: options.Assignments = None,
     out: options.Out = Path("runs/adapt"),
     recipe: options.RecipeFile = None,
@@ -114,19 +110,19 @@ def adapt(
     from acclimate.models.loading import resolved
     from acclimate.study.materials import corpus_at
 
-    with _errors_told(), _started(out) as console:
+    with errors_told(), started(out) as console:
         if method not in METHODS:
             raise ValueError(f"no method is called '{method}'. Known: {', '.join(METHODS)}")
-        stated = _recipe(METHODS[method].Recipe(), recipe, assignments)
-        with _watching(console, track, out) as watch:
-            if "corpus" in {field.name for field in fields(stated)}:
+        stated = stated_recipe(METHODS[method].Recipe(), recipe, assignments)
+        with watched(console, track, out) as watch:
+            if "corpus" in {field.name for field in fields(stated)} and getattr(stated, "reads_corpus", True):
                 corpus = corpus_at(stated.corpus, out, separated=separated, watch=watch)
                 stated = replace(stated, corpus=corpus.path)
             if getattr(stated, "model", ""):
                 stated = replace(stated, model=resolved(stated.model))
             checkpoint = METHODS[method].adapt(stated, out, watch=watch)
         if ranks.is_first():
-            _say(console, f"Checkpoint: {checkpoint.path}")
+            say(console, f"Checkpoint: {checkpoint.path}")
 
 
 @app.command()
@@ -148,20 +144,54 @@ def evaluate(
     from acclimate.study.gathering import Raw
     from acclimate.study.recipe import for_model
 
-    with _errors_told(), _started(out) as console:
-        stated = replace(_recipe(for_model(), recipe, assignments), contestants=())
-        with _watching(console, track, out) as watch:
+    with errors_told(), started(out) as console:
+        stated = replace(stated_recipe(for_model(), recipe, assignments), contestants=())
+        with watched(console, track, out) as watch:
             given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "watch": watch}
             found = launch.materials_of(own, Raw(), out, stated, **given)
             _tell_findings(console, found.examination)
-            launch.start(stated, found, out, budget=None, command=_command(), watch=watch)
+            launch.start(stated, found, out, budget=None, command=command(), watch=watch)
         _show(console, out)
+
+
+app.command()(retrieve)
+
+
+@app.command()
+@options.of_files
+def grid(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="retrieval, k, rho_1, rho_2, stages, model or search.")],
+    task: options.TaskName,
+    own: Own,
+    raw: Raw,
+    assignments: options.Assignments = None,
+    model: options.Model = None,
+    leaks: options.Leaks = "keep",
+    labels_per_class: options.PerClass = None,
+    out: options.Out = Path("runs/grid"),
+    recipe: options.RecipeFile = None,
+) -> None:
+    """Vary one thing of TLM, all else and the seeds the same, and compare on dev: the studies of its paper's tables."""
+    from acclimate.study import launch
+    from acclimate.study.grid import Recipe, run_grid, variants
+    from acclimate.study.recipe import Recipe as Race
+
+    with errors_told(), started(out) as console:
+        stated = stated_recipe(Recipe(), recipe, assignments)
+        if study != "model":
+            variants(study, stated)  # before any file is read
+        given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
+        with watched(console, None, out) as watch:
+            found = launch.materials_of(own, raw, out, Race(), **given, watch=watch)
+            _tell_findings(console, found.examination)
+            done = run_grid(study, stated, found, out, watch=watch)
+        say(console, done.text)
 
 
 @app.command()
 def report(run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race.")]) -> None:
     """Write report.html and the tables of a finished race again, and print the table."""
-    with _errors_told(), _console() as console:
+    with errors_told(), screen() as console:
         _show(console, run, anew=True)
 
 
@@ -176,12 +206,36 @@ def ship(
     from acclimate.study.ship import push as upload
     from acclimate.study.ship import ship as make
 
-    with _errors_told(), _console() as console:
-        with _watching(console, None, Path()) as watch:
+    with errors_told(), screen() as console:
+        with watched(console, None, Path()) as watch:
             make(run, to, onnx=onnx, watch=watch)
-        _say(console, f"Shipped: {to}, with a model card in {to / 'README.md'}")
+        say(console, f"Shipped: {to}, with a model card in {to / 'README.md'}")
         if push is not None:
-            _say(console, f"Uploaded: {upload(to, push)}")
+            say(console, f"Uploaded: {upload(to, push)}")
+
+
+@app.command()
+def heads(
+    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Local directories or hub ids.")],
+    texts: Annotated[Path, typer.Option("--texts", help="Raw text, or a table with a column of texts.")],
+    column: Annotated[str, typer.Option("--text", help="Column of the text, where there are columns.")] = "text",
+    sample: Annotated[int, typer.Option("--sample", help="So many texts, drawn evenly.")] = 200,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Read of a text, at most.")] = 128,
+    out: Annotated[Path, typer.Option("--out", help="Page to write.")] = Path("heads.html"),
+) -> None:
+    """Count and draw positional and vertical attention heads (TLM, 4.4.1), random weights beside each model."""
+    from acclimate.study.attention import analyse_heads
+    from acclimate.study.attention_page import write_page
+    from acclimate.study.attention_texts import sample_texts
+
+    with errors_told(), screen() as console:
+        if out.is_dir():
+            raise ValueError(f"--out {out} is a folder; name the page to write, such as {out / 'heads.html'}")
+        read = sample_texts(texts, column=column, size=sample)
+        with watched(console, None, Path()) as watch:
+            analysis = analyse_heads(models, read, source=texts.name, max_tokens=max_tokens, watch=watch)
+        write_page(out, analysis)
+        say(console, f"{analysis.as_text()}\nPage: {out}")
 
 
 def main() -> None:
@@ -192,20 +246,13 @@ def main() -> None:
     app()
 
 
-def _recipe(base: Any, path: Path | None, assignments: list[str] | None) -> Any:
-    """The base with what a file states, and over that what the command line states."""
-    from acclimate.core import settings
-
-    return settings.override(settings.from_toml(type(base), path, base=base) if path else base, assignments or [])
-
-
 def _tell_findings(console: Console, examination: Any) -> None:
     """What the doctor would say, before the race starts: its warnings here, all of it in the report."""
     from acclimate.study.typeset import escaped
 
     for finding in examination.findings if examination else ():
         if finding.level != "note":
-            _say(console, escaped(f"doctor: {finding.what} {finding.way_out}"))
+            say(console, escaped(f"doctor: {finding.what} {finding.way_out}"))
 
 
 def _show(console: Console, run: Path, *, anew: bool = False) -> None:
@@ -217,82 +264,5 @@ def _show(console: Console, run: Path, *, anew: bool = False) -> None:
         if anew:
             check_format(run)
             write_pages(run)
-        _say(console, (run / TABLE).read_text(encoding="utf-8"))
-        _say(console, f"Report: {run / PAGE}\nWinner: {run / WINNER}")
-
-
-def _say(console: Console, text: str) -> None:
-    """Print the text as it is; of several processes the first one does."""
-    from acclimate.core import ranks
-
-    if ranks.is_first():
-        console.print(text, highlight=False, markup=False)
-
-
-@contextmanager
-def _console() -> Iterator[Console]:
-    """A screen for words and log lines."""
-    from rich.console import Console
-    from rich.logging import RichHandler
-
-    console = Console(soft_wrap=True)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console)])
-    yield console
-
-
-@contextmanager
-def _started(out: Path, *, held: bool = True) -> Iterator[Console]:
-    """Processes joined, the directory ours, log lines and words on the same screen."""
-    from acclimate.core import files, ranks
-
-    with _console() as console:
-        ranks.start()
-        try:
-            with ExitStack() as stack:
-                if held and ranks.is_first():
-                    stack.enter_context(files.hold(out))
-                yield console
-        finally:
-            ranks.stop()
-
-
-@contextmanager
-def _watching(console: Console, track: list[str] | None, out: Path) -> Iterator[Watch]:
-    from acclimate.core import ranks
-    from acclimate.screen import watching
-    from acclimate.training.trackers import TRACKERS
-
-    with ExitStack() as stack:
-        watches = [stack.enter_context(watching(console))]
-        for name in track or [] if ranks.is_first() else []:
-            if name not in TRACKERS:
-                raise ValueError(f"nothing is known to track with '{name}'. Known: {', '.join(TRACKERS)}")
-            watches.append(stack.enter_context(closing(TRACKERS[name](out.name, out, {"command": _command()}))))
-
-        def watch(progress: Progress) -> None:
-            for each in watches:
-                each(progress)
-
-        yield watch
-
-
-@contextmanager
-def _errors_told() -> Iterator[None]:
-    """What a user can mend is one clear line and exit status 2; anything else is ours and keeps its traceback.
-
-    With ACCLIMATE_TRACEBACK=1 everything keeps it. What a terminal would obey in names and values is spelt out.
-    """
-    from acclimate.core.files import HeldError
-    from acclimate.study.typeset import escaped
-
-    try:
-        yield
-    except (ValueError, OSError, HeldError, ImportError) as error:
-        if os.environ.get("ACCLIMATE_TRACEBACK"):
-            raise
-        typer.echo("\n".join(map(escaped, f"acclimate: {error}".splitlines())), err=True)
-        raise typer.Exit(2) from None
-
-
-def _command() -> str:
-    return "acclimate " + shlex.join(sys.argv[1:])
+        say(console, (run / TABLE).read_text(encoding="utf-8"))
+        say(console, f"Report: {run / PAGE}\nWinner: {run / WINNER}")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A labelled file to train on, or docstrings.")]
 Labelled = Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file to train on.")]
+Asking = Annotated[Path | None, typer.Argument(metavar="FILE", help="A labelled file; its training texts ask.")]
 Assignments = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings of the recipe.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory of the run; the same command goes on there.")]
 RecipeFile = Annotated[Path | None, typer.Option("--recipe", help="TOML file that states settings.")]
@@ -26,7 +27,16 @@ Budget = Annotated[str | None, typer.Option("--budget", help="Such as 20min, 3PF
 Leaks = Annotated[
     Literal["keep", "drop"], typer.Option("--leaks", help="Labelled rows that hold a test text: keep, score both ways.")
 ]
-
+K = Annotated[int | None, typer.Option("--k", help="Documents a query, 1 to 10,000 (50).")]
+How = Annotated[
+    Literal["bm25", "random"] | None, typer.Option("--how", help="random: as many documents as BM25 finds, drawn.")
+]
+Queries = Annotated[
+    Literal["text", "keywords"] | None, typer.Option("--queries", help="Whole texts, or keywords of long ones.")
+]
+From = Annotated[
+    Path | None, typer.Option("--from", metavar="RUN", help="A finished retrieval to cut a smaller K from.")
+]
 Separated = Annotated[Literal["line", "blank"], typer.Option("--separated", help="How documents stand in .txt files.")]
 PerClass = Annotated[
     int | None, typer.Option("--labels-per-class", help="docstrings: so many labels a class (32); 0: all.")
@@ -53,8 +63,8 @@ _OWN: _Options = {
     "id": (Annotated[str | None, typer.Option("--id", help="Column of the rows' ids.")], None),
     "kind": (
         Annotated[
-            Literal["auto", "sequence", "multilabel", "score"],
-            typer.Option("--kind", help="One label a row, several, or a number to predict."),
+            Literal["auto", "sequence", "multilabel", "score", "tokens"],
+            typer.Option("--kind", help="One label a row, several, a number to predict, or a tag a word (tokens)."),
         ],
         "auto",
     ),
@@ -64,7 +74,7 @@ _OWN: _Options = {
         False,
     ),
     "metric": (
-        Annotated[str, typer.Option("--metric", help="macro_f1, micro_f1, accuracy, pearson; by default by kind.")],
+        Annotated[str, typer.Option("--metric", help="macro_f1, accuracy, pearson, entity_f1, ...; else by kind.")],
         "",
     ),
     "max_tokens": (Annotated[int, typer.Option("--max-tokens", help="Longer examples are cut.")], 256),
@@ -114,10 +124,10 @@ def of_files(verb: Callable[..., None]) -> Callable[..., None]:
     return parsed
 
 
-def _own(train: str | Path, *, split_seed: int, **stated: Any) -> Own:
+def _own(train: str | Path | None, *, split_seed: int, **stated: Any) -> Own:
     from acclimate.tasks.own import Own
 
-    return Own(train=Path(train), seed=split_seed, **stated)
+    return Own(train=Path(train or ""), seed=split_seed, **stated)
 
 
 def _raw(train: str | Path, *, corpus: Path | None, general: Path | None, separated: Literal["line", "blank"]) -> Raw:

@@ -14,7 +14,8 @@ from acclimate.core.types import Example, Rejected
 from acclimate.models.encoder import save_model
 from acclimate.study.doctor import examine
 from acclimate.study.examination import LEVELS, Examination
-from acclimate.study.power import detectable
+from acclimate.study.examination_page import as_text
+from acclimate.study.power import guessed
 from acclimate.tasks.own import Own, read_own
 from families import FAMILIES
 from made_up_tasks import WORDS, examples, labelled, one_word_changed, text
@@ -187,8 +188,8 @@ def test_it_loads_no_torch_for_a_model_directory(tmp_path, model):
 
 def test_the_smallest_difference_is_said_with_what_would_make_it_smaller(healthy):
     one, more = examine(healthy, seeds=3, comparisons=4), examine(healthy, seeds=10, comparisons=1)
-    assert one.detectable == detectable(900, 3, comparisons=4)
-    assert more.detectable == detectable(900, 10)
+    assert one.detectable == guessed(900, 3, comparisons=4).detectable()
+    assert more.detectable == guessed(900, 10).detectable()
     assert f"{100 * one.detectable:.1f} points is the smallest difference that 900 test items and 3 seeds" in one.reach
     assert "Twice the test items would bring it to" in one.reach
     assert "What these data can show" in one.as_text()
@@ -222,3 +223,20 @@ def test_the_known_leaks_of_acl_arc_are_found_to_the_item():
             assert examined.leaked["test"] == {f"test:{number}" for number in verbatim}
             assert leak.same_label == 47
     assert examined.copies[0].conflicting == 20
+
+
+def test_of_tagged_words_types_of_entities_are_counted_and_nothing_is_cut() -> None:
+    def sentences(split: str, size: int, every: int) -> list[Example]:
+        return [
+            replace(row, label=("B-acid", "I-acid", *["O"] * 37, "B-base" if number % every == 0 else "O"))
+            for number, row in enumerate(examples(split, size))
+        ]
+
+    splits = sentences("train", 60, 10), sentences("dev", 20, 5), sentences("test", 30, 15)
+    found = examine(labelled(*splits, kind="tokens", metric="entity_f1"))
+    assert found.label_counts["train"] == {"acid": 60, "base": 6}
+    said = [finding.what for finding in found.findings]
+    assert "'base' (6) has fewer than 10 training sentences, too few to learn from." in said
+    assert "'base' (2) has fewer than 5 test sentences: their scores are luck." in said
+    assert "a tag a word" in as_text(found)
+    assert not any("always answers" in text or "own name" in text for text in said)

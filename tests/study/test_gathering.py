@@ -12,6 +12,7 @@ import pytest
 
 import toys
 from acclimate.core.files import cache, read_json
+from acclimate.study import gathering
 from acclimate.study.examination import Examination
 from acclimate.study.gathering import HELD_OUT, Leaks, gather
 from acclimate.study.materials import Materials, corpus_at, listing
@@ -122,9 +123,10 @@ def test_other_labelled_data_in_the_same_run_is_refused(inputs, tmp_path):
         made(tmp_path / "run", inputs)
 
 
-def test_general_text_beside_a_model_is_refused(inputs, tmp_path):
-    with pytest.raises(ValueError, match="one of the two"):
-        gather(tmp_path / "run", *toys.files_in(inputs), model="model")
+def test_neither_a_model_nor_general_text_is_refused(inputs, tmp_path):
+    own, raw = toys.files_in(inputs)
+    with pytest.raises(ValueError, match="give a model to start from"):
+        gather(tmp_path / "run", own, replace(raw, general=None), model=None)
 
 
 def test_what_is_not_there_is_named(inputs, tmp_path):
@@ -227,3 +229,12 @@ def test_leaked_rows_are_dropped_on_request_only(inputs, tmp_path):
     written = Examination.from_json(read_json(tmp_path / "dropped" / "examination.json"))
     assert written == dropped.examination
     assert "4 rows of train held a test text, exactly or nearly, and were taken out." in written.as_text()
+
+
+def test_of_several_processes_the_first_examines_and_the_others_are_told(inputs, tmp_path, monkeypatch):
+    told = made(tmp_path / "run", inputs).examination
+    broadcast = [told.to_json(), None, None]  # the examination, then what `first_then_all` waits for
+    monkeypatch.setattr(gathering.ranks, "rank", lambda: 1)
+    monkeypatch.setattr(gathering.ranks, "agree", lambda value: broadcast.pop(0) if broadcast else None)
+    monkeypatch.setattr(gathering, "examine", lambda *given, **named: pytest.fail("only the first examines"))
+    assert made(tmp_path / "run", inputs).examination == told

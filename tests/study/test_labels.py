@@ -7,7 +7,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 import studies
 from acclimate.core.types import Score
-from acclimate.study.labels import confusion, mean_predictions, per_label
+from acclimate.study.labels import confusion, mean_predictions, per_label, per_type
 
 
 def own(field: list[Score], contestant: str) -> list[Score]:
@@ -74,3 +74,39 @@ def test_predicted_numbers_are_means_over_seeds() -> None:
     pairs = mean_predictions(scores)
     assert [gold for gold, _ in pairs] == list(scores[0].gold)
     assert pairs[7][1] == pytest.approx(np.mean([score.predicted[7] for score in scores]))
+
+
+def of_tags(predicted: list[tuple[str, ...]], metric: str, seed: int = 0) -> Score:
+    gold = (("B-a", "I-a", "O", "B-b"), ("O", "B-a"), ("O",))
+    made = studies.of_several("untouched", level=1.0, seeds=1)[0]
+    return replace(made, gold=gold, predicted=tuple(predicted), metric=metric, seed=seed, ids=("0", "1", "2"))
+
+
+def test_types_of_entities_are_scored_as_seqeval_does_as_the_mean_over_seeds() -> None:
+    seqeval = pytest.importorskip("seqeval.metrics", reason="seqeval is in the extra 'test'")
+    seeds = [
+        [("B-a", "O", "O", "B-b"), ("O", "B-a"), ("B-c",)],
+        [("B-a", "I-a", "O", "B-a"), ("O", "I-a"), ("O",)],
+    ]
+    scores = [of_tags(predicted, "entity_f1", seed) for seed, predicted in enumerate(seeds)]
+    reports = [
+        seqeval.classification_report(
+            [*map(list, one.gold)], [*map(list, one.predicted)], output_dict=True, zero_division=0
+        )
+        for one in scores
+    ]
+    found = per_type(scores[:1], scores)
+    assert [(each.label, each.support) for each in found] == [("a", 2), ("b", 1)]
+    for each in found:
+        assert each.untouched == pytest.approx(reports[0][each.label]["f1-score"])
+        assert each.contestant == pytest.approx(np.mean([report[each.label]["f1-score"] for report in reports]))
+
+
+def test_tags_that_are_judged_word_by_word_are_scored_as_scikit_learn_does() -> None:
+    score = of_tags([("B-a", "O", "O", "B-b"), ("O", "O"), ("B-b",)], "word_accuracy")
+    found = per_type([score], [score])
+    gold, predicted = ([tag for row in side for tag in row] for side in (score.gold, score.predicted))
+    names = [each.label for each in found]
+    assert [(each.label, each.support) for each in found] == [("O", 3), ("B-a", 2), ("B-b", 1), ("I-a", 1)]
+    expected = f1_score(gold, predicted, labels=names, average=None, zero_division=0)
+    assert [each.contestant for each in found] == pytest.approx(list(expected))

@@ -8,7 +8,7 @@ import pytest
 from acclimate.core.types import Example
 from acclimate.study.doctor import examine, removed
 from acclimate.study.examination import Examination
-from acclimate.study.leak_findings import after_removal
+from acclimate.study.leak_findings import after_removal, on_copies
 from acclimate.study.leaks import Found, copies, found_in_rows
 from acclimate.study.sealed import Sealed
 from made_up_tasks import examples, labelled, one_word_changed, text
@@ -218,7 +218,24 @@ def test_copies_within_a_split_and_their_conflicting_labels():
     first = found.examples[0]  # conflicts come first
     assert (first.within_id, first.found_id) == ("train-1", "conflict")
     assert (first.within_label, first.found_label) == ("base", "acid")
+    assert found.marked == 0
     assert copies("train", rows[:30]) is None
+
+
+def test_copies_that_mark_different_parts_of_one_text_are_told_from_those_with_a_wrong_label():
+    words = text("marked").split()
+    marked = [f"{' '.join(words[:n])} [[ {words[n]} ]] {' '.join(words[n + 1 :])}" for n in (2, 4)]
+    rows = [Example("a", marked[0], "acid"), Example("b", marked[1], "base")]
+    found = copies("train", rows)
+    assert (found.texts, found.conflicting, found.marked) == (1, 1, 1)
+    [finding] = on_copies([found])
+    assert finding.level == "note"
+    assert "all of these with other punctuation" in finding.what
+    assert finding.way_out.startswith("Leave the rows where marks say")
+    found = copies("train", [*rows, Example("c", marked[0].upper(), "base")])
+    assert (found.conflicting, found.marked) == (1, 0)
+    [finding] = on_copies([found])
+    assert (finding.level, finding.way_out) == ("warning", "Keep one row of each, with the label that is right.")
 
 
 def test_removing_takes_out_what_holds_a_test_text_and_says_so():

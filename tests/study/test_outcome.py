@@ -59,7 +59,7 @@ def test_what_is_shown_depends_on_the_kind_of_labels(tmp_path: Path) -> None:
     study = write_pages(tmp_path)
     assert study.labels
     assert not study.confusions
-    write_outcome(tmp_path, several(), BARE | {"kind": "tokens"})
+    write_outcome(tmp_path, several(), BARE | {"kind": "span"})
     assert not study_of(tmp_path).labels
     write_outcome(tmp_path, numbers(), BARE)
     study = write_pages(tmp_path)
@@ -121,18 +121,22 @@ def test_a_gain_that_rests_on_leaked_items_is_found_out() -> None:
     assert len(leakage.rows[0].scores) == 5
 
 
-def test_an_alert_says_that_the_verdict_rests_on_leaked_items(tmp_path: Path) -> None:
+def test_the_verdict_says_that_it_rests_on_leaked_items_and_the_page_once(tmp_path: Path) -> None:
     plain = studies.made_up_scores("untouched", level=1.0)
     better = [replace(score, contestant="DAPT", predicted=score.gold[:60] + score.predicted[60:]) for score in plain]
     scores = plain + [replace(s, test=METRICS["accuracy"].compute(s.gold, s.predicted)) for s in better]
     leaked = list(scores[0].ids[:60])
     facts = BARE | {"examination": studies.examination().to_json(), "leaked_test_ids": leaked}
     write_outcome(tmp_path, scores, facts)
-    [alert] = study_of(tmp_path).alerts
-    assert alert == (
-        "The verdict depends on leaked test items (60 of 400 stand in the training data too): only with the leaked "
-        "items, DAPT is better than the untouched model."
+    study = write_pages(tmp_path)
+    told = (
+        "But this depends on leaked test items (60 of 400 stand in the training data too): only with the leaked items, "
+        "DAPT is better than the untouched model."
     )
+    assert study.verdict.endswith(f". {told}")
+    assert study.alerts == []
+    for page in ("report.html", "table.txt"):
+        assert (tmp_path / page).read_text().count("only with the leaked items") == 1
 
 
 def test_where_everything_leaked_there_is_nothing_to_score_twice(field: list[Score]) -> None:

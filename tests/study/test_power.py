@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from acclimate.study.power import Design, detectable, guessed, measured
+from acclimate.study.power import Design, guessed, measured
 from acclimate.study.resampling import Resampled
 from acclimate.study.significance import compare_of
 from acclimate.study.spread import p_value, spread_of
@@ -45,7 +45,7 @@ def test_right_and_wrong_answers_are_found_as_the_guess_says() -> None:
     disagreement = float(np.mean(one != other))
     steady = 1 - float(np.mean((ease - big[0] - 0.15**0.5 * generator.normal(size=200_000)
         + 0.4**0.5 * generator.normal(size=(2, 200_000)) > 0).std(axis=0) > 0)) / disagreement  # fmt: skip
-    difference = detectable(items, seeds, disagreement=disagreement, steady=steady, seed_spread=0.0)
+    difference = guessed(items, seeds, disagreement=disagreement, steady=steady, seed_spread=0.0).detectable()
     gain = stats.norm.ppf(0.8 + difference) - ease
     for _ in range(300):
         hard_n = generator.normal(0, 0.45**0.5, items)
@@ -72,15 +72,15 @@ def test_a_study_that_was_made_gives_the_design_that_it_was_made_with() -> None:
 
 
 def test_more_of_everything_makes_it_smaller_and_more_comparisons_larger() -> None:
-    now = detectable(500, 3)
-    assert detectable(1_000, 3) < now
-    assert detectable(500, 5) < now
-    assert detectable(500, 3, comparisons=4) > now
-    assert detectable(500, 3, seed_spread=0.03) > now
-    assert detectable(500, 3, power=0.5) < now
-    assert detectable(10**7, 3, seed_spread=0.0) == pytest.approx(0, abs=1e-2)
+    now = guessed(500, 3).detectable()
+    assert guessed(1_000, 3).detectable() < now
+    assert guessed(500, 5).detectable() < now
+    assert guessed(500, 3, comparisons=4).detectable() > now
+    assert guessed(500, 3, seed_spread=0.03).detectable() > now
+    assert guessed(500, 3, power=0.5).detectable() < now
+    assert guessed(10**7, 3, seed_spread=0.0).detectable() == pytest.approx(0, abs=1e-2)
     # no end of items does away with the luck of three seeds
-    assert detectable(10**9, 3) == pytest.approx(detectable(10**8, 3), rel=1e-2)
+    assert guessed(10**9, 3).detectable() == pytest.approx(guessed(10**8, 3).detectable(), rel=1e-2)
 
 
 def test_advice_says_what_would_help() -> None:
@@ -99,8 +99,8 @@ def test_advice_says_what_would_help() -> None:
 
 def test_refusals_name_the_value() -> None:
     with pytest.raises(ValueError, match="score=80: a share lies between 0 and 1"):
-        detectable(100, 3, score=80)
+        guessed(100, 3, score=80).detectable()
     with pytest.raises(ValueError, match="seeds=1: luck cannot be told"):
-        detectable(100, 1)
+        guessed(100, 1).detectable()
     with pytest.raises(ValueError, match="comparisons=0"):
-        detectable(100, 3, comparisons=0)
+        guessed(100, 3, comparisons=0).detectable()

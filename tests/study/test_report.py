@@ -203,11 +203,11 @@ def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: Study, tmp_path
 def test_leakage_that_changes_the_verdict_is_said_plainly(lean: Study) -> None:
     assert lean.leakage is not None
     same = render(lean)
-    assert "12 of the 400 test items stand in the training data too. Without them the verdict is the same." in same
+    assert "Without the 12 leaked test items the verdict stands:" in same
     changed = replace(lean.leakage, changed=["only with the leaked items, DAPT is better than the untouched model"])
     text = render(replace(lean, leakage=changed))
-    assert "The verdict changes without the 12 leaked test items: only with the leaked items, DAPT is better" in text
-    assert "the verdict is the same" not in text
+    assert "Without the 12 leaked test items the verdict changes:" in text
+    assert "the verdict stands" not in text
 
 
 def test_both_scores_of_each_contestant_stand_side_by_side(study: Study, text: str) -> None:

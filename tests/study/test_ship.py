@@ -71,6 +71,47 @@ def test_the_cards_own_code_gives_what_was_scored(tmp_path, kind, paired):
         assert len(set(scored.predicted)) > 1
 
 
+def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_path):
+    """Sentences of up to 26 words and 24 tokens a row: some are read in windows. The card's code cuts those."""
+    run = finished_race(tmp_path / "run", "tokens")
+    shipped = ship(run, tmp_path / "out", onnx=True)
+    [scored] = [score for score in read_scores(run) if (score.contestant, score.seed) == ("DAPT", 1)]
+    card = shipped.card.read_text()
+    about = ModelCard(card).data
+    assert about.pipeline_tag == "token-classification"
+    assert about.eval_results[0].task_type == "token-classification"
+    [code, *_] = re.findall(r"^```python\n(.*?)^```", card, re.MULTILINE | re.DOTALL)
+    asked = "One sentence of words with spaces between them ."
+    assert asked in code
+    cut = 0
+    for example, predicted in zip(open_prepared(run / "data").examples("test"), scored.predicted, strict=True):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code.replace('where = "."', f"where = {str(shipped.path)!r}").replace(asked, example.text), {})
+        words, tags = zip(*eval(printed.getvalue()), strict=True)
+        assert words == tuple(example.text.split(" "))
+        cut += len(words) > finished.MAX_TOKENS - 2
+        assert len(words) > finished.MAX_TOKENS - 2 or tags == predicted
+    assert cut
+    assert f"{cut} of the 30 test sentences are longer" in card
+    assert "| label | test entities |" in card
+    assert shipped.int8.items == 30
+    assert shipped.int8.dev_float == pytest.approx(shipped.int8.dev, abs=0.3)
+    config = files.read_json(shipped.path / "config.json")
+    assert config["architectures"] == ["BertForTokenClassification"]
+    assert not config.get("problem_type")
+
+
+def test_a_tagger_that_says_something_else_is_not_shipped(tmp_path):
+    run = finished_race(tmp_path / "run", "tokens")
+    scores = files.read_json(run / "scores.json")
+    own = next(row for row in scores if (row["contestant"], row["seed"]) == ("DAPT", 1))
+    own["predicted"][4][0] = "O" if own["predicted"][4][0] != "O" else "B-acid"
+    files.write_json(run / "scores.json", scores)
+    with pytest.raises(ValueError, match="for 1 of the 30 test texts; the first is test-4"):
+        ship(run, tmp_path / "out")
+
+
 def test_the_directory_is_whole_and_holds_no_pickle_and_no_path_of_this_machine(toy_race, tmp_path):
     to = tmp_path / "out"
     shipped = ship(toy_race.run, to)
@@ -160,6 +201,16 @@ def test_a_model_that_says_something_else_is_not_shipped(own, tmp_path):
 )
 def test_only_rounding_may_tell_two_predictions_apart(kind, scored, logits, wrong):
     assert predicting.differing([scored], np.array([logits]), kind, ["a", "b"]) == wrong
+
+
+@pytest.mark.parametrize(
+    ("scored", "wrong"),
+    [(("b", "a", "O"), []), (("a", "a", "O"), []), (("b", "b", "O"), [0]), (("b", "a", "b"), [0]), (("b", "a"), [0])],
+)
+def test_words_without_a_piece_are_outside_and_only_rounding_may_tell_others_apart(scored, wrong):
+    logits_wC = np.array([[1.0, 1.00001, 0.0], [1.0, 0.0, 0.0], [np.nan] * 3])
+    assert predicting.differing([scored], [logits_wC], "tokens", ["a", "b", "O"]) == wrong
+    assert predicting.decoded([logits_wC], "tokens", ["a", "b", "O"]) == [("b", "a", "O")]
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
@@ -280,9 +331,24 @@ def test_families_survive_the_export(tmp_path, family, monkeypatch):
 def test_an_export_that_gives_other_logits_is_refused(run, tmp_path, monkeypatch):
     session = onnx_copy._session
     monkeypatch.setattr(onnx_copy, "_session", lambda path: lambda inputs: session(path)(inputs) + 0.5)
-    with pytest.raises(ValueError, match=r"gives other results than in PyTorch \(logits differ by 0\.5\)"):
+    with pytest.raises(ValueError, match=r"gives other results than in PyTorch \(logits differ by 0\.5, round"):
         ship(run, tmp_path / "out", onnx=True)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_what_an_export_may_differ_by_depends_on_the_logits_scale_not_on_its_unit(scale):
+    logits = scale * np.random.default_rng(0).normal(size=400).astype(np.float32)
+    assert onnx_copy.rounding(logits) == pytest.approx(onnx_copy.CLOSE * np.ptp(logits), rel=0.1)
+    far = logits + np.float32(100 * scale)  # numbers to predict that lie far from 0 are as coarse as float32 is there
+    assert 1e-7 * 100 * scale < onnx_copy.rounding(far) - onnx_copy.CLOSE * np.ptp(far) < 1e-5 * 100 * scale
+
+
+def test_an_export_that_gives_no_numbers_is_refused(run, tmp_path, monkeypatch):
+    session = onnx_copy._session
+    monkeypatch.setattr(onnx_copy, "_session", lambda path: lambda inputs: session(path)(inputs) * np.nan)
+    with pytest.raises(ValueError, match="logits differ by nan"):
+        ship(run, tmp_path / "out", onnx=True)
 
 
 def test_where_packages_for_onnx_are_missing_the_error_names_the_extra(run, tmp_path, monkeypatch):

@@ -163,9 +163,11 @@ def test_cautions_are_told_once_with_those_that_they_are_about() -> None:
     rows = [rival("DAPT", 0.03, p=0.01), rival("TAPT", 0.01, p=0.3)]
     assert remarks([untouched(), *rows]) == []
     assert remarks([untouched(), *(cautious(row, "Few items.") for row in rows)]) == ["Few items."]
-    assert remarks([untouched(), cautious(rows[0], "Few items."), rows[1]]) == ["The difference of DAPT: Few items."]
+    assert remarks([untouched(), cautious(rows[0], "Few items."), rows[1]]) == ["The difference of DAPT: few items."]
     alone = replace(untouched(), score=replace(untouched().score, caution="Few items."))
     assert remarks([alone]) == ["Few items."]
     assert remarks([alone, cautious(rows[0], "Few items."), rows[1]]) == [
-        "The score of untouched and the difference of DAPT: Few items."
+        "The score of untouched and the difference of DAPT: few items."
     ]
+    both = [cautious(rows[0], "Few items.\nFew seeds."), cautious(rows[1], "Few seeds.")]
+    assert remarks([untouched(), *both]) == ["The difference of DAPT: few items.", "Few seeds."]

@@ -144,3 +144,14 @@ def test_tokens_of_another_corpus_are_refused(corpus, tokenizers, tmp_path):
     (corpus.path / "tokens").rename(other.path / "tokens")
     with pytest.raises(ValueError, match="holds the tokens of another corpus"):
         other.tokens(tokenizers["unigram"])
+
+
+def test_documents_are_taken_by_number_in_the_order_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("acclimate.text.corpus._BATCH_DOCUMENTS", 3)
+    documents = [Document(f"d{number}", f"text {number}", f"source {number % 2}") for number in range(10)]
+    corpus = write_corpus(documents, tmp_path / "corpus")
+    numbers = [9, 0, 3, 3, 2, 5]
+    assert list(corpus.take(numbers)) == [documents[number] for number in numbers]
+    for wrong in (-1, 10):
+        with pytest.raises(IndexError, match=f"has 10 documents, none with the number {wrong}"):
+            list(corpus.take([wrong]))

@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from acclimate.text import overlap
-from acclimate.text.overlap import GRAM, Match, References, duplicate_groups, duplicate_pairs, normalised
+from acclimate.text.overlap import (
+    GRAM,
+    Match,
+    References,
+    duplicate_groups,
+    duplicate_pairs,
+    normalised,
+    repeats,
+    text_hashes,
+)
 
 ALPHABET = "abcde AB_9.,\n\t'éÉßΣσςİıÅ日本語、ǅ٣²½Ⅷ🙂\u0301\u00a0\u2003\x00\ud800ﬁẞ"
 
@@ -358,3 +367,23 @@ def test_matches_are_those_of_a_naive_search_on_a_corpus():
     expected = naive(references, scanned)
     assert len(expected) >= 130
     assert told(references, scanned) == expected
+
+
+@pytest.mark.parametrize("near", [0.0, 0.8])
+def test_a_repeat_is_told_by_the_texts_before_it_only(near):
+    generator = random.Random(11)
+    texts = random_texts(generator, 120)
+    told = repeats(texts, near=near).tolist()
+    for place, text in enumerate(texts):
+        words = normalised(text)
+        before = [normalised(each) or each.strip() for each in texts[:place]]
+        same = (words or text.strip()) in before
+        alike = near > 0 and any(jaccard(words, each) >= near for each in before if words)
+        assert told[place] == (same or alike), place
+    assert repeats(texts[:60], near=near).tolist() == told[:60]
+
+
+def test_hashes_are_equal_where_the_words_are():
+    first, second, third, none = text_hashes(["A cell, dividing.", "a CELL dividing", "a cell", "..."]).tolist()
+    assert first == second != third
+    assert none == 0

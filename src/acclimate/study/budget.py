@@ -1,8 +1,9 @@
 """A race that has to come out within a time, a number of FLOPs or a sum of money: what is cut down to fit, and said so.
 
-First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then settings are left
-out, then seeds (never below two). All arms begin; as many contestants as what is left pays for go to the end
-(study/halving.py). What is decided by the clock is written down, so that a race that was stopped goes on as planned.
+First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then seeds beyond
+three, then settings, then seeds are left out (never below two). All arms begin; as many contestants as what is left
+pays for go to the end (study/halving.py). What is decided by the clock is written down, so that a race that was
+stopped goes on as planned.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from acclimate.study.recipe import UNTOUCHED, Recipe, Search, Setting
 from acclimate.study.wording import duration, si
 from acclimate.training import checkpoint
 from acclimate.training.checkpoint import CLOCK, LOG
+from acclimate.training.plan import Plan
 
 DECISIONS = "decisions.json"
 ADAPTING = 0.5  # share of the budget that adapting may take
 RESERVE = {"seconds": 0.1, "flops": 0.02}  # share kept back for what no estimate sees
 LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of fewer steps
 LEAST_BATCH = 8
+ENOUGH = 3  # seeds that are worth more than another setting
 SPREAD = 3.0  # the rates tried in a budgeted race that names none: the recipe's own, this much below and above
 
 Masked = TypeVar("Masked", mlm.Recipe, scratch.Recipe)
@@ -154,12 +157,11 @@ def fit(
     share = min(1.0, ADAPTING * budget.amount / costs.adapting) if costs.adapting else 1.0
     rest = budget.usable - spent - costs.fixed - share * costs.adapting
     settings = recipe.settings()
-    for seeds in range(recipe.seeds, 1, -1):
-        for tried in range(len(settings), 0, -1):
-            cut = _cut(recipe, share, tried, seeds, texts)
-            if costs.searching(contestants, cut.settings(), seeds) <= rest:
-                adapting = f"{share:.1%} of what the recipe states, which would take {budget.told(costs.adapting)}"
-                return Fitted(cut, tuple(_notes(recipe, cut, budget, adapting if share < 1 else "")))
+    for seeds, tried in _tried(recipe.seeds, len(settings)):
+        cut = _cut(recipe, share, tried, seeds, texts)
+        if costs.searching(contestants, cut.settings(), seeds) <= rest:
+            adapting = f"{share:.1%} of what the recipe states, which would take {budget.told(costs.adapting)}"
+            return Fitted(cut, tuple(_notes(recipe, cut, budget, adapting if share < 1 else "")))
     least = costs.fixed + spent + costs.searching(contestants, settings[:1], 2)
     raise ValueError(
         f"a budget of {budget.stated} is too small: with one setting and two seeds, fine-tuning {contestants} "
@@ -168,6 +170,13 @@ def fit(
         f"{budget.told(1.05 * _enough(least, costs.adapting, RESERVE[budget.unit]))}, fewer contestants, or lower "
         f"finetune.epochs"
     )
+
+
+def _tried(seeds: int, settings: int) -> list[tuple[int, int]]:
+    """(seeds, settings), from all of both on: seeds beyond ENOUGH go first, then settings, then seeds again."""
+    enough = min(seeds, ENOUGH)
+    many = [(number, settings) for number in range(seeds, enough, -1)]
+    return many + [(own, tried) for own in range(enough, 1, -1) for tried in range(settings, 0, -1)]
 
 
 def _enough(least: float, adapting: float, reserve: float) -> float:
@@ -213,6 +222,7 @@ def _cut(recipe: Recipe, share: float, tried: int, seeds: int, texts: Mapping[st
         pretrain=_shortened(recipe.pretrain, share, texts.get("pretrain", 0)),
         tapt=_shortened(recipe.tapt, share, texts.get("tapt", 0)),
         dapt=_shortened(recipe.dapt, share, texts.get("dapt", 0)),
+        tlm=replace(recipe.tlm, plan=_fewer(recipe.tlm.plan, share)),
     )
 
 
@@ -222,14 +232,20 @@ def _shortened(own: Masked, share: float, texts: int) -> Masked:
     """
     if share >= 1:
         return own
-    plan = mlm.with_steps(own.plan, own.epochs, texts)
+    plan = _fewer(mlm.with_steps(own.plan, own.epochs, texts), share)
+    if own.epochs:
+        return replace(own, epochs=own.epochs * share, plan=replace(plan, steps=own.plan.steps))
+    return replace(own, plan=plan)
+
+
+def _fewer(plan: Plan, share: float) -> Plan:
+    if share >= 1:
+        return plan
     seen = plan.steps * plan.batch * share
     steps = max(min(LEAST_STEPS, plan.steps), round(plan.steps * share))
     batch = min(plan.batch, max(LEAST_BATCH, round(seen / steps)))
-    smaller = replace(own.plan, batch=batch, rate=plan.rate * math.sqrt(batch / plan.batch))
-    if own.epochs:
-        return replace(own, epochs=own.epochs * share, plan=smaller)
-    return replace(own, plan=replace(smaller, steps=max(1, round(seen / batch))))
+    rate = plan.rate * math.sqrt(batch / plan.batch)
+    return replace(plan, batch=batch, rate=rate, steps=max(1, round(seen / batch)))
 
 
 def _notes(recipe: Recipe, cut: Recipe, budget: Budget, adapting: str) -> list[str]:

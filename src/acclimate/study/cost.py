@@ -19,10 +19,10 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import settings
-from acclimate.methods import finetune, mlm
+from acclimate.methods import finetune, mlm, tlm
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.classifier import load_classifier
-from acclimate.models.encoder import load_masked_language_model
+from acclimate.models.encoder import load_masked_language_model, new_encoder
 from acclimate.study import stages
 from acclimate.study.budget import Costs
 from acclimate.study.jobs import Job
@@ -45,6 +45,7 @@ from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.plan import Plan
 
+CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
 TRIED = 6  # steps; the first two warm up
 TOKENS = 6_144  # of a tried step, about: a few pieces of a CPU, after which the speed is that of a full step
 
@@ -124,7 +125,8 @@ def costs_of(unit: Literal["seconds", "flops"]) -> Callable[[Recipe, Materials, 
         found = estimate(recipe, materials, run, budgeted=True).stages
         kinds: dict[str, list[float]] = {"adapting": [], "fixed": [], "tuning": [], "test": []}
         for stage in found:
-            kinds[stage.kind].append(getattr(stage, unit) / stage.share)
+            trains = unit == "seconds" or stage.kind in ("adapting", "tuning")  # FLOPs are those of training alone
+            kinds[stage.kind].append(getattr(stage, unit) / stage.share if trains else 0.0)
         tuning, test = (float(np.mean(kinds[kind] or [0.0])) for kind in ("tuning", "test"))
         return Costs(sum(kinds["adapting"]), sum(kinds["fixed"]), tuning, test)
 
@@ -159,6 +161,12 @@ class _Stages:
             corpus = Corpus(job.places["corpus"])
             own = self.recipe.tapt if corpus.path == self.materials.task_text.path else self.recipe.dapt
             return self._masked(job, corpus, own, before=0.0)
+        if job.work is stages.retrieve:
+            assert self.materials.general is not None
+            return Stage(job.label, "fixed", 0, 0, self.materials.general.characters / CHARACTERS_A_SECOND)
+        if job.work is stages.joint:
+            assert self.materials.general is not None
+            return self._masked(job, self.materials.general, self.recipe.tlm, before=0.0)
         if job.work is stages.heldout:
             rows = self._lengths(Corpus(job.places["corpus"]), self.recipe.dapt.max_tokens)
             count = min(2_000, len(rows) / sampled_share(Corpus(job.places["corpus"])))
@@ -175,7 +183,8 @@ class _Stages:
     def _masked(self, job: Job, corpus: Corpus, recipe: Any, *, before: float) -> Stage:
         lengths = self._lengths(corpus, recipe.max_tokens)
         rows = len(lengths) / sampled_share(corpus)
-        plan: Plan = mlm.with_steps(recipe.plan, recipe.epochs, round(rows))
+        epochs = getattr(recipe, "epochs", 0.0)  # TLM counts steps only
+        plan: Plan = mlm.with_steps(recipe.plan, epochs, round(rows))
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
         speed = self._speed(
             settings.digest(settings.to_mapping(recipe)),
@@ -243,6 +252,18 @@ class _Stages:
         return float(np.mean(encode(examples, self.tokenizer, task.max_tokens).lengths))
 
     def _encoder(self, own: Any) -> PreTrainedModel:
+        if isinstance(own, tlm.Recipe) and not own.model:
+            return new_encoder(
+                layers=own.layers,
+                hidden=own.hidden,
+                heads=own.heads,
+                vocabulary_size=max(own.vocabulary, len(self.tokenizer)),
+                longest=max(512, own.max_tokens),
+                pad=self.tokenizer.pad_token_id,
+                seed=0,
+                hidden_dropout=own.dropout,
+                attention_dropout=own.attention_dropout,
+            )
         return load_masked_language_model(
             self.base, hidden_dropout=own.dropout, attention_dropout=own.attention_dropout
         )

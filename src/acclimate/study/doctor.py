@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from acclimate.core.types import SPLITS, Example, Label, Progress, Watch, unwatched
+from acclimate.core.types import SPLITS, Example, Label, Progress, Split, Watch, unwatched
 from acclimate.study import balance, corpus_scan, leak_findings, leaks, lengths
 from acclimate.study.corpus_scan import Scanned, grouped
 from acclimate.study.examination import LEVELS, Examination, FileFacts, Finding, Lengths, Pieces
 from acclimate.study.power import guessed
 from acclimate.study.sealed import NEAR, Sealed
 from acclimate.study.typeset import amount
+from acclimate.tasks.tags import borne
+from acclimate.tasks.task import classes_in
 
 if TYPE_CHECKING:
     from acclimate.tasks.own import Labelled
@@ -29,6 +31,7 @@ SWAPPED = 10  # times as many test texts as training texts
 LARGE = 0.1  # of a metric's range: hardly any adaptation gains more
 HOPELESS = 0.5  # so that figures beyond it are not worth telling
 ENOUGH = 5  # seeds, where two say next to nothing
+WORTH = 0.9  # of the smallest difference: what brings it no lower is not advised
 GUESS = (
     "That is a guess for a score of 80 points and a metric that is a mean over items; macro-F1 over rare classes needs "
     "more. The report says it from what the race found."
@@ -64,7 +67,7 @@ def examine(
     ]
     watch(Progress("examining lengths and pieces", 0, 0, "texts"))
     measured, broken, on_model = _measured(labelled, model, scans)
-    counts = {} if labelled.kind == "score" else balance.label_counts(splits)
+    counts = {} if labelled.kind == "score" else balance.label_counts(_bearing(labelled))
     findings = [
         *on_model,
         *leak_findings.on_leaks(found, scans, sizes),
@@ -143,12 +146,14 @@ def _measured(
         return in_words, [], [Finding("error", f"The model cannot be used: {error}")]
     encoded = lengths.tokenised(sampled, by)
     measured = lengths.lengths(sampled, encoded, labelled.max_tokens, by)
+    if labelled.kind == "tokens":  # read in windows
+        measured = dataclasses.replace(measured, cut=0.0, suggested=None)
     broken = [lengths.pieces("task", sampled, encoded, by)]
     for scan in scans:
         texts = lengths.sample(scan.sample)
         broken.append(lengths.pieces(scan.facts.name, texts, lengths.tokenised(texts, by), by))
     with_words = [each for each in broken if each is not None]
-    return measured, with_words, lengths.findings(measured, with_words)
+    return measured, with_words, lengths.findings(measured, with_words, windows=labelled.kind == "tokens")
 
 
 def _file_facts(read: FileRead) -> FileFacts:
@@ -160,10 +165,24 @@ def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) ->
     sizes: dict[str, int] = {split: len(rows) for split, rows in labelled.splits.items()}
     if labelled.kind == "score":
         on_labels = balance.findings_on_numbers(labelled.splits)
+    elif labelled.kind == "tokens":
+        on_labels = balance.findings_on_types(counts, sizes)
     else:
         on_labels = balance.findings_on_classes(counts, sizes, labelled.metric.name)
     noted = [Finding("note", note) for note in labelled.notes]
-    return [*_on_files(labelled), *on_labels, *balance.give_aways(labelled.splits["train"]), *noted]
+    away = [] if labelled.kind == "tokens" else balance.give_aways(labelled.splits["train"])
+    return [*_on_files(labelled), *on_labels, *away, *noted]
+
+
+def _bearing(labelled: Labelled) -> Mapping[Split, Sequence[Example]]:
+    """The splits; of tagged words, with what a sentence bears as its label: types of entities, or tags."""
+    if labelled.kind != "tokens":
+        return labelled.splits
+    named = labelled.metric.name == "entity_f1"
+    return {
+        split: [dataclasses.replace(row, label=borne(classes_in(row.label), named=named)) for row in rows]
+        for split, rows in labelled.splits.items()
+    }
 
 
 def _on_files(labelled: Labelled) -> list[Finding]:
@@ -202,8 +221,14 @@ def _reach(items: int, seeds: int, comparisons: int) -> tuple[float | None, str,
     reach = f"{design.advice()} {GUESS}"
     if least < LARGE:
         return least, reach, []
-    text = f"Only differences of {100 * least:.1f} points and more can be told from luck with {items:,} test texts."
-    return least, reach, [Finding("warning", text, "Race with more seeds, or label more test texts.")]
+    text = f"Only differences of {100 * least:.1f} points and more can be told from luck with {items:,} test texts"
+    text += f" and {seeds} seeds."
+    ways = [
+        ("race with more seeds", design.detectable(seeds=seeds + 2)),
+        ("label more test texts", design.detectable(items=2 * items)),
+    ]
+    worth = " or ".join(way for way, then in ways if then < WORTH * least)
+    return least, reach, [Finding("warning", text, f"{worth.capitalize()}." if worth else "")]
 
 
 def _borne(rows: Sequence[Example]) -> set[Label]:

@@ -67,6 +67,7 @@ def svg(figure: Figure, name: str, title: str, told: Sequence[str]) -> str:
     body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)  # its `*` would style the page
     body = re.sub(r'\bid="', f'id="{name}-', body)
     body = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', body).replace("url(#", f"url(#{name}-")
+    body = body.replace('xlink:href="data:', 'href="data:')  # a picture; the prefix is declared nowhere on the page
     for stand_in, colour in PAGE.items():
         body = body.replace(stand_in, colour)
     body = body.replace("'DejaVu Sans'", FONTS)

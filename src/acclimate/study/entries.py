@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import settings
-from acclimate.methods import scratch
+from acclimate.core.types import SPLITS
+from acclimate.methods import finetune, scratch, tlm
 from acclimate.models.encoder import longest_input
 from acclimate.models.loading import identity
-from acclimate.study import stages
+from acclimate.study import retrieving, stages
 from acclimate.study.jobs import Job
 from acclimate.study.materials import Materials
-from acclimate.study.recipe import BASELINE, CONTROL, UNTOUCHED, Recipe, Setting, baseline_of
+from acclimate.study.recipe import BASELINE, CONTROL, TLM, UNTOUCHED, Recipe, Setting, baseline_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
+
+RETRIEVE = "retrieve"
 
 
 @dataclass(frozen=True)
@@ -38,19 +41,57 @@ class Entries:
 
     def tuning(self, contestant: str, setting: Setting, seed: int) -> Job:
         """Fine-tuning a contestant's model with one setting and seed."""
-        task, own = self.materials.task, setting.recipe
+        own = setting.recipe
         several = len(self.recipe.settings()) > 1
         words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
         stated = replace(own, plan=replace(own.plan, seed=seed))
-        job = _job(", ".join(words), stages.fine_tune, stated, {})
-        contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
-        job = replace(job, contents=contents, places={"task": task.path})
-        return _with_model(job, self.models[contestant], self.materials)
+        return fine_tuned(", ".join(words), stated, self.models[contestant], self.materials)
 
     def prepared(self) -> list[Job]:
         """Models and what is measured of them, in the order in which they are made; the baseline first."""
         baseline = [self.baseline] if self.baseline else []
         return [*baseline, *(job for job in self.models.values() if job), *self.losses.values()]
+
+
+def fine_tuned(label: str, recipe: finetune.Recipe, model: Job | None, materials: Materials) -> Job:
+    """Fine-tuning a job's model, or the given one."""
+    task = materials.task
+    contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
+    job = replace(_job(label, stages.fine_tune, recipe, {}), contents=contents, places={"task": task.path})
+    return _with_model(job, model, materials)
+
+
+def retrieved(recipe: retrieving.Recipe, materials: Materials) -> Job:
+    """What the training texts bring up from the general text."""
+    task, general = materials.task, materials.general
+    assert general is not None
+    job = _job(RETRIEVE, stages.retrieve, recipe, {"corpus": general})
+    contents = {**job.contents, **{str(split): task.hashes[split] for split in SPLITS}}
+    return replace(job, contents=contents, places={**job.places, "task": task.path}, alone=True)
+
+
+def cut(larger: Job, k: int) -> Job:
+    """The beginning of a retrieval with a larger k."""
+    return Job(f"cut to {k}", stages.cut, {"k": k}, needs={"larger": larger}, alone=True)
+
+
+def first_stage(label: str, recipe: tlm.Recipe, corpus: Job | None, materials: Materials) -> Job:
+    """TLM's first stage on what was retrieved, from the given model where the recipe names one. Its second is the
+    fine-tuning that everybody gets.
+    """
+    task = materials.task
+    stated = settings.to_mapping(replace(recipe, tokenizer=""))
+    for later in ("stage_2", "finetune"):
+        stated.pop(later)
+    contents = {name: task.hashes[name] for name in ("about", "train")}
+    places: dict[str, Path] = {"task": task.path}
+    job = replace(_job(label, stages.joint, {"recipe": stated}, {}), contents=contents, places=places)
+    if recipe.tokenizer:
+        own = {"tokenizer": identity(recipe.tokenizer)}
+        job = replace(job, contents={**contents, **own}, places={**places, "tokenizer": Path(recipe.tokenizer)})
+    if corpus is not None:
+        job = replace(job, needs={"retrieved": corpus})
+    return _with_model(job, None, materials) if recipe.model else job
 
 
 def tested(tuned: Job, task: Prepared) -> Job:
@@ -72,19 +113,24 @@ def enter(recipe: Recipe, materials: Materials) -> Entries:
     """The contestants' jobs. Raises ValueError where one lacks the text it needs or the model cannot read the task."""
     _check(recipe, materials)
     base = None
-    if materials.general is not None:
+    if materials.model is None:
+        assert materials.general is not None
         base = _job("pretrain", stages.pretrain, recipe.pretrain, {"corpus": materials.general})
     models: dict[str, Job | None] = {UNTOUCHED: base}
-    names = recipe.names(domain=materials.domain is not None)
+    names = recipe.names(domain=materials.domain is not None, general=materials.general is not None)
     for name in names:
         if name == CONTROL:
             models[name] = _with_model(Job(CONTROL, stages.untrained, {"seed": 0}), base, materials)
+        elif name == TLM:
+            models[name] = first_stage(TLM, recipe.tlm, retrieved(recipe.retrieval, materials), materials)
         elif name != BASELINE:
             models |= _adaptations(name, recipe, materials, base)
     losses: dict[str, Job] = {}
     if materials.heldout is not None:
         length = {"max_tokens": recipe.dapt.max_tokens}
         for adapted, model in models.items():
+            if adapted == TLM:  # a loss a sub-word of another vocabulary is no smaller or larger
+                continue
             job = _job(f"held-out loss, {adapted}", stages.heldout, length, {"corpus": materials.heldout})
             losses[adapted] = _with_model(replace(job, alone=True), model, materials)
     baseline = None
@@ -98,6 +144,8 @@ def enter(recipe: Recipe, materials: Materials) -> Entries:
 
 
 def _check(recipe: Recipe, materials: Materials) -> None:
+    if materials.general is None and TLM in (recipe.contestants or ()):
+        raise ValueError("TLM retrieves from general text: give --general, or leave TLM out of contestants")
     if materials.domain is None and any("DAPT" in name for name in recipe.contestants or ()):
         raise ValueError("DAPT needs raw text of the domain: give --corpus, or leave DAPT out of contestants")
     longest = scratch.positions(recipe.pretrain) if materials.model is None else longest_input(materials.model)

@@ -148,6 +148,7 @@ class Copies:
     texts        different ones that do
     rows         rows beyond the first of each
     conflicting  texts among them whose rows bear different labels
+    marked       of these, texts that are told apart by punctuation: marks may say what the label is about
     """
 
     split: str
@@ -155,6 +156,7 @@ class Copies:
     rows: int
     conflicting: int
     examples: tuple[Sighting, ...] = ()
+    marked: int = 0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,12 @@ from acclimate.study.typeset import Section, amount, beginning, page, share
 from acclimate.study.wording import metric_text
 
 MOST_LABELS = 30
-KINDS = {"sequence": "one label a text", "multilabel": "several labels a text", "score": "a number a text"}
+KINDS = {
+    "sequence": "one label a text",
+    "multilabel": "several labels a text",
+    "score": "a number a text",
+    "tokens": "a tag a word",
+}
 LEAKS = {
     "exact": "the same words",
     "near": "nearly the same (5-grams, Jaccard .8)",

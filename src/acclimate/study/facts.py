@@ -14,7 +14,7 @@ from acclimate.core.types import Cost
 from acclimate.study import stages
 from acclimate.study.budget import decided
 from acclimate.study.jobs import RESULT, Job
-from acclimate.study.recipe import baseline_of
+from acclimate.study.recipe import TLM, baseline_of
 from acclimate.study.wording import metric_text
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log, spent
@@ -42,13 +42,13 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
             "x": "tokens seen, millions",
             "y": "loss, nats a masked token",
             "lines": {
-                "pretraining" if job is jobs.base else name: _smoothed(job.directory(run))
+                "pretraining" if job is jobs.base else name: _smoothed(job.directory(run), name)
                 for name, job in adaptations.items()
             },
         }
     curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = {
         "x": "steps",
-        "y": f"dev {metric_text(task.metric.name)}",
+        "y": f"dev {metric_text(task.metric.name)}, points",
         "lines": {name: _dev_curve(tuned, run) for name, tuned in ended.tuned.items()},
     }
     examined = materials.examination
@@ -73,6 +73,7 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
         "chosen": {arm.contestant: arm.setting.name for arm in ended.found.finalists},
         "kind": task.kind,
         "looks": _looks(task, run),
+        "retrieved": _retrieved(jobs, run),
         "examination": examined.to_json() if examined else None,
         "leaked_test_ids": sorted(examined.leaked.get("test", ())) if examined and not examined.dropped else [],
         "commands": [command],
@@ -84,29 +85,32 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
 
 
 def adapting_jobs(name: str, jobs: Entries) -> list[Job]:
-    """The adaptations between the untouched model and the contestant's, in their order."""
+    """What made the contestant's model of the untouched one, or of nothing, in its order."""
     found: list[Job] = []
     job = jobs.models.get(name)
     while job is not None and job is not jobs.base:
-        if job.work is stages.adapt:
-            found.insert(0, job)
+        if job.work in (stages.adapt, stages.joint):
+            found = [*(need for name, need in job.needs.items() if name != "model"), job, *found]
         job = job.needs.get("model")
     return found
 
 
-def _smoothed(directory: Path) -> list[tuple[float, float]]:
-    """(millions of tokens, mean loss) of about POINTS stretches of a log."""
+def _smoothed(directory: Path, name: str) -> list[tuple[float, float]]:
+    """(millions of tokens, mean loss) of about POINTS stretches of a log; of TLM's, its steps on external text."""
     log = read_log(directory)
     tokens = np.cumsum([line["tokens"] for line in log]) / 1e6
+    if name == TLM:
+        external = np.array([line["loss.external"] > 0 for line in log])
+        log, tokens = [line for line, own in zip(log, external, strict=True) if own], tokens[external]
     losses = np.array([line["loss"] for line in log])
     stretches = np.array_split(np.arange(len(log)), min(POINTS, len(log)))
     return [(float(tokens[own[-1]]), float(losses[own].mean())) for own in stretches]
 
 
 def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
-    """(step, mean dev score over seeds); every seed looks at the same steps."""
+    """(step, mean dev score over seeds in points); every seed looks at the same steps."""
     looks = [_result(job, run)["looks"] for job in tuned]
-    return [(float(at[0][0]), float(np.mean([score for _, score in at]))) for at in zip(*looks, strict=True)]
+    return [(float(at[0][0]), 100 * float(np.mean([score for _, score in at]))) for at in zip(*looks, strict=True)]
 
 
 def _losses(jobs: Entries, run: Path) -> dict[str, tuple[float, float]]:
@@ -126,7 +130,7 @@ def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:
         tried = ", ".join(f"{strength:g}" for strength in jobs.recipe.tfidf.tried(kind))
         name = "alpha" if kind == "score" else "C"
         return {"fine-tuning": f"{name} of {tried}, the best on dev", "looks at the test set": 1}
-    adapting = [f"{job.label}: {_result(job, run)['steps']:,} steps" for job in adapting_jobs(name, jobs)]
+    adapting = [f"{job.label}: {_extent(_result(job, run))}" for job in adapting_jobs(name, jobs)]
     given: dict[str, Any] = {
         "adapting": ", then ".join(adapting) or "none",
         "settings tried": len(jobs.recipe.settings()),
@@ -142,6 +146,19 @@ def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:
         "looks at dev, a seed": len(tuned[0]["looks"]),
         "looks at the test set, a seed": 1,
     }
+
+
+def _retrieved(jobs: Entries, run: Path) -> list[dict[str, Any]]:
+    """A few training texts and what they brought up for TLM."""
+    job = jobs.models.get(TLM)
+    if job is None:
+        return []
+    shown: list[dict[str, Any]] = files.read_json(job.needs["retrieved"].directory(run) / stages.SHOWN)
+    return shown
+
+
+def _extent(result: Mapping[str, Any]) -> str:
+    return f"{result['steps']:,} steps" if "steps" in result else f"{result['documents']:,} documents"
 
 
 def _looks(task: Prepared, run: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
@@ -48,15 +48,8 @@ def examined(
 ) -> tuple[Labelled, Examination]:
     """The labelled files as they were read, and what the doctor says of them. Raises ValueError for what is no data."""
     labelled = read_own(stated)
-    return labelled, examine(
-        labelled,
-        model=resolved(model) if model else None,
-        corpora=raw.places(),
-        separated=raw.separated,
-        seeds=seeds,
-        comparisons=comparisons,
-        watch=watch,
-    )
+    model = resolved(model) if model else None
+    return labelled, _said_of(labelled, raw, model=model, seeds=seeds, comparisons=comparisons, watch=watch)
 
 
 def gather(
@@ -76,13 +69,17 @@ def gather(
     kept, and the race is scored both ways; or dropped. One in HELD_OUT documents of the domain is held out of adapting,
     to measure the loss on. Raises ValueError for whatever is wrong with the files, before anything is trained.
     """
-    if (raw.general is None) == (model is None):
+    if raw.general is None and model is None:
         raise ValueError(
-            "give either a model to start from (--model, a directory or hub id) or general text to pretrain a small "
-            "one on (--general TEXT): one of the two"
+            "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one on "
+            "(--general TEXT)"
         )
     model = resolved(model) if model else None
-    labelled, found = examined(stated, raw, model=model, seeds=seeds, comparisons=comparisons, watch=watch)
+    labelled = read_own(stated)
+    given: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
+    # of several processes the first one examines, which may take a minute of all cores, and tells the others
+    told = ranks.agree(_said_of(labelled, raw, **given).to_json() if ranks.is_first() else {})
+    found = Examination.from_json(told)
     if found.errors:
         raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in found.errors))
     if leaks == "drop":
@@ -105,6 +102,20 @@ def gather(
         heldout=heldout,
         notes=(*labelled.notes, *on_domain, *on_general),
         examination=found,
+    )
+
+
+def _said_of(
+    labelled: Labelled, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch
+) -> Examination:
+    return examine(
+        labelled,
+        model=model,
+        corpora=raw.places(),
+        separated=raw.separated,
+        seeds=seeds,
+        comparisons=comparisons,
+        watch=watch,
     )
 
 
@@ -143,7 +154,7 @@ class _Making:
         return adapting, heldout, [f"{note}{_empty(facts.empty)}."]
 
     def general(self) -> tuple[Corpus | None, list[str]]:
-        """The documents to pretrain on, and what to say of those that were left out."""
+        """The documents to pretrain on or to retrieve from, and what to say of those that were left out."""
         if self.raw.general is None:
             return None, []
         self._check_some("general", self.raw.general, _any)
@@ -152,7 +163,7 @@ class _Making:
         if not facts.leaked and not facts.empty:
             return kept, []
         note = (
-            f"Of the general text's {amount(facts.documents, 'document')} {len(kept):,} are pretrained on; "
+            f"Of the general text's {amount(facts.documents, 'document')} {len(kept):,} are used; "
             f"{facts.leaked:,} that hold a dev or test text were left out{_empty(facts.empty)}."
         )
         return kept, [note]

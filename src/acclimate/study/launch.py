@@ -34,7 +34,7 @@ def race(
     pair: str | None = None,
     group: str | None = None,
     id: str | None = None,
-    kind: Literal["auto", "sequence", "multilabel", "score"] = "auto",
+    kind: Literal["auto", "sequence", "multilabel", "score", "tokens"] = "auto",
     separator: str = "",
     fold_labels: bool = False,
     metric: str = "",
@@ -58,7 +58,8 @@ def race(
                        train="docstrings": the embedded default, with `labels_per_class` labels a class (32; 0: all)
     text, label, pair, group, id   columns by name; rows of a group stay on one side of a split
     kind, separator, fold_labels, metric, max_tokens, split_seed   as in tasks.own.Own, where the last is `seed`
-    corpus, general    raw text of the domain; and, where no model is given, text to pretrain a small one on
+    corpus, general    raw text of the domain; general text, from which TLM retrieves, and to pretrain a small model on
+                       where none is given
     leaks              what becomes of labelled rows that hold a test text: kept and scored both ways, or dropped
     budget             such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
     out                directory of the run; the same call again goes on there
@@ -109,7 +110,7 @@ def materials_of(
     if str(own.train) != DOCSTRINGS:
         if labels_per_class is not None:
             raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
-        rivals = len(recipe.names(domain=raw.domain is not None))
+        rivals = len(recipe.names(domain=raw.domain is not None, general=raw.general is not None))
         given: dict[str, Any] = {"model": model, "leaks": leaks, "seeds": recipe.seeds, "comparisons": max(1, rivals)}
         return gather(out, own, raw, **given, watch=watch)
     if own != Own(train=own.train) or raw != Raw() or leaks != "keep":

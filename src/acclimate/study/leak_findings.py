@@ -69,9 +69,24 @@ def on_copies(twice: Sequence[Copies]) -> list[Finding]:
         text += f"{each.split}, exactly or nearly ({amount(each.rows, 'row')} too many)"
         if each.conflicting:
             text += f"; {each.conflicting:,} of them with different labels in the same words"
-        level: Level = "warning" if each.conflicting else "note"
-        findings.append(Finding(level, f"{text}.", "Keep one row of each, with the label that is right."))
+        if each.marked:
+            number = "all" if each.marked == each.conflicting else f"{each.marked:,}"
+            text += f", {number} of these with other punctuation"
+        level: Level = "warning" if each.conflicting > each.marked else "note"
+        findings.append(Finding(level, f"{text}.", _one_of_each(each)))
     return findings
+
+
+def _one_of_each(copies: Copies) -> str:
+    """What to do about copies. Rows that differ in marks alone may be about different parts of one text."""
+    if not copies.conflicting:
+        return "Keep one row of each."
+    if copies.conflicting == copies.marked:
+        return "Leave the rows where marks say which part of a text the label is about; else keep one row of each."
+    right = "Keep one row of each, with the label that is right"
+    return (
+        f"{right}; where marks say which part of a text it is about, leave the rows." if copies.marked else f"{right}."
+    )
 
 
 def leaked(found: Mapping[str, Found], scans: Sequence[Scanned]) -> dict[str, frozenset[str]]:

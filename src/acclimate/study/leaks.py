@@ -111,13 +111,16 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
     several = [members for members in groups.values() if len(members) > 1]
     if not several:
         return None
-    conflicts = [pair for members in several for pair in _conflicts(members, rows, texts)]
+    words = [normalised(text) for text in texts]
+    conflicts = [pair for members in several for pair in _conflicts(members, rows, words)]
+    laid_out = [" ".join(text.lower().split()) for text in texts]
+    plain = {words[first] for members in several for first, _ in _conflicts(members, rows, laid_out)}
     shown = (conflicts + [(members[0], members[1]) for members in several])[:EXAMPLES]
     examples = tuple(
         Sighting(
             rows[second].id,
             rows[first].id,
-            1.0 if normalised(texts[first]) == normalised(texts[second]) else near,
+            1.0 if words[first] == words[second] else near,
             "",
             beginning(texts[second], SHOWN),
             beginning(texts[first], SHOWN),
@@ -126,7 +129,8 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
         )
         for first, second in dict.fromkeys(shown)
     )
-    return Copies(split, len(several), sum(map(len, several)) - len(several), len(conflicts), examples)
+    marked = sum(words[first] not in plain for first, _ in conflicts)
+    return Copies(split, len(several), sum(map(len, several)) - len(several), len(conflicts), examples, marked)
 
 
 def label_text(label: Label) -> str:
@@ -174,12 +178,11 @@ def _from(text: str, place: int) -> str:
 
 
 def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Sequence[str]) -> list[tuple[int, int]]:
-    """For each text that several of these rows have in the same words, two rows that label it differently, if any."""
+    """For each text that several of these rows share, two rows that label it differently, if any."""
     first: dict[str, int] = {}
     found: dict[str, tuple[int, int]] = {}
     for number in members:
-        words = normalised(texts[number])
-        other = first.setdefault(words, number)
+        other = first.setdefault(texts[number], number)
         if rows[other].label != rows[number].label:
-            found.setdefault(words, (other, number))
+            found.setdefault(texts[number], (other, number))
     return list(found.values())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from acclimate.core import ranks, settings
+from acclimate.core import files, ranks, settings
 from acclimate.core.files import cache
 from acclimate.core.types import Document, Watch, counted, unwatched
 from acclimate.models.loading import identity, resolved
@@ -26,8 +26,9 @@ DOCSTRINGS = "docstrings"
 
 @dataclass(frozen=True)
 class Materials:
-    """What a race runs on. Either `model` (a directory or hub id) or `general`, to pretrain a small encoder on.
+    """What a race runs on: `model` (a directory or hub id), or else a small encoder that is pretrained on `general`.
 
+    general      TLM retrieves from it too
     heldout      text of the domain that nobody adapts on, to measure the loss
     notes        what was done to the files, in sentences
     examination  what the doctor found; None for the embedded default
@@ -43,15 +44,15 @@ class Materials:
     examination: Examination | None = None
 
     def __post_init__(self) -> None:
-        if (self.model is None) == (self.general is None):
+        if self.model is None and self.general is None:
             raise ValueError(
-                "give either a model to start from (--model, a directory or hub id) or general text to pretrain a "
-                "small one on (--general TEXT): one of the two"
+                "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one "
+                "on (--general TEXT)"
             )
 
     def texts(self) -> dict[str, int]:
         """Documents that each way of adapting sees, by its name in a race's recipe."""
-        corpora = {"pretrain": self.general, "tapt": self.task_text, "dapt": self.domain}
+        corpora = {"pretrain": self.general, "tapt": self.task_text, "dapt": self.domain, "tlm": self.general}
         return {name: len(corpus) for name, corpus in corpora.items() if corpus is not None}
 
     def identity(self) -> str:
@@ -60,7 +61,9 @@ class Materials:
 
 
 def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, watch: Watch = unwatched) -> Materials:
-    """The embedded default (tasks/docstrings.py); its general corpus is pretrained on where no model is given."""
+    """The embedded default (tasks/docstrings.py); its general corpus is pretrained on where no model is given, and
+    retrieved from.
+    """
     built = ranks.first_then_all(
         lambda: build_docstrings(cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)
     )
@@ -69,7 +72,7 @@ def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, wa
         task=task,
         task_text=built.task_text,
         model=resolved(model) if model else None,
-        general=None if model else built.general,
+        general=built.general,
         domain=built.domain,
         heldout=built.heldout,
     )
@@ -87,7 +90,34 @@ def corpus_at(
     if source == Path():
         raise ValueError("no corpus given. Add corpus=PATH: a file or folder of raw text")
     path = out / "corpora" / f"corpus-{settings.digest([listing(source), separated])[:12]}"
-    return ranks.first_then_all(lambda: built_corpus(path, read_documents(source, separated=separated), watch))
+
+    def read() -> Corpus:
+        if (path / "corpus.json").exists():
+            return Corpus(path)
+        documents = read_documents(source, separated=separated)
+        corpus = built_corpus(path, documents, watch)
+        first = [f"{rejected.place}: {rejected.reason}" for rejected in documents.rejected[:3]]
+        files.write_json(
+            _rejections(corpus), {"rows": documents.rows, "rejections": documents.rejections, "first": first}
+        )
+        return corpus
+
+    return ranks.first_then_all(read)
+
+
+def note_on(corpus: Corpus) -> str:
+    """What `corpus_at` left out of raw text because nothing can be made of it, as a sentence; "" for nothing."""
+    if not _rejections(corpus).exists():
+        return ""
+    found = files.read_json(_rejections(corpus))
+    if not found["rejections"]:
+        return ""
+    what = f"{found['rejections']:,} of {found['rows']:,} documents of the raw text were left out"
+    return f"{what}; the first: {'; '.join(found['first'])}."
+
+
+def _rejections(corpus: Corpus) -> Path:
+    return corpus.path.with_name(f"{corpus.path.name}.rejected.json")
 
 
 def listing(source: Path) -> list[tuple[str, int, int]]:

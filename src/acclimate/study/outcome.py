@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
-from acclimate.core.types import Cost, Score, label_of
+from acclimate.core.types import Cost, Label, Score, label_of
 from acclimate.study import tables
 from acclimate.study.examination import Examination, Leak
-from acclimate.study.labels import confusion, mean_predictions, per_label
+from acclimate.study.labels import confusion, mean_predictions, per_label, per_type
 from acclimate.study.report import Curves, Study, write_report
+from acclimate.study.retrieved_examples import shown_from
 from acclimate.study.sections import Leakage, Looks, Trial, search_remark
 from acclimate.study.tables import Row
 from acclimate.study.verdict import claims, remarks, verdict
@@ -69,13 +70,13 @@ def study_of(run: Path) -> Study:
         leakage = replace(found, dropped=examination.dropped)
     looks = facts.pop("looks", None)
     seen = Looks(**looks) if looks else None
-    warnings = [_differs(leakage) if leakage else "", seen.warning() if seen else ""]
-    facts["alerts"] = [*facts.get("alerts", ()), *filter(None, warnings)]
+    facts["retrieved"] = shown_from(facts.get("retrieved", ()))
+    facts["alerts"] = [*facts.get("alerts", ()), *filter(None, [seen.warning() if seen else ""])]
     facts["curves"] = {title: Curves(**curve) for title, curve in facts["curves"].items()}
     facts["losses"] = {name: (before, after) for name, (before, after) in facts["losses"].items()}
     said = verdict(rows, baselines=baselines, cut=cut, stopped=facts.pop("stopped", ""))
     if leakage is not None and leakage.changed:
-        said += f" Without the {leakage.leaked:,} leaked test items this changes."
+        said += f" {_differs(leakage)}"
     facts["alerts"] += untaught(rows, scores, kind, baselines=baselines)
     return Study(
         verdict=said,
@@ -116,9 +117,8 @@ def untaught(rows: Sequence[Row], scores: Sequence[Score], kind: Kind, *, baseli
     with. The constant is the best that the test labels allow: their commonest, or any one number.
     """
     gold = scores[0].gold
-    constant = Counter(gold).most_common(1)[0][0]
     metric = metric_named(scores[0].metric)
-    least = 0.0 if kind == "score" else metric.compute(gold, [constant] * len(gold))
+    least = 0.0 if kind == "score" else metric.compute(gold, _constant(gold, kind))
     best = max((row.score.mean for row in rows if row.contestant not in baselines), default=1.0)
     if best > least + UNTAUGHT:
         return []
@@ -126,6 +126,15 @@ def untaught(rows: Sequence[Row], scores: Sequence[Score], kind: Kind, *, baseli
         f"No encoder here has learnt the task: the highest has {points(best)} points, the same answer to every text "
         f"{points(least)}. Train longer (finetune.epochs) or at a higher rate (search.rates) before believing anything."
     ]
+
+
+def _constant(gold: Sequence[Label], kind: Kind) -> list[Label]:
+    """The same answer to everything: the commonest label, or the commonest tag for every word."""
+    if kind == "tokens":
+        tags = [label for label in gold if isinstance(label, tuple)]
+        tag = Counter(tag for label in tags for tag in label).most_common(1)[0][0]
+        return [(tag,) * len(label) for label in tags]
+    return [Counter(gold).most_common(1)[0][0]] * len(gold)
 
 
 def write_pages(run: Path) -> Study:
@@ -147,6 +156,8 @@ def _cut(search: Sequence[Trial], rows: Sequence[Row]) -> list[str]:
 def _kind(scores: Sequence[Score]) -> Kind:
     """What the labels of a race say of its task, where its facts do not."""
     first = scores[0].gold[0]
+    if "tokens" in metric_named(scores[0].metric).kinds:
+        return "tokens"
     if isinstance(first, tuple):
         return "multilabel"
     return "sequence" if isinstance(first, str) else "score"
@@ -158,6 +169,9 @@ def _label_parts(kind: Kind, scores: Sequence[Score], winner: str) -> dict[str, 
     own = {name: [score for score in scores if score.contestant == name] for name in names}
     if kind == "score":
         return {"predictions": {name: mean_predictions(side) for name, side in own.items()}}
+    if kind == "tokens":
+        counted = "entities" if scores[0].metric == "entity_f1" else "words"
+        return {"labels": per_type(own[tables.UNTOUCHED], own[winner]), "counted": counted}
     if kind not in ("sequence", "multilabel"):
         return {}
     parts: dict[str, Any] = {"labels": per_label(own[tables.UNTOUCHED], own[winner])}
@@ -167,9 +181,7 @@ def _label_parts(kind: Kind, scores: Sequence[Score], winner: str) -> dict[str, 
 
 
 def _differs(leakage: Leakage) -> str:
-    if not leakage.changed:
-        return ""
     return (
-        f"The verdict depends on leaked test items ({leakage.leaked:,} of {leakage.items:,} stand in the training data "
+        f"But this depends on leaked test items ({leakage.leaked:,} of {leakage.items:,} stand in the training data "
         f"too): {listed(leakage.changed)}."
     )

@@ -122,27 +122,3 @@ def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8
         comparisons=comparisons,
         power=power,
     )
-
-
-def detectable(
-    items: int,
-    seeds: int,
-    *,
-    score: float = 0.8,
-    disagreement: float | None = None,
-    steady: float = STEADY,
-    seed_spread: float = 0.01,
-    comparisons: int = 1,
-    power: float = 0.8,
-) -> float:
-    """The smallest true difference that this test set and these seeds find; the arguments are those of `guessed`."""
-    return guessed(
-        items,
-        seeds,
-        score=score,
-        disagreement=disagreement,
-        steady=steady,
-        seed_spread=seed_spread,
-        comparisons=comparisons,
-        power=power,
-    ).detectable()

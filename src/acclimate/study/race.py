@@ -145,7 +145,7 @@ def _tell_baseline(result: Mapping[str, Any], entries: Entries, watch: Watch) ->
     """The first score of a race, within seconds: on dev, for the test set stays sealed."""
     task, name = entries.materials.task, baseline_of(entries.materials.task.kind)
     gold = [example.label for example in task.examples("dev")]
-    [first, second] = [_dev_score(name, seed, result, gold, task) for seed in (0, 1)]
+    [first, second] = [dev_row(name, seed, result, gold, task) for seed in (0, 1)]
     told = f"{interval_text(interval([first, second], task.metric))} dev {metric_text(task.metric.name)}"
     watch(Progress(name, 1, 1, "fits", {"note": f"{told}, the score to beat"}))
 
@@ -213,7 +213,7 @@ def _searched(
 
     def dev_scores(arm: Arm, seeds: int) -> list[Score]:
         results = [do(job_of(arm, seed), run) for seed in range(seeds)]
-        return [_dev_score(arm.contestant, seed, result, gold, task) for seed, result in enumerate(results)]
+        return [dev_row(arm.contestant, seed, result, gold, task) for seed, result in enumerate(results)]
 
     def hopeless(rival: Arm, untouched: Arm, seeds: int) -> bool:
         return beyond_reach(dev_scores(rival, seeds), dev_scores(untouched, seeds), task.metric)
@@ -245,7 +245,7 @@ def _tuned(entries: Entries, found: Found) -> dict[str, tuple[Job, ...]]:
     }
 
 
-def _dev_score(name: str, seed: int, result: Mapping[str, Any], gold: Sequence[Any], task: Prepared) -> Score:
+def dev_row(name: str, seed: int, result: Mapping[str, Any], gold: Sequence[Any], task: Prepared) -> Score:
     """A row of what was predicted on dev, for the comparisons of significance.py."""
     ids = tuple(example.id for example in task.examples("dev"))
     predicted = tuple(label_of(label) for label in result["predicted_dev"])
@@ -263,7 +263,7 @@ def _scores(ended: Ended, run: Path) -> list[Score]:
             fitting = Cost(do(baseline, run)["tokens"], 0.0, seconds)
             # it has no seed: the same fit stands beside every seed of the others
             scores += [
-                _score(name, seed, result, task, adapting=Cost(), finetuning=fitting)
+                test_row(name, seed, result, task, adapting=Cost(), finetuning=fitting)
                 for seed in range(ended.entries.recipe.seeds)
             ]
             continue
@@ -271,11 +271,11 @@ def _scores(ended: Ended, run: Path) -> list[Score]:
         for seed, (tuned, test) in enumerate(zip(ended.tuned[name], tests, strict=True)):
             result = do(test, run) | {"dev": do(tuned, run)["dev"]}
             finetuning = spent(tuned.directory(run))
-            scores.append(_score(name, seed, result, task, adapting=adapting, finetuning=finetuning))
+            scores.append(test_row(name, seed, result, task, adapting=adapting, finetuning=finetuning))
     return scores
 
 
-def _score(
+def test_row(
     name: str, seed: int, result: Mapping[str, Any], task: Prepared, *, adapting: Cost, finetuning: Cost
 ) -> Score:
     return Score(

@@ -6,15 +6,17 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Literal
 
-from acclimate.methods import finetune, mlm, scratch, tfidf
+from acclimate.methods import finetune, mlm, scratch, tfidf, tlm
+from acclimate.study import retrieving
 from acclimate.training.plan import Plan
 
 UNTOUCHED = "untouched"
 BASELINE = "TF-IDF"
 DICTIONARY = "word list"  # what stands for BASELINE where words have tags (methods/dictionary.py)
 CONTROL = "random weights"
+TLM = "TLM"
 
-Contestant = Literal["TAPT", "DAPT", "DAPT+TAPT", "TF-IDF", "random weights"]
+Contestant = Literal["TAPT", "DAPT", "DAPT+TAPT", "TLM", "TF-IDF", "random weights"]
 Way = Literal["halving", "grid"]
 
 
@@ -72,7 +74,7 @@ class Recipe:
             dropout=0.0,
             attention_dropout=0.0,
             initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
-            plan=Plan(steps=2_700, batch=16, rate=1.5e-3, warmup=0.1),
+            plan=Plan(steps=2_000, batch=16, rate=1.5e-3, warmup=0.1),
         )
     )
     tapt: mlm.Recipe = field(
@@ -86,7 +88,21 @@ class Recipe:
         )
     )
     finetune: finetune.Recipe = field(
-        default_factory=lambda: finetune.Recipe(epochs=9.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
+        default_factory=lambda: finetune.Recipe(epochs=7.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
+    )
+    retrieval: retrieving.Recipe = field(default_factory=retrieving.Recipe)
+    tlm: tlm.Recipe = field(
+        default_factory=lambda: tlm.Recipe(
+            vocabulary=8_000,
+            layers=2,
+            hidden=128,
+            heads=2,
+            dropout=0.0,
+            attention_dropout=0.0,
+            initializer_range=0.08,
+            rho_1=3,
+            plan=Plan(steps=1_000, batch=16, rate=1.5e-3, warmup=0.1),
+        )
     )
     tfidf: tfidf.Recipe = field(default_factory=tfidf.Recipe)
 
@@ -98,11 +114,11 @@ class Recipe:
         if self.contestants is not None and len(set(self.contestants)) < len(self.contestants):
             raise ValueError(f"contestants = {list(self.contestants)}: each may stand once")
 
-    def names(self, *, domain: bool) -> tuple[str, ...]:
-        """Who races against the untouched model. domain: whether there is raw text of it."""
+    def names(self, *, domain: bool, general: bool) -> tuple[str, ...]:
+        """Who races against the untouched model. domain, general: whether there is raw text of either."""
         if self.contestants is not None:
             return self.contestants
-        return ("TAPT", *(("DAPT",) if domain else ()), BASELINE, CONTROL)
+        return ("TAPT", *(("DAPT",) if domain else ()), *((TLM,) if general else ()), BASELINE, CONTROL)
 
     def settings(self) -> tuple[Setting, ...]:
         """What each contestant tries, in a fixed order."""

@@ -25,7 +25,8 @@ from acclimate.study.plots import (
     learning_curves,
     score_against_cost,
 )
-from acclimate.study.sections import Leakage, Looks, Trial
+from acclimate.study.retrieved_examples import DOCUMENTS, QUERIES, examples
+from acclimate.study.sections import Leakage, Looks, QueryShown, Trial
 from acclimate.study.tables import Row
 
 Fact = str | int | float | bool | None | Sequence[str] | Mapping[str, str | int | float]
@@ -58,13 +59,14 @@ class Study:
     task         name, source, sizes of the splits, labels, metric: whatever says what was measured
     curves       title -> lines, such as the loss of each adapting stage, the dev score during fine-tuning
     losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token
-    labels       per label, the untouched model against `winner`
+    labels       per label, the untouched model against `winner`; `counted`: "items", "entities", "words"
     confusions   gold by predicted label, a table for each of the two
     predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
     leakage      None: nobody looked; without leaks: none was found
     given        contestant -> what it was given: settings, steps, seeds; equal chances can be seen to be equal
     search       a line for each setting and rung, `search_note` how it was done, `chosen` contestant -> setting
     looks        how often the test set was opened
+    retrieved    some texts of the task and the documents that they brought from the general corpus
     examination  what `acclimate doctor` says of the data
     commands     command lines that make this study again
     """
@@ -79,6 +81,7 @@ class Study:
     losses: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     winner: str = ""
     labels: Sequence[LabelScore] = ()
+    counted: str = "items"
     confusions: Sequence[Confusion] = ()
     predictions: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     leakage: Leakage | None = None
@@ -87,6 +90,7 @@ class Study:
     search_note: str = ""
     chosen: Mapping[str, str] = field(default_factory=dict)
     looks: Looks | None = None
+    retrieved: Sequence[QueryShown] = ()
     examination: Examination | None = None
     commands: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -110,14 +114,32 @@ def render(study: Study) -> str:
 
     What would turn or break the text around it is written as its escape, as in `\\u202e`.
     """
-    environment = Environment(
+    template = environment().get_template("report.html")
+    scatters = [(name, Markup(gold_against_predicted(pairs, name))) for name, pairs in study.predictions.items()]
+    page = template.render(
+        study=study,
+        plots=_plots(study),
+        scatters=scatters,
+        settings=_settings(study),
+        label_counts=_turned(study.examination.label_counts) if study.examination else {},
+        retrieved=examples(study.retrieved),
+        retrieved_most=(QUERIES, DOCUMENTS),
+        exp=exp,
+        most=ROWS,
+    )
+    return page.translate(VISIBLE)
+
+
+def environment() -> Environment:
+    """What templates are read from and with; a page made so goes through `translate(VISIBLE)` at its end."""
+    made = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    made.filters |= {
         "chance": wording.chance_text,
         "cost": wording.cost_text,
         "difference": wording.difference_text,
@@ -133,18 +155,7 @@ def render(study: Study) -> str:
         "short": _short,
         "signed": lambda value: wording.points(value, sign="+"),
     }
-    template = environment.get_template("report.html")
-    scatters = [(name, Markup(gold_against_predicted(pairs, name))) for name, pairs in study.predictions.items()]
-    page = template.render(
-        study=study,
-        plots=_plots(study),
-        scatters=scatters,
-        settings=_settings(study),
-        label_counts=_turned(study.examination.label_counts) if study.examination else {},
-        exp=exp,
-        most=ROWS,
-    )
-    return page.translate(VISIBLE)
+    return made
 
 
 def _plots(study: Study) -> list[tuple[str, Markup]]:

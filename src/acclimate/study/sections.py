@@ -1,4 +1,4 @@
-"""What the page tells beside the scores, as values: leakage, the search, looks at the test set.
+"""What the page tells beside the scores, as values: leakage, the search, looks at the test set, retrieved documents.
 
 Each is made from an entry of a race's facts.json of the same keys (study/outcome.py). A key that is not a field here is
 an error (TypeError), so nothing that a race wrote down is left out of its page unnoticed.
@@ -68,6 +68,27 @@ class Looks:
     def sentence(self) -> str:
         """What this race did."""
         return f"This race opened the labels of the test set {_times(self.in_this_run)}, after all choices were made."
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentShown:
+    """A document that a query brought, its place from 1. terms: words of both, with their parts of the score."""
+
+    id: str
+    source: str
+    text: str
+    rank: int
+    score: float
+    terms: Sequence[tuple[str, float]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryShown:
+    """A text of the task that was used as a query, and what it brought, best first."""
+
+    id: str
+    text: str
+    documents: Sequence[DocumentShown]
 
 
 def search_remark(search: Sequence[Trial]) -> str:

@@ -33,7 +33,7 @@ BARELY_KNOWN = 1e6  # degrees of freedom beyond which a Student variable is a no
 class Interval:
     """95% interval of the expected score over seeds and test items, in units of the metric.
 
-    caution  why it may not keep its 95%, in words; "" where the simulation bears it out
+    caution  why it may not keep its 95%, in words, a line each reason; "" where the simulation bears it out
     """
 
     mean: float
@@ -57,7 +57,8 @@ class Comparison:
                    size, with its 95% interval; None where nothing varies
     variance_...   of the difference: the seeds' part, the items' part, and how much of the seeds' part is rest, which
                    more items would shrink too. With items and seeds, for study/power.py
-    caution        why p and the interval may not keep their level, in words; "" where the simulation bears them out
+    caution        why p and the interval may not keep their level, in words, a line each reason; "" where the
+                   simulation bears them out
     """
 
     contestant: str
@@ -192,20 +193,18 @@ def improvement(difference: float, spread: Spread, seeds: int) -> tuple[float | 
 
 def _caution(seeds: int, shares_Sn: Values) -> str:
     """What the simulation (docs/statistics.md) found the figures not to bear."""
-    told, items = [], shares_Sn.shape[-1]
-    borne = float(bearing(shares_Sn))
-    if borne < FEWEST_BEARING:
-        number = f"as if on {borne:.0f} of the {items} test items" if borne else f"on none of the {items} test items"
+    told = []
+    if float(bearing(shares_Sn)) < FEWEST_BEARING:
         told.append(
-            f"It hangs {number}: with fewer than {FEWEST_BEARING}, intervals and p values are too sure or too "
-            "cautious. More test items, or more of its rare labels, would mend that."
+            f"It hangs on fewer than {FEWEST_BEARING} of the {shares_Sn.shape[-1]:,} test items, too few for its "
+            "interval and p to hold; more items, or more of rare labels, would mend that."
         )
     if seeds < FEWEST_SEEDS:
         told.append(
-            f"With {seeds} seeds their luck is hardly known: up to 8% of equal contestants are told apart at 5%. "
-            f"Take {FEWEST_SEEDS} or more."
+            f"{seeds} seeds hardly tell their luck: up to 8% of equal contestants are told apart at 5%. "
+            f"Take {FEWEST_SEEDS}."
         )
-    return " ".join(told)
+    return "\n".join(told)
 
 
 def _t_test(ours_S: np.ndarray, theirs_S: np.ndarray, paired: bool) -> float | None:

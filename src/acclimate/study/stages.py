@@ -6,19 +6,23 @@ lie beside them in `clock.json`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, settings
 from acclimate.core.types import Checkpoint, Watch
-from acclimate.methods import dictionary, finetune, looks, mlm, scratch, tfidf
+from acclimate.methods import dictionary, finetune, looks, mlm, scratch, tfidf, tlm
+from acclimate.study import retrieving
 from acclimate.study.jobs import RESULT
 from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import CLOCK, read_log
 from acclimate.training.run import CHECKPOINT
 
 Result = dict[str, Any]
+SHOWN = "shown.json"  # a few queries and what they retrieved, for the page
 
 
 def pretrain(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path) -> Result:
@@ -37,6 +41,47 @@ def adapt(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, m
     """DAPT or TAPT, by the corpus."""
     stated = settings.from_mapping(mlm.Recipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
     return _trained(out, mlm.adapt(stated, out, watch=watch))
+
+
+def retrieve(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, task: Path) -> Result:
+    """What the training texts bring up from general text, in `out/corpus`."""
+    begun = time.monotonic()
+    found = retrieving.work(out=out, watch=watch, task=task, corpus=corpus, **recipe)
+    files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
+    files.write_json(out / SHOWN, retrieving.examples_of(out, Corpus(corpus)))
+    return {"documents": found["selection"]["documents"], "characters": found["selection"]["characters"]}
+
+
+def cut(*, out: Path, watch: Watch, k: int, larger: Path) -> Result:
+    """What `retrieve` would have brought up with a smaller k."""
+    found = retrieving.cut(larger, k, out, watch=watch).facts["selection"]
+    return {"documents": found["documents"], "characters": found["characters"]}
+
+
+def joint(
+    *,
+    out: Path,
+    watch: Watch,
+    recipe: Mapping[str, Any],
+    task: Path,
+    retrieved: Path | None = None,
+    model: str | Path = "",
+    tokenizer: str | Path = "",
+) -> Result:
+    """TLM's first stage: an encoder from the task's rows and what they retrieved, at once."""
+    places = {"task": str(task), "model": _checkpoint(model) if model else "", "tokenizer": str(tokenizer)}
+    if retrieved is not None:
+        places["corpus"] = str(retrieved / retrieving.CORPUS)
+    stated = settings.from_mapping(tlm.Recipe, {**recipe, **places})
+    return {**_trained(out, tlm.joint(stated, out, watch=watch)), **files.read_json(out / tlm.COST)}
+
+
+def stage_1(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
+    """TLM without its second stage: the first one's encoder and classifier as they are."""
+    checkpoint = tlm.without_stage_2(joint, open_prepared(task), out)
+    dev = looks.dev_score(out, "last")
+    seen = {"looks": files.read_json(out / looks.DEV), "predicted_dev": files.read_json(out / looks.PREDICTED_DEV)}
+    return {"dev": dev, "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)} | seen
 
 
 def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:

@@ -125,7 +125,7 @@ def without(scores: Sequence[Score], ids: Collection[str]) -> list[Score]:
 
 
 def as_text(rows: Sequence[Row]) -> str:
-    """Two aligned tables of at most 110 columns: the result, and what stands behind it (each seed, dev, raw p)."""
+    """Two aligned tables of at most 110 columns: the result, and what stands behind it (dev, each seed)."""
     head = [
         "",
         f"test {metric_text(rows[0].metric)}",
@@ -153,9 +153,6 @@ def as_text(rows: Sequence[Row]) -> str:
         [
             row.contestant,
             points(row.dev_mean),
-            p_text(row.comparison.p if row.comparison else None),
-            p_text(row.comparison.p_seeds if row.comparison else None),
-            p_text(row.comparison.p_permutation if row.comparison else None),
             chance_text(row.comparison),
             " ".join(points(score) for score in row.scores)
             if len(row.scores) <= 10
@@ -165,11 +162,11 @@ def as_text(rows: Sequence[Row]) -> str:
     ]
     legend = (
         "Points with 95% intervals over seeds and test items. Tokens, FLOP and adapting: what adapting took; tuning: "
-        "fine-tuning, a seed. p, seeds: the t test over seeds alone; p, flips: the exact permutation test over them. "
-        "Improves: the probability that it scores higher than the untouched model for a new seed and test set."
+        "fine-tuning, a seed. Improves: the probability that it scores higher than the untouched model for a new seed "
+        "and test set."
     )
-    details = _aligned(["", "dev", "p", "p, seeds", "p, flips", "improves", "test score of each seed"], behind)
-    return "\n".join([_aligned(head, result), "", *textwrap.wrap(legend, WIDTH), "", details, ""])
+    details = aligned(["", "dev", "improves", "test score of each seed"], behind)
+    return "\n".join([aligned(head, result), "", *textwrap.wrap(legend, WIDTH), "", details, ""])
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
@@ -219,7 +216,7 @@ def as_csv(rows: Sequence[Row]) -> str:
     return file.getvalue()
 
 
-def _aligned(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+def aligned(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     """Columns of equal width, the first to the left and figures to the right; long names run on into further lines."""
     widths = [max(len(line[column]) for line in (head, *body)) for column in range(len(head))]
     widths[0] = max(8, min(widths[0], WIDTH - sum(widths[1:]) - 2 * (len(widths) - 1)))

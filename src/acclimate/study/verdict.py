@@ -41,18 +41,19 @@ def claims(rows: Sequence[Row], *, baselines: Collection[str] = ()) -> list[str]
 
 def remarks(rows: Sequence[Row]) -> list[str]:
     """The cautions of the statistics, each once, with what they are about where not all scores or differences are."""
-    sides: dict[str, dict[str, str]] = {
-        "score": {row.contestant: row.score.caution for row in rows},
-        "difference": {row.contestant: row.comparison.caution for row in rows if row.comparison is not None},
+    sides: dict[str, dict[str, list[str]]] = {
+        "score": {row.contestant: row.score.caution.splitlines() for row in rows},
+        "difference": {row.contestant: row.comparison.caution.splitlines() for row in rows if row.comparison},
     }
-    texts = dict.fromkeys(text for cautions in sides.values() for text in cautions.values() if text)
+    texts = dict.fromkeys(text for cautions in sides.values() for own in cautions.values() for text in own)
     told = []
     for text in texts:
-        about = {what: [name for name, own in side.items() if own == text] for what, side in sides.items()}
+        about = {what: [name for name, own in side.items() if text in own] for what, side in sides.items()}
         if any(names and len(names) == len(sides[what]) for what, names in about.items()):
             told.append(text)
         else:
-            told.append(f"The {' and the '.join(f'{what} of {listed(n)}' for what, n in about.items() if n)}: {text}")
+            figures = " and the ".join(f"{what} of {listed(names)}" for what, names in about.items() if names)
+            told.append(f"The {figures}: {text[0].lower()}{text[1:]}")
     return told
 
 

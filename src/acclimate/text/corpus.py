@@ -6,9 +6,11 @@ import fcntl
 import hashlib
 import os
 import shutil
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +53,35 @@ class Corpus:
                 columns = batches.get_batch(number).to_pydict()
                 yield from map(Document, columns["id"], columns["text"], columns["source"])
 
+    def texts(self, first: int = 0, last: int | None = None) -> Iterator[pa.StringArray]:
+        """The documents' texts in order, an Arrow column for each record batch: for loops over their UTF-8.
+
+        first, last   only of the documents from the one number to before the other
+        """
+        self._facts  # noqa: B018  (raises where there is no corpus)
+        begins, last = self._begins, len(self) if last is None else last
+        with pa.OSFile(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as batches:
+            for number in range(batches.num_record_batches):
+                if begins[number] < last and first < begins[number + 1]:
+                    within = slice(max(first - begins[number], 0), last - begins[number])
+                    yield batches.get_batch(number).column("text")[within]
+
+    def take(self, numbers: Iterable[int]) -> Iterator[Document]:
+        """The documents with these numbers, which count from 0 in the order of `documents`; in the order given.
+
+        Memory-mapped: only the pages that hold them are read.
+        """
+        self._facts  # noqa: B018  (raises where there is no corpus)
+        with pa.memory_map(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as reader:
+            batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+            begins = list(accumulate((batch.num_rows for batch in batches), initial=0))
+            for number in numbers:
+                if not 0 <= number < begins[-1]:
+                    raise IndexError(f"{self.path} has {begins[-1]:,} documents, none with the number {number}")
+                place = bisect_right(begins, number) - 1
+                row = int(number) - begins[place]
+                yield Document(*(batches[place].column(name)[row].as_py() for name in ("id", "text", "source")))
+
     def tokens(self, tokenizer: PreTrainedTokenizerBase, *, watch: Watch = unwatched) -> Tokens:
         """The documents' tokens; built on the first call for this tokenizer and corpus, memory-mapped ever after.
 
@@ -89,6 +120,13 @@ class Corpus:
 
     def __len__(self) -> int:
         return int(self._facts["documents"])
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        """The number of each record batch's first document, and that of documents. Mapped: no text is read."""
+        with pa.memory_map(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as reader:
+            sizes = (reader.get_batch(number).num_rows for number in range(reader.num_record_batches))
+            return list(accumulate(sizes, initial=0))
 
     @cached_property
     def _facts(self) -> dict[str, Any]:

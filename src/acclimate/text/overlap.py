@@ -259,6 +259,26 @@ def duplicate_groups(texts: Sequence[str], *, near: float = 0.8) -> list[int]:
     return groups(texts, near)
 
 
+def repeats(texts: Sequence[str], *, near: float = 0.8) -> np.ndarray:
+    """(D,) bool: whether a text is the same as one before it, exactly or nearly.
+
+    What is said of a text depends on those before it only. near = 0: exactly the same only. A text without any word is
+    the same as none other, unless they are equal but for white space around them.
+    Memory: some 600 bytes a text, besides the texts.
+    """
+    from acclimate.text.overlap_groups import repeated
+
+    _check(near)
+    return repeated(texts, near)
+
+
+def text_hashes(texts: Sequence[str]) -> np.ndarray:
+    """(D,) uint64: equal for texts with the same words, and with a chance of 2^-64 for others; 0 without any word."""
+    from acclimate.text.overlap_index import sketches
+
+    return sketches(texts, 0.0)[0]
+
+
 def duplicate_pairs(pairs: Sequence[tuple[str, str | None]], *, near: float = 0.8) -> list[int]:
     """`duplicate_groups` of texts that may come in pairs: the same where both are, in either order."""
     if not any(second for _, second in pairs):

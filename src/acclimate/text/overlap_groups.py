@@ -1,4 +1,4 @@
-"""Groups of the same text, exactly or nearly: `overlap.duplicate_groups`."""
+"""Groups of the same text, exactly or nearly: `overlap.duplicate_groups`, `overlap.repeats`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,24 @@ _KEPT = 256  # texts whose sets of shingles are at hand
 
 def groups(texts: Sequence[str], near: float) -> list[int]:
     parents = np.arange(len(texts))
+    bands, signatures = _read(texts, near, parents)
+    if near:
+        _join_near(texts, bands, signatures, parents, near)
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(root(parents, place), len(numbers)) for place in range(len(texts))]
+
+
+def repeated(texts: Sequence[str], near: float) -> np.ndarray:
+    """A text points to an earlier one that it is like: one pointer is enough, and none ever leads to a later text."""
+    parents = np.arange(len(texts))
+    bands, signatures = _read(texts, near, parents)
+    if near:
+        _point_back(texts, bands, signatures, parents, near)
+    return np.asarray(parents != np.arange(len(texts)))
+
+
+def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bands and signatures of the texts, those of equal ones but the first left out; equal ones are joined."""
     bands = np.zeros((len(texts), BINS // rows_of(near) if near else 0), np.uint64)
     signatures = np.zeros((len(texts), BINS if near else 0), np.uint8)
     hashes = np.zeros(len(texts), np.uint64)
@@ -35,9 +53,7 @@ def groups(texts: Sequence[str], near: float) -> list[int]:
     _join_equal(texts, hashes, parents)
     if near:
         bands[parents != np.arange(len(texts))] = 0  # one of each group of equal texts stands for all
-        _join_near(texts, bands, signatures, parents, near)
-    numbers: dict[int, int] = {}
-    return [numbers.setdefault(root(parents, place), len(numbers)) for place in range(len(texts))]
+    return bands, signatures
 
 
 def _join_equal(texts: Sequence[str], hashes: np.ndarray, parents: np.ndarray) -> None:
@@ -62,6 +78,20 @@ def _join_near(
         roots = root(parents, one), root(parents, other)
         if roots[0] != roots[1] and jaccard(pieces(one), pieces(other)) >= near:
             parents[max(roots)] = min(roots)
+
+
+def _point_back(
+    texts: Sequence[str], bands: np.ndarray, signatures: np.ndarray, parents: np.ndarray, near: float
+) -> None:
+    @lru_cache(_KEPT)
+    def pieces(place: int) -> set[str]:
+        return shingles(normalised(texts[place]))
+
+    for one, other in _candidates(bands, signatures, parents, least_of(near)):
+        first, later = min(one, other), max(one, other)
+        # no pair is left out that counts: a text that points nowhere has a root of its own
+        if parents[later] == later and jaccard(pieces(first), pieces(later)) >= near:
+            parents[later] = first
 
 
 def _candidates(

@@ -1,0 +1,106 @@
+"""The verb `retrieve` on toy files; what it must refuse is in tests/test_bad_commands.py."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from acclimate import cli
+from acclimate.core import files
+from acclimate.text.corpus import Corpus
+from acclimate.text.selection import open_selection
+
+SPLITS = "--dev dev.jsonl --test test.jsonl --corpus general.txt"
+
+
+@pytest.fixture
+def run(toy_inputs, tmp_path, monkeypatch):
+    """Calls `acclimate` in a folder with the toy files; gives status and what it said."""
+    for file in toy_inputs.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+
+    def call(command: str) -> tuple[int, str]:
+        result = CliRunner().invoke(cli.app, command.split())
+        return result.exit_code, result.output
+
+    return call
+
+
+def test_it_writes_a_corpus_who_brought_which_and_a_report(run):
+    status, said = run(f"retrieve train.jsonl {SPLITS} --k 4 --out got")
+    assert status == 0, said
+    corpus, selection = Corpus(Path("got/corpus")), open_selection(Path("got/selection"))
+    assert len(corpus) == len(selection) > 0
+    assert (selection.queries, selection.k) == (60, 4)
+    assert Path("got/report.txt").read_text() in said
+    assert "Documents: got/corpus" in said
+    general = Path("general.txt").read_text().splitlines()
+    first = next(corpus.documents())
+    assert first.id == f"general.txt:{general.index(first.text) + 1}"
+    asked = [json.loads(line)["text"] for line in Path("train.jsonl").read_text().splitlines()]
+    assert [selection.query(number)[1] for number in range(60)] == asked
+
+
+def test_a_cut_is_what_a_smaller_k_retrieves(run):
+    run(f"retrieve train.jsonl {SPLITS} --k 9 --out large")
+    run(f"retrieve train.jsonl {SPLITS} --k 2 --out small")
+    status, said = run("retrieve --from large --k 2 --out cut")
+    assert status == 0, said
+    assert Corpus(Path("cut/corpus")).hash == Corpus(Path("small/corpus")).hash
+    assert files.read_json(Path("cut/facts.json")) == files.read_json(Path("small/facts.json"))
+
+
+def test_a_random_control_and_keywords_by_option_or_setting(run):
+    status, said = run(f"retrieve train.jsonl {SPLITS} --k 3 --how random seed=2 --out chance")
+    assert status == 0, said
+    assert "Drawn at random: " in said
+    status, said = run(f"retrieve train.jsonl {SPLITS} k=3 --queries keywords phrases=2 --out few")
+    assert status == 0, said
+    assert "each the keywords of a text (RAKE, 2 at most)" in said
+    assert len(open_selection(Path("chance/selection"))) == len(open_selection(Path("chance/bm25")))
+
+
+def test_where_no_test_file_is_given_it_is_split_off_and_sealed(run):
+    status, said = run("retrieve train.jsonl --corpus train.txt --k 3 --out got")
+    assert status == 2
+    texts = [json.loads(line)["text"] for line in Path("train.jsonl").read_text().splitlines()]
+    Path("train.txt").write_text("\n".join(texts))
+    status, said = run("retrieve train.jsonl --corpus train.txt --k 3 --out got")
+    assert status == 0, said
+    asked = open_selection(Path("got/selection")).queries
+    assert asked < len(texts)
+    assert f"{len(texts) - asked} documents left out of the corpus for a dev or test text." in said
+
+
+def test_documents_of_which_nothing_can_be_made_are_told(run):
+    rows = [{"text": text} for text in Path("general.txt").read_text().splitlines()]
+    rows[2] = {"text": None}
+    Path("general.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = f"retrieve train.jsonl {SPLITS} --k 3 --out got".replace("general.txt", "general.jsonl")
+    for _ in range(2):
+        status, said = run(command)
+        assert status == 0, said
+        assert "1 of 300 documents of the raw text were left out; the first: general.jsonl:3: " in said
+
+
+def test_the_same_again_shows_the_report_and_changes_nothing(run):
+    command = f"retrieve train.jsonl {SPLITS} --k 3 --out got"
+    first = run(command)
+    before = {path: path.stat().st_mtime_ns for path in Path("got").rglob("*") if path.name != ".lock"}
+    assert run(command) == first
+    assert {path: path.stat().st_mtime_ns for path in Path("got").rglob("*") if path.name != ".lock"} == before
+
+
+def test_it_loads_no_torch(run, tmp_path):
+    script = (
+        "import sys; from acclimate import cli\n"
+        f"sys.argv = ['acclimate', *'retrieve train.jsonl {SPLITS} --k 2 --out got'.split()]\n"
+        "try: cli.main()\n"
+        "except SystemExit as end: print(end.code, {'torch', 'transformers'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.splitlines()[-1] == "0 set()", done.stdout + done.stderr
