@@ -46,7 +46,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Ended:
-    """One race. test: of the winner, the mean over seeds; flops, seconds: of all its jobs; tunings: short ones too."""
+    """One race. test: of the winner, the mean over seeds; flops, seconds: of all its jobs; tunings: those that went to the end."""
 
     study: Study
     setting: str
@@ -70,7 +70,7 @@ def main() -> None:
         verdicts.append(f"* {name}, grid: {grid.study.verdict}\n* {name}, budget: {halved.study.verdict}")
         tell("\n".join(" | ".join(map(str, row)) for row in rows[-2:]))
     facts = [
-        ("contestants", f"untouched, {', '.join(recipe.names(domain=True))}"),
+        ("contestants", f"untouched, {', '.join(recipe.names(domain=True, general=False))}"),
         ("settings and seeds", f"{len(recipe.settings())} and {recipe.seeds}"),
         ("settings", " ".join(given.settings)),
     ]
@@ -80,7 +80,7 @@ def main() -> None:
             head("A budgeted race against the full grid", facts=facts),
             "Test scores are means over the seeds of the winner that dev chose, in points. Training is adapting and "
             "fine-tuning, in FLOP by formula, which other work on the machine does not change; seconds are those of "
-            "all jobs. A shortened fine-tuning counts as one.\n",
+            "all jobs. Fine-tunings: those that went to the end.\n",
             table(COLUMNS, rows),
             "\n## What the races say\n",
             *verdicts,

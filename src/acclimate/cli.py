@@ -48,10 +48,9 @@ def race(
     from acclimate.study import launch
     from acclimate.study.budget import parse_budget
     from acclimate.study.jobs import check_format
-    from acclimate.study.recipe import Recipe, for_model
 
     with errors_told(), started(out, held=not dry_run) as console:
-        stated = stated_recipe(for_model() if model else Recipe(), recipe, assignments)
+        stated = stated_recipe(launch.recipe_for(task, model), recipe, assignments)
         given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
         if budget is not None:
             parse_budget(budget)  # before any file is read

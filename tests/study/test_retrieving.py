@@ -207,7 +207,7 @@ def test_the_same_again_does_nothing_and_other_settings_are_refused(corpus, spli
         retrieve(corpus, {**splits, "test": splits["test"][1:]}, tmp_path / "run", Recipe(k=3))
 
 
-@pytest.mark.parametrize("stop", ["leave_out", "build_index", "_selected", "_write_corpus", "_told"])
+@pytest.mark.parametrize("stop", ["leave_out", "build_shards", "_selected", "_write_corpus", "_told"])
 @pytest.mark.parametrize("how", ["bm25", "random"])
 def test_a_stopped_retrieval_goes_on_to_the_same_end(stop, how, corpus, *, splits, retrieved, tmp_path, monkeypatch):
     real = getattr(retrieving, stop)

@@ -74,7 +74,7 @@ class Recipe:
             dropout=0.0,
             attention_dropout=0.0,
             initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
-            plan=Plan(steps=2_000, batch=16, rate=1.5e-3, warmup=0.1),
+            plan=Plan(steps=2_700, batch=16, rate=1.5e-3, warmup=0.1),
         )
     )
     tapt: mlm.Recipe = field(
@@ -88,7 +88,7 @@ class Recipe:
         )
     )
     finetune: finetune.Recipe = field(
-        default_factory=lambda: finetune.Recipe(epochs=7.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
+        default_factory=lambda: finetune.Recipe(epochs=9.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
     )
     retrieval: retrieving.Recipe = field(default_factory=retrieving.Recipe)
     tlm: tlm.Recipe = field(

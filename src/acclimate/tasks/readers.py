@@ -6,6 +6,7 @@ rejected. What is wrong with the file as a whole is a ValueError.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -93,7 +94,7 @@ def class_name(value: Any, column: str) -> tuple[str | None, str]:
         if reason := unsound(value):
             return None, f"the label (column {column!r}) {reason}; correct it or leave the row out"
         return value, ""
-    if value is None or isinstance(value, str) or value != value:  # noqa: PLR0124 (NaN: how tables hold a gap)
+    if value is None or isinstance(value, str) or (isinstance(value, float) and math.isnan(value)):
         return None, f"the label (column {column!r}) is empty: {shown(value)}; fill it in or leave the row out"
     if isinstance(value, float) and value.is_integer():
         return str(int(value)), ""
