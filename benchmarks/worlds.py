@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from scipy.special import ndtr
 
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.task import Metric
@@ -105,6 +106,21 @@ def entities(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.nda
     return np.stack([2.0 * found, number + found + invented], axis=-1)
 
 
+def words(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.ndarray:
+    """Accuracy of tagged words: five to twenty-four a sentence, each right with a chance that falls with ease."""
+    number = np.broadcast_to(generator.integers(5, 25, (len(ease), 1, 1, ease.shape[-1])), ease.shape)
+    return np.stack([generator.binomial(number, ndtr((0.8 - ease) / 0.8)), number], axis=-1).astype(np.float64)
+
+
+def tags(generator: Generator, ease: np.ndarray, luck: np.ndarray, *, shares: tuple[float, ...]) -> np.ndarray:
+    """Macro-F1 of tagged words: tags of these shares; a word that is mistaken gets the tag after its own."""
+    number = generator.integers(5, 25, (len(ease), 1, 1, ease.shape[-1]))
+    gold_C = np.broadcast_to(generator.multinomial(number, shares), (*ease.shape, len(shares)))
+    hits_C = generator.binomial(gold_C, ndtr((0.8 - ease) / 0.8)[..., None])
+    predicted_C = hits_C + np.roll(gold_C - hits_C, 1, axis=-1)
+    return np.concatenate([hits_C, gold_C, predicted_C], axis=-1).astype(np.float64)
+
+
 def predictions(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.ndarray:
     """Pearson: the number itself plus ease; the seed's luck is in how much of the number it sees."""
     x = np.broadcast_to(generator.standard_normal((len(ease), 1, 1, ease.shape[-1])), ease.shape)
@@ -123,6 +139,8 @@ WORLDS = (
     World("macro_f1", METRICS["macro_f1"], partial(by_class, shares=(0.4, 0.3, 0.2, 0.1))),
     World("macro_f1, a class of 2%", METRICS["macro_f1"], partial(by_class, shares=(0.5, 0.3, 0.18, 0.02))),
     World("entity_f1", METRICS["entity_f1"], entities),
+    World("word_accuracy", METRICS["word_accuracy"], words),
+    World("word_macro_f1", METRICS["word_macro_f1"], partial(tags, shares=(0.5, 0.3, 0.2))),
     World("pearson", METRICS["pearson"], predictions),
     World("exact_match", METRICS["exact_match"], partial(graded, steps=((0.2533, 1.0),))),  # .6
     World("f1", METRICS["f1"], overlap),

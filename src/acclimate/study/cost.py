@@ -9,7 +9,8 @@ from __future__ import annotations
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from acclimate.core import settings
+from acclimate.core import ranks, settings
 from acclimate.methods import finetune, mlm, tlm
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.classifier import load_classifier
@@ -102,9 +103,9 @@ def estimate(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool 
     """What `race` would still do in `run`, and what that takes. Tries a few steps; writes nothing there."""
     jobs = left(recipe, materials, run, budgeted=budgeted)
     everything = foreseen(recipe, materials, budgeted=budgeted)
-    with tempfile.TemporaryDirectory() as scratch:
+    with _shared_directory() as scratch:
         begun = time.perf_counter()
-        base, tokenizer, preparing = trial_model(recipe, materials, Path(scratch))
+        base, tokenizer, preparing = trial_model(recipe, materials, scratch)
         loading = time.perf_counter() - begun - preparing
         stages_of = _Stages(recipe, materials, base, tokenizer, loading=loading, preparing=preparing)
         planned = tuple(stages_of.stage(job, share) for job, share in jobs)
@@ -116,6 +117,14 @@ def estimate(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool 
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
     disk = 4.0 * weights * (checkpoints + 2 * 3)
     return Estimate(planned, len({job.name for job, _ in everything}) - len(jobs), peak, disk)
+
+
+@contextmanager
+def _shared_directory() -> Iterator[Path]:
+    """A temporary directory of the first process, which all see."""
+    with tempfile.TemporaryDirectory() if ranks.is_first() else nullcontext("") as own:
+        yield Path(ranks.agree(own))
+        ranks.wait()
 
 
 def costs_of(unit: Literal["seconds", "flops"]) -> Callable[[Recipe, Materials, Path], Costs]:

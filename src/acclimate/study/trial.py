@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from acclimate.core import ranks
 from acclimate.core.types import NOT_PREDICTED, Batch, Document, Stream
 from acclimate.methods.scratch import positions
 from acclimate.models.encoder import load_tokenizer, new_encoder, save_model
@@ -34,9 +35,19 @@ def after_warming_up(steps: Iterator[Step]) -> list[Step]:
 
 
 def trial_model(recipe: Recipe, materials: Materials, place: Path) -> tuple[str | Path, PreTrainedTokenizerBase, float]:
-    """A model to try (the given one, or one of the size to be pretrained), its tokenizer, seconds it took to make."""
+    """A model to try (the given one, or one of the size to be pretrained), its tokenizer, seconds it took to make.
+
+    place: a directory that all processes see; the first one makes the model there.
+    """
     if materials.model is not None:
         return materials.model, load_tokenizer(materials.model), 0.0
+    preparing = _make(recipe, materials, place) if ranks.is_first() else 0.0
+    ranks.wait()
+    return place / "model", load_tokenizer(place / "model"), preparing
+
+
+def _make(recipe: Recipe, materials: Materials, place: Path) -> float:
+    """The model of the size to be pretrained, in `place/model`; seconds that corpus and tokenizer took."""
     assert materials.general is not None
     begun = time.perf_counter()
     own = recipe.pretrain
@@ -54,7 +65,7 @@ def trial_model(recipe: Recipe, materials: Materials, place: Path) -> tuple[str 
         seed=0,
     )
     save_model(model, tokenizer, place / "model")
-    return place / "model", tokenizer, preparing
+    return preparing
 
 
 def sample(corpus: Corpus) -> list[Document]:

@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 GRAM = 13  # words
 SHINGLE = 5  # characters
 BINS = 256  # of a sketch; a bin is chosen by the 8 upper bits of a hash
-_BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # a sixth less time to compile
+BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # a sixth less time to compile
 
 # numba makes a float of a signed and an unsigned operand, so every constant that meets a hash is unsigned
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -47,7 +47,7 @@ def compiled(function: Function) -> Function:
 
 def part(function: Function) -> Function:
     """Compiled with the functions that call it, and for them only: a call from Python would crash."""
-    return cast(Function, numba.njit(nogil=True, **_BARE)(function))
+    return cast(Function, numba.njit(nogil=True, **BARE)(function))
 
 
 @part

@@ -5,9 +5,9 @@ A document's score is the sum, over the different words of the query that it has
     count in the query * idf * tf / (tf + k1 * (1 - b + b * length / average length))
     idf = ln(1 + (N - n + .5) / (n + .5))        N documents, n of which have the word
 
-as Lucene has it (BM25Similarity since release 8: no factor k1 + 1), in float64, word by word in the order in which they
-first occur in the query, then rounded to float32. Order: score falling, then document number. Hence the same result, bit
-by bit, on every run, with every number of threads and of shards.
+as Lucene has it (BM25Similarity since release 8: no factor k1 + 1), in float64, word by word in the order in which
+they first occur in the query, then rounded to float32. Order: score falling, then document number. Hence the same
+result, bit by bit, on every run, with every number of threads and of shards.
 
 Sources: Robertson and Zaragoza, The probabilistic relevance framework: BM25 and beyond (2009); Turtle and Flood, Query
 evaluation: strategies and optimizations (1995), for upper bounds (MaxScore).
@@ -19,105 +19,25 @@ import fcntl
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acclimate.core.files import MANIFEST, DamagedError, new_directory, read_json, sha256_of, write_json
+from acclimate.core.files import DamagedError, new_directory, write_json
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.corpus import Corpus
 from acclimate.text.retrieval_analysis import UNICODE, check_analyzer, fold_of, in_turn, packed_texts
+from acclimate.text.retrieval_files import FACTS, VERSION, checked_facts, mapped
+from acclimate.text.retrieval_hits import MOST, Effort, Hits, Statistics, check_k, merge
 
 if TYPE_CHECKING:
     from acclimate.text.retrieval_postings import Arrays, Formula
 
-MOST = 10_000  # documents a query
-_VERSION = 1
-_FACTS = "index.json"
+__all__ = ["MOST", "Effort", "Hits", "Index", "Statistics", "build_index", "merge", "open_index"]
 _HASHED = 1 << 30  # bytes
-_QUERIES = 64  # that a thread takes at a time
-
-
-@dataclass(frozen=True)
-class Effort:
-    """What a search took, summed over its queries.
-
-    queries     all of them; without_hits: those of which the corpus has no word
-    postings    (word, document) pairs that were read, and cells of frequent words' rows
-    exhaustive  pairs there are: what a search that skips nothing reads
-    scored      documents whose exact score was computed
-    shortened   queries that were cut: always 0
-    """
-
-    queries: int = 0
-    without_hits: int = 0
-    postings: int = 0
-    cells: int = 0
-    exhaustive: int = 0
-    scored: int = 0
-    shortened: int = 0
-
-    def __add__(self, other: Effort) -> Effort:
-        return Effort(
-            self.queries + other.queries,
-            self.without_hits + other.without_hits,
-            self.postings + other.postings,
-            self.cells + other.cells,
-            self.exhaustive + other.exhaustive,
-            self.scored + other.scored,
-            self.shortened + other.shortened,
-        )
-
-
-@dataclass(frozen=True)
-class Hits:
-    """What Q queries found, H documents together: query q's are those at offsets[q] to offsets[q + 1], best first.
-
-    offsets    (Q + 1,) int64
-    documents  (H,) int64, the document's number in the corpus, from 0
-    scores     (H,) float32, falling within a query; of equal ones the smaller document number comes first
-    """
-
-    offsets: np.ndarray
-    documents: np.ndarray
-    scores: np.ndarray
-    effort: Effort = field(default_factory=Effort)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def of(self, query: int) -> tuple[np.ndarray, np.ndarray]:
-        """The query's documents and their scores."""
-        where = slice(self.offsets[query], self.offsets[query + 1])
-        return self.documents[where], self.scores[where]
-
-    def cut(self, k: int) -> Hits:
-        """What searching with the smaller k finds; the effort stays that of the search."""
-        _check_k(k)
-        sizes = np.minimum(np.diff(self.offsets), k)
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        where = np.repeat(self.offsets[:-1] - offsets[:-1], sizes) + np.arange(offsets[-1])
-        return Hits(offsets, self.documents[where], self.scores[where], self.effort)
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """What BM25 must know of a whole corpus: documents, their words, and how many documents have a word.
-
-    Of shards, they add up to those of the corpus.
-    """
-
-    documents: int
-    tokens: int
-    frequencies: dict[str, int]
-
-    def __add__(self, other: Statistics) -> Statistics:
-        frequencies = dict(self.frequencies)
-        for word, count in other.frequencies.items():
-            frequencies[word] = frequencies.get(word, 0) + count
-        return Statistics(self.documents + other.documents, self.tokens + other.tokens, frequencies)
+_QUERIES = 32  # that a thread takes at a time
 
 
 @dataclass(frozen=True)
@@ -158,7 +78,7 @@ class Index:
         from acclimate.text.overlap import processors
         from acclimate.text.retrieval_search import search_queries
 
-        _check_k(k)
+        check_k(k)
         offsets, words, weights = self._weighed(queries, statistics)
         formula, ratio = self._formula(statistics)
         counted = np.zeros(3, np.int64)
@@ -219,11 +139,11 @@ class Index:
     def _arrays(self) -> Arrays:
         from acclimate.text.retrieval_postings import Arrays
 
-        return Arrays(*(_map(self.path, name) for name in Arrays._fields))
+        return Arrays(*(mapped(self.path, name) for name in Arrays._fields))
 
     @functools.cached_property
     def _vocabulary(self) -> tuple[np.ndarray, ...]:
-        return tuple(_map(self.path, name, "c") for name in ("slots", "hashes", "word_begins", "spellings"))
+        return tuple(mapped(self.path, name, "c") for name in ("slots", "hashes", "word_begins", "spellings"))
 
     def _spelling(self, word: int) -> str:
         _, _, begins, spellings = self._vocabulary
@@ -264,13 +184,13 @@ class Index:
         found, own = statistics.frequencies.get(spelling, 0), int(self._arrays.frequencies[word])
         if not own <= found <= statistics.documents:
             raise ValueError(
-                f"the statistics have {found:,} of {statistics.documents:,} documents with {spelling!r}, but {self.path} "
-                f"alone has {own:,}. Add up the statistics of all shards, taken for these queries"
+                f"the statistics have {found:,} of {statistics.documents:,} documents with {spelling!r}, but "
+                f"{self.path} alone has {own:,}. Add up the statistics of all shards, taken for these queries"
             )
         return found
 
     def _formula(self, statistics: Statistics | None) -> tuple[Formula, float]:
-        """The formula, and by how much the bounds of this index may be off for it: 1 where its averages are the same."""
+        """The formula, and by how much this index's bounds may be off for it: 1 where the average is the same."""
         from acclimate.text.retrieval_postings import Formula
 
         own = self.tokens / max(self.documents, 1)
@@ -285,28 +205,6 @@ class Index:
     @functools.cached_property
     def _longest(self) -> int:
         return int(self._arrays.lengths.max(initial=0))
-
-
-def merge(shards: Sequence[Hits], k: int) -> Hits:
-    """The k best of what the same queries found in the shards of a corpus: exactly what one index of it finds.
-
-    Each shard was searched with the whole corpus's statistics, its own `first`, and a k of this or more.
-    Raises ValueError where there is no shard, or they were searched with different numbers of queries.
-    """
-    _check_k(k)
-    if len({len(hits) for hits in shards}) != 1:
-        raise ValueError(f"shards with results of {[len(hits) for hits in shards]} queries cannot be merged")
-    queries = np.concatenate([np.repeat(np.arange(len(hits)), np.diff(hits.offsets)) for hits in shards])
-    documents = np.concatenate([hits.documents for hits in shards])
-    scores = np.concatenate([hits.scores for hits in shards])
-    order = np.lexsort((documents, -scores, queries))
-    offsets = np.searchsorted(queries[order], np.arange(len(shards[0]) + 1)).astype(np.int64)
-    effort = sum((hits.effort for hits in shards), Effort())
-    missing = int((np.diff(offsets) == 0).sum())
-    effort = Effort(
-        len(shards[0]), missing, effort.postings, effort.cells, effort.exhaustive, effort.scored, effort.shortened
-    )
-    return Hits(offsets, documents[order], scores[order], effort).cut(k)
 
 
 def build_index(
@@ -349,21 +247,21 @@ def build_index(
                 watch=watch,
                 total=len(corpus),
             )
-            write_json(directory / _FACTS, {"version": _VERSION, "unicode": UNICODE, **wanted, **sizes})
+            write_json(directory / FACTS, {"version": VERSION, "unicode": UNICODE, **wanted, **sizes})
     return open_index(path, hashed=0)
 
 
 def _to_be_built(path: Path, wanted: dict[str, Any]) -> bool:
-    """Whether there is no index at the path, or a damaged one of the same contents. Raises ValueError: something else."""
+    """Whether the path holds no index, or a damaged or an old one. Raises ValueError where it holds another."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return True
-    if not (path / _FACTS).is_file():
-        raise ValueError(f"{path} is there and holds no index: it has no {_FACTS}. Name another path, or remove it")
+    if not (path / FACTS).is_file():
+        raise ValueError(f"{path} is there and holds no index: it has no {FACTS}. Name another path, or remove it")
     try:
-        found = _checked_facts(path, _HASHED)
+        found = checked_facts(path, _HASHED)
     except DamagedError:
         return True
-    if (found["version"], found["unicode"]) != (_VERSION, UNICODE):
+    if (found["version"], found["unicode"]) != (VERSION, UNICODE):
         return True
     different = [f"{name} {found[name]} instead of {value}" for name, value in wanted.items() if found[name] != value]
     if different:
@@ -376,90 +274,19 @@ def open_index(path: Path, *, hashed: int = _HASHED) -> Index:
 
     Every file's size is checked, and the SHA-256 of those that fit into `hashed` bytes together, small ones first: a
     gigabyte by default, for half a second to a second; larger files are taken at their size.
-    Raises DamagedError where a file is not the one written, ValueError where there is no index or one that this release,
-    or this Python's Unicode, does not read.
+    Raises DamagedError where a file is not the one written, ValueError where there is no index or one that this
+    release, or this Python's Unicode, does not read.
     """
     path = Path(path)
-    if not (path / _FACTS).is_file():
-        raise ValueError(f"{path} holds no index: it has no {_FACTS}. Make one with build_index")
-    facts = _checked_facts(path, hashed)
-    if facts["version"] != _VERSION:
-        raise ValueError(f"{path}: format {facts['version']}, but this release reads {_VERSION}. Build it anew")
+    if not (path / FACTS).is_file():
+        raise ValueError(f"{path} holds no index: it has no {FACTS}. Make one with build_index")
+    facts = checked_facts(path, hashed)
+    if facts["version"] != VERSION:
+        raise ValueError(f"{path}: format {facts['version']}, but this release reads {VERSION}. Build it anew")
     if facts["unicode"] != UNICODE:
         raise ValueError(
-            f"{path} was built with the letters of Unicode {facts['unicode']}, but this Python knows those of {UNICODE}. "
+            f"{path} was built with the letters of Unicode {facts['unicode']}, but this Python has those of {UNICODE}. "
             "Build it anew, or search it with the Python that built it"
         )
     names = ("corpus", "documents", "tokens", "words", "analyzer", "k1", "b")
     return Index(path, **{name: facts[name] for name in names})
-
-
-def _checked_facts(path: Path, hashed: int) -> dict[str, Any]:
-    """What index.json says. Raises DamagedError where a file is missing or not the one written."""
-    if not (path / MANIFEST).is_file():
-        raise DamagedError(f"{path} is incomplete: it has no {MANIFEST}. Remove it; it is built anew")
-    manifest = read_json(path / MANIFEST)
-    if sha256_of(path / _FACTS) != manifest.get(_FACTS):
-        raise DamagedError(f"{path / _FACTS} is damaged: its content is not what {MANIFEST} lists. Remove {path}")
-    facts: dict[str, Any] = read_json(path / _FACTS)
-    if facts["version"] != _VERSION:
-        return facts
-    sizes = {name: _size(name, facts) * np.dtype(kind).itemsize for name, (kind, _) in _FILES.items()}
-    for name, size in sorted(sizes.items(), key=lambda pair: pair[1]):
-        file = path / f"{name}.bin"
-        if not file.is_file():
-            raise DamagedError(f"{file} is missing. Remove {path}; it is built anew")
-        if file.stat().st_size != size:
-            raise DamagedError(
-                f"{file} has {file.stat().st_size:,} bytes instead of {size:,}. Remove {path}; it is built anew"
-            )
-        if size <= hashed:
-            hashed -= size
-            if sha256_of(file) != manifest.get(file.name):
-                raise DamagedError(f"{file} is damaged: its content is not what {MANIFEST} lists. Remove {path}")
-    return facts
-
-
-# name: its kind, and how long it is by index.json: a sum of products of these
-_FILES: dict[str, tuple[type[np.generic], str]] = {
-    "lengths": (np.uint32, "documents"),
-    "frequencies": (np.uint32, "words"),
-    "entry_begins": (np.int64, "words + 1"),
-    "blocks": (np.uint32, "entries"),
-    "begins": (np.int64, "entries + 1"),
-    "postings": (np.uint32, "postings"),
-    "large_at": (np.int64, "large"),
-    "large": (np.uint32, "large"),
-    "frequent": (np.uint32, "frequent"),
-    "greatest": (np.uint8, "frequent"),
-    "bounds": (np.uint8, "frequent * groups * 64"),
-    "peaks": (np.uint8, "frequent * groups"),
-    "cells": (np.uint8, "frequent * groups * 64"),
-    "large_cells_at": (np.int64, "large_cells"),
-    "large_cells": (np.uint32, "large_cells"),
-    "slots": (np.uint32, "slots"),
-    "hashes": (np.uint64, "words"),
-    "word_begins": (np.int64, "words + 1"),
-    "spellings": (np.uint8, "spelling"),
-}
-
-
-def _size(name: str, facts: dict[str, Any]) -> int:
-    total = 0
-    for product in _FILES[name][1].split(" + "):
-        total += math.prod(int(factor) if factor.isdigit() else int(facts[factor]) for factor in product.split(" * "))
-    return total
-
-
-def _map(path: Path, name: str, mode: Literal["r", "c"] = "r") -> np.ndarray:
-    """The file's array. c: one that could be written to, in memory only; the same type for numba as when it is built."""
-    file = path / f"{name}.bin"
-    kind = _FILES[name][0]
-    if not file.stat().st_size:
-        return np.zeros(0, kind) if mode == "c" else np.frombuffer(b"", kind)
-    return np.asarray(np.memmap(file, kind, mode))  # a plain array: indexing numpy's memmap class costs microseconds
-
-
-def _check_k(k: int) -> None:
-    if not 1 <= k <= MOST:
-        raise ValueError(f"k is {k:,}, but must be between 1 and {MOST:,}: the documents that each query is to find")

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from acclimate.text.overlap_index import Packed
 
-Given, Made = TypeVar("Given"), TypeVar("Made")
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 ANALYZERS = {
     "words": r"re.findall(r'\w+', text.lower())",
     "cased": r"re.findall(r'\w+', text)",

@@ -1,11 +1,13 @@
 """How the files of a BM25 index are made of texts, in bounded memory: runs on disk, then a merge.
 
 In memory are the vocabulary (some 100 bytes a word, 4 more for each block of 65,536 documents that one run at a time
-touches), a few batches of texts with their inverted indexes (some 60 MB a thread) and one part of the merge (some 200 MB).
+touches), a few batches of texts with their inverted indexes (some 60 MB a thread) and one part of the merge (some 64 MB
+and the pages of its runs).
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,9 +162,9 @@ def _spill(
         starts = np.cumsum(sizes) - sizes
         spilled = _Spilled(file.tell(), len(numbers), len(places), len(run_lengths), texts)
         for array in (starts[order], sizes[order], numbers[order].astype(np.uint32), times, run_lengths, places):
-            file.write(array)
+            _append(file, array)
         file.write(b"\0" * (-file.tell() % 8))
-        lengths.write(run_lengths)
+        _append(lengths, run_lengths)
         texts += len(run_lengths)
         yield spilled
         watch(Progress("index", texts, total, "documents"))
@@ -199,9 +201,9 @@ def _merge(
     entry_begins.tofile(directory / "entry_begins.bin")
     ends, entry_ends, latest = begins[:-1].copy(), entry_begins[:-1].copy(), np.full(words, -1, np.int64)
     larges = low = 0
-    names = ("postings", "blocks", "begins", "large_at", "large")
-    files = [open(directory / f"{name}.bin", "wb") for name in names]
-    try:
+    with contextlib.ExitStack() as stack:
+        names = ("postings", "blocks", "begins", "large_at", "large")
+        files = [stack.enter_context(open(directory / f"{name}.bin", "wb")) for name in names]
         while low < words:
             high = min(max(int(np.searchsorted(begins, begins[low] + _PART, "right")) - 1, low + 1), words)
             postings = np.empty(begins[high] - begins[low], np.uint32)
@@ -211,20 +213,18 @@ def _merge(
             found = 0
             for run in spilled:
                 found = place_postings(
-                    _open(directory / _RUNS, run), run.first % BLOCK, run.first // BLOCK, formula, rare, low, high, ends,
-                    entry_ends, latest, postings, begins[low], blocks, places, entry_begins[low], large_at, large, found,
+                    _open(directory / _RUNS, run), run.first % BLOCK, run.first // BLOCK, formula, rare, low, high,
+                    ends, entry_ends, latest, postings, begins[low], blocks, places, entry_begins[low], large_at, large,
+                    found,
                 )  # fmt: skip
             order = np.argsort(large_at[:found])
             for file, array in zip(
                 files, (postings, blocks, places, large_at[:found][order], large[:found][order]), strict=True
             ):
-                file.write(array)
+                _append(file, array)
             larges, low = larges + found, high
             watch(Progress("index: merge", low, words, "words"))
-        files[2].write(begins[-1:])
-    finally:
-        for file in files:
-            file.close()
+        _append(files[2], begins[-1:])
     return {"postings": int(begins[-1]), "entries": int(entry_begins[-1]), "large": larges}
 
 
@@ -234,9 +234,9 @@ def _rows(
     """Write the rows of the frequent words, a block of documents at a time."""
     greatest, larges = np.zeros(len(frequent), np.uint8), 0
     frequent.tofile(directory / "frequent.bin")
-    names = ("bounds", "peaks", "cells", "large_cells_at", "large_cells")
-    files = [open(directory / f"{name}.bin", "wb") for name in names]
-    try:
+    with contextlib.ExitStack() as stack:
+        names = ("bounds", "peaks", "cells", "large_cells_at", "large_cells")
+        files = [stack.enter_context(open(directory / f"{name}.bin", "wb")) for name in names]
         for start in range(0, documents, BLOCK):
             width = min(BLOCK, -(-(documents - start) // GROUP) * GROUP)  # `width_of`
             bounds, cells = np.zeros((len(frequent), width), np.uint8), np.zeros((len(frequent), width), np.uint8)
@@ -250,16 +250,16 @@ def _rows(
                     len(frequent) * start, large_at, large, found,
                 )  # fmt: skip
             order = np.argsort(large_at[:found])
-            for file, array in zip(
-                files, (bounds, peaks, cells, large_at[:found][order], large[:found][order]), strict=True
-            ):
-                file.write(array)
+            arrays: tuple[np.ndarray, ...] = (bounds, peaks, cells, large_at[:found][order], large[:found][order])
+            for file, array in zip(files, arrays, strict=True):
+                _append(file, array)
             larges += found
-    finally:
-        for file in files:
-            file.close()
     greatest.tofile(directory / "greatest.bin")
     return {"large_cells": larges, "groups": -(-documents // GROUP)}
+
+
+def _append(file: BinaryIO, array: np.ndarray) -> None:
+    file.write(array.data)
 
 
 def _power(size: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import numba
 import numpy as np
 
-from acclimate.text.overlap_kernels import Function, compiled, part
+from acclimate.text.overlap_kernels import BARE, Function, compiled, part
 
 BLOCK = 1 << 16  # documents: a document's place in its block is 16 bits, and a block's sums stay in the cache
 GROUP = 64  # documents of a block that are skipped together
@@ -82,10 +82,7 @@ class Formula(NamedTuple):
 
 def quick(function: Function) -> Function:
     """As `part`, with divisions that do not look for a 0, so that several are done at once."""
-    return cast(
-        Function,
-        numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function),
-    )
+    return cast(Function, numba.njit(nogil=True, error_model="numpy", **BARE)(function))
 
 
 @quick
@@ -101,7 +98,7 @@ def saturation(count: Any, norm: Any) -> Any:
 
 
 @part
-def width_of(documents: int, block: int) -> int:
+def width_of(documents: Any, block: Any) -> Any:
     """Cells of a row in the block: its documents, and as many empty ones as fill the last group."""
     return min(BLOCK, (documents - block * BLOCK + GROUP - 1) // GROUP * GROUP)
 

@@ -58,7 +58,7 @@ def kth_greatest(values: Any, count: int, k: int) -> Any:
 
 @part
 def cut_of(reached: Any, slack: Any, ratio: Any) -> Any:
-    """The bound below which no document can be among the first K, where K documents have bounds of `reached` or more."""
+    """The bound below which no document is among the first K, where K documents have bounds of `reached` or more."""
     return max(np.int64(np.floor((np.float64(reached) - slack) * ratio)) - _ROUNDING, 1)
 
 
@@ -374,7 +374,7 @@ def add_scores(arrays: Any, words: Any, weights: Any, formula: Any, documents: A
 
 @quick
 def add_cells(
-    arrays: Any, row: int, weight: Any, start: int, width: int, documents: Any, norms: Any, scores: Any
+    arrays: Any, row: Any, weight: Any, start: Any, width: int, documents: Any, norms: Any, scores: Any
 ) -> None:
     """Add a frequent word's parts. A document that lacks it gets a part of 0, which is quicker than to look."""
     begin = len(arrays.frequent) * start + row * width

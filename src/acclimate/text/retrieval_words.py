@@ -77,7 +77,7 @@ def find_words(
     hashes: Any,
     begins: Any,
     spellings: Any,
-    words: int,
+    words: Any,
     new: Any,
     ends: Any,
     values: Any,
