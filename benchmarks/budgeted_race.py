@@ -46,7 +46,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Ended:
-    """One race. test: of the winner, the mean over seeds; flops, seconds: of all its jobs; tunings: those that ended."""
+    """One race. test: of the winner, the mean over seeds; flops, seconds: of all its jobs; tunings: in full."""
 
     study: Study
     setting: str
