@@ -218,9 +218,8 @@ def _merge(
                     found,
                 )  # fmt: skip
             order = np.argsort(large_at[:found])
-            for file, array in zip(
-                files, (postings, blocks, places, large_at[:found][order], large[:found][order]), strict=True
-            ):
+            arrays: list[np.ndarray] = [postings, blocks, places, large_at[:found][order], large[:found][order]]
+            for file, array in zip(files, arrays, strict=True):
                 _append(file, array)
             larges, low = larges + found, high
             watch(Progress("index: merge", low, words, "words"))
