@@ -54,6 +54,9 @@ def tiny(command: str) -> list[str]:
         return [verb, *rest, *extra]
     if verb == "adapt":
         return [verb, *rest, "plan.steps=3", "plan.batch=4", "max_tokens=32"]
+    if verb == "grid":
+        joint = [f"tlm.{setting.removeprefix('pretrain.')}" for setting in toys.SETTINGS if "pretrain" in setting]
+        return [verb, *rest, "seeds=2", *joint, *(f"tlm.{setting}" for setting in TUNING), "--max-tokens", "32"]
     if verb == "evaluate":
         return [verb, *rest, *TUNING, "seeds=2", "--max-tokens", "32"]
     return [verb, *rest]

@@ -11,7 +11,7 @@ import typer
 
 from acclimate import options
 from acclimate.session import command, errors_told, say, screen, started, stated_recipe, watched
-from acclimate.verbs import retrieve
+from acclimate.verbs import count_splits, fetch, retrieve
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +50,7 @@ def race(
     from acclimate.study.jobs import check_format
 
     with errors_told(), started(out, held=not dry_run) as console:
-        stated = stated_recipe(launch.recipe_for(task, model), recipe, assignments)
+        stated = stated_recipe(launch.recipe_for(model), recipe, assignments)
         given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
         if budget is not None:
             parse_budget(budget)  # before any file is read
@@ -77,11 +77,15 @@ def doctor(
     model: options.Model = None,
     seeds: Annotated[int, typer.Option("--seeds", help="Of the race to come.")] = 3,
     contestants: Annotated[int, typer.Option("--contestants", help="Compared with the untouched model there.")] = 4,
+    data: options.Data = None,
 ) -> None:
     """Say what is wrong with labelled files and corpora, and what a race on them could detect; changes nothing.
 
-    Exit status 1 where something has to be mended first.
+    Or count a benchmark's splits beside its paper's, with --data. Exit status 1 where something has to be mended first.
     """
+    if data is not None:
+        count_splits(str(task), data)
+        return
     from acclimate.study.gathering import examined
 
     with errors_told(), screen() as console:
@@ -154,6 +158,7 @@ def evaluate(
 
 
 app.command()(retrieve)
+app.command()(fetch)
 
 
 @app.command()

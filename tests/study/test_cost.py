@@ -32,6 +32,14 @@ def test_it_lists_exactly_what_is_missing(before, toy_race):
     assert not (run / "jobs").exists()
 
 
+def test_what_a_contestant_needs_is_a_job_too(toy_race, tmp_path):
+    """TLM's documents are retrieved first."""
+    recipe = replace(toy_race.recipe, contestants=("TLM",))
+    found = estimate(recipe, toys.materials_in(tmp_path, toy_race.inputs), tmp_path)
+    assert {"retrieve", "TLM"} < {stage.label for stage in found.stages}
+    assert found.done == 0
+
+
 def test_what_is_done_costs_nothing_more(toy_race):
     found = estimate(toy_race.recipe, toy_race.materials, toy_race.run)
     everything = {job.name for job, _ in foreseen(toy_race.recipe, toy_race.materials)}

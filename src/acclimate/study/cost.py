@@ -26,7 +26,7 @@ from acclimate.models.classifier import load_classifier
 from acclimate.models.encoder import load_masked_language_model, new_encoder
 from acclimate.study import stages
 from acclimate.study.budget import Costs
-from acclimate.study.jobs import Job
+from acclimate.study.jobs import Job, with_needs
 from acclimate.study.materials import Materials
 from acclimate.study.race import foreseen, left
 from acclimate.study.recipe import Recipe
@@ -102,7 +102,7 @@ class _Speed:
 def estimate(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool = False) -> Estimate:
     """What `race` would still do in `run`, and what that takes. Tries a few steps; writes nothing there."""
     jobs = left(recipe, materials, run, budgeted=budgeted)
-    everything = foreseen(recipe, materials, budgeted=budgeted)
+    everything = with_needs(job for job, _ in foreseen(recipe, materials, budgeted=budgeted))
     with _shared_directory() as scratch:
         begun = time.perf_counter()
         base, tokenizer, preparing = trial_model(recipe, materials, scratch)
@@ -116,7 +116,7 @@ def estimate(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool 
     checkpoints = sum(job.work is not stages.test for job, _ in jobs) + 1
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
     disk = 4.0 * weights * (checkpoints + 2 * 3)
-    return Estimate(planned, len({job.name for job, _ in everything}) - len(jobs), peak, disk)
+    return Estimate(planned, len(everything) - len(jobs), peak, disk)
 
 
 @contextmanager

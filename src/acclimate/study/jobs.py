@@ -140,10 +140,19 @@ def _arguments(job: Job, run: Path, watch: Watch) -> dict[str, Any]:
 
 def missing(jobs: Iterable[Job], run: Path) -> list[Job]:
     """Those of the jobs, and of what they need, that have no result yet, in the order in which they would be done."""
+    return _with_needs(jobs, lambda job: _written(job, run) is not None)
+
+
+def with_needs(jobs: Iterable[Job]) -> list[Job]:
+    """The jobs and what they need, each once, in the order in which they would be done in a new run."""
+    return _with_needs(jobs, lambda job: False)
+
+
+def _with_needs(jobs: Iterable[Job], done: Callable[[Job], bool]) -> list[Job]:
     found: dict[str, Job] = {}
 
     def visit(job: Job) -> None:
-        if job.name in found or _written(job, run) is not None:
+        if job.name in found or done(job):
             return
         for needed in job.needs.values():
             visit(needed)

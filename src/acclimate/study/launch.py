@@ -17,11 +17,10 @@ from acclimate.study.jobs import check_format
 from acclimate.study.materials import DOCSTRINGS, Materials
 from acclimate.study.outcome import study_of, write_pages
 from acclimate.study.race import run_race
-from acclimate.study.recipe import Contestant, Recipe, for_model
+from acclimate.study.recipe import Recipe, for_model
 from acclimate.study.report import Study
 from acclimate.tasks.own import Own
 
-EMBEDDED: tuple[Contestant, ...] = ("TAPT", "DAPT", "TF-IDF", "random weights")
 LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matters
 
 
@@ -85,7 +84,7 @@ def race(
         max_tokens=max_tokens,
         seed=split_seed,
     )
-    chosen = recipe or recipe_for(str(train), model)
+    chosen = recipe or recipe_for(model)
     check_format(Path(out))
     given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class, "watch": watch}
     with files.hold(Path(out)) if ranks.is_first() else nullcontext():
@@ -93,11 +92,9 @@ def race(
         return start(chosen, found, Path(out), budget=budget, command=command, watch=watch)
 
 
-def recipe_for(task: str, model: str | None) -> Recipe:
-    """What is raced where nothing is stated. With the embedded default TLM is left out, which takes too long for it."""
-    if model:
-        return for_model()
-    return Recipe(contestants=EMBEDDED) if task == DOCSTRINGS else Recipe()
+def recipe_for(model: str | None) -> Recipe:
+    """What is raced where nothing is stated."""
+    return for_model() if model else Recipe()
 
 
 def materials_of(

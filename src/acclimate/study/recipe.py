@@ -67,14 +67,15 @@ class Recipe:
     search: Search = field(default_factory=Search)
     pretrain: scratch.Recipe = field(
         default_factory=lambda: scratch.Recipe(
-            vocabulary=8_000,
+            vocabulary=4_000,
             layers=2,
             hidden=128,
             heads=2,
+            masking=0.3,  # more to learn from a token: with .15 so few tokens teach little more than words' frequencies
             dropout=0.0,
             attention_dropout=0.0,
             initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
-            plan=Plan(steps=2_700, batch=16, rate=1.5e-3, warmup=0.1),
+            plan=Plan(steps=1_300, batch=24, rate=3e-3, warmup=0.1),
         )
     )
     tapt: mlm.Recipe = field(
@@ -84,24 +85,26 @@ class Recipe:
     )
     dapt: mlm.Recipe = field(
         default_factory=lambda: mlm.Recipe(
-            whole_words=True, epochs=0.0, plan=Plan(steps=800, batch=16, rate=1e-3, warmup=0.06)
+            whole_words=True, epochs=0.0, plan=Plan(steps=600, batch=16, rate=1e-3, warmup=0.06)
         )
     )
     finetune: finetune.Recipe = field(
-        default_factory=lambda: finetune.Recipe(epochs=9.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
+        default_factory=lambda: finetune.Recipe(epochs=7.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
     )
     retrieval: retrieving.Recipe = field(default_factory=retrieving.Recipe)
     tlm: tlm.Recipe = field(
         default_factory=lambda: tlm.Recipe(
-            vocabulary=8_000,
+            vocabulary=4_000,
             layers=2,
             hidden=128,
             heads=2,
+            masking=0.3,
             dropout=0.0,
             attention_dropout=0.0,
             initializer_range=0.08,
             rho_1=3,
-            plan=Plan(steps=1_000, batch=16, rate=1.5e-3, warmup=0.1),
+            normalise=True,
+            plan=Plan(steps=800, batch=24, rate=3e-3, warmup=0.1),
         )
     )
     tfidf: tfidf.Recipe = field(default_factory=tfidf.Recipe)
