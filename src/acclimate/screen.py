@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -47,13 +47,15 @@ def _bars(console: Console) -> Progress:
 
 def _drawn(bars: Progress) -> Watch:
     shown: dict[str, TaskID] = {}
+    reached: dict[str, int] = {}
 
     def watch(told: Told) -> None:
-        _note(told, bars.console.print)
-        if told.stage not in shown:
+        _note(told, bars.console)
+        if told.done < reached.get(told.stage, told.done + 1):  # a stage, or another of the same name
             for done in shown.values():
                 bars.update(done, visible=False)
             shown[told.stage] = bars.add_task(told.stage, total=told.total or None, unit=told.unit, value="")
+        reached[told.stage] = told.done
         bars.update(shown[told.stage], completed=told.done, total=told.total or None, value=_value(told))
 
     return watch
@@ -63,12 +65,14 @@ def _lines(console: Console) -> Watch:
     begun: dict[str, float] = {}
     first: dict[str, int] = {}
     spoken: dict[str, float] = {}
+    reached: dict[str, int] = {}
 
     def watch(told: Told) -> None:
         now = time.monotonic()
-        _note(told, console.print)
-        if told.stage not in begun:
+        _note(told, console)
+        if told.done < reached.get(told.stage, told.done + 1):  # a stage, or another of the same name
             begun[told.stage], spoken[told.stage], first[told.stage] = now, now, told.done
+        reached[told.stage] = told.done
         took = now - begun[told.stage]
         last = told.done >= told.total > 0
         if took >= SOON and (now - spoken[told.stage] >= PLAIN_EVERY or last):
@@ -88,6 +92,6 @@ def _value(told: Told) -> str:
     return f"loss {told.values['loss']:.3f} " if "loss" in told.values else ""
 
 
-def _note(told: Told, say: Callable[[str], None]) -> None:
+def _note(told: Told, console: Console) -> None:
     if note := told.values.get("note"):
-        say(f"{told.stage}: {note}")
+        console.print(f"{told.stage}: {note}", highlight=False, markup=False)
