@@ -12,7 +12,17 @@ from typer.testing import CliRunner
 from acclimate import cli
 from acclimate.models.attention import Maxima
 from acclimate.models.encoder import save_model
-from acclimate.study.attention import BOTH, OTHER, POSITIONAL, VERTICAL, Analysis, Example, Heads, analyse_heads
+from acclimate.study.attention import (
+    BOTH,
+    OTHER,
+    POSITIONAL,
+    VERTICAL,
+    Analysis,
+    Example,
+    Heads,
+    analyse_heads,
+    short_names,
+)
 from acclimate.study.attention_page import render, write_page
 from acclimate.study.attention_texts import marks_of, sample_texts, spelt
 
@@ -107,6 +117,18 @@ def test_the_directory_of_a_run_stands_for_its_checkpoint(analysis, built, texts
 def test_models_of_one_name_keep_their_paths(built, texts):
     two = analyse_heads([str(built), str(built)], texts[:2], source="two texts")
     assert [each.name for each in two.heads] == [str(built)] * 4
+
+
+@pytest.mark.parametrize(
+    ("models", "names"),
+    [
+        (["runs/dapt/checkpoint"], ["dapt"]),
+        (["runs/one/joint/checkpoint", "runs/two/joint/checkpoint"], ["one", "two"]),
+        (["small", "mine/small"], ["small", "mine/small"]),
+    ],
+)
+def test_a_name_is_what_tells_a_model_from_the_others(models, names):
+    assert short_names(models) == names
 
 
 def test_texts_are_read_up_to_a_length(built, texts):

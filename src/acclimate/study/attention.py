@@ -158,7 +158,7 @@ def analyse_heads(
     if not texts:
         raise ValueError("no texts were given, and heads are judged by what they look at in texts")
     found = []
-    for name, given in zip(_short_names(models), models, strict=True):
+    for name, given in zip(short_names(models), models, strict=True):
         where = resolved(given)
         tokenizer = load_tokenizer(where)
         longest = min(max_tokens, longest_input(where) or max_tokens)
@@ -205,8 +205,15 @@ def _both_counts(kinds: Mapping[str, int]) -> tuple[int, int]:
     return kinds.get(POSITIONAL, 0) + kinds.get(BOTH, 0), kinds.get(VERTICAL, 0) + kinds.get(BOTH, 0)
 
 
-def _short_names(models: Sequence[str]) -> list[str]:
-    """The directory's name, that of the run where it is a run's `checkpoint`; all as given where two would be equal."""
-    paths = [Path(name) for name in models]
-    short = [(path.parent if path.name == "checkpoint" else path).name or str(path) for path in paths]
-    return short if len(set(short)) == len(short) else list(models)
+def short_names(models: Sequence[str]) -> list[str]:
+    """As many of a path's last parts, `checkpoint` left out, as tell the models apart, without what all of them share."""
+    parts = [path.parent.parts if path.name == "checkpoint" else path.parts for path in map(Path, models)]
+    if len(set(parts)) < len(parts):
+        return list(models)
+    depth = 1
+    while len({own[-depth:] for own in parts}) < len(parts):
+        depth += 1
+    short = [own[-depth:] for own in parts]
+    while len(short) > 1 and min(map(len, short)) > 1 and len({own[-1] for own in short}) == 1:
+        short = [own[:-1] for own in short]
+    return ["/".join(own) or name for own, name in zip(short, models, strict=True)]
