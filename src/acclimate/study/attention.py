@@ -206,7 +206,7 @@ def _both_counts(kinds: Mapping[str, int]) -> tuple[int, int]:
 
 
 def short_names(models: Sequence[str]) -> list[str]:
-    """As many of a path's last parts, `checkpoint` left out, as tell the models apart, without what all of them share."""
+    """As many of a path's last parts, `checkpoint` left out, as tell the models apart; not what all of them share."""
     parts = [path.parent.parts if path.name == "checkpoint" else path.parts for path in map(Path, models)]
     if len(set(parts)) < len(parts):
         return list(models)
