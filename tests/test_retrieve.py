@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import acclimate
 from acclimate import cli
 from acclimate.core import files
+from acclimate.core.types import Progress
+from acclimate.study.retrieving import Recipe
 from acclimate.text.corpus import Corpus
 from acclimate.text.selection import open_selection
 
@@ -43,6 +46,24 @@ def test_it_writes_a_corpus_who_brought_which_and_a_report(run):
     assert first.id == f"general.txt:{general.index(first.text) + 1}"
     asked = [json.loads(line)["text"] for line in Path("train.jsonl").read_text().splitlines()]
     assert [selection.query(number)[1] for number in range(60)] == asked
+
+
+def test_from_python_it_is_one_call_with_the_same_result(run, tmp_path):
+    run(f"retrieve train.jsonl {SPLITS} --k 4 --out got")
+    notes: list[Progress] = []
+    given = {"dev": "dev.jsonl", "test": "test.jsonl", "corpus": "general.txt", "recipe": Recipe(k=4)}
+    done = acclimate.retrieve("train.jsonl", **given, out="called", watch=notes.append)
+    assert done.corpus.hash == Corpus(Path("got/corpus")).hash
+    assert done.as_text() == Path("got/report.txt").read_text() == Path("called/report.txt").read_text()
+    assert done.selection.documents.tolist() == open_selection(Path("got/selection")).documents.tolist()
+    assert {note.stage for note in notes} >= {"examining", "retrieving"}
+    assert acclimate.retrieve("train.jsonl", **given, out="called").facts == done.facts
+    with pytest.raises(ValueError, match="other settings or inputs"):
+        acclimate.retrieve("train.jsonl", **{**given, "recipe": Recipe(k=5)}, out="called")
+    with files.hold(tmp_path / "called"):
+        script = "import sys, acclimate; acclimate.retrieve('train.jsonl', corpus='general.txt', out='called')"
+        other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "HeldError" in other.stderr
 
 
 def test_a_cut_is_what_a_smaller_k_retrieves(run):

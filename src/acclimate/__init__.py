@@ -29,6 +29,7 @@ _HOMES = {
     "METHODS": "methods",
     "evaluate": "methods.finetune",
     "race": "study.launch",
+    "retrieve": "study.retrieval_launch",
     "ship": "study.ship",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  every name in it is a string

@@ -80,6 +80,38 @@ def test_what_a_kill_left_of_a_directory_is_not_taken_over(tmp_path):
         assert not list(temporary.iterdir())
 
 
+@pytest.mark.parametrize("write", [1, 2])
+def test_a_kill_while_a_directory_is_replaced_leaves_no_part_of_it(tmp_path, monkeypatch, write):
+    path, replace = tmp_path / "made", os.replace
+    with files.new_directory(path) as temporary:
+        (temporary / "old.txt").write_text("old")
+    renamed = []
+
+    def stop(source, target):
+        if str(target).endswith(files.MANIFEST):
+            return replace(source, target)
+        renamed.append(target)
+        if len(renamed) == write:
+            raise Stop
+        return replace(source, target)
+
+    monkeypatch.setattr(os, "replace", stop)
+    with pytest.raises(Stop), files.new_directory(path) as temporary:
+        (temporary / "new.txt").write_text("new")
+    monkeypatch.undo()
+    assert not path.exists() or (path / "old.txt").exists()
+    with files.new_directory(path) as temporary:
+        (temporary / "new.txt").write_text("new")
+    files.check(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["made"]
+
+
+def test_json_that_is_no_utf_8_is_damaged(tmp_path):
+    (tmp_path / "value.json").write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(files.DamagedError, match=r"value\.json: byte 7 is not UTF-8"):
+        files.read_json(tmp_path / "value.json")
+
+
 def test_a_directory_that_is_damaged_says_which_file(tmp_path):
     path = tmp_path / "made"
     with files.new_directory(path) as temporary:

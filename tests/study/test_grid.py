@@ -108,6 +108,12 @@ def test_a_model_is_compared_with_task_driven_training_from_it_and_from_nothing(
     assert all(row.adapting.tokens > 0 for row in found.rows[1:])
 
 
+def test_a_model_that_is_stated_and_not_given_is_told(recipe, toy_race, tmp_path):
+    stated = replace(recipe, tlm=replace(recipe.tlm, model="a-model"))
+    with pytest.raises(ValueError, match=r"tlm\.model = 'a-model', but no model is given\. Add --model a-model"):
+        run_grid("k", stated, replace(toy_race.materials, model=None), tmp_path)
+
+
 def test_tlm_races_from_nothing_with_its_cost_and_what_it_retrieved(toy_race, tmp_path):
     small = [each.removeprefix("tlm.") for each in SMALL if each.startswith("tlm.") and "finetune" not in each]
     stated = [
@@ -133,3 +139,9 @@ def test_tlm_without_general_text_says_what_it_needs(toy_race):
     recipe = replace(toy_race.recipe, contestants=("TLM",))
     with pytest.raises(ValueError, match="TLM retrieves from general text: give --general"):
         enter(recipe, materials)
+
+
+def test_tlm_from_a_models_weights_needs_the_model(toy_race):
+    recipe = replace(toy_race.recipe, contestants=("TLM",), tlm=replace(toy_race.recipe.tlm, model="some/where"))
+    with pytest.raises(ValueError, match="no model is given"):
+        enter(recipe, toy_race.materials)

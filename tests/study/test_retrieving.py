@@ -11,6 +11,7 @@ import pytest
 from acclimate.core import files
 from acclimate.core.types import Document, Example
 from acclimate.study import retrieving
+from acclimate.study.cached_index import cached_index
 from acclimate.study.jobs import Job, do
 from acclimate.study.retrieval_page import marked
 from acclimate.study.retrieving import Recipe, cut, open_retrieved, retrieve
@@ -106,7 +107,7 @@ def test_a_cut_is_the_retrieval_with_the_smaller_k(choice, retrieved, tmp_path):
 def test_every_query_gets_k_clean_documents_and_they_are_the_best(retrieved, corpus, splits):
     """Against a search of the corpus without those left out, but with the same index: ranks skip nobody."""
     done = retrieved("plain")
-    index = retrieving.build_shards(corpus, files.cache() / "retrieval" / f"{corpus.hash[:16]}-words-1.2-0.75-1")
+    index = cached_index(corpus, files.cache(), analyzer="words", k1=1.2, b=0.75)
     mask = retrieving.leave_out(
         corpus, Sealed(splits), done.corpus.path.parent / "left-out", passages=False, watch=lambda progress: None
     ).mask(copies=True)
@@ -198,7 +199,7 @@ def test_overlap_is_marked():
 def test_the_same_again_does_nothing_and_other_settings_are_refused(corpus, splits, tmp_path, monkeypatch):
     first = retrieve(corpus, splits, tmp_path / "run", Recipe(k=3))
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
-    monkeypatch.setattr(retrieving, "build_shards", None)
+    monkeypatch.setattr(retrieving, "cached_index", None)
     assert retrieve(corpus, splits, tmp_path / "run", Recipe(k=3)).facts == first.facts
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
     with pytest.raises(ValueError, match=r"holds a retrieval with other settings or inputs, see .*retrieval.json"):
@@ -207,7 +208,7 @@ def test_the_same_again_does_nothing_and_other_settings_are_refused(corpus, spli
         retrieve(corpus, {**splits, "test": splits["test"][1:]}, tmp_path / "run", Recipe(k=3))
 
 
-@pytest.mark.parametrize("stop", ["leave_out", "build_shards", "_selected", "_write_corpus", "_told"])
+@pytest.mark.parametrize("stop", ["leave_out", "cached_index", "_selected", "_write_corpus", "_told"])
 @pytest.mark.parametrize("how", ["bm25", "random"])
 def test_a_stopped_retrieval_goes_on_to_the_same_end(stop, how, corpus, *, splits, retrieved, tmp_path, monkeypatch):
     real = getattr(retrieving, stop)
@@ -238,6 +239,13 @@ def test_the_index_is_built_once_for_all_runs(corpus, splits, retrieved, tmp_pat
     assert before
     retrieve(corpus, splits, tmp_path / "run", Recipe(k=2))
     assert {path: path.stat().st_mtime_ns for path in place.glob("shard-*/*")} == before
+
+
+def test_settings_that_look_alike_have_an_index_each(corpus, splits, tmp_path):
+    for k1 in (0.0, 0.9, 0.9000001):
+        retrieve(corpus, splits, tmp_path / str(k1), Recipe(k=2, k1=k1))
+    found = [place.name for place in (files.cache() / "retrieval").glob(f"{corpus.hash[:16]}-words-0*")]
+    assert sorted(name.split("-")[2] for name in found) == ["0.0", "0.9", "0.9000001"]
 
 
 def test_a_cache_that_cannot_be_written_stops_nothing(corpus, splits, retrieved, tmp_path, monkeypatch):
@@ -276,7 +284,10 @@ def test_a_race_can_make_a_job_of_it(corpus, toy_race, tmp_path):
         ({"k": 10_001}, "k=10001: a query retrieves 1 to 10,000 documents"),
         ({"phrases": 0}, "phrases = 0 is out of range"),
         ({"near": 0.0}, "near = 0.0 is out of range"),
-        ({"b": 1.5}, "b = 1.5 is out of range"),
+        ({"b": 1.5}, "b = 1.5: k1 must be 0 or more and b between 0 and 1"),
+        ({"k1": -0.1}, "k1 = -0.1 and b = 0.75: k1 must be 0 or more"),
+        ({"k1": float("inf")}, "k1 = inf"),
+        ({"seed": -1}, "seed = -1 is out of range"),
         ({"analyzer": "word"}, "there is no analyzer 'word'"),
     ],
 )
@@ -305,3 +316,4 @@ def test_shards_change_nothing_but_the_place_of_the_index(retrieved, corpus, spl
     assert spread.facts == done.facts
     with pytest.raises(ValueError, match="cluster"):
         retrieving.retrieve(corpus, splits, tmp_path / "nowhere", recipe, cluster="127.0.0.1:1")
+    assert not (tmp_path / "nowhere" / retrieving.LEFT_OUT).exists()

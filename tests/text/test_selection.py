@@ -204,4 +204,14 @@ def test_a_folder_without_a_selection_is_told(index, queries, tmp_path):
     select(index, queries, tmp_path / "s", k=5)
     (tmp_path / "s" / "rows.scores.bin").write_bytes(b"")
     with pytest.raises(ValueError, match="retrieve anew"):
-        open_selection(tmp_path / "s").of(0)
+        Selection(tmp_path / "s", 5).of(0)
+
+
+def test_a_selection_that_was_changed_is_refused(index, queries, tmp_path):
+    for file in sorted(select(index, queries, tmp_path / "s", k=5).path.iterdir()):
+        content = file.read_bytes()
+        if content:
+            file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+            with pytest.raises(ValueError, match=str(tmp_path / "s")):
+                open_selection(tmp_path / "s")
+            file.write_bytes(content)

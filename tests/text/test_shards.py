@@ -84,7 +84,7 @@ def test_no_queries_find_nothing(shards):
 
 def test_k_out_of_range_is_refused(shards):
     for k in (0, 10_001):
-        with pytest.raises(ValueError, match="must be between 1 and 10,000"):
+        with pytest.raises(ValueError, match="a query retrieves 1 to 10,000 documents"):
             shards.search(["word1"], k)
 
 

@@ -3,7 +3,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from acclimate.text.words import word_starts, word_starts_in_rows
+from acclimate.text.words import word_spans, word_starts, word_starts_in_rows
 
 
 def words_of(text):
@@ -35,6 +35,13 @@ def words_of(text):
 )
 def test_words_are_runs_of_word_characters_and_single_others(text, words):
     assert words_of(text) == words
+    assert [text[start:end] for start, end in word_spans(text)] == words
+    padded = f" \u200b {text}\n"
+    assert [padded[start:end] for start, end in word_spans(padded)] == words
+
+
+def test_a_text_of_blanks_has_no_words():
+    assert word_spans("") == word_spans(" \n\u200b ") == []
 
 
 def naive_words(text):

@@ -40,7 +40,12 @@ def write_bytes(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with open(temporary, "wb") as file:
         file.write(content)
-        file.flush()
+    settle(temporary, path)
+
+
+def settle(temporary: Path, path: Path) -> None:
+    """Make the whole file `temporary`, of the same directory, the file `path`: flushed, then renamed."""
+    with open(temporary, "rb+") as file:
         os.fsync(file.fileno())
     os.replace(temporary, path)
     _flush_directory(path.parent)
@@ -72,6 +77,8 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise DamagedError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        raise DamagedError(f"{path}: byte {error.start:,} is not UTF-8: {error.reason}") from error
 
 
 def sha256_of(path: Path) -> str:
@@ -90,19 +97,22 @@ def new_directory(path: Path) -> Iterator[Path]:
     """A temporary sibling to fill; when the block ends it gets its manifest and becomes `path`, replacing an older one.
 
     Where the block raises, `path` stays as it was and the sibling is removed; a kill leaves the sibling, which the next
-    call for the same `path` removes.
+    call for the same `path` removes. The older one is moved aside before it is removed, so that at no time a part of it
+    is at `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary, older = path.with_name(f".{path.name}.tmp"), path.with_name(f".{path.name}.old")
+    for left in (temporary, older):
+        shutil.rmtree(left, ignore_errors=True)
     temporary.mkdir()
     try:
         yield temporary
         seal(temporary)
         if path.exists():
-            shutil.rmtree(path)
+            os.replace(path, older)
         os.replace(temporary, path)
         _flush_directory(path.parent)
+        shutil.rmtree(older, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -146,6 +146,8 @@ def enter(recipe: Recipe, materials: Materials) -> Entries:
 def _check(recipe: Recipe, materials: Materials) -> None:
     if materials.general is None and TLM in (recipe.contestants or ()):
         raise ValueError("TLM retrieves from general text: give --general, or leave TLM out of contestants")
+    if recipe.tlm.model and not materials.model:
+        raise ValueError(f"tlm.model = {recipe.tlm.model!r}, but no model is given. Add --model {recipe.tlm.model}")
     if materials.domain is None and any("DAPT" in name for name in recipe.contestants or ()):
         raise ValueError("DAPT needs raw text of the domain: give --corpus, or leave DAPT out of contestants")
     longest = scratch.positions(recipe.pretrain) if materials.model is None else longest_input(materials.model)

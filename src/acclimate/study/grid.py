@@ -25,14 +25,15 @@ from acclimate.core.types import Cost, Score, Watch, unwatched
 from acclimate.methods import tlm
 from acclimate.study import retrieving, stages
 from acclimate.study.entries import cut, fine_tuned, first_stage, retrieved, tested
+from acclimate.study.grid_page import grid_text
 from acclimate.study.jobs import Job, claim, do
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import SCORES
 from acclimate.study.race import dev_row, test_row
 from acclimate.study.recipe import Recipe as Race
 from acclimate.study.significance import interval
-from acclimate.study.tables import Row, aligned, as_csv, rows
-from acclimate.study.wording import difference_text, interval_text, metric_text, p_text, points, si
+from acclimate.study.tables import Row, as_csv, rows
+from acclimate.study.wording import interval_text, metric_text, si
 from acclimate.training.checkpoint import spent
 
 TASK_ONLY = "task data only"
@@ -148,6 +149,8 @@ def run_grid(study: str, recipe: Recipe, materials: Materials, run: Path, *, wat
 
     Raises ValueError where general text is needed and not there.
     """
+    if recipe.tlm.model and not materials.model:
+        raise ValueError(f"tlm.model = {recipe.tlm.model!r}, but no model is given. Add --model {recipe.tlm.model}")
     if study == "model":
         recipe = replace(recipe, tlm=replace(recipe.tlm, model=materials.model or ""))
     asked = variants(study, recipe)
@@ -165,7 +168,7 @@ def run_grid(study: str, recipe: Recipe, materials: Materials, run: Path, *, wat
             row = dev_row(name, own.seed, result, gold, task)
             scores.append(replace(row, adapting=own.adapting(run), finetuning=spent(own.tuned.directory(run))))
     table = rows(scores, task.metric, untouched=asked[0].name)
-    lines = [_text(table, jobs, run)]
+    lines = [grid_text(table, {name: seeds[0].facts(run) for name, seeds in jobs.items()})]
     if study == "search":
         lines.append(_chosen(table, jobs, materials, run, watch))
     text = "\n\n".join(lines) + "\n"
@@ -208,40 +211,6 @@ class _Jobs:
 
     def facts(self, run: Path) -> Mapping[str, Any]:
         return files.read_json(self.joint.directory(run) / tlm.COST) if self.joint else {}
-
-
-def _text(table: Sequence[Row], jobs: Mapping[str, Sequence[_Jobs]], run: Path) -> str:
-    reference = table[0].contestant
-    head = [
-        "",
-        f"dev {metric_text(table[0].metric)}",
-        "each seed",
-        f"against {reference}",
-        "p (Holm)",
-        "task epochs",
-        "FLOP",
-        "paper's FLOP",
-    ]
-    body = []
-    for row in table:
-        facts = jobs[row.contestant][0].facts(run)
-        body.append(
-            [
-                row.contestant,
-                interval_text(row.score),
-                " ".join(points(score) for score in row.scores),
-                difference_text(row.comparison),
-                p_text(row.p_holm),
-                f"{facts['internal_epochs']:.1f}" if facts else "-",
-                si(row.adapting.flops),
-                si(facts["paper_flops"]) if facts else "-",
-            ]
-        )
-    legend = (
-        "Points on dev with 95% intervals over seeds and items. Task epochs: of stage 1. FLOP: of stage 1, as\n"
-        "computed; paper's: 6 x tokens x parameters, every row as if it were of full length."
-    )
-    return f"{aligned(head, body)}\n\n{legend}"
 
 
 def _chosen(

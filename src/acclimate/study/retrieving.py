@@ -27,6 +27,7 @@ import numpy as np
 from acclimate.core import files, settings
 from acclimate.core.cluster import Work, workers
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, counted, unwatched
+from acclimate.study.cached_index import cached_index
 from acclimate.study.left_out import leave_out
 from acclimate.study.retrieval_facts import examples, of_corpus, of_documents, of_queries, shown
 from acclimate.study.retrieval_page import as_text
@@ -34,12 +35,13 @@ from acclimate.study.sealed import NEAR, Sealed, whole
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.keywords import PHRASES, keyword_query
 from acclimate.text.overlap import repeats
-from acclimate.text.retrieval import Index
+from acclimate.text.retrieval import check_formula
 from acclimate.text.retrieval_analysis import check_analyzer
-from acclimate.text.selecting import check_k, draw, select
+from acclimate.text.retrieval_hits import check_k
+from acclimate.text.selecting import draw, select
 from acclimate.text.selection import Selection, open_selection
 from acclimate.text.selection_files import Query
-from acclimate.text.shards import Shards, build_shards
+from acclimate.text.shards import Shards
 
 CLAIM, FACTS, REPORT = "retrieval.json", "facts.json", "report.txt"
 CORPUS, SELECTION, LEFT_OUT, LIKE = "corpus", "selection", "left-out", "bm25"
@@ -54,9 +56,7 @@ class Recipe:
     queries: Literal["text", "keywords"] = "text"  # keywords: those of RAKE, for long texts
     phrases: int = PHRASES  # keywords of a query at most
     duplicates: Literal["keep", "exact", "near"] = "exact"  # what is dropped of documents that are like a better one
-    passages: Literal["keep", "drop"] = (
-        "keep"  # documents with one run of 13 words of a dev or test text, not half of it
-    )
+    passages: Literal["keep", "drop"] = "keep"  # documents with 13 words in a row of a dev or test text, not half of it
     near: float = NEAR  # Jaccard similarity of character 5-grams at which texts are near-duplicates
     analyzer: str = "words"  # how texts become words: words (in lower case) or cased
     k1: float = 1.2  # of BM25: how soon further occurrences of a word stop counting
@@ -66,7 +66,8 @@ class Recipe:
     def __post_init__(self) -> None:
         check_k(self.k)
         check_analyzer(self.analyzer)
-        rules = {"phrases": self.phrases >= 1, "near": 0 < self.near <= 1, "k1": self.k1 >= 0, "b": 0 <= self.b <= 1}
+        check_formula(self.k1, self.b)
+        rules = {"phrases": self.phrases >= 1, "near": 0 < self.near <= 1, "seed": self.seed >= 0}
         for name, holds in rules.items():
             if not holds:
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range")
@@ -108,11 +109,11 @@ def retrieve(
     _claim(out, recipe, corpus, splits)
     if (out / FACTS).exists():
         return open_retrieved(out)
-    sealed = Sealed(splits, near=recipe.near)
-    left_out = leave_out(corpus, sealed, out / LEFT_OUT, passages=recipe.passages == "drop", watch=watch)
     asked, facts = _queries(splits["train"], recipe)
-    mask = left_out.mask(copies=recipe.duplicates != "keep")
-    with workers(cluster) as work:
+    with workers(cluster) as work:  # before the pass over the corpus, so that a wrong address is told at once
+        sealed = Sealed(splits, near=recipe.near)
+        left_out = leave_out(corpus, sealed, out / LEFT_OUT, passages=recipe.passages == "drop", watch=watch)
+        mask = left_out.mask(copies=recipe.duplicates != "keep")
         index = _index(corpus, recipe, out, shards=shards, work=work, watch=watch)
         selection = _selected(corpus, index, asked, out, recipe, mask=mask, watch=watch)
         _write_corpus(corpus.take(selection.documents.tolist()), len(selection), out, watch)
@@ -199,37 +200,10 @@ def _claim_stated(out: Path, stated: dict[str, Any]) -> None:
 
 
 def _index(
-    corpus: Corpus,
-    recipe: Recipe,
-    out: Path,
-    *,
-    shards: int = 1,
-    work: Work | None = None,
-    watch: Watch = unwatched,
+    corpus: Corpus, recipe: Recipe, out: Path, *, shards: int = 1, work: Work | None = None, watch: Watch = unwatched
 ) -> Shards:
-    place = _place_of_index(corpus, recipe, out, shards)
-    return build_shards(
-        corpus,
-        place,
-        shards=shards,
-        work=work,
-        k1=recipe.k1,
-        b=recipe.b,
-        analyzer=recipe.analyzer,
-        watch=watch,
-    )
-
-
-def _place_of_index(corpus: Corpus, recipe: Recipe, out: Path, shards: int) -> Path:
-    """In the cache, for the next run; in the run's directory where the cache cannot be written."""
-    name = f"{corpus.hash[:16]}-{recipe.analyzer}-{recipe.k1:g}-{recipe.b:g}-{shards}"
-    try:
-        place = files.cache() / "retrieval"
-        place.mkdir(parents=True, exist_ok=True)
-        files.write_text(place / "README.txt", "BM25 indexes of `acclimate retrieve`; what is removed is built anew.\n")
-    except OSError:
-        place = out / "index"
-    return place / name
+    formula: dict[str, Any] = {"analyzer": recipe.analyzer, "k1": recipe.k1, "b": recipe.b}
+    return cached_index(corpus, out, shards=shards, work=work, **formula, watch=watch)
 
 
 def _queries(rows: Sequence[Example], recipe: Recipe) -> tuple[list[Query], dict[str, int]]:
@@ -247,7 +221,7 @@ def _queries(rows: Sequence[Example], recipe: Recipe) -> tuple[list[Query], dict
 
 def _selected(
     corpus: Corpus,
-    index: Index | Shards,
+    index: Shards,
     asked: Sequence[Query],
     out: Path,
     recipe: Recipe,

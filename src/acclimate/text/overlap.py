@@ -15,15 +15,14 @@ language models better (ACL 2022); Brown et al., Language models are few-shot le
 
 from __future__ import annotations
 
-import os
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
+
+from acclimate.core.threads import in_turn, processors
 
 GRAM = 13  # words that two texts must share in a row before that counts as copied
 SHINGLE = 5  # characters of the pieces whose sets near-duplicates share
@@ -105,11 +104,11 @@ class References:
         or later. No more than 1,000 candidates of one text are compared.
         """
         reported = np.zeros(len(self._texts), bool)
-        for batch, found in _in_turn(self._look, _batches(texts), threads or processors()):
+        for batch, found in in_turn(self._look, _batches(texts), threads or processors()):
             yield from self._matches(batch, found, reported, most)
 
-    def _look(self, batch: Batch) -> Found:
-        """What the compiled loops find in a batch. Runs in several threads at a time."""
+    def _look(self, batch: Batch) -> tuple[Batch, Found]:
+        """The batch and what the compiled loops find in it. Runs in several threads at a time."""
         from acclimate.text.overlap_index import fold, pack
         from acclimate.text.overlap_search import scan
 
@@ -120,7 +119,7 @@ class References:
             hits, pairs = np.empty((hit_room, 2), np.int64), np.empty((pair_room, 2), np.int64)
             hit_count, pair_count = scan(*packed, fold(), self._index, exact, hits, pairs)
             if hit_count <= hit_room and pair_count <= pair_room:
-                return Found(exact, hits[:hit_count], pairs[:pair_count])
+                return batch, Found(exact, hits[:hit_count], pairs[:pair_count])
             hit_room, pair_room = max(hit_room, hit_count), max(pair_room, pair_count)
 
     def _matches(self, batch: Batch, found: Found, reported: np.ndarray, most: int) -> Iterator[list[Match]]:
@@ -214,29 +213,6 @@ def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _in_turn(work: Callable[[Batch], Found], batches: Iterable[Batch], threads: int) -> Iterator[tuple[Batch, Found]]:
-    """Each batch and what the work makes of it, in order; at most two batches a thread wait."""
-    waiting: deque[tuple[Batch, Future[Found]]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for batch in batches:
-                waiting.append((batch, pool.submit(work, batch)))
-                if len(waiting) > threads + 1:
-                    first, future = waiting.popleft()
-                    yield first, future.result()
-            while waiting:
-                first, future = waiting.popleft()
-                yield first, future.result()
-        finally:
-            for _, future in waiting:
-                future.cancel()
-
-
-def processors() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _check(near: float) -> None:

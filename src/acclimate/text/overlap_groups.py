@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from acclimate.text.overlap import jaccard, normalised, processors, shingles
+from acclimate.core.threads import processors
+from acclimate.text.overlap import jaccard, normalised, shingles
 from acclimate.text.overlap_index import least_of, rows_of, sketches
 from acclimate.text.overlap_kernels import BINS, ZERO, agreeing, compiled, part
 

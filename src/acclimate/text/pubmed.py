@@ -13,7 +13,7 @@ from xml.parsers import expat
 
 from acclimate.text.jsonlines import Values
 from acclimate.text.packed import Limits, blocks, named
-from acclimate.text.recognise import shown
+from acclimate.text.recognise import printable, shown
 
 ARTICLES = frozenset({"PubmedArticle", "PubmedBookArticle"})
 _DEEPEST = 200  # elements within each other; PubMed's are a dozen deep
@@ -51,6 +51,10 @@ def pubmed_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[in
         )
 
 
+class _RefusedError(ValueError):
+    """What the file is refused for, in words for a person."""
+
+
 class _Reader:
     """Takes bytes and collects the articles that have come to their end."""
 
@@ -86,11 +90,15 @@ class _Reader:
                 f"again",
                 error.lineno,
             ) from error
+        except _RefusedError:
+            raise
+        except (LookupError, ValueError) as error:  # from looking up the encoding that the file says it has
+            raise self._error(f"cannot be decoded ({printable(str(error))}). Convert it to UTF-8") from error
         if self._fed - self._parser.CurrentByteIndex > self._limits.line:
             raise self._error(f"more than {self._limits.line:,} bytes without an end of tag. Fetch the file again")
 
-    def _error(self, what: str, line: int | None = None) -> ValueError:
-        return ValueError(f"{named(self._path)}:{line or self._parser.CurrentLineNumber}: {what}")
+    def _error(self, what: str, line: int | None = None) -> _RefusedError:
+        return _RefusedError(f"{named(self._path)}:{line or self._parser.CurrentLineNumber}: {what}")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self.root = self.root or name

@@ -6,11 +6,9 @@ import difflib
 import re
 import sys
 import unicodedata
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
 
     from acclimate.text.overlap_index import Packed
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
 ANALYZERS = {
     "words": r"re.findall(r'\w+', text.lower())",
     "cased": r"re.findall(r'\w+', text)",
@@ -96,19 +92,3 @@ def batches(columns: Iterable[pa.StringArray], size: int, block: int) -> Iterato
                 gathered, held = [], 0
     if gathered:
         yield gathered
-
-
-def in_turn(work: Callable[[Given], Made], items: Iterable[Given], threads: int) -> Iterator[Made]:
-    """What the work makes of each item, in order; at most two items a thread wait."""
-    waiting: deque[Future[Made]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > threads + 1:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()

@@ -1,4 +1,4 @@
-"""The files of a BM25 index: their kinds and lengths, whether they are whole, and how they are mapped."""
+"""The files of a BM25 index: their kinds and lengths, whether they are whole and readable, and how they are mapped."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from acclimate.core.files import MANIFEST, DamagedError, read_json, sha256_of
+from acclimate.text.retrieval_analysis import UNICODE
 
-VERSION = 1
+VERSION = 2  # one more whenever a file, its layout or what stands in it changes; 1 had several layouts
 FACTS = "index.json"
 
 # name: its kind, and how long it is by index.json: a sum of products of these
@@ -37,16 +38,31 @@ _FILES: dict[str, tuple[type[np.generic], str]] = {
 }
 
 
+class UnreadableError(ValueError):
+    """A whole index, but one that this release, or this Python's Unicode, does not read."""
+
+
 def checked_facts(path: Path, hashed: int) -> dict[str, Any]:
-    """What index.json says. Raises DamagedError where a file is missing or not the one written."""
+    """What index.json says.
+
+    hashed  bytes of files that are hashed, small files first; of the others the size is checked
+    Raises DamagedError where a file is missing or not the one written, UnreadableError.
+    """
     if not (path / MANIFEST).is_file():
         raise DamagedError(f"{path} is incomplete: it has no {MANIFEST}. Remove it; it is built anew")
     manifest = read_json(path / MANIFEST)
     if sha256_of(path / FACTS) != manifest.get(FACTS):
         raise DamagedError(f"{path / FACTS} is damaged: its content is not what {MANIFEST} lists. Remove {path}")
     facts: dict[str, Any] = read_json(path / FACTS)
-    if facts["version"] != VERSION:
-        return facts
+    if facts.get("version") != VERSION:
+        raise UnreadableError(
+            f"{path}: format {facts.get('version')}, but this release reads {VERSION}. Build it anew with build_index"
+        )
+    if facts["unicode"] != UNICODE:
+        raise UnreadableError(
+            f"{path} was built with the letters of Unicode {facts['unicode']}, but this Python has those of {UNICODE}. "
+            "Build it anew, or search it with the Python that built it"
+        )
     sizes = {name: _size(name, facts) * np.dtype(kind).itemsize for name, (kind, _) in _FILES.items()}
     for name, size in sorted(sizes.items(), key=lambda pair: pair[1]):
         file = path / f"{name}.bin"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,7 +18,6 @@ class Effort:
     postings    (word, document) pairs that were read, and cells of frequent words' rows
     exhaustive  pairs there are: what a search that skips nothing reads
     scored      documents whose exact score was computed
-    shortened   queries that were cut: always 0
     """
 
     queries: int = 0
@@ -27,7 +26,6 @@ class Effort:
     cells: int = 0
     exhaustive: int = 0
     scored: int = 0
-    shortened: int = 0
 
     def __add__(self, other: Effort) -> Effort:
         return Effort(
@@ -37,7 +35,6 @@ class Effort:
             self.cells + other.cells,
             self.exhaustive + other.exhaustive,
             self.scored + other.scored,
-            self.shortened + other.shortened,
         )
 
 
@@ -105,14 +102,11 @@ def merge(shards: Sequence[Hits], k: int) -> Hits:
     order = np.lexsort((documents, -scores, queries))
     offsets = np.searchsorted(queries[order], np.arange(len(shards[0]) + 1)).astype(np.int64)
     effort = sum((hits.effort for hits in shards), Effort())
-    missing = int((np.diff(offsets) == 0).sum())
-    effort = Effort(
-        len(shards[0]), missing, effort.postings, effort.cells, effort.exhaustive, effort.scored, effort.shortened
-    )
+    effort = replace(effort, queries=len(shards[0]), without_hits=int((np.diff(offsets) == 0).sum()))
     return Hits(offsets, documents[order], scores[order], effort).cut(k)
 
 
 def check_k(k: int) -> None:
     """Raises ValueError where k is not between 1 and 10,000."""
     if not 1 <= k <= MOST:
-        raise ValueError(f"k is {k:,}, but must be between 1 and {MOST:,}: the documents that each query is to find")
+        raise ValueError(f"k={k}: a query retrieves 1 to {MOST:,} documents. TLM's paper has 50, 500 and 5,000")

@@ -18,6 +18,7 @@ GROUP = 64  # documents of a block that are skipped together
 FREQUENT = 16  # a word in more than 1/16 of the documents has a row of D bytes in place of postings
 FINE, COARSE = 4095, 255  # steps of a bound: of a posting, and of a cell of a frequent word's row
 LARGE, LARGE_CELL = 15, 255  # counts from these on stand in a list
+_LEAST = 1e-300  # added to a count it changes nothing
 
 
 class Arrays(NamedTuple):
@@ -87,8 +88,8 @@ def quick(function: Function) -> Function:
 
 @quick
 def norm_of(length: Any, formula: Any) -> Any:
-    """What the count is weighed against in a document of this length, above 0."""
-    return formula.k1 * (1 - formula.b + formula.b * max(length, 1.0) / formula.average)
+    """What the count is weighed against in a document of this length. Above 0 for k1 = 0 too, lest it be 0 / 0."""
+    return max(formula.k1 * (1 - formula.b + formula.b * max(length, 1.0) / formula.average), _LEAST)
 
 
 @quick

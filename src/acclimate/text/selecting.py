@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from acclimate.core.files import new_directory
 from acclimate.core.types import Progress, Watch, unwatched
-from acclimate.text.retrieval import MOST
+from acclimate.text.retrieval_hits import MOST, check_k
 from acclimate.text.selection import Selection, open_selection
 from acclimate.text.selection_files import RANK, ROWS, Query, Rows, finish, write_facts, write_queries
 
@@ -126,14 +126,9 @@ def draw(
     return open_selection(path)
 
 
-def check_k(k: int) -> None:
-    if not 1 <= k <= MOST:
-        raise ValueError(f"k={k}: a query retrieves 1 to {MOST:,} documents. The paper's K is 50, 500 or 5,000")
-
-
 def _best(
     index: Index | Shards, texts: Sequence[str], k: int, skipped: np.ndarray, threads: int | None
-) -> Iterator[tuple[np.ndarray, np.ndarray, bool]]:
+) -> list[tuple[np.ndarray, np.ndarray, bool]]:
     """Documents and scores of each text's best k that are not skipped, and whether it hit anything at all.
 
     More than k are asked for, and twice as many again of the texts for which that was too few.
@@ -152,7 +147,7 @@ def _best(
             if len(kept) < k and len(documents) == asked < most:
                 short.append(place)
         pending, asked = short, min(most, 2 * asked)
-    return iter([found[place] for place in range(len(texts))])
+    return [found[place] for place in range(len(texts))]
 
 
 def _drop(

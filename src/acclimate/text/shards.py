@@ -5,7 +5,7 @@ have the queries' words; with the sums, every shard scores as if it were the who
 Each of these is a call on one shard (text/shards_work.py), done by whatever does the work (core/cluster.py): this
 process, or tasks of a Ray cluster.
 
-    shards.json      corpus, analyzer, k1, b, and where each shard begins; there once all shards are
+    shards.json      corpus, analyzer, k1, b, and where each shard begins, with their hash; there once all shards are
     shard-00000/     an index
 """
 
@@ -16,19 +16,17 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from acclimate.core.cluster import Here, Work
-from acclimate.core.files import read_json, write_json
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.corpus import Corpus
 from acclimate.text.retrieval import Effort, Hits, Statistics, merge
+from acclimate.text.retrieval_hits import check_k
+from acclimate.text.shards_files import FACTS, facts_of, known_begins, write_facts
 from acclimate.text.shards_work import Run, Shard, Source, Task, build_run, count, explain, number_of, open_run, search
 
-_VERSION = 1
-_FACTS = "shards.json"
 _QUERIES = 1024  # of a call at most
 _HITS = 1 << 20  # that a call brings back at most, 12 bytes each
 _TOGETHER = 8  # calls whose hits are held until they are merged
@@ -65,7 +63,8 @@ class Shards:
         The effort is that of all shards together. In memory are the result and the hits of some calls, 12 MB each.
         Raises as `Index.search` does.
         """
-        batch = max(1, min(_QUERIES, _HITS // max(k, 1)))
+        check_k(k)
+        batch = min(_QUERIES, _HITS // k)
         batches = [tuple(queries[begin : begin + batch]) for begin in range(0, max(len(queries), 1), batch)]
         threads = threads or self.work.threads
         tasks = (
@@ -119,18 +118,14 @@ def build_shards(
 ) -> Shards:
     """Write the index of the corpus in so many shards of about equally many characters, or open the one that is there.
 
-    What is whole stays: a build that was killed goes on with the shards that are missing, and a damaged shard is built
-    again. Raises ValueError where `path` holds anything else, a setting is out of range, or there are fewer documents
-    than shards.
+    What is whole stays: a build that was killed goes on with the shards that are missing, and a shard that is damaged,
+    or that this release does not read, is built again. Raises ValueError where `path` holds anything else, a setting is
+    out of range, or there are fewer documents than shards.
     """
     work, path = work or Here(), Path(path).resolve()
     wanted = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b), "shards": shards}
-    if (path / _FACTS).exists():
-        begins = _begins(path, wanted)
-    elif path.exists() and (not path.is_dir() or any("shard-" not in file.name for file in path.iterdir())):
-        raise ValueError(f"{path} is there and holds no index in shards. Name another path, or remove it")
-    else:
-        begins = cut(corpus, shards)
+    known = known_begins(path, wanted)
+    begins = known or cut(corpus, shards)
     path.mkdir(parents=True, exist_ok=True)
     sources = [
         Source(run, corpus.path.resolve(), k1, b, analyzer, work.threads)
@@ -147,8 +142,8 @@ def build_shards(
 
     build = build_here if isinstance(work, Here) else build_run
     found = _watched(work.map(build, sources, home=number_of), len(corpus), watch)
-    if not (path / _FACTS).exists():
-        write_json(path / _FACTS, {"version": _VERSION, **wanted, "documents": len(corpus), "begins": begins})
+    if not known:
+        write_facts(path, {**wanted, "documents": len(corpus), "begins": begins})
     return Shards(path, corpus.hash, analyzer, float(k1), float(b), found, work)
 
 
@@ -158,9 +153,9 @@ def open_shards(path: Path, *, work: Work | None = None, watch: Watch = unwatche
     Raises DamagedError where a shard is missing or not the one written, ValueError where there is no index in shards.
     """
     work, path = work or Here(), Path(path).resolve()
-    if not (path / _FACTS).is_file():
-        raise ValueError(f"{path} holds no index in shards: it has no {_FACTS}. Make one with build_shards")
-    facts = _facts(path)
+    if not (path / FACTS).is_file():
+        raise ValueError(f"{path} holds no index in shards: it has no {FACTS}. Make one with build_shards")
+    facts = facts_of(path)
     runs = _runs(path, facts["corpus"], facts["begins"], facts["documents"])
     found = _watched(work.map(open_run, runs, home=number_of), facts["documents"], watch)
     return Shards(path, facts["corpus"], facts["analyzer"], facts["k1"], facts["b"], found, work)
@@ -191,23 +186,6 @@ def _runs(path: Path, corpus: str, begins: list[int], documents: int) -> list[Ru
         Run(number, path / f"shard-{number:05}", corpus, first, last)
         for number, (first, last) in enumerate(itertools.pairwise([*begins, documents]))
     ]
-
-
-def _begins(path: Path, wanted: dict[str, Any]) -> list[int]:
-    """Where the shards of the index begin that is there. Raises ValueError where it is another one."""
-    facts = _facts(path)
-    different = [f"{name} {facts[name]} instead of {value}" for name, value in wanted.items() if facts[name] != value]
-    if different:
-        raise ValueError(f"{path} holds another index: {', '.join(different)}. Name another path, or remove it")
-    begins: list[int] = facts["begins"]
-    return begins
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = read_json(path / _FACTS)
-    if facts["version"] != _VERSION:
-        raise ValueError(f"{path}: format {facts['version']}, but this release reads {_VERSION}. Remove it")
-    return facts
 
 
 def _watched(shards: Iterator[Shard], documents: int, watch: Watch) -> tuple[Shard, ...]:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from acclimate.core.files import MANIFEST, DamagedError, sha256_of
 from acclimate.core.types import Watch, unwatched
@@ -51,7 +51,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Source:
-    """A run and where its texts are; has what `build_index` takes of a corpus: hash, texts and length."""
+    """A run, where its texts are and how they are to be indexed: the `Texts` that `build_index` takes."""
 
     run: Run
     corpus: Path
@@ -100,7 +100,7 @@ def build_run(source: Source, watch: Watch = unwatched) -> Shard:
     if not (source.corpus / "corpus.json").is_file() or Corpus(source.corpus).hash != source.run.corpus:
         raise ValueError(f"{socket.gethostname()} does not see the corpus {source.corpus}. {_SHARED}")
     index = build_index(
-        cast(Corpus, source),
+        source,
         source.run.path,
         k1=source.k1,
         b=source.b,

@@ -81,6 +81,15 @@ def word_starts_in_rows(encodings: Sequence[Encoding], texts: Sequence[tuple[str
     return starts
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """First character and the one after the last of each word of the text, in order; white space is in none."""
+    word, blank = _words(text)
+    visible = np.flatnonzero(~blank)
+    begins = np.flatnonzero(np.diff(word[visible], prepend=-1))
+    ends = np.append(begins, len(visible))[1:] - 1
+    return [(int(start), int(last) + 1) for start, last in zip(visible[begins], visible[ends], strict=True)]
+
+
 def _words(text: str) -> tuple[np.ndarray, np.ndarray]:
     """(C,) int32 number of the word that a character belongs to, a blank to the one before; (C,) bool blanks."""
     kind = _kinds()[np.frombuffer(text.encode("utf-32-le"), np.uint32)]

@@ -1,0 +1,44 @@
+"""What a grid came to, as a table in plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from acclimate.study.tables import Row, aligned
+from acclimate.study.wording import difference_text, interval_text, metric_text, p_text, points, si
+
+_LEGEND = (
+    "Points on dev with 95% intervals over seeds and items. Task epochs: of stage 1. FLOP: of stage 1, as\n"
+    "computed; paper's: 6 x tokens x parameters, every row as if it were of full length."
+)
+
+
+def grid_text(table: Sequence[Row], facts: Mapping[str, Mapping[str, Any]]) -> str:
+    """facts: variant -> what its first stage left (methods/tlm.py::COST), empty where it has none."""
+    head = [
+        "",
+        f"dev {metric_text(table[0].metric)}",
+        "each seed",
+        f"against {table[0].contestant}",
+        "p (Holm)",
+        "task epochs",
+        "FLOP",
+        "paper's FLOP",
+    ]
+    body = []
+    for row in table:
+        stage_1 = facts[row.contestant]
+        body.append(
+            [
+                row.contestant,
+                interval_text(row.score),
+                " ".join(points(score) for score in row.scores),
+                difference_text(row.comparison),
+                p_text(row.p_holm),
+                f"{stage_1['internal_epochs']:.1f}" if stage_1 else "-",
+                si(row.adapting.flops),
+                si(stage_1["paper_flops"]) if stage_1 else "-",
+            ]
+        )
+    return f"{aligned(head, body)}\n\n{_LEGEND}"
