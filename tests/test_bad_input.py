@@ -1151,10 +1151,10 @@ TAGGED = [  # words and their tags
         ("train.tsv:121", "'b-x' also occurs as 'B-X' (40 words", "--fold-labels"),
     ),
     Case(
-        "tags of BILOU",
-        {"train.tsv": sentences("p53\tU-X\n")},
+        "tags of BMES",
+        {"train.tsv": sentences("p53\tM-X\n")},
         tagged("train.tsv"),
-        ("train.tsv", "'U-X'", "BILOU", "U- to S-"),
+        ("train.tsv", "'M-X'", "BMES", "M- to I-"),
     ),
     Case(
         "entity F1 of parts of speech",
@@ -1337,6 +1337,18 @@ CORPORA = [  # raw text
         {"a.xml": article(TITLED.format("&what;"), before="<!DOCTYPE a SYSTEM 'http://127.0.0.1:9/a.dtd'>")},
         raw("a.xml"),
         ("a.xml:1", "entity 'what'", "Write it out"),
+    ),
+    Case(
+        "XML of an encoding that nobody knows",
+        {"a.xml": article(TITLED.format("A")).replace("'1.0'", "'1.0' encoding='no-such'")},
+        raw("a.xml"),
+        ("a.xml:1", "cannot be decoded", "no-such", "UTF-8"),
+    ),
+    Case(
+        "XML of an encoding that expat cannot take",
+        {"a.xml": article(TITLED.format("A")).replace("'1.0'", "'1.0' encoding='shift_jis'")},
+        raw("a.xml"),
+        ("a.xml:1", "cannot be decoded", "UTF-8"),
     ),
     Case(
         "a cut off XML",

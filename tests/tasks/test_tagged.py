@@ -135,6 +135,7 @@ def test_a_split_of_ours_teaches_every_tag_and_depends_on_the_seed_alone(tmp_pat
         (("B-Gene", "O"), "entity_f1", "were read as BIO; the metric is entity_f1."),
         (("I-Gene", "O"), "entity_f1", "were read as IO; the metric is entity_f1, for which entities of one type"),
         (("S-Gene", "O"), "entity_f1", "were read as IOBES"),
+        (("U-Gene", "O"), "entity_f1", "were read as BIOUL"),
         (("NOUN", "VERB"), "word_accuracy", "name no entities (B-, I-, O), so each word counts for itself"),
         (("1", "0"), "word_accuracy", "are numbers. If they stand for B-, I- and O, write those"),
     ],

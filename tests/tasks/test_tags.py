@@ -1,8 +1,21 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from acclimate.tasks.tags import borne, fallback, other_scheme, scheme_of, text_of, words_of
+from acclimate.tasks.tags import (
+    Scheme,
+    borne,
+    converted,
+    entities,
+    fallback,
+    other_scheme,
+    scheme_of,
+    tags_of,
+    text_of,
+    words_of,
+)
 
 
 def test_words_are_what_stands_between_single_spaces() -> None:
@@ -19,6 +32,8 @@ def test_words_are_what_stands_between_single_spaces() -> None:
         ({"I-PAR", "I-OUT", "O"}, "IO"),
         ({"B-a", "I-a", "E-a", "S-a", "O"}, "IOBES"),
         ({"S-a", "O"}, "IOBES"),
+        ({"B-a", "I-a", "L-a", "U-a", "O"}, "BIOUL"),
+        ({"U-a", "O"}, "BIOUL"),
         ({"B-a-b", "I-a-b"}, "BIO"),
         ({"O"}, None),
         ({"NN", "IN", "O"}, None),
@@ -36,16 +51,68 @@ def test_a_scheme_is_told_by_its_letters(tags: set[str], scheme: str | None) -> 
 @pytest.mark.parametrize(
     ("tags", "tag"),
     [
-        ({"B-a", "I-a", "L-a", "U-a", "O"}, "L-a"),
         ({"B-a", "M-a", "E-a", "S-a", "O"}, "M-a"),
-        ({"U-a", "O"}, "U-a"),
+        ({"B-a", "M-a", "E-a", "W-a", "O"}, "M-a"),
+        ({"B-a", "I-a", "L-a", "U-a", "O"}, ""),
         ({"B-a", "I-a", "O"}, ""),
         ({"NN", "L-b"}, ""),
         ({"W-a", "V-a", "O"}, ""),
     ],
 )
-def test_tags_of_bilou_and_bmes_are_known_for_what_they_are(tags: set[str], tag: str) -> None:
+def test_tags_of_bmes_are_known_for_what_they_are(tags: set[str], tag: str) -> None:
     assert other_scheme(tags) == tag
+
+
+# words:      0    1    2    3    4    5    6    7
+FOUND = {(0, 2, "a"), (3, 3, "a"), (4, 5, "b"), (7, 7, "b")}
+WRITTEN: dict[Scheme, str] = {
+    "BIO": "B-a  I-a  I-a  B-a  B-b  I-b  O    B-b",
+    "BIOUL": "B-a  I-a  L-a  U-a  B-b  L-b  O    U-b",
+    "IOBES": "B-a  I-a  E-a  S-a  B-b  E-b  O    S-b",
+    "IO": "I-a  I-a  I-a  I-a  I-b  I-b  O    I-b",
+}
+
+
+@pytest.mark.parametrize("scheme", WRITTEN)
+def test_entities_are_written_in_each_scheme(scheme: Scheme) -> None:
+    tags = tuple(WRITTEN[scheme].split())
+    assert tags_of(FOUND, 8, scheme) == tags
+    assert scheme_of(tags) == scheme
+    # two of type a touch, and IO makes one of them
+    assert entities(tags) == (FOUND if scheme != "IO" else {(0, 3, "a"), (4, 5, "b"), (7, 7, "b")})
+    untyped = {(first, last, "_") for first, last, _ in FOUND}
+    assert {len(tag) for tag in tags_of(untyped, 8, scheme)} == {1}
+    assert scheme == "IO" or entities(tags_of(untyped, 8, scheme)) == untyped
+
+
+@pytest.mark.parametrize("scheme", WRITTEN)
+@pytest.mark.parametrize("other", WRITTEN)
+def test_schemes_convert_into_each_other(scheme: Scheme, other: Scheme) -> None:
+    tags, wanted = tuple(WRITTEN[scheme].split()), tuple(WRITTEN[other].split())
+    lost = scheme == "IO" and other != "IO"
+    assert (converted(tags, other) == wanted) is not lost
+    apart = tags_of({(0, 1, "a"), (3, 3, "a"), (4, 6, "b")}, 8, scheme)
+    assert converted(converted(apart, other), scheme) == apart
+
+
+def test_random_tags_convert_without_loss() -> None:
+    draw = random.Random(0)
+    for _ in range(500):
+        tags = draw.choices(["O", "B-a", "I-a", "B-b", "I-b"], k=draw.randrange(1, 12))
+        for scheme in ("BIO", "BIOUL", "IOBES"):
+            assert entities(converted(tags, scheme)) == entities(tags)  # type: ignore[arg-type]
+
+
+def test_an_inside_tag_that_follows_nothing_becomes_a_beginning() -> None:
+    assert converted(("I-a", "I-a", "I-b", "L-b"), "BIO") == ("B-a", "I-a", "B-b", "I-b")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"), [({(0, 1, "a"), (1, 2, "a")}, "overlaps another"), ({(1, 3, "a")}, "not lie within 3 words")]
+)
+def test_entities_that_no_tags_can_say_are_refused(found: set[tuple[int, int, str]], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        tags_of(found, 3, "BIO")
 
 
 def test_a_sentence_bears_types_of_entities_or_tags() -> None:

@@ -27,6 +27,7 @@ from acclimate.tasks.labels import (
     told_of_numbers,
     told_of_singles,
 )
+from acclimate.tasks.mentions import holds_mentions, mention_rows
 from acclimate.tasks.metrics import default_metric, metric_named
 from acclimate.tasks.readers import Columns, FileRead, Row, check_accepted, read_rows
 from acclimate.tasks.splitting import split_off
@@ -108,12 +109,19 @@ def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
     _check_stated(stated, paths)
     columns = Columns(stated.text, stated.label, stated.pair, stated.group, stated.id)
     reading = tagged_rows if stated.kind == "tokens" else read_rows
-    raw = {split: list(reading(path, columns, limits=limits)) for split, path in paths.items()}
+    raw: dict[Split, list[Row | Rejected]] = {}
+    told: list[str] = []
+    for split, path in paths.items():
+        if stated.kind == "tokens" and holds_mentions(path):
+            raw[split], told_of_file = mention_rows(path)
+            told += told_of_file
+        else:
+            raw[split] = list(reading(path, columns, limits=limits))
     values = [row.label for row in raw["train"] if isinstance(row, Row)]
     column = f"{named(paths['train'])}: the column {stated.label!r}"
     kind = kind_of(values, stated=stated.kind, separator=stated.separator, where=column)
     if kind == "tokens":
-        return _read_tagged(stated, paths, raw)
+        return _read_tagged(stated, paths, raw, told)
     metric = _metric(stated.metric, kind)
     check_separator(values, kind, separator=stated.separator, where=column)
     files = {split: _labelled(paths[split], rows, kind, stated) for split, rows in raw.items()}
@@ -134,9 +142,10 @@ def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
     return _labelled_task(stated, files, kind, metric, notes)
 
 
-def _read_tagged(stated: Own, paths: Mapping[Split, Path], raw: Mapping[Split, Sequence[Row | Rejected]]) -> Labelled:
+def _read_tagged(
+    stated: Own, paths: Mapping[Split, Path], raw: Mapping[Split, Sequence[Row | Rejected]], notes: list[str]
+) -> Labelled:
     """The same for a tag a word: no class need stand on both sides of a split, and documents stay whole."""
-    notes: list[str] = []
     files = {}
     for split, rows in raw.items():
         own, told = apart(paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS))
@@ -214,7 +223,8 @@ def _check_stated(stated: Own, paths: Mapping[Split, Path]) -> None:
         metric_named(stated.metric)
     places: dict[Path, Split] = {}
     for split, path in paths.items():
-        check_file(path)
+        if not (stated.kind == "tokens" and path.is_dir()):
+            check_file(path)
         other = places.setdefault(Path(os.path.realpath(path)), split)
         if other != split:
             raise ValueError(f"{named(path)}: given for {other} and for {split}. Leave --{split} out: we then split")

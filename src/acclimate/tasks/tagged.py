@@ -19,7 +19,7 @@ from acclimate.core.types import Label, Rejected, Split
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.readers import Columns, Row, class_name
 from acclimate.tasks.tables import table_rows
-from acclimate.tasks.tags import OTHER_LETTERS, other_scheme, scheme_of, text_of
+from acclimate.tasks.tags import LISTED, OTHER_LETTERS, other_scheme, scheme_of, text_of
 from acclimate.tasks.task import Metric
 from acclimate.text.packed import LIMITS, PACKINGS, Limits, check_file, named, text_lines, unpacked_name
 from acclimate.text.recognise import printable, shown, unsound
@@ -60,12 +60,12 @@ def tagged_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Ite
 def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
     """The metric of this name; "": entity F1 where the tags name entities, else the accuracy over words.
 
-    Raises ValueError for tags of BILOU or BMES, and where the metric does not judge such tags.
+    Raises ValueError for tags of BMES, and where the metric does not judge such tags.
     """
     if foreign := other_scheme(tags):
         renamed = ", ".join(f"{theirs}- to {ours}-" for theirs, ours in OTHER_LETTERS.items())
         raise ValueError(
-            f"{where}: the tag {shown(foreign)} is of a scheme such as BILOU or BMES; known are BIO, IO and IOBES. "
+            f"{where}: the tag {shown(foreign)} is of a scheme such as BMES; known are BIO, IO, IOBES and BIOUL. "
             f"Change {renamed} in the file"
         )
     named_entities = scheme_of(tags) is not None
@@ -78,8 +78,8 @@ def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
     if metric.name == "entity_f1" and not named_entities:
         odd = next(tag for tag in sorted(tags) if scheme_of({tag, "O"}) is None and tag != "O")
         raise ValueError(
-            f"metric='entity_f1': {where} has the tag {shown(odd)}, which is not O and does not begin with B-, I-, E- "
-            f"or S-. Correct the tags, or leave the metric out (then word_accuracy)"
+            f"metric='entity_f1': {where} has the tag {shown(odd)}, which is not O and does not begin with {LISTED}. "
+            f"Correct the tags, or leave the metric out (then word_accuracy)"
         )
     return metric
 
@@ -157,7 +157,9 @@ def _sentences(path: Path, limits: Limits) -> Iterator[Row | Rejected]:
 
 
 def _fields(line: str) -> list[str]:
-    return [field.strip(" ") for field in line.split("\t")] if "\t" in line else [*filter(None, line.split(" "))]
+    if "\t" not in line:
+        return [*filter(None, line.split(" "))]
+    return [field.strip(" ") for field in line.split("\t")] if " " in line else line.split("\t")
 
 
 def _check_first(path: Path, at: int, line: str, fields: Sequence[str]) -> None:
@@ -177,7 +179,10 @@ def _check_first(path: Path, at: int, line: str, fields: Sequence[str]) -> None:
 
 def _sentence(path: Path, number: int, lines: _Lines, width: int, document: str) -> Row | Rejected:
     name = printable(path.name)
-    words, tags = [], []
+    words, tags = [fields[0] for _, fields in lines], [fields[-1] for _, fields in lines]
+    where = f"{name}:{lines[0][0]}"
+    if all(len(fields) == width for _, fields in lines) and _all_fit(words, tags):
+        return Row(number, where, text_of(words), tuple(tags), None, document, "")
     for at, fields in lines:
         place = f"{name}:{at}"
         if len(fields) == 1:
@@ -189,9 +194,7 @@ def _sentence(path: Path, number: int, lines: _Lines, width: int, document: str)
             )
         if reason := _unfit(fields[0], fields[-1]):
             return Rejected(place, reason)
-        words.append(fields[0])
-        tags.append(fields[-1])
-    return Row(number, f"{name}:{lines[0][0]}", text_of(words), tuple(tags), None, document, "")
+    return Row(number, where, text_of(words), tuple(tags), None, document, "")
 
 
 def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row | Rejected:
@@ -229,6 +232,14 @@ def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row 
     if "id" in roles and not others["id"].strip():
         return Rejected(place, f"the id (column {roles['id']!r}) is empty; fill it in or leave the row out")
     return Row(number, place, text_of(words), tuple(names), None, others["group"], others["id"])
+
+
+def _all_fit(words: Sequence[str], tags: Sequence[str]) -> bool:
+    """Whether all of a sentence can be used, at one look; where it says no, `_unfit` has the last word."""
+    whole = "\n".join((*words, *tags))
+    if " " in whole or "\ufffd" in whole or unsound(whole):
+        return False
+    return all(map(str.strip, words)) and all(map(str.strip, tags))
 
 
 def _unfit(word: Any, tag: str) -> str:

@@ -4,9 +4,10 @@ scheme   tags                what they say
 BIO      B-, I-, O           B- begins an entity, I- goes on with it, O is outside of any
 IO       I-, O               words of one type side by side are one entity: two that touch cannot be told apart
 IOBES    B-, I-, E-, S-, O   E- is the last word of an entity, S- its only one
+BIOUL    B-, I-, L-, U-, O   the same with other letters: L- the last, U- the only one (also called BILOU)
 
-Spans are read from any of them as conlleval and seqeval (not strict) do: an I- or E- that follows nothing of its type
-begins an entity. Tags may come without a type (B, I, O).
+Spans are read from any of them as conlleval and seqeval (not strict) do: an I-, E- or L- that follows nothing of its
+type begins an entity. Tags may come without a type (B, I, O).
 """
 
 from __future__ import annotations
@@ -14,14 +15,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
-Scheme = Literal["BIO", "IO", "IOBES"]
+Scheme = Literal["BIO", "IO", "IOBES", "BIOUL"]
 OUTSIDE = "O"
+UNTYPED = "_"  # the type of entities whose tags are B, I and O alone
 LETTERS: dict[Scheme, frozenset[str]] = {
     "IO": frozenset("I"),
     "BIO": frozenset("BI"),
     "IOBES": frozenset("BIES"),
+    "BIOUL": frozenset("BILU"),
 }
-OTHER_LETTERS = {"L": "E", "U": "S", "M": "I", "W": "S"}  # of BILOU, BMES and BMEWO, and what IOBES calls them
+OTHER_LETTERS = {"M": "I", "W": "S"}  # of BMES and BMEWO, and what IOBES calls them
+# of an entity's first word, those within, its last, and its only one
+_WRITTEN: dict[Scheme, tuple[str, str, str, str]] = {
+    "IO": ("I", "I", "I", "I"),
+    "BIO": ("B", "I", "I", "B"),
+    "IOBES": ("B", "I", "E", "S"),
+    "BIOUL": ("B", "I", "L", "U"),
+}
+_KNOWN = frozenset[str]().union(*LETTERS.values())
+LISTED = "B-, I-, E-, S-, L- or U-"
 
 
 def words_of(text: str) -> list[str]:
@@ -43,9 +55,9 @@ def scheme_of(tags: Collection[str]) -> Scheme | None:
 
 
 def other_scheme(tags: Collection[str]) -> str:
-    """A tag of a scheme that is not read, such as L-PER of BILOU; "" where there is none."""
+    """A tag of a scheme that is not read, such as M-PER of BMES; "" where there is none."""
     typed = sorted(tag for tag in tags if tag != OUTSIDE)
-    known = {"B", "I", "E", "S", *OTHER_LETTERS}
+    known = {*OTHER_LETTERS}.union(*LETTERS.values())
     if not typed or OUTSIDE not in tags or not all(tag[:1] in known and tag[1:2] == "-" for tag in typed):
         return ""
     return next((tag for tag in typed if tag[0] in OTHER_LETTERS), "")
@@ -57,7 +69,7 @@ def fallback(labels: Sequence[str]) -> str:
 
 
 def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """(first word, last word, type) of each entity, read from B-, I-, E-, S- and O as conlleval and seqeval do.
+    """(first word, last word, type) of each entity, read from the tags of any scheme as conlleval and seqeval do.
 
     An I- that follows nothing of its type begins an entity. Raises ValueError for any other tag.
     """
@@ -65,16 +77,41 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     start, before, kind_before = 0, OUTSIDE, ""
     for place, tag in enumerate([*tags, OUTSIDE]):
         letter, _, rest = tag.partition("-")
-        kind = rest or "_"
-        if letter not in ("B", "I", "E", "S") and tag != OUTSIDE:
-            raise ValueError(f"the tag {tag!r} is not O and does not begin with B-, I-, E- or S-; correct the labels")
-        changes = letter in ("B", "S") or before in (OUTSIDE, "E", "S") or kind != kind_before
+        kind = rest or UNTYPED
+        if letter not in _KNOWN and tag != OUTSIDE:
+            raise ValueError(f"the tag {tag!r} is not O and does not begin with {LISTED}; correct the labels")
+        changes = letter in ("B", "S", "U") or before in (OUTSIDE, "E", "S", "L", "U") or kind != kind_before
         if before != OUTSIDE and (changes or tag == OUTSIDE):
             found.add((start, place - 1, kind_before))
         if tag != OUTSIDE and changes:
             start = place
         before, kind_before = letter, kind
     return found
+
+
+def tags_of(found: Iterable[tuple[int, int, str]], words: int, scheme: Scheme) -> tuple[str, ...]:
+    """A tag for each of so many words that bear the entities (first word, last word, type): what `entities` reads.
+
+    In IO, entities of one type that touch become one. Raises ValueError where one leaves the words or two overlap.
+    """
+    begin, inside, end, single = _WRITTEN[scheme]
+    tags = [OUTSIDE] * words
+    for first, last, kind in sorted(found):
+        if not 0 <= first <= last < words:
+            raise ValueError(f"an entity from word {first} to word {last} does not lie within {words} words")
+        if any(tag != OUTSIDE for tag in tags[first : last + 1]):
+            raise ValueError(f"the entity from word {first} to word {last} overlaps another; a word bears one tag")
+        letters = [begin, *[inside] * (last - first - 1), end] if last > first else [single]
+        tags[first : last + 1] = [letter if kind == UNTYPED else f"{letter}-{kind}" for letter in letters]
+    return tuple(tags)
+
+
+def converted(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
+    """The same entities in another scheme. To IO and back loses where one of two that touch ends, if their type is one.
+
+    An I-, E- or L- that follows nothing of its type, which `entities` takes for a beginning, becomes one.
+    """
+    return tags_of(entities(tags), len(tags), scheme)
 
 
 def borne(tags: Sequence[str], *, named: bool) -> tuple[str, ...]:

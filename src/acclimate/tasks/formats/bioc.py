@@ -1,0 +1,219 @@
+"""BioC, as XML and as JSON: documents of passages, or of sentences in passages, with annotations and relations.
+
+    <collection><document><id>1234567</id><passage><offset>0</offset><text>Aspirin and stroke</text>
+      <annotation id="T1"><infon key="type">Chemical</infon><location offset="0" length="7"/><text>Aspirin</text>
+      </annotation></passage></document></collection>
+
+A document's text is its passages, each at its offset, with line ends and spaces in the gaps between them. Offsets count
+characters of the document. Annotations without a location, and relations of other than two annotations, are not read
+but counted (`Annotated.unread`). JSON may hold a collection, a list of collections or documents, or one document.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from acclimate.core.types import Rejected
+from acclimate.tasks.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
+from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
+from acclimate.tasks.formats.xml import Lines, elements
+from acclimate.text.packed import named
+from acclimate.text.recognise import printable, shown
+
+ENDINGS = (".xml", ".json")
+_WIDEST = 1 << 20  # characters between two passages; beyond, the offset is no offset
+
+_PLACE = 0  # no key that JSON can hold: of the values of an element of XML, where it stands
+_ATTRIBUTES = ("id", "refid", "offset", "length")
+_CHILDREN = ("id", "text", "offset")
+_LISTS = ("passage", "sentence", "annotation", "relation", "location", "node")
+
+_Values = Mapping[Any, Any]  # an element as BioC's JSON has it
+
+
+class _UnfitError(Exception):
+    """Carries the Rejected of the document that is read."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.rejected = Rejected(place, reason)
+
+
+def bioc_documents(path: Path, *, type: str = "type", limits: Limits = LIMITS) -> Iterator[Annotated | Rejected]:
+    """The documents of a file, or of the .xml and .json files of a folder or archive, or why one cannot be used.
+
+    type  the infon that holds the type of an annotation or relation
+
+    Raises ValueError where there is no such file, where one is not well-formed or no collection, for XML that declares
+    entities, and as `files_in` does.
+    """
+    found = False
+    for name, content in files_in(path, endings=ENDINGS, limits=limits):
+        found = True
+        where = named(path) if path.is_file() and name == path.name else f"{named(path)}, {printable(name)}"
+        of = _of_json if content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") else _of_xml
+        documents = of(content, where, printable(name))
+        none = True
+        for document in documents:
+            none = False
+            yield _document(document, type)
+        if none:
+            raise ValueError(f"{where}: holds no document. Write it anew or name another file")
+    if not found:
+        raise ValueError(f"{named(path)}: nothing there ends in {' or '.join(ENDINGS)}. Name another file or folder")
+
+
+def _of_json(content: bytes, where: str, name: str) -> Iterator[_Values]:
+    try:
+        value = json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: no JSON ({printable(str(error))}). Write it anew or name another file") from error
+    waiting, number = [value], 0
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += reversed(each)
+        elif isinstance(each, dict) and "passages" in each:
+            number += 1
+            yield {**each, _PLACE: f"{name}, document {number}"}
+        elif isinstance(each, dict) and any(isinstance(part, list) for part in each.values()):
+            # PubTator 3 calls the list of its documents after itself
+            lists = [part for part in each.values() if isinstance(part, list)]
+            waiting.append(each.get("documents", lists[0]))
+        else:
+            raise ValueError(f"{where}: {shown(each)} is neither a collection nor a document of BioC's. Name another")
+
+
+def _of_xml(content: bytes, where: str, name: str) -> Iterator[_Values]:
+    for tree, lines in elements([content], "document", where=where, root="collection"):
+        yield _as_json(tree, lines, name)
+
+
+def _as_json(element: Element, lines: Lines, name: str) -> _Values:
+    """The element as BioC's JSON has it; what BioC does not know is left out."""
+    values: dict[Any, Any] = {key: value for key, value in element.items() if key in _ATTRIBUTES}
+    values[_PLACE] = f"{name}:{lines[element]}"
+    for child in element:
+        if child.tag in _LISTS:
+            values.setdefault(f"{child.tag}s", []).append(_as_json(child, lines, name))
+        elif child.tag == "infon":
+            values.setdefault("infons", {})[child.get("key", "")] = child.text or ""
+        elif child.tag in _CHILDREN:
+            values[child.tag] = child.text or ""
+    return values
+
+
+def _document(document: _Values, type: str) -> Annotated | Rejected:
+    place = document[_PLACE]
+    mentions: list[StatedMention] = []
+    relations: list[StatedRelation] = []
+    relation_ids: set[str] = set()
+    unread: Counter[str] = Counter()
+    text = ""
+    try:
+        id = _text(document, "id", place)
+        for part in _parts(document, place):
+            text = _longer(text, part, place)
+            for annotation in _listed(part, "annotations", place):
+                if annotation.get("locations"):
+                    mentions.append(_mention(annotation, type, place))
+                else:
+                    unread["annotation without a location"] += 1
+            for relation in _listed(part, "relations", place):
+                relation_ids.add(str(relation.get("id")))
+                nodes = _listed(relation, "nodes", place)
+                if len(nodes) == 2:
+                    relations.append(_relation(relation, nodes, type, place))
+                else:
+                    unread[f"relation of {len(nodes)}"] += 1
+    except _UnfitError as error:
+        return error.rejected
+    relation_ids -= {stated.mention.id for stated in mentions}
+    of_mentions = [each for each in relations if relation_ids.isdisjoint({each.relation.first, each.relation.second})]
+    if len(of_mentions) < len(relations):
+        unread["relation of a relation"] = len(relations) - len(of_mentions)
+    return checked(id, text, mentions, of_mentions, place=place, unread=sorted(unread.items()))
+
+
+def _parts(document: _Values, place: str) -> Iterator[_Values]:
+    """The document itself, its passages, and their sentences, in the order of the text."""
+    yield {**document, "text": None}
+    for passage in _listed(document, "passages", place):
+        yield passage
+        yield from _listed(passage, "sentences", place)
+
+
+def _longer(text: str, part: _Values, place: str) -> str:
+    """The text with that of the passage or sentence, if it has one, at its offset."""
+    added = part.get("text")
+    if not added:
+        return text
+    at = part.get(_PLACE, place)
+    if not isinstance(added, str):
+        raise _UnfitError(at, f"the text of a passage is {shown(added)}; make it a string")
+    offset = _whole(part, "offset", at)
+    gap = offset - len(text)
+    if gap < 0 and text.startswith(added, offset):
+        return text  # a sentence of a passage that has its text already
+    if not 0 <= gap <= _WIDEST:
+        raise _UnfitError(
+            at,
+            f"the passage {shown(added)} begins at {offset:,}, but the text before it ends at {len(text):,}; passages "
+            f"stand in their order, and offsets count characters (code points) of the document",
+        )
+    return text + "\n" * min(gap, 1) + " " * (gap - 1) + added
+
+
+def _mention(annotation: _Values, type: str, place: str) -> StatedMention:
+    at = annotation.get(_PLACE, place)
+    spans = []
+    for location in _listed(annotation, "locations", at):
+        start = _whole(location, "offset", at)
+        spans.append((start, start + _whole(location, "length", at)))
+    mention = Mention(_text(annotation, "id", at), _type(annotation, type, at), tuple(sorted(spans)))
+    return StatedMention(at, mention, _text(annotation, "text", at))
+
+
+def _relation(relation: _Values, nodes: list[_Values], type: str, place: str) -> StatedRelation:
+    at = relation.get(_PLACE, place)
+    first, second = (_text(node, "refid", at) for node in nodes)
+    return StatedRelation(at, Relation(_type(relation, type, at), first, second))
+
+
+def _type(values: _Values, type: str, place: str) -> str:
+    infons = values.get("infons")
+    if not isinstance(infons, Mapping) or type not in infons:
+        keys = shown(sorted(map(str, infons)) if isinstance(infons, Mapping) else [])
+        raise _UnfitError(
+            place, f"{shown(values.get('id'))} has no infon {type!r}, only {keys}; name the one that holds its type"
+        )
+    return _text(infons, type, place)
+
+
+def _listed(values: _Values, key: str, place: str) -> list[_Values]:
+    found = values.get(key) or []
+    if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
+        raise _UnfitError(values.get(_PLACE, place), f"{key!r} are {shown(found)}; make them a list of objects")
+    return found
+
+
+def _text(values: _Values, key: str, place: str) -> str:
+    found = values.get(key)
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found)
+    if not isinstance(found, str):
+        raise _UnfitError(place, f"{key!r} of {shown(dict(values))} is {shown(found)}; make it a string")
+    return found
+
+
+def _whole(values: _Values, key: str, place: str) -> int:
+    found = values.get(key)
+    if isinstance(found, str) and found.strip().isdecimal() and len(found) < 16:
+        return int(found)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        raise _UnfitError(place, f"{key!r} is {shown(found)}, which is no whole number from 0; correct it")
+    return found

@@ -1,0 +1,110 @@
+"""ChemProt (BioCreative VI): abstracts with chemicals, genes and the relations between them, in three TSVs a split.
+
+abstracts   pmid, title, abstract
+entities    pmid, id, type (CHEMICAL, GENE-Y, GENE-N), start, end, surface form
+relations   pmid, group (CPR:3), "Y " where the group is evaluated or "N ", name (ACTIVATOR), Arg1:<id>, Arg2:<id>
+            gold_standard.tsv, with the evaluated groups alone, leaves flag and name out; both are read
+
+Offsets are into title, one character and abstract. Quotes are ordinary characters.
+
+As BLURB has it (Gu et al., 2021): all chemicals and genes of one sentence are paired, five groups are labels, all other
+pairs are "false". Sentences are Punkt's (tasks/punkt.py). Of two groups for one pair the later in the file counts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from acclimate.core.types import Example, Rejected, Split
+from acclimate.tasks.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
+from acclimate.tasks.catalogue import file_in
+from acclimate.tasks.punkt import punkt_spans
+from acclimate.tasks.relations import Encoding, Pairs, Sentences, relation_examples
+from acclimate.text.packed import LIMITS, Limits, text_lines
+from acclimate.text.recognise import printable, shown
+
+GROUPS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
+FALSE = "false"
+CHEMICAL_GENE = Pairs(("CHEMICAL",), ("GENE-Y", "GENE-N", "GENE"), ("CHEMICAL", "GENE"), "CHEM-GENE")
+FILES: dict[Split, tuple[str, str, str]] = {
+    "train": (
+        "chemprot_training/chemprot_training_abstracts.tsv",
+        "chemprot_training/chemprot_training_entities.tsv",
+        "chemprot_training/chemprot_training_relations.tsv",
+    ),
+    "dev": (
+        "chemprot_development/chemprot_development_abstracts.tsv",
+        "chemprot_development/chemprot_development_entities.tsv",
+        "chemprot_development/chemprot_development_relations.tsv",
+    ),
+    "test": (
+        "chemprot_test_gs/chemprot_test_abstracts_gs.tsv",
+        "chemprot_test_gs/chemprot_test_entities_gs.tsv",
+        "chemprot_test_gs/chemprot_test_relations_gs.tsv",
+    ),
+}
+"""Split -> its abstracts, entities and relations, below the folder that the publisher's archives unpack to."""
+
+
+def chemprot_examples(
+    folder: Path,
+    split: Split,
+    *,
+    encoding: Encoding = "dummies",
+    sentences: Sentences = punkt_spans,
+    limits: Limits = LIMITS,
+) -> Iterator[Example | Rejected]:
+    """BLURB's examples of a split, from the publisher's files in `folder`, packed or not."""
+    documents = chemprot_documents(*(file_in(folder, name) for name in FILES[split]), limits=limits)
+    labels = {group: group for group in GROUPS}
+    return relation_examples(
+        documents, CHEMICAL_GENE, labels=labels, negative=FALSE, encoding=encoding, sentences=sentences
+    )
+
+
+def chemprot_documents(
+    abstracts: Path, entities: Path, relations: Path, *, limits: Limits = LIMITS
+) -> Iterator[Annotated | Rejected]:
+    """The abstracts with their mentions and relations (of the type of their group), or why one cannot be used.
+
+    A line of entities or relations that cannot be read, or is of no abstract, is rejected by itself.
+    """
+    mentions: dict[str, list[StatedMention]] = defaultdict(list)
+    for place, fields in _rows(entities, limits):
+        match fields:
+            case [pmid, id, type, start, end, surface] if start.isdecimal() and end.isdecimal():
+                mention = Mention(id, type, ((int(start), int(end)),))
+                mentions[pmid].append(StatedMention(place, mention, surface))
+            case _:
+                yield Rejected(place, _unread(fields, "pmid, id, type, start, end and surface form"))
+    related: dict[str, list[StatedRelation]] = defaultdict(list)
+    for place, fields in _rows(relations, limits):
+        match fields:
+            case [pmid, group, _, _, first, second] | [pmid, group, first, second]:
+                relation = Relation(group, first.removeprefix("Arg1:"), second.removeprefix("Arg2:"))
+                related[pmid].append(StatedRelation(place, relation))
+            case _:
+                yield Rejected(place, _unread(fields, "pmid, group, flag, name, Arg1:<id> and Arg2:<id>"))
+    for place, fields in _rows(abstracts, limits):
+        match fields:
+            case [pmid, title, abstract]:
+                text = f"{title}\t{abstract}"
+                yield checked(pmid, text, mentions.pop(pmid, ()), related.pop(pmid, ()), place=place)
+            case _:
+                yield Rejected(place, _unread(fields, "pmid, title and abstract"))
+    for left in (mentions, related):
+        for pmid, rows in left.items():
+            for row in rows:
+                yield Rejected(row.place, f"there is no abstract {shown(pmid)} in {printable(abstracts.name)}")
+
+
+def _rows(path: Path, limits: Limits) -> Iterator[tuple[str, list[str]]]:
+    for number, line in text_lines(path, limits):
+        if stripped := line.rstrip("\r\n"):
+            yield f"{printable(path.name)}:{number}", stripped.split("\t")
+
+
+def _unread(fields: list[str], wanted: str) -> str:
+    return f"{len(fields)} fields, {shown(fields)}, where {wanted} are needed, tabs between them; correct the line"

@@ -1,0 +1,124 @@
+"""DDIExtraction 2013: texts with drugs and, of each pair of drugs in a sentence, whether and how they interact.
+
+    <document id="DDI-DrugBank.d1"><sentence id="DDI-DrugBank.d1.s0" text="...">
+      <entity id="DDI-DrugBank.d1.s0.e0" charOffset="0-6;12-17" type="drug" text="..."/>
+      <pair id="DDI-DrugBank.d1.s0.p0" e1="..." e2="..." ddi="true" type="effect"/></sentence></document>
+
+in a file a document, all of them in one archive, beside lists of the files of each split (`train_files.tsv`, a line for
+each path below the archive's folder). Offsets count from the sentence's beginning and include their ends.
+
+As BLURB has it (Gu et al., 2021): every pair of drugs in a sentence, and a discontinuous drug from its first character
+to its last.
+
+Readings
+  Of 24 mentions in 7 documents of train and dev the publisher's offsets are one too high or too low. A mention whose
+  surface form stands one character beside its offsets is moved there; BLURB's files have "a@DRUG$" for "angiotensin 1".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from acclimate.core.types import Example, Rejected, Split
+from acclimate.tasks.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
+from acclimate.tasks.catalogue import file_in
+from acclimate.tasks.formats.archives import files_in
+from acclimate.tasks.formats.xml import elements
+from acclimate.tasks.relations import Encoding, Pairs, relation_examples
+from acclimate.tasks.sentences import Span
+from acclimate.text.packed import LIMITS, Limits, named, text_lines
+from acclimate.text.recognise import printable, shown
+
+ARCHIVE = "DDIextraction_2013.tar.gz"
+LISTS: dict[Split, str] = {"train": "train_files.tsv", "dev": "dev_files.tsv", "test": "test_files.tsv"}
+FALSE = "DDI-false"
+LABELS = {type: f"DDI-{type}" for type in ("advise", "effect", "int", "mechanism")}
+DRUGS = ("drug", "brand", "group", "drug_n")
+DRUG_DRUG = Pairs(DRUGS, DRUGS, ("DRUG", "DRUG"), "DRUG-DRUG")
+
+_OFFSETS = re.compile(r"\d+-\d+(;\d+-\d+)*")
+_LINE_END = re.compile(r"[\n\r\t]")  # one space for each, so that offsets stay what they are
+
+
+def ddi_examples(
+    folder: Path, split: Split, *, encoding: Encoding = "dummies", limits: Limits = LIMITS
+) -> Iterator[Example | Rejected]:
+    """BLURB's examples of a split, from the archive and the lists of files in `folder`.
+
+    Raises ValueError where the archive lacks a file of the list.
+    """
+    listed = file_in(folder, LISTS[split])
+    names = [line.strip() for _, line in text_lines(listed, limits) if line.strip()]
+    documents = ddi_documents(folder / ARCHIVE, names)
+    return relation_examples(
+        documents, DRUG_DRUG, labels=LABELS, negative=FALSE, encoding=encoding, sentences=given_sentences
+    )
+
+
+def ddi_documents(archive: Path, names: Iterable[str] = ()) -> Iterator[Annotated | Rejected]:
+    """The documents of these files, in their order, or why one cannot be used; without names, of all files.
+
+    archive  or the folder that it unpacks to. The names may leave out its outermost folder
+
+    Raises ValueError where a name is not there, and where a file is none of this corpus's XML.
+    """
+    contents = {name: content for name, content in files_in(archive) if name.endswith(".xml")}
+    by_name = {name.partition("/")[2]: name for name in contents} | {name: name for name in contents}
+    for name in names or contents:
+        if name not in by_name:
+            raise ValueError(f"{named(archive)}: holds no {shown(name)}, which the list of files names. Fetch it again")
+        yield _document(contents[by_name[name]], f"{printable(archive.name)}/{printable(by_name[name])}")
+
+
+def given_sentences(text: str, whole: Iterable[Span] = ()) -> list[Span]:
+    """The sentences as the corpus has them: a line each."""
+    return [line.span() for line in re.finditer(r"[^\n]+", text)]
+
+
+def _document(content: bytes, where: str) -> Annotated | Rejected:
+    [(document, lines)] = elements([content], "document", where=where, root="document")
+    texts: list[str] = []
+    mentions: list[StatedMention] = []
+    relations: list[StatedRelation] = []
+    element = document
+    try:
+        id = document.attrib["id"]
+        for element in (each for sentence in document.iter("sentence") for each in sentence.iter()):
+            place = f"{where}:{lines[element]}"
+            if element.tag == "sentence":
+                texts.append(_LINE_END.sub(" ", element.attrib["text"]))
+            elif element.tag == "entity":
+                start = sum(len(text) + 1 for text in texts[:-1])
+                mentions.append(StatedMention(place, *_mention(element.attrib, id, texts[-1], start)))
+            elif element.tag == "pair" and element.attrib["ddi"] == "true":
+                ends = (_short(element.attrib[end], id) for end in ("e1", "e2"))
+                relations.append(StatedRelation(place, Relation(element.attrib["type"], *ends)))
+    except KeyError as error:
+        reason = f"the element {shown(element.tag)} has no attribute {error}; correct the file"
+        return Rejected(f"{where}:{lines[element]}", reason)
+    except ValueError as error:
+        return Rejected(f"{where}:{lines[element]}", str(error))
+    return checked(id, "\n".join(texts), mentions, relations, place=f"{where}:{lines[document]}")
+
+
+def _mention(entity: dict[str, str], document: str, sentence: str, start: int) -> tuple[Mention, str]:
+    """The mention and its surface form. start: of the sentence in the document."""
+    offsets, surface = entity["charOffset"], entity["text"]
+    if not _OFFSETS.fullmatch(offsets):
+        raise ValueError(f"the offsets {shown(offsets)} are not such as 0-6 or 0-6;12-17; correct the file")
+    stated = [[int(offset) for offset in stretch.split("-")] for stretch in offsets.split(";")]
+    for shift in (0, -1, 1):
+        parts = [sentence[max(first + shift, 0) : last + shift + 1] for first, last in stated]
+        if "".join("".join(parts).split()) == "".join(surface.split()):
+            surface = " ".join(parts)  # the parts of one have no space between where the text has a hyphen
+            break
+    else:
+        shift = 0
+    spans = tuple((start + first + shift, start + last + shift + 1) for first, last in stated)
+    return Mention(_short(entity["id"], document), entity["type"], spans), surface
+
+
+def _short(id: str, document: str) -> str:
+    return id.removeprefix(f"{document}.")

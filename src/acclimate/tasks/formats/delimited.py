@@ -1,0 +1,141 @@
+"""Examples from benchmarks' tables: CSV, and TSV whose quotes are ordinary characters, with or without a header."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from acclimate.core.types import Example, Label, Rejected, Split
+from acclimate.tasks.formats.archives import files_in
+from acclimate.tasks.tables import no_column
+from acclimate.text.packed import LIMITS, Limits, named, text_lines
+from acclimate.text.recognise import printable, shown, unsound
+
+CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f]")
+LabelOf = Callable[[str], Label]  # raises ValueError, saying why, for what is no label
+
+
+def delimited_examples(
+    path: Path,
+    split: Split,
+    *,
+    text: str,
+    label: str,
+    label_of: LabelOf,
+    pair: str | None = None,
+    id: str | None = None,
+    group_of: Callable[[str], str] | None = None,
+    columns: Sequence[str] = (),
+    comma: bool = False,
+    surplus: bool = False,
+    member: str = "",
+    limits: Limits = LIMITS,
+) -> Iterator[Example | Rejected]:
+    """An Example or a Rejected for each row of the file. `text`, `label`, `pair` and `id` name columns.
+
+    label_of  what a row's label is, from what the column holds
+    id        of a column whose values are unique; else an example's id is `<split>:<row>`, rows counted from 1
+    group_of  an example's group, from its id
+    columns   the names of the columns, in order, of a file without a header line
+    comma     whether commas part the fields, quoted where need be, else tabs, where no quote means anything
+    surplus   whether a row may have more fields than columns, which are not looked at
+    member    the file to read of an archive, which `path` is then
+
+    White space around a text is not part of it. Raises ValueError where the file is none of such rows.
+    """
+    lines = _member_lines(path, member) if member else (line for _, line in text_lines(path, limits))
+    records = _records(path, lines, comma, limits)
+    if not columns:
+        number, columns = next(records, (1, []))
+        for name in filter(None, (text, label, pair, id)):
+            if name not in columns:
+                raise no_column(f"{named(path)}:{number}", name, columns, "; the first line must hold the names")
+    places = {name: columns.index(name) for name in filter(None, (text, label, pair, id))}
+    row = 0
+    for row, (number, fields) in enumerate(records, 1):
+        place = f"{printable(path.name)}:{number}"
+        if len(fields) < len(columns) or (len(fields) > len(columns) and not surplus):
+            yield Rejected(place, f"{len(fields)} fields, where {len(columns)} are needed; correct the row")
+            continue
+        values = {name: fields[at].strip() for name, at in places.items()}
+        key = values[id] if id else f"{split}:{row}"
+        yield example_of(
+            place,
+            key,
+            values[text],
+            values[label],
+            label_of,
+            pair=values[pair] if pair else None,
+            group=group_of(key) if group_of else "",
+        )
+    if not row:
+        raise ValueError(f"{named(path)}: holds no rows. Fetch it again or name another file")
+
+
+def example_of(
+    place: str, id: str, text: str, label: str, label_of: LabelOf, *, pair: str | None = None, group: str = ""
+) -> Example | Rejected:
+    """The example, or why there is none: an id or text that is empty or unsound, or a label that is none.
+
+    Control characters, of which CoLA and STS-B have a few, are left out of the texts, as BERT's tokenizer does.
+    """
+    text, pair = CONTROL.sub("", text), None if pair is None else CONTROL.sub("", pair)
+    for what, value in (("id", id), ("text", text), ("second text", pair)):
+        if value is not None and (not value or (reason := unsound(value))):
+            return Rejected(place, f"the {what} {reason if value else 'is empty'}; correct the row or leave it out")
+    try:
+        return Example(id, text, label_of(label), pair, group)
+    except ValueError as error:
+        return Rejected(place, str(error))
+
+
+def one_of(classes: Mapping[str, str] | Sequence[str]) -> LabelOf:
+    """Of a file whose labels are these, or stand for them (label in the file -> class)."""
+    known = dict(classes) if isinstance(classes, Mapping) else {name: name for name in classes}
+
+    def label_of(value: str) -> Label:
+        if value not in known:
+            raise ValueError(f"the label {shown(value)} is none of {', '.join(map(repr, known))}; correct the row")
+        return known[value]
+
+    return label_of
+
+
+def number(value: str) -> Label:
+    """Of a file whose labels are numbers."""
+    try:
+        found = float(value)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise ValueError(f"the label {shown(value)} is no finite number; correct the row")
+    return found
+
+
+def _member_lines(path: Path, member: str) -> Iterator[str]:
+    content = next((content for name, content in files_in(path) if name == member), None)
+    if content is None:
+        raise ValueError(f"{named(path)}: holds no {member}. Fetch it again")
+    yield from content.decode().splitlines(keepends=True)
+
+
+def _records(path: Path, lines: Iterator[str], comma: bool, limits: Limits) -> Iterator[tuple[int, Sequence[str]]]:
+    """The fields of each row that is not empty, with the line on which it begins."""
+    if not comma:
+        for number, line in enumerate(lines, 1):
+            if stripped := line.rstrip("\r\n"):
+                yield number, stripped.split("\t")
+        return
+    csv.field_size_limit(limits.line)
+    reader = csv.reader(lines, strict=True)
+    number = 1
+    try:
+        for fields in reader:
+            if fields:
+                yield number, fields
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{named(path)}:{number}: {printable(str(error))}. Correct the line") from error

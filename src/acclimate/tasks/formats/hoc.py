@@ -1,0 +1,71 @@
+"""Hallmarks of Cancer: abstracts, of which each sentence is a row with ten decisions.
+
+A row is `0_0,1_0,2_1,...,9_0<TAB>sentence<TAB><pmid>_s<number>`: hallmark 2 and no other. An abstract bears what one of
+its sentences bears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from acclimate.core.types import Example, Label, Rejected, Split
+from acclimate.tasks.formats.delimited import delimited_examples
+from acclimate.tasks.task import classes_in
+from acclimate.text.packed import LIMITS, Limits
+from acclimate.text.recognise import shown
+
+HALLMARKS = (
+    "activating invasion and metastasis",
+    "avoiding immune destruction",
+    "cellular energetics",
+    "enabling replicative immortality",
+    "evading growth suppressors",
+    "genomic instability and mutation",
+    "inducing angiogenesis",
+    "resisting cell death",
+    "sustaining proliferative signaling",
+    "tumor promoting inflammation",
+)
+
+
+def hoc_sentences(path: Path, split: Split, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
+    """An Example or a Rejected for each sentence; its group is the PubMed id of its abstract."""
+    return delimited_examples(
+        path, split, text="sentence", label="labels", label_of=_hallmarks, id="index", group_of=_abstract, limits=limits
+    )
+
+
+def hoc_abstracts(path: Path, split: Split, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
+    """A Rejected for each sentence that is none, then an Example for each abstract: its sentences, a space between."""
+    sentences: list[Example] = []
+    for row in hoc_sentences(path, split, limits=limits):
+        if isinstance(row, Rejected):
+            yield row
+        else:
+            sentences.append(row)
+    texts: dict[str, list[str]] = {}
+    for sentence in sentences:
+        texts.setdefault(sentence.group, []).append(sentence.text)
+    for abstract, label in by_abstract(sentences, [sentence.label for sentence in sentences]).items():
+        yield Example(abstract, " ".join(texts[abstract]), label, None, abstract)
+
+
+def by_abstract(sentences: Sequence[Example], labels: Sequence[Label]) -> dict[str, tuple[str, ...]]:
+    """Abstract -> what one of its sentences' labels bears, sorted. labels: gold or predicted, one a sentence."""
+    found: dict[str, set[str]] = {}
+    for sentence, label in zip(sentences, labels, strict=True):
+        found.setdefault(sentence.group, set()).update(classes_in(label))
+    return {abstract: tuple(sorted(names)) for abstract, names in found.items()}
+
+
+def _hallmarks(value: str) -> Label:
+    decisions = value.split(",")
+    wrong = [each for at, each in enumerate(decisions) if each not in (f"{at}_0", f"{at}_1")]
+    if wrong or len(decisions) != len(HALLMARKS):
+        raise ValueError(f"the label {shown(value)} is not ten decisions 0_0 or 0_1 to 9_0 or 9_1; correct the row")
+    return tuple(name for name, each in zip(HALLMARKS, decisions, strict=True) if each.endswith("_1"))
+
+
+def _abstract(index: str) -> str:
+    return index.rpartition("_s")[0]

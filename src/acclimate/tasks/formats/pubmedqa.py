@@ -1,0 +1,86 @@
+"""PubMedQA, the thousand labelled questions (ori_pqal.json), with the splits of its authors' split_dataset.py.
+
+The question comes first, the contexts of the abstract, joined, are its pair. LONG_ANSWER is the abstract's conclusion,
+which states the answer, and is never read.
+
+The authors draw 500 questions for the test and ten folds of the others with Python's generator seeded with 0; their
+script is short enough to follow, so the folds are theirs: the test questions, in their order, are those of the
+test_ground_truth.json that they publish.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from acclimate.core.types import Example, Rejected, Split
+from acclimate.tasks.catalogue import file_in
+from acclimate.tasks.formats.delimited import example_of, one_of
+from acclimate.tasks.formats.jsonl import json_object
+from acclimate.text.packed import LIMITS, Limits, named
+from acclimate.text.recognise import printable, shown
+
+QUESTIONS = "ori_pqal.json"
+TEST = "test_ground_truth.json"
+ANSWERS = ("yes", "no", "maybe")
+FOLDS = 10
+
+
+def pubmedqa_examples(
+    folder: Path, split: Split, *, fold: int = 0, limits: Limits = LIMITS
+) -> Iterator[Example | Rejected]:
+    """An Example or a Rejected for each question of the split: 450 of train, 50 of dev (the fold), 500 of test.
+
+    Raises ValueError where the files are not those two, or the split is not the one that they publish.
+    """
+    path = file_in(folder, QUESTIONS)
+    questions, answers = (json_object(file, limits) for file in (path, file_in(folder, TEST)))
+    for id in splits(path, questions, answers, fold)[split]:
+        place = f"{printable(path.name)}, question {id}"
+        contexts = questions[id].get("CONTEXTS")
+        if not isinstance(contexts, list) or not all(isinstance(context, str) for context in contexts):
+            yield Rejected(place, f"CONTEXTS is {shown(contexts)}; make it a list of strings")
+            continue
+        texts = [str(questions[id].get(key, "")) for key in ("QUESTION", "final_decision")]
+        yield example_of(place, id, texts[0], texts[1], one_of(ANSWERS), pair=" ".join(contexts))
+
+
+def splits(
+    path: Path, questions: Mapping[str, Mapping[str, Any]], published: Mapping[str, Any], fold: int = 0
+) -> dict[Split, list[str]]:
+    """The ids of each split, as the authors' script draws them; fold: of ten, which one is dev.
+
+    path is named in the ValueError that is raised where the test questions drawn are not those published.
+    """
+    generator = random.Random(0)
+    decided = {id: str(each.get("final_decision", "")) for id, each in questions.items() if isinstance(each, Mapping)}
+    rest, test = _parts(list(decided), 2, decided.__getitem__, generator)
+    if len(decided) != len(questions) or test != list(published):
+        raise ValueError(
+            f"{named(path)}: the test questions drawn from its {len(questions):,} are not those of {TEST}, so it is no "
+            f"file that PubMedQA publishes. Fetch both again"
+        )
+    folds = _parts(rest, FOLDS, decided.__getitem__, generator)
+    train = [id for at, ids in enumerate(folds) if at != fold for id in ids]
+    return {"train": train, "dev": folds[fold], "test": test}
+
+
+def _parts(ids: list[str], count: int, decision: Callable[[str], str], generator: random.Random) -> list[list[str]]:
+    """The ids in so many parts, each with its share of each decision."""
+    by_decision = [[id for id in ids if decision(id) == answer] for answer in ANSWERS]
+    for members in by_decision:
+        generator.shuffle(members)
+    parts: list[list[str]] = []
+    for at in range(count):
+        part: list[str] = []
+        for members in by_decision:
+            size = math.ceil(len(members) / count)
+            part += members[at * size : None if at == count - 1 else (at + 1) * size]
+        parts.append(part)
+    if len(parts[-1]) != len(parts[0]):  # each part had its share rounded up: the last lacks what the others have over
+        for part in parts[:-1]:
+            parts[-1].append(part.pop(part.index(generator.choice(part))))
+    return parts

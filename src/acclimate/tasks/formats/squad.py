@@ -1,0 +1,191 @@
+"""Questions whose answers are spans of a context, as SQuAD's JSON has them, and BioASQ's golden answers.
+
+data -> articles (title, paragraphs) -> context, qas (id, question, answers) -> text, answer_start. A file may be packed
+(.gz, .zst) or be the one JSON file of a .zip.
+
+BioASQ's factoid questions in this form are pairs: a question stands as often as it has contexts, with the id
+`<question>_<number>`. Those to be scored have no answers there; they come from the golden file (questions -> id, type,
+exact_answer), whose answers are synonyms that need not stand in any context. `by_question` makes one example of the
+pairs of a question, because that is what is scored.
+
+A question of which one answer cannot be used is rejected as a whole, with its id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from acclimate.core.types import Example, Rejected
+from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
+from acclimate.tasks.spans import PASSAGE
+from acclimate.text.packed import named
+from acclimate.text.recognise import printable, shown, unsound
+
+_Group = Callable[[str, str], str]
+
+
+def of_article(title: str, id: str) -> str:
+    """The group of a question of SQuAD: all of an article stands in one split."""
+    return title
+
+
+def of_question(title: str, id: str) -> str:
+    """The group of a pair of BioASQ: the question, whose id all its pairs begin with."""
+    return id.rpartition("_")[0] or id
+
+
+def squad_examples(
+    path: Path,
+    *,
+    group_of: _Group = of_article,
+    answers: Mapping[str, tuple[str, ...]] | None = None,
+    limits: Limits = LIMITS,
+) -> Iterator[Example | Rejected]:
+    """An Example of kind "span" or a Rejected for each question of the file, in its order.
+
+    text is the context, pair the question, label the different answers, spans where they stand in the context.
+
+    group_of  (title of the article, id) -> the group
+    answers   group -> acceptable answers, for a file that has none itself; spans are then ()
+
+    Raises ValueError where the file is not one of SQuAD's form.
+    """
+    for place, title, context, question in _questions(path, limits):
+        id = question.get("id") if isinstance(question, dict) else None
+        if not isinstance(id, str) or not id.strip():
+            yield Rejected(place, f"{shown(question)} is no question with an id; correct it")
+            continue
+        found = _example(id, context, question, group_of(title, id), answers)
+        yield Rejected(f"{place}, question {printable(id)}", found) if isinstance(found, str) else found
+
+
+def golden_answers(path: Path, *, limits: Limits = LIMITS) -> dict[str, tuple[str, ...]]:
+    """Question -> synonyms of its answer, of the factoid questions of a golden file of BioASQ (task B, phase B).
+
+    A question whose answer is blank (4b has one) has no synonym: it is scored, and nothing is right.
+
+    Raises ValueError where the file is none, and for an answer that is no text.
+    """
+    name, content = _content(path, limits, "questions")
+    found: dict[str, tuple[str, ...]] = {}
+    for number, question in enumerate(content["questions"], 1):
+        if not isinstance(question, dict) or not isinstance(question.get("id"), str):
+            raise ValueError(f"{name}, question {number}: has no id: {shown(question)}. Correct it")
+        if question.get("type") != "factoid":
+            continue
+        stated = question.get("exact_answer")
+        # each synonym a list of its own, all in one list, or one text: the years differ
+        listed = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
+        synonyms = [text for each in listed for text in (each if isinstance(each, list) else [each])]
+        if not synonyms or not all(isinstance(text, str) for text in synonyms):
+            raise ValueError(
+                f"{name}, question {question['id']}: the exact_answer is {shown(stated)}, where texts are needed. "
+                f"Correct it, or leave the question out"
+            )
+        found[question["id"]] = tuple(dict.fromkeys(filter(str.strip, synonyms)))
+    return found
+
+
+def by_question(pairs: Iterable[Example]) -> list[Example]:
+    """One example for each question (group) of the pairs, in the order in which they first occur.
+
+    Its id is the question's, its text the different contexts with `PASSAGE` between them, its label all answers.
+    """
+    grouped: dict[str, list[Example]] = {}
+    for pair in pairs:
+        grouped.setdefault(pair.group, []).append(pair)
+    found = []
+    for question, own in grouped.items():
+        starts: dict[str, int] = {}
+        end = 0
+        for context in dict.fromkeys(pair.text for pair in own):
+            starts[context] = end
+            end += len(context) + len(PASSAGE)
+        moved = [(starts[pair.text] + a, starts[pair.text] + b) for pair in own for a, b in pair.spans]
+        answers = [text for pair in own if isinstance(pair.label, tuple) for text in pair.label]
+        text, label = PASSAGE.join(starts), tuple(dict.fromkeys(answers))
+        found.append(replace(own[0], id=question, text=text, label=label, spans=tuple(dict.fromkeys(moved))))
+    return found
+
+
+def _content(path: Path, limits: Limits, key: str) -> tuple[str, dict[str, Any]]:
+    """The file's name and the JSON object that it is, with a list under this key."""
+    files = [(name, content) for name, content in files_in(path, limits=limits) if name.endswith(".json")]
+    if len(files) != 1:
+        listed = ", ".join(printable(name) for name, _ in files[:3]) or "none"
+        raise ValueError(
+            f"{named(path)}: one .json file is needed, and it holds {len(files)} ({listed}). Name the file"
+        )
+    try:
+        value = json.loads(files[0][1])
+    except (RecursionError, ValueError) as error:
+        raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). Fetch it again") from error
+    if not isinstance(value, dict) or not isinstance(value.get(key), list):
+        raise ValueError(
+            f"{named(path)}: is {shown(value)}, where an object with a list {key!r} is needed. Fetch it again"
+        )
+    return printable(Path(files[0][0]).name), value
+
+
+def _questions(path: Path, limits: Limits) -> Iterator[tuple[str, str, Any, Any]]:
+    """Place, title of the article, context and question. Where a list is missing, what lacks it is the question."""
+    name, content = _content(path, limits, "data")
+    for number, article in enumerate(content["data"], 1):
+        title = str(article.get("title", "")) if isinstance(article, dict) else ""
+        for at, paragraph in enumerate(_list(article, "paragraphs"), 1):
+            context = paragraph.get("context") if isinstance(paragraph, dict) else None
+            for question in _list(paragraph, "qas"):
+                yield f"{name}, article {number}, paragraph {at}", title, context, question
+
+
+def _list(value: Any, key: str) -> list[Any]:
+    """The list under the key; of what has none, itself, which is no question and is rejected as one."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, list) else [value]
+
+
+def _example(
+    id: str, context: Any, question: dict[str, Any], group: str, answers: Mapping[str, tuple[str, ...]] | None
+) -> Example | str:
+    """The example, or why there is none."""
+    asked = question.get("question")
+    for what, text in (("context", context), ("question", asked)):
+        if not isinstance(text, str) or not text.strip():
+            return f"the {what} is {shown(text)}; fill it in or leave the question out"
+        if reason := unsound(text):
+            return f"the {what} {reason}; correct it or leave the question out"
+    if answers is not None:
+        if group not in answers:
+            return f"no answer is stated to {group!r}; add it to the file of answers"
+        return Example(id, context, answers[group], asked, group)
+    spans = []
+    for answer in question.get("answers") or [None]:
+        found = _span(context, answer)
+        if isinstance(found, str):
+            return found
+        spans.append(found)
+    label = tuple(dict.fromkeys(context[start:end] for start, end in spans))
+    return Example(id, context, label, asked, group, tuple(dict.fromkeys(spans)))
+
+
+def _span(context: str, answer: Any) -> tuple[int, int] | str:
+    """Where the answer stands, or why it is none."""
+    if not isinstance(answer, dict):
+        return f"the answer is {shown(answer)}; give its text and answer_start, or leave the question out"
+    text, start = answer.get("text"), answer.get("answer_start")
+    if not isinstance(text, str) or not text.strip() or not isinstance(start, int):
+        return f"the answer is {shown(answer)}; give its text and answer_start, or leave the question out"
+    end = start + len(text)
+    if start < 0 or context[start:end] != text:
+        there = context[max(start, 0) : end]
+        near = context.find(text)
+        hint = f"it stands at {near}" if near >= 0 else "it stands nowhere in it"
+        return (
+            f"the answer {shown(text)} is not at character {start} of the context, where {shown(there)} stands; {hint}"
+            f". Correct answer_start"
+        )
+    return start, end

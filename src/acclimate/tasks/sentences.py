@@ -1,0 +1,146 @@
+"""Where the sentences of a text begin and end, by rules made for biomedical English; offsets stay those of the text.
+
+A sentence ends at a full stop, question or exclamation mark before white space, unless the mark is part of the word
+before it (an abbreviation, an initial, the number of a list) or what follows cannot begin a sentence. It also ends at a
+tab, at an empty line, and at a line end, unless the next line goes on in lower case.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterable
+
+Span = tuple[int, int]
+
+# no quantifier gives back what it took, and a run is looked at from its beginning only: time grows with length alone
+_CLOSED = r"""["'”’»)\]]*+(?:\s?\[\d[\d\s,–-]*+\])?+"""  # quotes and brackets, and a citation such as [3, 4]
+# the last: a full stop that lacks its space
+_MARKED = re.compile(
+    rf"(?<![.!?…])[.!?…]++{_CLOSED}(?=\s)|[。！？｡]++[」』”’)]*+|(?<=[a-z]{{3}})(?<!www)\.(?=[A-Z][a-z]++\s)"
+)
+_LINE_ENDS = "\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029"
+_BROKEN = re.compile(rf"(?<![^\S{_LINE_ENDS}])[^\S{_LINE_ENDS}]*+[{_LINE_ENDS}]\s*+")
+_FINAL = re.compile(rf"""(?P<word>[^\s"'“‘«(\[{{]*?)\s?(?P<mark>[.!?…。！？｡]+){_CLOSED}$""")
+_EMPTY_LINE = re.compile(r"\t|\n\s*\n|\r\s*\r(?!\n)")
+_BLANK = re.compile(r"\s*")
+_OPENED = re.compile(r"""["'“‘«(\[{\s]*""")
+_WORD = re.compile(r"[\w'’-]*")
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")  # i.v, U.S, Ph.D
+_REACH = 60  # characters before a mark in which the word before it is looked for
+
+# never the last word of a sentence
+_GOES_ON = """
+fig figs eq eqs eqn eqns refs dr drs mr mrs ms prof st vs cf ca approx resp e.g eg i.e ie viz incl suppl subsp ssp cv
+"""
+# not the last word before a number
+_COUNTED = """
+no nos vol p pp ref tab ser sec sect ch art v n
+"""
+# may be the last word: a sentence ends there if the next one is among those that begin sentences
+_MAY_END = """
+al etc jr sr inc ltd co corp sp spp dept univ jan feb mar apr jun jul aug sep sept oct nov dec iv im sc ip po wt var gen
+"""
+_BEGIN = """
+a additionally after all also although among an and another any as at because before besides both but by compared
+consequently conversely despite during each either every finally findings first for four from furthermore given hence
+here how however if in indeed interestingly is it its many moreover most neither nevertheless no none nor not notably
+of on one only or other our overall patients results second several similarly since six so some such surprisingly
+taken ten that the their then there therefore these they third this those three though thus to together two under
+unlike until using was we were what when where whereas whether which while who why with within without yet
+"""
+# before a name's initial, as in "by J. Smith"; after another word in lower case a letter names a kind: "vitamin C."
+_BEFORE_INITIAL = """
+and by of with the from in to for on & or against genus called
+"""
+GOES_ON, COUNTED, MAY_END, BEGIN, BEFORE_INITIAL = (
+    frozenset(words.split()) for words in (_GOES_ON, _COUNTED, _MAY_END, _BEGIN, _BEFORE_INITIAL)
+)
+
+
+def sentence_spans(text: str, whole: Iterable[Span] = ()) -> list[Span]:
+    """Offsets [start, end) of the sentences, in order, without the white space around them.
+
+    whole  stretches that no sentence may end in, such as mentions: they join the sentences that they run over
+    """
+    joined = _joined(whole)
+    spans: list[Span] = []
+    start = _after_blank(text, 0)
+    for end in sorted({match.end() for match in _MARKED.finditer(text)} | {m.start() for m in _BROKEN.finditer(text)}):
+        after = _after_blank(text, end)
+        if start < end and not _runs_over(joined, end, after) and _is_end(text, start, end, after):
+            spans.append((start, end))
+            start = after
+    end = len(text.rstrip())
+    return [*spans, (start, end)] if start < end else spans
+
+
+def _joined(stretches: Iterable[Span]) -> list[Span]:
+    """The same stretches, those that overlap put together, ascending."""
+    joined: list[Span] = []
+    for start, end in sorted(stretches):
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _runs_over(joined: list[Span], end: int, after: int) -> bool:
+    """Whether one of the stretches begins before `after` and is not over at `end`."""
+    place = bisect.bisect_left(joined, (after, after)) - 1
+    return place >= 0 and joined[place][1] > end
+
+
+def _after_blank(text: str, place: int) -> int:
+    match = _BLANK.match(text, place)
+    assert match is not None
+    return match.end()
+
+
+def _is_end(text: str, start: int, end: int, after: int) -> bool:
+    """Whether the sentence that begins at `start` ends at `end`, where text goes on at `after`."""
+    if after == len(text) or _EMPTY_LINE.search(text, end, after):
+        return True
+    opened = _OPENED.match(text, after)
+    assert opened is not None
+    following = _WORD.match(text, opened.end())
+    assert following is not None
+    begins = _can_begin(following[0], text[opened.end() : opened.end() + 1])
+    before = text[max(start, end - _REACH) : end]
+    final = _FINAL.search(before)
+    if final is None:
+        return begins and not before.endswith((",", ";", "-"))  # a line end, no mark
+    if final["mark"] != ".":
+        return begins
+    return begins and _ends_with(final["word"], before[: final.start()], following[0], alone=len(before) == end - start)
+
+
+def _can_begin(word: str, character: str) -> bool:
+    """Whether a sentence can begin with the word or character: p53 and mRNA can, other words in lower case cannot."""
+    if not word:
+        return False
+    return not character.islower() or any(each.isdigit() or each.isupper() for each in word)
+
+
+def _ends_with(word: str, before: str, following: str, *, alone: bool) -> bool:
+    """Whether a full stop after the word ends the sentence, if what follows can begin one.
+
+    before  what stands before the word; alone: as far back as the sentence goes
+    """
+    starter = following.lower() in BEGIN and following[:1].isupper()
+    word = word.removesuffix(".")
+    if alone and not before.strip() and (word.isdigit() or len(word) == 1):
+        return False  # the number of a list
+    if _DOTTED.fullmatch(word):
+        return starter and word.lower() not in GOES_ON  # i.v., U.S.
+    if len(word) == 1 and word.isalpha() and not following[:1].isdigit():
+        last = before.split()[-1:] or [","]
+        named = last[0].lower() in BEFORE_INITIAL or last[0][:1].isupper() or not last[0][-1].isalnum()
+        return starter or not (named or len(following) == 1)
+    if word.isupper() and len(word) > 1:
+        return True  # NO is nitric oxide, IV is four
+    lower = word.lower()
+    if lower in GOES_ON or (lower in COUNTED and following[:1].isdigit()):
+        return False
+    return starter or lower not in MAY_END

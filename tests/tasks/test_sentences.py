@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from acclimate.tasks.sentences import sentence_spans
+
+
+def cut(text: str, *whole: tuple[int, int]) -> list[str]:
+    return [text[start:end] for start, end in sentence_spans(text, whole)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("IL-2 was given.", "It helped."),
+        ("Did it help?", "No!", "Why?"),
+        ("Levels rose (Fig. 3).", "They fell again."),
+        ("As in Figs. 1A and 2B, cells died."),
+        ("Smith et al. (2003) and Jones et al. showed this.", "Others did not."),
+        ("This was shown by Smith et al.", "However, it failed."),
+        ("Rats were given morphine i.v. or 5 mg/kg s.c. Animals recovered."),
+        ("Rats were given morphine i.p.", "The controls were not."),
+        ("Growth of E. coli and S. aureus (approx. 5.5 h) vs. H. pylori was 0.5.", "P < .05 was significant."),
+        ("Cells, e.g. T cells, i.e. lymphocytes, cf. Ref. 3, died."),
+        ("Binding by J. D. Watson was studied.", "So was F. H. Crick."),
+        ("Patients took vitamin C.", "Tumours shrank."),
+        ("Patients had hepatitis B.", "The others had C."),
+        ("It inhibits complex IV.", "Measurements confirm it."),
+        ("Donors release NO.", "NO dilates vessels."),
+        ("Levels were 3 mg/dL.", "Theophylline had no effect."),
+        ("Mutations were found.", "p53 was intact."),
+        ("We used cells.", "mRNA was extracted."),
+        ("Dr. Brown et al. met on Jan. 5 at Acme Inc. in the U.S. Army base."),
+        ("No. 5 was lost.", "Were there any?", "No.", "They said so."),
+        ("1. Introduction is first.", "2. Methods follow."),
+        ("It is known.[3,4]", "Others agree [5].", "(See also there.)"),
+        ('He called it "safe."', "Others did not."),
+        ("Results were clear...", "They were."),
+        ("Dose of 3.5 mg, pH 7.4, at www.example.org, was used."),
+        ("これは文です。", "次の文。"),
+        ("The drug was safe in patients.", "The dose was low."),
+    ],
+)
+def test_sentences_end_where_a_reader_would_end_them(parts: tuple[str, ...] | str) -> None:
+    sentences = [parts] if isinstance(parts, str) else list(parts)
+    assert cut(" ".join(sentences)) == sentences
+
+
+def test_a_full_stop_that_lacks_its_space_ends_a_sentence() -> None:
+    assert cut("It was seen in patients.The dose was low.") == ["It was seen in patients.", "The dose was low."]
+    assert cut("See Bio.Rad and www.Example for Na.Cl and e.g.This") == [
+        "See Bio.Rad and www.Example for Na.Cl and e.g.This"
+    ]
+
+
+def test_line_ends_end_sentences_unless_the_text_goes_on_in_lower_case() -> None:
+    assert cut("Aspirin in stroke\nWe studied it.") == ["Aspirin in stroke", "We studied it."]
+    assert cut("A title\tAn abstract") == ["A title", "An abstract"]
+    assert cut("Aspirin was\ngiven to rats,\nWistar ones, in Fig.\n3 of ours.") == [
+        "Aspirin was\ngiven to rats,\nWistar ones, in Fig.\n3 of ours."
+    ]
+    assert cut("background\n\nwe looked") == ["background", "we looked"]
+    assert cut("one\r\n\r\ntwo\r\nThree") == ["one", "two", "Three"]
+
+
+def test_nothing_but_white_space_is_lost_and_nothing_is_in_two_sentences() -> None:
+    draw = random.Random(0)
+    pieces = [
+        "A",
+        "b",
+        "p53",
+        ".",
+        "?",
+        "!",
+        " ",
+        "\n",
+        "\t",
+        "\r\n",
+        '"',
+        ")",
+        "(",
+        "[3]",
+        "Fig",
+        "i.v",
+        "\u2029",
+        "é",
+        "𝛼",
+        "5",
+    ]
+    for _ in range(3000):
+        text = "".join(draw.choices(pieces, k=draw.randrange(25)))
+        spans = sentence_spans(text)
+        ends = [0, *(offset for span in spans for offset in span), len(text)]
+        assert ends == sorted(ends)
+        outside = "".join(text[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True))
+        assert not outside.strip()
+        assert all(text[start:end].strip() == text[start:end] != "" for start, end in spans)
+
+
+def test_no_sentence_ends_within_a_mention() -> None:
+    text = "We used St. John. Wort et al. We died. Then we rose."
+    assert cut(text) == ["We used St. John.", "Wort et al.", "We died.", "Then we rose."]
+    start = text.index("St.")
+    assert cut(text, (start, start + len("St. John. Wort"))) == [
+        "We used St. John. Wort et al.",
+        "We died.",
+        "Then we rose.",
+    ]
+    draw = random.Random(1)
+    text = "Ab. Cd ef. Gh? Ij. Kl. Mn op. Qr."
+    for _ in range(500):
+        whole = [tuple(sorted(draw.sample(range(len(text) + 1), 2))) for _ in range(draw.randrange(4))]
+        spans = sentence_spans(text, whole)  # type: ignore[arg-type]
+        for start, end in whole:
+            inside = [span for span in spans if span[0] < end and start < span[1]]
+            assert len(inside) <= 1 or not text[start:end].strip(), (whole, inside)
+        # a boundary is lost only where a mention runs over it
+        for match in re.finditer(r"[.?]( )", text):
+            over = any(start <= match.start(1) and end > match.start(1) for start, end in whole)
+            assert over or match.start(1) in [end for _, end in spans]
+
+
+def test_texts_of_nothing_have_no_sentences() -> None:
+    assert sentence_spans("") == sentence_spans(" \n\t ") == []
+    assert cut("...") == ["..."]
+
+
+def test_time_does_not_explode_with_length() -> None:
+    for text in ("(" * 50_000, "." * 50_000, "a." * 50_000, ". [" * 20_000, " \n" * 50_000 + ".", "A\n" * 20_000):
+        sentence_spans(text)
