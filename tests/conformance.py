@@ -12,13 +12,18 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
 
-from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Stream
+from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Stream
 from acclimate.methods.joint_loss import JointLoss
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import PROBLEM_TYPES
 from acclimate.models.joint_head import new_joint_head
+from acclimate.models.mentions import MentionClassifiers, Pooling, set_pooling
 from acclimate.training.checkpoint import LOG, resumable
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
@@ -60,9 +65,10 @@ def _masked(name: str) -> Case:
 def _task(kind: str) -> Case:
     def make(dropout: float) -> Objective:
         config = FAMILIES["bert"](dropout=dropout).config
-        config.num_labels = 1 if kind == "score" else LABELS
+        config.num_labels = {"score": 1, "span": 2}.get(kind, LABELS)
         config.problem_type = PROBLEM_TYPES.get(kind)
-        auto = AutoModelForTokenClassification if kind == "tokens" else AutoModelForSequenceClassification
+        others = {"tokens": AutoModelForTokenClassification, "span": AutoModelForQuestionAnswering}
+        auto = others.get(kind, AutoModelForSequenceClassification)
         with torch.random.fork_rng():
             torch.manual_seed(3)
             return TaskLoss(auto.from_config(config))
@@ -74,9 +80,34 @@ def _task(kind: str) -> Case:
         if kind == "tokens":
             tags = np.where(generator.random(len(batch.ids)) < 0.5, batch.ids % LABELS, NOT_PREDICTED)
             return replace(batch, rows={}, tokens={TAGS: tags})
+        if kind == "span":
+            return replace(batch, rows={"label": generator.integers(0, batch.lengths[:, None], (ROWS, 2))})
         if kind == "score":
             return replace(batch, rows={"label": generator.normal(size=ROWS).astype(np.float32)})
         return batch
+
+    return Case(make, stream)
+
+
+def _mentions(name: str, pooling: Pooling) -> Case:
+    """A class for each row, read from two mentions in it."""
+
+    def make(dropout: float) -> Objective:
+        config = FAMILIES[name](dropout=dropout).config
+        config.num_labels = LABELS
+        config.problem_type = PROBLEM_TYPES["sequence"]
+        set_pooling(config, pooling)
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            return TaskLoss(MentionClassifiers.from_config(config))
+
+    pad_id = FAMILIES[name]().config.pad_token_id or 0
+
+    def stream(step: int) -> Batch:
+        batch, generator = toy_rows(pad_id, step, labels=LABELS), np.random.default_rng([8, step])
+        starts_B2 = generator.integers(0, batch.lengths[:, None], (ROWS, 2))
+        ends_B2 = np.minimum(starts_B2 + generator.integers(1, 4, (ROWS, 2)), batch.lengths[:, None])
+        return replace(batch, rows={**batch.rows, MENTIONS: np.stack([starts_B2, ends_B2], axis=-1)})
 
     return Case(make, stream)
 
@@ -109,6 +140,9 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "task, several labels": lambda: _task("multilabel"),
     "task, a number": lambda: _task("score"),
     "task, tags": lambda: _task("tokens"),
+    "task, spans": lambda: _task("span"),
+    "task, mentions": lambda: _mentions("bert", "mentions"),
+    "task, starts of mentions, roberta": lambda: _mentions("roberta", "starts"),
     "joint": lambda: _joint("bert", "sequence"),
     "joint, several labels, roberta": lambda: _joint("roberta", "multilabel"),
     "joint, a number, mpnet": lambda: _joint("mpnet", "score"),

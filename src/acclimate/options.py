@@ -37,6 +37,9 @@ Queries = Annotated[
 From = Annotated[
     Path | None, typer.Option("--from", metavar="RUN", help="A finished retrieval to cut a smaller K from.")
 ]
+Data = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="With blurb, tlm, dga or glue as FILE: their folder.")
+]
 Separated = Annotated[Literal["line", "blank"], typer.Option("--separated", help="How documents stand in .txt files.")]
 PerClass = Annotated[
     int | None, typer.Option("--labels-per-class", help="docstrings: so many labels a class (32); 0: all.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from acclimate import options
-from acclimate.session import errors_told, say, started, stated_recipe, watched
+from acclimate.session import errors_told, say, screen, started, stated_recipe, watched
 
 if TYPE_CHECKING:
     from acclimate.tasks.own import Own
@@ -40,8 +40,7 @@ def retrieve(
     """
     from acclimate.core import ranks
     from acclimate.study import retrieving
-    from acclimate.study.materials import corpus_at, note_on
-    from acclimate.tasks.own import read_own
+    from acclimate.study.retrieval_launch import for_files
 
     with errors_told(), started(out) as console:
         stated = {"k": k, "how": how, "queries": queries}
@@ -62,13 +61,41 @@ def retrieve(
                     )
                     raise ValueError(f"{what}; or cut a smaller K from a retrieval with --from RUN --k NUMBER")
                 chosen = stated_recipe(retrieving.Recipe(), recipe, settings)
-                labelled = read_own(own)
-                searched = corpus_at(corpus, out, separated=separated, watch=watch)
-                say(console, "\n".join(filter(None, [*labelled.notes, note_on(searched)])))
-                splits = labelled.splits
-                spread: dict[str, Any] = {"shards": shards, "cluster": cluster}
-                done = ranks.first_then_all(
-                    lambda: retrieving.retrieve(searched, splits, out, chosen, **spread, watch=watch)
-                )
+                given: dict[str, Any] = {"separated": separated, "shards": shards, "cluster": cluster, "watch": watch}
+                done = for_files(own, corpus, out, chosen, **given)
         say(console, done.as_text())
         say(console, f"Documents: {done.corpus.path}\nWho brought which: {done.selection.path}")
+
+
+def fetch(
+    catalogue: Annotated[str, typer.Argument(metavar="CATALOGUE", help="blurb; with --from also tlm, dga, glue.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder to fill; the same command goes on there.")],
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="A copy to take the files from, in place of the web.")
+    ] = None,
+) -> None:
+    """Fetch a benchmark's files from where they are published, checked by their hashes; or check and take a copy."""
+    from acclimate.core import files
+    from acclimate.study import fetching
+    from acclimate.study.counting import datasets_of
+
+    with errors_told(), screen() as console:
+        datasets = datasets_of(catalogue)
+        with files.hold(to), watched(console, None, to) as watch:
+            if source is None:
+                done = fetching.fetch(datasets, to, watch=watch)
+            else:
+                done = fetching.copy(datasets, source, to, watch=watch)
+        say(console, f"{done.as_text()}\nTo count what is there: acclimate doctor {catalogue} --data {to}")
+
+
+def count_splits(catalogue: str, folder: Path) -> None:
+    """`doctor` of a benchmark's folder. Exit status 1 where a count differs for no known reason, or cannot be made."""
+    from acclimate.study.counting import count
+
+    with errors_told(), screen() as console:
+        with watched(console, None, folder) as watch:
+            found = count(catalogue, folder, watch=watch)
+        say(console, found.as_text())
+    if not found.in_order:
+        raise typer.Exit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task
 from toys import PLAIN, SIZES, TOPICS
 
-METRICS = {"sequence": "macro_f1", "multilabel": "micro_f1", "score": "pearson", "tokens": "entity_f1"}
+METRICS = {"sequence": "macro_f1", "multilabel": "micro_f1", "score": "pearson", "tokens": "entity_f1", "span": "f1"}
 TAGS = ("O", "I-heart", "B-heart", "B-orbit")
 
 
@@ -50,11 +51,15 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def labelled_text(kind: Kind, generator: random.Random) -> tuple[str, Label]:
-    """A text and its label: one topic; the topics that it has words of, at most two; 50, and 5 a word of heart."""
+def labelled_text(kind: Kind, generator: random.Random) -> tuple[Any, ...]:
+    """A text and its label: one topic; the topics that it has words of, at most two; 50, and 5 a word of heart. Of a
+    question also what else the example has.
+    """
     names = [*TOPICS]
     if kind == "tokens":
         return tagged_text(generator)
+    if kind == "span":
+        return answered_text(generator)
     words = generator.choices(PLAIN, k=generator.randint(6, 12))
     if kind == "score":
         count = generator.randint(0, 6)
@@ -81,6 +86,16 @@ def tagged_text(generator: random.Random) -> tuple[str, tuple[str, ...]]:
     return " ".join(word for word, _ in words), tuple(tag for _, tag in words)
 
 
+def answered_text(generator: random.Random) -> tuple[str, Label, str, str, tuple[tuple[int, int], ...]]:
+    """Plain words with one or two of heart, which answer every question; one text in eight is too long for a row."""
+    words = generator.choices(PLAIN, k=generator.randint(4, 12) if generator.random() < 7 / 8 else 40)
+    answer = " ".join(generator.choices(TOPICS["heart"], k=generator.randint(1, 2)))
+    at = generator.randint(0, len(words))
+    text = " ".join([*words[:at], answer, *words[at:]])
+    start = len(" ".join([*words[:at], ""]))
+    return text, (answer,), "the pulse of the heart was", "", ((start, start + len(answer)),)
+
+
 @pytest.fixture(scope="session")
 def toy_task(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Prepared]:
     """The prepared task of a kind, the same at every call."""
@@ -92,7 +107,7 @@ def toy_task(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Prepa
             rows = [labelled_text(kind, generator) for _ in range(2 * SIZES[split])]
             return [Example(f"{split}-{number}", *row) for number, row in enumerate(rows)]
 
-        labels = {"score": (), "tokens": TAGS}.get(kind, tuple(sorted(TOPICS, reverse=True)))
+        labels = {"score": (), "tokens": TAGS, "span": ()}.get(kind, tuple(sorted(TOPICS, reverse=True)))
         task = Task(f"toy {kind}", kind, read, labels, metric_named(METRICS[kind]), 32)
         return prepare(task, Path(), place / kind / "data")
 

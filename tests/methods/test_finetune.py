@@ -8,7 +8,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from scipy.special import expit, log_softmax
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+)
 
 import conformance
 from acclimate.core import files
@@ -23,8 +28,9 @@ from acclimate.training.checkpoint import read_log
 from acclimate.training.loop import adamw, train
 from acclimate.training.plan import Plan
 
-KINDS = ("sequence", "multilabel", "score", "tokens")
-CHANCE = {"sequence": 1 / 6, "multilabel": 0.5, "score": 0.0, "tokens": 0.0}  # of one answer for all, or less
+KINDS = ("sequence", "multilabel", "score", "tokens", "span")
+# of one answer for all, or less
+CHANCE = {"sequence": 1 / 6, "multilabel": 0.5, "score": 0.0, "tokens": 0.0, "span": 0.3}
 
 
 def recipe_for(encoder, task: Prepared, steps: int = 60) -> finetune.Recipe:
@@ -71,14 +77,14 @@ def test_dev_predictions_are_those_of_the_checkpoint(tuned):
     dev, model = task.examples("dev"), load_finetuned(out / "checkpoint")
     rows = encode(dev, load_tokenizer(out / "checkpoint"), task.max_tokens, task.kind)
     predicted = looks.predicted_dev(out)
-    assert predicted == task_loss.predict(model, rows, task.labels)
+    assert predicted == task_loss.predict(model, rows, task.labels, texts=[example.text for example in dev])
     assert task.score([example.label for example in dev], predicted) == score.dev
 
 
 def test_plain_transformers_predicts_the_same(tuned):
     """By the authority's own forward pass and what it says of the problem, a text at a time."""
     task, score, out = tuned
-    if task.kind == "tokens":
+    if task.kind in ("tokens", "span"):
         pytest.skip("asked below")
     model = AutoModelForSequenceClassification.from_pretrained(out / "checkpoint").eval()
     tokenizer = AutoTokenizer.from_pretrained(out / "checkpoint")
@@ -119,6 +125,29 @@ def test_plain_transformers_gives_words_the_same_tags(encoder, toy_task, tmp_pat
                 said = model(**read).logits[0].argmax(-1).tolist()
             places = [read.word_ids().index(number) for number in range(len(words))]
             assert predicted == tuple(model.config.id2label[said[place]] for place in places)
+            compared += 1
+    assert 0.7 * len(score.predicted) < compared < len(score.predicted)
+
+
+def test_plain_transformers_gives_questions_the_same_answers(encoder, toy_task, tmp_path):
+    """Of every pair of tokens of the context; those that did not fit a row were read in windows: left out here."""
+    task = toy_task("span")
+    score = finetune.evaluate(recipe_for(encoder, task, steps=30), tmp_path)
+    model = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "checkpoint").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "checkpoint")
+    compared = 0
+    for example, predicted in zip(task.examples("test"), score.predicted, strict=True):
+        assert example.spans == (), "where the answer stands is no part of an open test set"
+        read = tokenizer(example.pair, example.text, return_tensors="pt", return_offsets_mapping=True)
+        places = read.pop("offset_mapping")[0].tolist()
+        if read["input_ids"].shape[1] <= task.max_tokens:
+            with torch.no_grad():
+                said = model(**read)
+            both = said.start_logits[0, :, None] + said.end_logits[0]
+            context = torch.tensor([part == 1 for part in read.sequence_ids(0)])
+            both[~(context[:, None] & context).triu()] = -torch.inf
+            first, last = divmod(int(both.argmax()), len(context))
+            assert predicted[0] == example.text[places[first][0] : places[last][1]]
             compared += 1
     assert 0.7 * len(score.predicted) < compared < len(score.predicted)
 
@@ -273,9 +302,10 @@ def test_a_checkpoint_of_another_task_is_not_tested(recipe, toy_task, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("task", "sequence"), ("task, several labels", "multilabel"),
-                                            ("task, a number", "score"), ("task, tags", "tokens")])  # fmt: skip
+                                            ("task, a number", "score"), ("task, tags", "tokens"),
+                                            ("task, spans", "span")])  # fmt: skip
 def test_the_loss_is_the_formula_written_out(name, kind):
-    """Two rows, one by one: mean -log p of the label; of labels and rows; squared error; of tagged positions."""
+    """Two rows, one by one: mean -log p of the label; of labels and rows; squared error; of tags; of both ends."""
     case = conformance.OBJECTIVES[name]()
     batch = case.stream(0).take(np.array([2, 5]))
     objective = case.objective(0.0)
@@ -284,8 +314,12 @@ def test_the_loss_is_the_formula_written_out(name, kind):
     for row, label in enumerate(targets):
         ids = torch.from_numpy(batch.ids[batch.offsets[row] : batch.offsets[row + 1]])
         with torch.no_grad():
-            logits = objective.model.eval()(input_ids=ids[None]).logits[0].double().numpy()
-        if kind == "sequence":
+            said = objective.model.eval()(input_ids=ids[None])
+        names = ("start_logits", "end_logits") if kind == "span" else ("logits",)
+        logits, *others = (said[name][0].double().numpy() for name in names)
+        if kind == "span":
+            losses += [-log_softmax(each)[at] for each, at in zip((logits, *others), label, strict=True)]
+        elif kind == "sequence":
             losses.append(-log_softmax(logits)[label])
         elif kind == "multilabel":
             losses += [
@@ -304,13 +338,14 @@ def test_predicting_keeps_the_order_of_the_rows_and_the_mode_of_the_model(tuned)
     task, _, out = tuned
     model = load_finetuned(out / "checkpoint").train()
     rows = encode(task.examples("test"), load_tokenizer(out / "checkpoint"), task.max_tokens, task.kind)
-    together = task_loss.predict(model, rows, task.labels)
+    texts = [example.text for example in task.examples("test")]
+    together = task_loss.predict(model, rows, task.labels, texts=texts)
     assert model.training
     order = np.random.default_rng(0).permutation(len(rows))
-    shuffled = task_loss.predict(model, rows.take(order), task.labels)
+    shuffled = task_loss.predict(model, rows.take(order), task.labels, texts=texts)
     if task.kind == "score":
         assert shuffled == pytest.approx([together[row] for row in order], rel=1e-5)
-    elif task.kind == "tokens":
+    elif task.kind in ("tokens", "span"):
         assert shuffled == together  # rows say which example they are of
     else:
         assert shuffled == [together[row] for row in order]

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 import torch
 from tests.families import FAMILIES
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
 
 from acclimate.models.classifier import (
     KINDS,
@@ -50,7 +54,7 @@ def test_the_unit_of_a_score_is_folded_into_the_last_layer_of_every_family(name,
 
 @pytest.mark.parametrize("kind", [*KINDS])
 def test_a_checkpoint_says_what_its_outputs_mean(kind, checkpoint, tmp_path, tokenizer):
-    labels = () if kind == "score" else LABELS
+    labels = () if kind in ("score", "span") else LABELS
     save_model(load_classifier(checkpoint, labels, kind=kind, seed=1), tokenizer, tmp_path / "tuned")
     model = load_finetuned(tmp_path / "tuned")
     assert (kind_of(model), labels_of(model)) == (kind, labels)
@@ -83,14 +87,37 @@ def test_a_tagger_of_every_family_is_an_ordinary_checkpoint(name, tmp_path, toke
     assert (kind_of(again), again.config.problem_type) == ("sequence", "single_label_classification")
 
 
+def ends(model) -> torch.Tensor:
+    with torch.no_grad():
+        said = model.eval()(input_ids=IDS)
+    return torch.stack([said.start_logits, said.end_logits], dim=-1)
+
+
+@pytest.mark.parametrize("name", [*FAMILIES])
+def test_a_reader_of_every_family_is_an_ordinary_checkpoint(name, tmp_path, tokenizer):
+    save_model(FAMILIES[name](), tokenizer, tmp_path / "pretrained")
+    made = [load_classifier(tmp_path / "pretrained", (), kind="span", seed=seed) for seed in (1, 1, 2)]
+    assert torch.equal(ends(made[0]), ends(made[1]))
+    assert not torch.equal(ends(made[0]), ends(made[2]))
+    assert ends(made[0]).shape == (*IDS.shape, 2)
+    save_model(made[0], tokenizer, tmp_path / "tuned")
+    plain = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "tuned")
+    torch.testing.assert_close(ends(plain), ends(made[0]))
+    tuned = load_finetuned(tmp_path / "tuned")
+    assert (kind_of(tuned), labels_of(tuned)) == ("span", ())
+    assert torch.equal(ends(tuned), ends(made[0]))
+    again = load_classifier(tmp_path / "tuned", (), kind="span", seed=2)
+    assert torch.equal(output_layer(again).weight, output_layer(made[2]).weight), "a trained head was taken over"
+
+
 def test_the_head_does_not_depend_on_whether_a_row_may_have_several_labels(checkpoint):
     one, several = (load_classifier(checkpoint, LABELS, kind=kind, seed=1) for kind in ("sequence", "multilabel"))
     assert torch.equal(one.classifier.weight, several.classifier.weight)
 
 
 def test_other_kinds_are_refused(checkpoint):
-    with pytest.raises(ValueError, match="kind 'span' cannot be fine-tuned; these can: sequence, multilabel, score"):
-        load_classifier(checkpoint, LABELS, kind="span", seed=1)
+    with pytest.raises(ValueError, match="kind 'pairs' cannot be fine-tuned; these can: sequence, multilabel, score"):
+        load_classifier(checkpoint, LABELS, kind="pairs", seed=1)
 
 
 def test_a_head_without_a_last_linear_layer_cannot_predict_numbers(checkpoint):

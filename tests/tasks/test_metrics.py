@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import random
 import re
 import string
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, precision_recall_fscore_support
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from acclimate.core.types import Label
-from acclimate.tasks.metrics import METRICS, default_metric, metric_named, micro_f1_without
+from acclimate.core.types import Example, Label
+from acclimate.tasks.blurb import DATASETS
+from acclimate.tasks.formats.squad import squad_examples
+from acclimate.tasks.metrics import (
+    BLURB,
+    METRICS,
+    accuracy_and_f1,
+    blurb_score,
+    default_metric,
+    metric_named,
+    micro_f1_without,
+)
 from acclimate.tasks.tags import entities
 from acclimate.tasks.task import Metric
 
 NAMES = np.array(["none", "cause", "treat", "prevent", "diagnose"])
 Labels = tuple[Sequence[Label], Sequence[Label]]
+QA = Path(__file__).parents[3] / "shared" / "data" / "qa"
 
 
 def labels(seed: int, count: int = 200) -> tuple[list[str], list[str]]:
@@ -78,19 +91,28 @@ SEVERAL: dict[str, Labels] = {
     "nothing gold": ([(), ()], [("cause",), ("cause", "treat")]),
     "one class": ([("cause",), ()], [("cause",), ("cause",)]),
 }
+HOC = [METRICS[f"hoc_{name}"] for name in ("micro_per_hallmark_mean", "micro_pooled", "example_f1")]
+OF_RANKS = [METRICS["strict_accuracy"], METRICS["lenient_accuracy"], METRICS["mrr"]]
 OF_CLASSES = [METRICS["accuracy"], METRICS["micro_f1"], METRICS["macro_f1"]]
 WITHOUT = [micro_f1_without("none"), micro_f1_without("none", "cause")]
 EVERY: list[tuple[Metric, Labels]] = [
     *((metric, labels(1, count=12)) for metric in (*OF_CLASSES, *WITHOUT)),
     *((metric, sets(1, count=12)) for metric in (*OF_CLASSES, *WITHOUT)),
+    *((metric, sets(2, count=12)) for metric in HOC),
+    (METRICS["matthews"], labels(2, count=12)),
+    (accuracy_and_f1("cause"), labels(3, count=12)),
     (METRICS["entity_f1"], sentences(0, count=12)),
     (METRICS["word_accuracy"], sentences(1, count=12)),
     (METRICS["word_macro_f1"], sentences(2, count=12)),
+    (METRICS["word_type_macro_f1"], sentences(3, count=12)),
     (METRICS["pearson"], numbers(0, count=12)),
+    (METRICS["spearman"], numbers(1, count=12)),
+    (METRICS["pearson_and_spearman"], numbers(2, count=12)),
     (METRICS["exact_match"], ANSWERS),
     (METRICS["f1"], ANSWERS),
-    (METRICS["mrr"], RANKED),
+    *((metric, RANKED) for metric in OF_RANKS),
 ]
+IN_SUMS = [(metric, pairs) for metric, pairs in EVERY if "spearman" not in metric.name]
 NAMED = [f"{metric.name}, {type(pairs[0][0]).__name__}" for metric, pairs in EVERY]
 
 
@@ -193,28 +215,186 @@ def test_pearson_with_a_constant_is_zero_and_with_no_number_is_refused() -> None
             METRICS["pearson"].compute([1.0, 2.0], [1.0, wrong])
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("ties", [False, True])
+def test_spearman_equals_scipy_and_leaving_out_an_item_is_exact(ties: bool, seed: int) -> None:
+    gold, predicted = (np.round(side) if ties else np.array(side) for side in numbers(seed))
+    statistics = METRICS["spearman"].statistics(gold.tolist(), predicted.tolist())
+    expected = stats.spearmanr(gold, predicted).statistic
+    assert METRICS["spearman"].compute(gold.tolist(), predicted.tolist()) == pytest.approx(expected, abs=1e-12)
+    without = [stats.spearmanr(np.delete(gold, i), np.delete(predicted, i)).statistic for i in range(len(gold))]
+    left_out = METRICS["spearman"].value(statistics.sum(axis=0) - statistics)
+    jackknife = [values - values.mean() for values in (left_out, np.array(without))]
+    np.testing.assert_allclose(*jackknife, atol=1e-12)
+    both = METRICS["pearson_and_spearman"].compute(gold.tolist(), predicted.tolist())
+    assert both == pytest.approx((expected + stats.pearsonr(gold, predicted).statistic) / 2, abs=1e-12)
+
+
+def test_spearman_of_few_or_constant_numbers() -> None:
+    for name in ("spearman", "pearson_and_spearman"):
+        compute = METRICS[name].compute
+        assert compute([1.0, 2.0, 3.0], [0.1] * 3) == compute([0.1] * 3, [1.0, 2.0, 3.0]) == compute([2.0], [5.0]) == 0
+        assert compute([1.0, 2.0], [3.0, 4.0]) == pytest.approx(1)
+        assert compute([1.0, 2.0], [4.0, 3.0]) == pytest.approx(-1)
+        with pytest.raises(ValueError, match="gold label 'x' is no finite number"):
+            compute(["x", 1.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("case", SINGLE)
+def test_matthews_equals_scikit_learn(case: str) -> None:
+    gold, predicted = SINGLE[case]
+    expected = matthews_corrcoef(gold, predicted) if len({*gold, *predicted}) > 1 else 0.0  # a warning there
+    assert METRICS["matthews"].compute(gold, predicted) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(5))
+def test_matthews_of_random_labels_equals_scikit_learn(seed: int, classes: int) -> None:
+    gold, predicted = np.random.default_rng(seed).integers(classes, size=(2, 40)).astype(str).tolist()
+    mixed = gold[:20] + predicted[20:]
+    for said in (predicted, mixed, gold, ["0"] * 40):
+        expected = matthews_corrcoef(gold, said)
+        assert METRICS["matthews"].compute(gold, said) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("case", SINGLE)
+@pytest.mark.parametrize("label", ["treat", "cause", "nowhere"])
+def test_accuracy_and_f1_of_a_class_equal_scikit_learn(label: str, case: str) -> None:
+    gold, predicted = SINGLE[case]
+    f1 = f1_score(gold, predicted, labels=[label], average="macro", zero_division=0)
+    expected = (accuracy_score(gold, predicted) + f1) / 2
+    assert accuracy_and_f1(label).compute(gold, predicted) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+def test_the_three_metrics_of_hoc_equal_scikit_learn(case: str) -> None:
+    gold, predicted = SEVERAL[case]
+    found = [metric.compute(gold, predicted) for metric in HOC]
+    occurring = sorted({name for row in (*gold, *predicted) for name in row})
+    if not occurring:  # no document bears anything
+        assert found == [0, 0, 0]
+        return
+    maker = MultiLabelBinarizer(classes=[*occurring, "nowhere"])
+    matrices = [maker.fit_transform(gold)[:, :-1], maker.transform(predicted)[:, :-1]]
+    columns = zip(*(matrix.T for matrix in matrices), strict=True)
+    by_hallmark = np.mean([f1_score(ours, theirs, zero_division=0) for ours, theirs in columns])
+    pooled = f1_score(*(matrix.ravel() for matrix in matrices), zero_division=0)
+    labelled = matrices[0].any(axis=1)
+    precision, recall = 0.0, 0.0
+    if labelled.any():
+        several = [np.hstack([matrix[labelled], np.zeros((labelled.sum(), 1), int)]) for matrix in matrices]
+        precision, recall, *_ = precision_recall_fscore_support(*several, average="samples", zero_division=0)
+    by_example = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    assert found == pytest.approx([by_hallmark, pooled, by_example], abs=1e-12)
+
+
+def test_the_three_metrics_of_hoc_differ_where_a_hallmark_is_rare_and_a_document_bears_none() -> None:
+    gold: list[Label] = [("death", "growth"), ("growth",), ()]
+    predicted: list[Label] = [("growth",), ("growth",), ("growth",)]
+    found = {metric.name: metric.compute(gold, predicted) for metric in HOC}
+    assert found == {
+        "hoc_micro_per_hallmark_mean": pytest.approx((0 + 4 / 5) / 2),
+        "hoc_micro_pooled": pytest.approx(4 / 6),
+        "hoc_example_f1": pytest.approx(2 * 1 * 0.75 / 1.75),  # the third document is not looked at
+    }
+
+
+def by_linkbert(gold: Sequence[Label], predicted: Sequence[Label]) -> float:
+    """The mean over types of seqeval's F1 where every I- has become a B-, so that each word is an entity."""
+    report = pytest.importorskip("seqeval.metrics", reason="seqeval is in the extra 'test'").classification_report
+    sides = [[[re.sub("^I-", "B-", tag) for tag in row] for row in side] for side in (gold, predicted)]
+    found = report(*sides, output_dict=True, zero_division=0)
+    return float(np.mean([value["f1-score"] for name, value in found.items() if not name.endswith(" avg")]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_f1_over_words_by_type_is_what_linkbert_computes_for_pico(seed: int) -> None:
+    types = ["O", "O", "I-P", "B-P", "I-I", "B-I", "I-O"]  # outcomes may be called O, as what is outside is
+    generator = random.Random(seed)
+    gold = [tuple(generator.choices(types, k=generator.randint(1, 9))) for _ in range(40)]
+    predicted = [tuple(tag if generator.random() < 0.6 else generator.choice(types) for tag in row) for row in gold]
+    metric = METRICS["word_type_macro_f1"]
+    assert metric.compute(gold, predicted) == pytest.approx(by_linkbert(gold, predicted), abs=1e-12)
+    no_outcome = [tuple("O" if tag == "I-O" else tag for tag in row) for row in predicted]
+    assert metric.compute(gold, no_outcome) == pytest.approx(by_linkbert(gold, no_outcome), abs=1e-12)
+    assert metric.compute([("O", "O")], [("O", "O")]) == 0.0
+    assert metric.compute([("B-P", "I-P")], [("I-P", "B-P")]) == 1.0
+    with pytest.raises(ValueError, match="the tag 'P' is not O and does not begin with"):
+        metric.compute([("P",)], [("O",)])
+
+
+def test_a_span_of_two_words_half_found_counts_over_words_and_not_as_an_entity() -> None:
+    pair: Labels = [("I-PAR", "I-PAR", "O", "I-INT")], [("I-PAR", "O", "O", "I-INT")]
+    assert METRICS["word_type_macro_f1"].compute(*pair) == pytest.approx((2 / 3 + 1) / 2)
+    assert METRICS["entity_f1"].compute(*pair) == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize(("metric", "pairs"), EVERY, ids=NAMED)
+def test_metrics_stay_in_range_and_do_not_depend_on_the_order_of_items(metric: Metric, pairs: Labels) -> None:
+    value = metric.compute(*pairs)
+    assert metric.least <= value < 1.0
+    order = np.random.default_rng(0).permutation(len(pairs[0]))
+    assert metric.compute(*([side[i] for i in order] for side in pairs)) == pytest.approx(value, abs=1e-12)
+    assert metric.compute(pairs[0], pairs[0]) > value
+
+
+# columns of the BLURB paper: BERT uncased and PubMedBERT of Table 6, Wiki and word pieces of Table 7
+PUBLISHED = [
+    ((89.25, 81.44, 85.67, 80.90, 78.63, 72.34, 71.86, 80.04, 77.72, 82.68, 80.20, 51.62, 70.36), 75.99),
+    ((93.33, 85.62, 87.82, 84.52, 80.06, 73.38, 77.24, 82.36, 82.34, 92.30, 82.32, 55.84, 87.56), 81.10),
+    ((93.20, 85.00, 88.39, 83.65, 79.90, 73.30, 75.04, 81.30, 79.48, 91.36, 81.76, 52.20, 73.69), 79.00),
+]
+
+
+@pytest.mark.parametrize(("column", "expected"), PUBLISHED)
+def test_the_blurb_score_of_published_columns_is_the_published_one(column: Sequence[float], expected: float) -> None:
+    names = [name for datasets in BLURB.values() for name in datasets]
+    assert blurb_score(dict(zip(names, column, strict=True))) == pytest.approx(expected, abs=0.01)
+    assert np.mean(column) != pytest.approx(expected, abs=0.1)  # not the mean over datasets
+
+
+def test_the_blurb_score_groups_the_datasets_as_their_catalogue_does() -> None:
+    assert {(name, type) for type, names in BLURB.items() for name in names} == {
+        (dataset.name, dataset.type) for dataset in DATASETS
+    }
+
+
+def test_the_blurb_score_needs_every_dataset_and_no_other() -> None:
+    full = {name: 0.5 for datasets in BLURB.values() for name in datasets}
+    assert blurb_score(full) == 0.5
+    with pytest.raises(ValueError, match=r"no score for BC2GM, HoC: the BLURB score needs all 13 datasets"):
+        blurb_score({name: score for name, score in full.items() if name not in {"BC2GM", "HoC"}})
+    with pytest.raises(ValueError, match="'hoc': no dataset of BLURB"):
+        blurb_score(full | {"hoc": 0.5})
+    with pytest.raises(ValueError, match="the score of DDI is nan"):
+        blurb_score(full | {"DDI": float("nan")})
+
+
 def squad(gold: Sequence[str], said: str) -> tuple[float, float]:
-    """Exact match and F1 of one answer, transcribed from the official evaluation of SQuAD 2.0."""
+    """Exact match and F1 of one answer by the definition of evaluate-v1.1.py: precision and recall of common words."""
 
     def normal(text: str) -> str:
         bare = "".join(letter for letter in text.lower() if letter not in set(string.punctuation))
-        return " ".join(re.sub(re.compile(r"\b(a|an|the)\b", re.UNICODE), " ", bare).split())
+        return " ".join(re.sub(r"\b(a|an|the)\b", " ", bare).split())
 
     def f1(answer: str) -> float:
         ours, theirs = normal(answer).split(), normal(said).split()
-        if not ours or not theirs:
-            return float(ours == theirs)
         same = sum((Counter(ours) & Counter(theirs)).values())
+        if same == 0:
+            return 0.0
         precision, recall = same / len(theirs), same / len(ours)
-        return 2 * precision * recall / (precision + recall) if same else 0.0
+        return 2 * precision * recall / (precision + recall)
 
-    answers = [answer for answer in gold if normal(answer)] or [""]
-    return max(float(normal(answer) == normal(said)) for answer in answers), max(f1(answer) for answer in answers)
+    return max(float(normal(answer) == normal(said)) for answer in gold), max(f1(answer) for answer in gold)
 
 
 def test_answers_are_judged_as_squad_judges_them() -> None:
     gold, predicted = ANSWERS
-    expected = [squad(ours, said if isinstance(said, str) else said[0]) for ours, said in zip(*ANSWERS, strict=True)]
+    # a question without an answer, which SQuAD 1.1 does not have, is answered by saying nothing
+    expected = [
+        squad(ours, said if isinstance(said, str) else said[0]) if ours else (float(not said),) * 2
+        for ours, said in zip(*ANSWERS, strict=True)
+    ]
     for metric, column in (("exact_match", 0), ("f1", 1)):
         each = [METRICS[metric].compute([ours], [said]) for ours, said in zip(gold, predicted, strict=True)]
         assert each == pytest.approx([row[column] for row in expected], abs=1e-12)
@@ -223,13 +403,72 @@ def test_answers_are_judged_as_squad_judges_them() -> None:
     assert METRICS["f1"].compute([("aspirin",)], [("ibuprofen and aspirin",)]) == pytest.approx(0.5)
 
 
-def test_mean_reciprocal_rank_is_that_of_bioasq() -> None:
-    each = [METRICS["mrr"].compute([ours], [said]) for ours, said in zip(*RANKED, strict=True)]
-    assert each == pytest.approx([1, 1 / 3, 0, 0, 1])  # the sixth answer is not looked at
-    assert METRICS["mrr"].compute(*RANKED) == pytest.approx(np.mean(each))
+@pytest.mark.parametrize("seed", range(5))
+def test_random_answers_are_judged_as_squad_judges_them(seed: int) -> None:
+    generator = random.Random(seed)
+    vocabulary = ["The", "a", "an", "p53", "Heart,", "heart", "(gene)", "-", ".", "naïve", "U.S.", "  x "]
+    answers = [" ".join(generator.choices(vocabulary, k=generator.randint(0, 4))) for _ in range(400)]
+    gold = [tuple(generator.choices(answers, k=generator.randint(1, 4))) for _ in answers]
+    expected = np.mean([squad(ours, said) for ours, said in zip(gold, answers, strict=True)], axis=0)
+    found = [METRICS[name].compute(gold, answers) for name in ("exact_match", "f1")]
+    assert found == pytest.approx(expected.tolist(), abs=1e-12)
+    assert (expected > 0.05).all()
+    assert (expected < 0.9).all()  # neither everything nor nothing was right
 
 
-@pytest.mark.parametrize(("metric", "pairs"), EVERY, ids=NAMED)
+@pytest.mark.skipif(not QA.exists(), reason="the published files are not here")
+def test_random_spans_of_published_questions_are_judged_as_squad_judges_them() -> None:
+    generator = random.Random(0)
+    rows = itertools.islice(squad_examples(QA / "squad1.1" / "dev-v1.1.json.zip"), 0, None, 10)
+    questions = [row for row in rows if isinstance(row, Example)]
+    said: list[Label] = []
+    for question in questions:
+        # about where an answer stands, so that some are right and many are nearly so
+        start, end = generator.choice(question.spans)
+        said.append(
+            question.text[max(0, start - generator.choice([0, 0, 4, 20])) : end + generator.choice([0, 0, 3, 30])]
+        )
+    gold = [question.label for question in questions]
+    expected = np.mean([squad(ours, theirs) for ours, theirs in zip(gold, said, strict=True)], axis=0)
+    found = [METRICS[name].compute(gold, said) for name in ("exact_match", "f1")]
+    assert found == pytest.approx(expected.tolist(), abs=1e-12)
+    assert 0.2 < expected[0] < expected[1] < 0.9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_ranked_answers_are_judged_as_bioasq_judges_them(seed: int) -> None:
+    """By the official program: lower case, equality with any synonym, the first that is right of up to five."""
+    generator = random.Random(seed)
+    names = ["p53", "P53", "TP53", "MDM2", "Mdm2", "aspirin", "p53 gene"]
+    gold: list[Label] = [tuple(generator.sample(names, generator.randint(0, 3))) for _ in range(100)]
+    said: list[Label] = [tuple(generator.sample(names, generator.randint(0, 5))) for _ in gold]
+    strict = lenient = reciprocal = 0.0
+    for synonyms, answers in zip(gold, said, strict=True):
+        right = [each.lower() in [synonym.lower() for synonym in synonyms] for each in answers]
+        strict += bool(right) and right[0]
+        lenient += any(right)
+        reciprocal += 1 / (right.index(True) + 1) if any(right) else 0
+    found = [metric.compute(gold, said) for metric in OF_RANKS]
+    assert found == pytest.approx([strict / 100, lenient / 100, reciprocal / 100], abs=1e-12)
+    assert found[0] < found[2] < found[1]
+
+
+def test_ranked_answers_are_judged_as_bioasq_judges_them() -> None:
+    ranks = [1, 3, None, None, 1]  # the sixth answer is not looked at
+    expected = {
+        "strict_accuracy": [float(rank == 1) for rank in ranks],
+        "lenient_accuracy": [float(rank is not None) for rank in ranks],
+        "mrr": [1 / rank if rank else 0.0 for rank in ranks],
+    }
+    for name, scores in expected.items():
+        each = [METRICS[name].compute([ours], [said]) for ours, said in zip(*RANKED, strict=True)]
+        assert each == pytest.approx(scores)
+        assert METRICS[name].compute(*RANKED) == pytest.approx(np.mean(scores))
+    nobody = [("p53",)] * 2, [(), ("tp53",)]
+    assert [metric.compute(*nobody) for metric in OF_RANKS] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("metric", "pairs"), IN_SUMS, ids=[name for name in NAMED if "spearman" not in name])
 def test_weighted_sums_equal_computing_on_repeated_items(metric: Metric, pairs: Labels) -> None:
     gold, predicted = pairs
     items = len(gold)
@@ -263,6 +502,7 @@ def test_metrics_travel_to_other_processes(metric: Metric, pairs: Labels) -> Non
 def test_metrics_are_found_by_name() -> None:
     assert all(metric_named(name) is metric for name, metric in METRICS.items())
     assert metric_named("micro_f1 without none, cause") == micro_f1_without("cause", "none")
+    assert metric_named("accuracy_and_f1 of equivalent") == accuracy_and_f1("equivalent")
     assert metric_named(metric_named("micro_f1 without none").name).compute(["none"], ["none"]) == 0.0
     assert {kind: default_metric(kind) for kind in ("sequence", "score", "tokens")} == {
         "sequence": "macro_f1", "score": "pearson", "tokens": "entity_f1",
@@ -270,6 +510,6 @@ def test_metrics_are_found_by_name() -> None:
     assert all(
         kind in METRICS[default_metric(kind)].kinds for kind in ("sequence", "multilabel", "score", "tokens", "span")
     )
-    for unknown in ("macro-f1", "micro_f1 without ", ""):
+    for unknown in ("macro-f1", "micro_f1 without ", "accuracy_and_f1 of ", ""):
         with pytest.raises(ValueError, match=f"no metric is called '{unknown}'. Known: accuracy, micro_f1"):
             metric_named(unknown)

@@ -67,7 +67,7 @@ def test_what_goes_with_rows_is_taken_with_them(tokenizer):
         ("multilabel", "heart", "row 0: label 'heart' is not a tuple of labels"),
         ("score", "3.5", "row 0: label '3.5' is not a number"),
         ("score", ("heart",), "is not a number"),
-        ("span", "heart", "kind 'span' cannot be fine-tuned; these can: sequence, multilabel, score, tokens"),
+        ("pairs", "heart", "kind 'pairs' cannot be fine-tuned; these can: sequence, multilabel, score, tokens, span"),
     ],
 )
 def test_labels_of_another_kind_are_refused(kind, label, message, tokenizer):

@@ -74,6 +74,25 @@ def test_each_class_of_a_multilabel_task_is_looked_up() -> None:
         load(replace(task_of(rows), kind="multilabel"), Path())
 
 
+def test_answers_to_learn_from_stand_in_the_text_of_a_question() -> None:
+    right = Example("a", "it is here", ("here",), "where?", spans=((6, 10),))
+    unanswered = Example("c", "it is here", ("there",), "where?")
+    rows: dict[Split, list[Example]] = {"train": [right], "dev": [replace(right, id="b")], "test": [unanswered]}
+
+    def of(rows: dict[Split, list[Example]]) -> Task:
+        return replace(task_of(rows), kind="span", labels=())
+
+    assert load(of(rows), Path()) == rows
+    for wrong, message in (
+        (replace(right, pair=None), "train, a: a question and a tuple of its answers are needed, not None and"),
+        (replace(right, label="here"), "a question and a tuple of its answers are needed, not 'where.' and 'here'"),
+        (replace(right, spans=()), "its spans cover nothing, its answers are 'here'. Give the span"),
+        (replace(right, spans=((5, 10),)), "its spans cover ' here', its answers are 'here'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load(of(rows | {"train": [wrong]}), Path())
+
+
 MANY = [Example(str(number), "text", "abc"[number % 3]) for number in range(60)]
 
 

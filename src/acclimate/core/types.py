@@ -18,6 +18,7 @@ SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 Label = str | tuple[str, ...] | float  # one class; several (sorted), or tags, or answers; a number
 NOT_PREDICTED = -100  # the label of a position that no loss looks at (PyTorch's ignore_index)
 TAGS = "tags"  # of `Batch.tokens`: the tag of a word at its first piece, NOT_PREDICTED elsewhere
+MENTIONS = "mentions"  # of `Batch.rows`: (B, 2, 2), from which token of the row each mention goes to which
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Example:
            or a tag for each word
     pair   the second text of a pair
     group  names what must not stand on two sides of a split
+    spans  offsets [start, end) of the mentions that the label is about, such as the two of a relation; of a question's
+           answers in its context
     """
 
     id: str
@@ -45,6 +48,7 @@ class Example:
     label: Label
     pair: str | None = None
     group: str = ""
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,23 +3,30 @@
 Devlin et al. (2019), section 4; BLURB's settings (Gu et al., 2021, section 6.2): a linear classifier on the encoder,
 all weights trained, slanted triangular rate with 10% warm-up, dropout .1, the best of several looks at dev. The loss
 (methods/task_loss.py) is the mean over the rows of the cross entropy of the label; of the binary cross entropy of each
-label where a row may have several; of the squared error of a number; or, over words, of the cross entropy of the tag
-at a word's first piece (Devlin et al., section 5.3).
+label where a row may have several; of the squared error of a number; over words, of the cross entropy of the tag
+at a word's first piece (Devlin et al., section 5.3); or, over both ends of an answer, of the cross entropy of the token
+at which it stands (section 4.2).
 
 Readings
   How often to look at dev is not stated: `looks` times, evenly spaced, the last one at the end; the earliest best wins.
   A number is learnt in standard deviations of the training examples, so that the same rates suit any unit. The unit is
   folded into the last layer of the checkpoint, and into every look at dev.
   A sentence of tagged words that is longer than max_tokens is read in windows that overlap (tasks/rows.py), in training
-  and after it: every word is learnt and predicted once. An epoch has as many rows as there are sentences.
+  and after it: every word is learnt and predicted once. So is a context of a question (tasks/spans.py), whose answers
+  are the best of all its windows. An epoch has as many rows as there are sentences or questions.
+  Of a relation (tasks/relations.py) "mentions" and "starts" are the encodings of Gu et al., Table 12; a mention that
+  max_tokens cut off is read as the first token, and the number of such training rows is told. Special tokens are new
+  rows of the embeddings, drawn with the seed.
   A word of which the tokenizer leaves no piece (a zero-width space) is predicted to be O, and learnt by nobody.
 Deviations
   Dev and test are scored in float32 whatever the training precision, so that the checkpoint, loaded by anybody,
   predicts what was scored.
+  Of a span, padding has no part in the softmax over a row's tokens, as it has in BERT's released code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +35,7 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
-from acclimate.core.types import Batch, Checkpoint, Cost, Label, Progress, Score, Watch, unwatched
+from acclimate.core.types import Batch, Checkpoint, Cost, Example, Label, Progress, Score, Watch, unwatched
 from acclimate.methods.looks import DEV, Looks, dev_score, drop_best
 from acclimate.methods.mlm import with_steps
 from acclimate.methods.task_loss import TaskLoss, predict
@@ -40,11 +47,15 @@ from acclimate.models.classifier import (
     labels_of,
     load_classifier,
     load_finetuned,
+    register,
     scale_of,
 )
 from acclimate.models.encoder import dropout_known, load_tokenizer
 from acclimate.models.loading import identity
+from acclimate.models.mentions import Pooling, pooling_of
 from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.tasks.relation_rows import cut_off
+from acclimate.tasks.relations import marked_spans, mention_spans
 from acclimate.tasks.rows import encode, labelled
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import finish, spent
@@ -52,6 +63,12 @@ from acclimate.training.loop import Step
 from acclimate.training.plan import Plan, device
 from acclimate.training.run import finished, run, write_checkpoint
 
+# where the mentions that are read stand in a text
+SPANS: dict[Pooling, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
+    "first": None,
+    "mentions": mention_spans,
+    "starts": marked_spans,
+}
 BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that was stopped to be compared
 
 
@@ -65,6 +82,8 @@ class Recipe:
     looks: int = 10
     dropout: float = 0.1  # of hidden states and before the output layer
     attention_dropout: float | None = None
+    pooling: Pooling = "first"  # what the classifier reads of a relation's text: its first token, or its two mentions
+    special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
     epochs: float = 10.0  # 0: plan.steps counts
     plan: Plan = field(default_factory=lambda: Plan(batch=32, rate=3e-5, warmup=0.1))
 
@@ -150,10 +169,14 @@ class _Tuning:
         # whoever truncates with the checkpoint's tokenizer cuts as we did
         self.tokenizer.model_max_length = task.max_tokens
         self.model = _fresh(recipe, task, watch)
-        self.rows, self.scale = training_rows(task, self.tokenizer)
+        register(self.model, self.tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
+        self.rows, self.scale = training_rows(task, self.tokenizer, recipe.pooling)
+        if recipe.pooling != "first" and (lost := cut_off(self.rows)):
+            note = f"of {lost:,} of {len(self.rows):,} training texts a mention stands beyond {task.max_tokens} tokens"
+            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         dev = task.examples("dev")
-        self.dev_rows = encode(dev, self.tokenizer, task.max_tokens, task.kind)
-        self.gold = [example.label for example in dev]
+        self.dev_rows = encode(dev, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[recipe.pooling])
+        self.gold, self.dev_texts = [example.label for example in dev], [example.text for example in dev]
         self.plan = with_steps(recipe.plan, recipe.epochs, task.sizes["train"])
         out.mkdir(parents=True, exist_ok=True)
         self.seen = Looks(out, keep_best=recipe.choose == "best")
@@ -184,7 +207,7 @@ class _Tuning:
 
     def look(self) -> tuple[float, list[Label]]:
         """The dev score of the weights as they are, and what they predict."""
-        predicted = predict(self.model, self.dev_rows, self.task.labels)
+        predicted = predict(self.model, self.dev_rows, self.task.labels, texts=self.dev_texts)
         return self.task.score(self.gold, predicted), predicted
 
     def choose(self) -> None:
@@ -208,18 +231,22 @@ def _fresh(recipe: Recipe, task: Prepared, watch: Watch) -> PreTrainedModel:
         dropout=recipe.dropout if known else None,
         hidden_dropout=recipe.dropout if known else None,
         attention_dropout=recipe.attention_dropout,
+        pooling=recipe.pooling,
     )
 
 
-def training_rows(task: Prepared, tokenizer: PreTrainedTokenizerBase) -> tuple[Batch, Scale | None]:
+def training_rows(
+    task: Prepared, tokenizer: PreTrainedTokenizerBase, pooling: Pooling = "first"
+) -> tuple[Batch, Scale | None]:
     """The training rows with their labels; numbers standardised, and the scale that they had."""
     train = task.examples("train")
-    encoded = encode(train, tokenizer, task.max_tokens, task.kind)
+    encoded = encode(train, tokenizer, task.max_tokens, task.kind, spans=SPANS[pooling])
     rows = labelled(encoded, train, task.kind, task.labels)
     if task.kind != "score":
         return rows, None
     scale = scale_of(rows.rows["label"])
-    return replace(rows, rows={"label": scale.standardised(rows.rows["label"]).astype(np.float32)}), scale
+    numbers = scale.standardised(rows.rows["label"]).astype(np.float32)
+    return replace(rows, rows={**rows.rows, "label": numbers}), scale
 
 
 def evaluate(recipe: Recipe, out: Path, *, by: str = "", watch: Watch = unwatched) -> Score:
@@ -255,9 +282,10 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
             f" but {task.name} is of kind '{task.kind}' with ({', '.join(task.labels)}). Fine-tune it on this task"
         )
     examples = task.examples("test")
-    rows = encode(examples, tokenizer, task.max_tokens, task.kind)
+    rows = encode(examples, tokenizer, task.max_tokens, task.kind, spans=SPANS[pooling_of(model.config)])
     model.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
-    predicted = predict(model, rows, task.labels, watch=watch)
+    texts = [example.text for example in examples]
+    predicted = predict(model, rows, task.labels, texts=texts, watch=watch)
     gold = task.unseal(by)
     return {
         "ids": tuple(example.id for example in examples),

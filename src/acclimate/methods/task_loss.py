@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
-from acclimate.models.classifier import TOKENS, kind_of
+from acclimate.models.classifier import ENDS, SPAN, TOKENS, kind_of, output_layer
 from acclimate.models.flops import training_flops
 from acclimate.models.heads import inputs_of
 from acclimate.tasks.rows import by_word
+from acclimate.tasks.spans import best_answers
 from acclimate.tasks.tags import fallback
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Piece, cut, pad
@@ -40,13 +41,29 @@ def _cross_entropy_of_tags(logits_BTC: Tensor, tags_BT: Tensor) -> Tensor:
     return nn.functional.cross_entropy(*flat, reduction="sum", ignore_index=NOT_PREDICTED)
 
 
+def _cross_entropy_of_ends(logits_BT2: Tensor, ends_B2: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits_BT2, ends_B2, reduction="sum")
+
+
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "sequence": _cross_entropy,
     "multilabel": _binary_cross_entropy,
     "score": _squared_error,
     "tokens": _cross_entropy_of_tags,
+    "span": _cross_entropy_of_ends,
 }
 """Kind of task -> (outputs in float32, `target_of` a piece) -> the sum over a piece."""
+
+
+def outputs_of(model: PreTrainedModel, piece: Piece) -> Tensor:
+    """What the head says in float32: (B, C); of tags (B, T, C); of a span (B, T, 2), and least in the padding."""
+    said = model(**inputs_of(model, piece))
+    if kind_of(model) != SPAN:
+        return said.logits.float()  # type: ignore[no-any-return]
+    logits_BT2 = torch.stack([said.start_logits, said.end_logits], dim=-1).float()
+    if "attention_mask" not in piece:
+        return logits_BT2
+    return logits_BT2.masked_fill(piece["attention_mask"][:, :, None] == 0, torch.finfo(torch.float32).min)
 
 
 def target_of(piece: Piece) -> Tensor:
@@ -55,7 +72,9 @@ def target_of(piece: Piece) -> Tensor:
 
 
 def targets(batch: Batch) -> int:
-    """What the loss of a step is averaged over: rows; of several labels a row, rows times labels; tagged words."""
+    """What the loss of a step is averaged over: rows; of several labels a row, rows times labels; tagged words; of
+    spans both ends.
+    """
     if TAGS in batch.tokens:
         return int(np.count_nonzero(batch.tokens[TAGS] != NOT_PREDICTED))
     return int(batch.rows["label"].size)
@@ -63,7 +82,7 @@ def targets(batch: Batch) -> int:
 
 class TaskLoss(Objective):
     """The loss of the kind that the model is for, averaged over the step's rows; for several labels a row, over rows
-    times labels; for tags, over the tagged words.
+    times labels; for tags, over the tagged words; for spans, over both ends of each row's.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -71,16 +90,18 @@ class TaskLoss(Objective):
         self.model = model
         self.loss = LOSSES[kind_of(model)]
         self.weights = {"task": 1.0}
+        if kind_of(model) == SPAN:
+            # the same for every token of a row, so no softmax sees it: Adam would make steps of its rounding errors
+            output_layer(model).bias.requires_grad_(False)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"task": targets(batch)}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        logits = self.model(**inputs_of(self.model, piece)).logits
-        return {"task": self.loss(logits.float(), target_of(piece))}
+        return {"task": self.loss(outputs_of(self.model, piece), target_of(piece))}
 
     def flops(self, batch: Batch) -> float:
-        heads = len(batch.ids) if kind_of(self.model) == TOKENS else len(batch)
+        heads = len(batch.ids) if kind_of(self.model) in (TOKENS, SPAN) else len(batch)
         return training_flops(self.model, batch.lengths, predicted=heads)
 
 
@@ -104,26 +125,39 @@ PREDICTIONS: dict[str, Callable[[np.ndarray, Sequence[str]], list[Label]]] = {
 
 
 @torch.no_grad()
-def predict(model: PreTrainedModel, rows: Batch, labels: Sequence[str], *, watch: Watch = unwatched) -> list[Label]:
+def predict(
+    model: PreTrainedModel,
+    rows: Batch,
+    labels: Sequence[str],
+    *,
+    texts: Sequence[str] = (),
+    watch: Watch = unwatched,
+) -> list[Label]:
     """What the model predicts for each row, in float32, by the kind that it is for: the most probable label; all labels
-    that are more probable than not, which may be none; the number that comes out; or for each example, which may have
-    several rows, the most probable tag of each word.
+    that are more probable than not, which may be none; the number that comes out. Or for each example, which may have
+    several rows: the most probable tag of each word; the best answers out of its text, best first.
+
+    texts: of the examples, where answers are predicted.
     """
-    where, training = model.device, model.training
-    tags = kind_of(model) == TOKENS
-    logits_BC = np.zeros((0 if tags else len(rows), len(labels) or 1), dtype=np.float32)
-    code_N = np.zeros(len(rows.ids) if tags else 0, dtype=np.int64)
+    where, training, kind = model.device, model.training, kind_of(model)
+    tokens = len(rows.ids)
+    shapes = {TOKENS: (tokens,), SPAN: (tokens, len(ENDS))}
+    shape = shapes.get(kind, (len(rows), len(labels) or 1))
+    said = np.zeros(shape, np.int64 if kind == TOKENS else np.float32)
     model.train(False)
     pieces = cut(rows.lengths, piece_tokens(Plan(), where))
     for piece in counted(pieces, watch, "test", total=len(pieces), unit="pieces", every=1):
-        logits = model(**inputs_of(model, pad(rows, piece, where))).logits.float()
-        if not tags:
-            logits_BC[piece.rows_R] = logits.cpu().numpy()
+        logits = outputs_of(model, pad(rows, piece, where))
+        values = (logits.argmax(-1) if kind == TOKENS else logits).cpu().numpy()
+        if kind in PREDICTIONS:
+            said[piece.rows_R] = values
             continue
-        for row, code_T in zip(piece.rows_R, logits.argmax(-1).cpu().numpy(), strict=True):
-            code_N[rows.offsets[row] : rows.offsets[row + 1]] = code_T[: rows.lengths[row]]
+        for row, values_T in zip(piece.rows_R, values, strict=True):
+            said[rows.offsets[row] : rows.offsets[row + 1]] = values_T[: rows.lengths[row]]
     model.train(training)
-    if not tags:
-        return PREDICTIONS[kind_of(model)](logits_BC, labels)
+    if kind in PREDICTIONS:
+        return PREDICTIONS[kind](said, labels)
+    if kind == SPAN:
+        return [*best_answers(said, rows, texts)]
     names = [*labels, fallback(labels)]  # which a word without a piece, -1, gets
-    return [tuple(names[code] for code in codes) for codes in by_word(code_N, rows)]
+    return [tuple(names[code] for code in codes) for codes in by_word(said, rows)]

@@ -5,8 +5,11 @@ sequence      single_label_classification      one a label; the largest is predi
 multilabel    multi_label_classification       one a label; each that is over 0 (probability .5) is predicted
 score         regression                       one, the number itself in the user's own units
 tokens        none                             at each token one a tag; a word's are those at its first piece
+span          none                             at each token two: how well an answer begins, and how well it ends there
 
-The first three are AutoModelForSequenceClassification's, the last is AutoModelForTokenClassification's.
+The first three are AutoModelForSequenceClassification's, the others are AutoModelForTokenClassification's and
+AutoModelForQuestionAnswering's. A classifier that reads mentions in place of the first token is our own
+(models/mentions.py).
 """
 
 from __future__ import annotations
@@ -16,21 +19,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
 from transformers import (
+    AddedToken,
+    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
-    PreTrainedConfig,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 
 from acclimate.models.dropout import set_dropout
 from acclimate.models.loading import configuration, load_weights, reading, seeded
+from acclimate.models.mentions import MentionClassifiers, Pooling, pooling_of, set_pooling
 
 Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
 PROBLEM_TYPES: dict[str, Problem] = {
@@ -39,14 +45,17 @@ PROBLEM_TYPES: dict[str, Problem] = {
     "score": "regression",
 }
 TOKENS = "tokens"
-KINDS = (*PROBLEM_TYPES, TOKENS)
+SPAN = "span"
+KINDS = (*PROBLEM_TYPES, TOKENS, SPAN)
 SCORE = "score"  # what config.json calls the one output of a regression
+ENDS = ("start", "end")  # and the two of a span
 FARTHEST = 1e5  # standard deviations that a mean may lie from 0: beyond, float32 outputs are too coarse
 
-_TAGGER = "ForTokenClassification"  # how the names of such architectures end
+# kind -> how the names of its architectures end; all others are sequence classifiers
+_ENDINGS = {TOKENS: "ForTokenClassification", SPAN: "ForQuestionAnswering"}
 # Any: their class methods are untyped in transformers
 _SequenceClassifier: Any = AutoModelForSequenceClassification
-_TokenClassifier: Any = AutoModelForTokenClassification
+_AUTO: dict[str, Any] = {TOKENS: AutoModelForTokenClassification, SPAN: AutoModelForQuestionAnswering}
 
 
 def load_classifier(
@@ -59,8 +68,10 @@ def load_classifier(
     attention_dropout: float | None = None,
     hidden_dropout: float | None = None,
     pooler: Literal["fresh", "kept"] = "fresh",
+    pooling: Pooling = "first",
 ) -> PreTrainedModel:
-    """An encoder with a fresh head for these labels, in float32 and evaluation mode; a score has one output, no labels.
+    """An encoder with a fresh head for these labels, in float32 and evaluation mode; a score has one output, a span
+    two, and neither has labels.
 
     The head is a function of the architecture, the number of labels and `seed` alone: every checkpoint of one
     architecture starts from the same head, and a head trained for another task is not taken over. ModernBERT's dense
@@ -69,6 +80,7 @@ def load_classifier(
     pooler   "fresh" draws BERT's pooler with the head, because masked language models are saved without it: the
              untouched model would start with a trained layer that its adapted rivals lack. "kept" takes the
              checkpoint's where it has one.
+    pooling  what the head reads: the first token, or two mentions (models/mentions.py)
     dropout  the head's, before its output layer; a dropout of None leaves what the checkpoint says
 
     Torch's generator is left as it was found.
@@ -78,8 +90,10 @@ def load_classifier(
     """
     if kind not in KINDS:
         raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned; these can: {', '.join(KINDS)}")
-    auto = _TokenClassifier if kind == TOKENS else _SequenceClassifier
-    outputs = (SCORE,) if kind == "score" else tuple(labels)
+    if kind in _AUTO and pooling != "first":
+        raise ValueError(f"pooling='{pooling}' is for tasks of one label a text, not for kind '{kind}'. Leave it out")
+    auto = _auto(kind, pooling)
+    outputs = {"score": (SCORE,), SPAN: ENDS}.get(kind, tuple(labels))
     if not outputs or len(set(outputs)) < len(outputs):
         raise ValueError(f"A classifier needs labels, each once, but these were given: {', '.join(outputs) or 'none'}.")
     with reading(model) as where:
@@ -88,6 +102,7 @@ def load_classifier(
         config.id2label = dict(enumerate(outputs))
         config.label2id = {label: index for index, label in enumerate(outputs)}
         config.problem_type = PROBLEM_TYPES.get(kind)  # whatever task the checkpoint was trained on before
+        set_pooling(config, pooling)
         set_dropout(config, attention=attention_dropout, hidden=hidden_dropout, head=dropout)
         with seeded(seed):
             untrained = auto.from_config(config, dtype=torch.float32)
@@ -108,7 +123,8 @@ def load_finetuned(model: str | Path) -> PreTrainedModel:
     """
     with reading(model) as where:
         config = configuration(where)
-        auto = _TokenClassifier if _tags(config) else _SequenceClassifier
+        kinds = (_kind_of(name) for name in config.architectures or ())
+        auto = _auto(next(filter(None, kinds), ""), pooling_of(config))
         loaded, absent = load_weights(auto, where, config, seed=0)
     if absent:
         raise ValueError(
@@ -118,22 +134,38 @@ def load_finetuned(model: str | Path) -> PreTrainedModel:
     return loaded
 
 
+def register(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, tokens: Sequence[str], *, seed: int) -> None:
+    """Let the tokenizer keep these strings whole; those that it did not know get rows of the embeddings.
+
+    The rows are drawn under `seed` as the family draws its embeddings.
+    """
+    tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in tokens])
+    if len(tokenizer) > cast(nn.Embedding, model.get_input_embeddings()).num_embeddings:
+        with seeded(seed):
+            model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+
+
 def kind_of(model: PreTrainedModel) -> str:
     """The kind of task that a classifier is for, by class and config; without a problem type, one label a text."""
-    if type(model).__name__.endswith(_TAGGER):
-        return TOKENS
+    if kind := _kind_of(type(model).__name__):
+        return kind
     kinds = {problem: kind for kind, problem in PROBLEM_TYPES.items()}
     return kinds[model.config.problem_type or PROBLEM_TYPES["sequence"]]
 
 
-def _tags(config: PreTrainedConfig) -> bool:
-    return any(name.endswith(_TAGGER) for name in config.architectures or ())
+def _auto(kind: str, pooling: Pooling) -> Any:
+    return MentionClassifiers if pooling != "first" else _AUTO.get(kind, _SequenceClassifier)
+
+
+def _kind_of(architecture: str) -> str:
+    """ "" where the name does not say: of a sequence classifier the configuration does."""
+    return next((kind for kind, ending in _ENDINGS.items() if architecture.endswith(ending)), "")
 
 
 def labels_of(model: PreTrainedModel) -> tuple[str, ...]:
-    """What a classifier's outputs stand for, in their order; () for a score."""
+    """What a classifier's outputs stand for, in their order; () for a score and for a span."""
     names: Any = model.config.id2label
-    return () if kind_of(model) == "score" else tuple(names[index] for index in range(len(names)))
+    return () if kind_of(model) in ("score", SPAN) else tuple(names[index] for index in range(len(names)))
 
 
 @dataclass(frozen=True)

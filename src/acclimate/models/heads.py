@@ -11,7 +11,9 @@ from typing import Any
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from acclimate.core.types import MENTIONS
 from acclimate.models.encoder import encoder_of, family
+from acclimate.models.mentions import pooling_of
 
 
 def _bert(model: Any, hidden_MD: Tensor) -> Tensor:
@@ -116,6 +118,8 @@ def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, 
     names = ["input_ids", "attention_mask"]
     if getattr(model.config, "type_vocab_size", 0) >= 2:
         names.append("token_type_ids")
+    if pooling_of(model.config) != "first":
+        names.append(MENTIONS)
     inputs = {name: piece[name] for name in names if name in piece}
     if "position_ids" in piece:
         inputs["position_ids"] = piece["position_ids"] + FIRST_POSITION[family(model)](model)

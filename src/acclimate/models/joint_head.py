@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from transformers import ElectraConfig, ElectraForSequenceClassification, ElectraForTokenClassification, PreTrainedModel
 
-from acclimate.models.classifier import PROBLEM_TYPES, SCORE, TOKENS
+from acclimate.models.classifier import PROBLEM_TYPES, SCORE, SPAN, TOKENS
 from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import FIRST_POSITION
 from acclimate.models.loading import configuration, reading, seeded
@@ -41,7 +41,12 @@ _TAKEN_OVER = (
 
 
 def new_joint_head(model: PreTrainedModel, kind: str, labels: Sequence[str], *, seed: int) -> nn.Sequential:
-    """The classifier with random weights of the model's own spread and no biases; a function of these arguments."""
+    """The classifier with random weights of the model's own spread and no biases; a function of these arguments.
+
+    Raises ValueError for answers to questions: nobody has trained them jointly with a language model.
+    """
+    if kind == SPAN:
+        raise ValueError("TLM has no classifier for answers to questions (kind 'span'). Adapt with MLM and fine-tune")
     hidden, outputs = model.config.hidden_size, len(labels) or 1
     with seeded(seed):
         before = () if kind == TOKENS else (nn.Linear(hidden, hidden), nn.GELU())

@@ -25,6 +25,7 @@ from transformers import (
 
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
 from acclimate.models.loading import quiet
+from acclimate.models.mentions import pooling_of
 from acclimate.study.predicting_words import logits_of_words
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.task import Kind
@@ -58,6 +59,11 @@ def load(directory: Path) -> Loaded:
     with quiet():
         tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
         config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)
+        if (pooling := pooling_of(config)) != "first":
+            raise ValueError(
+                f"{directory}: its classifier reads mentions (pooling={pooling}), which no class of transformers does. "
+                f"Use it with acclimate, or fine-tune with pooling=first"
+            )
         tags = any(name.endswith("ForTokenClassification") for name in config.architectures or ())
         auto: Any = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
         model: Any = auto.from_pretrained(directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)

@@ -15,7 +15,7 @@ from typing import Any
 
 from acclimate.core import files
 from acclimate.core.types import Example, Score, Watch, unwatched
-from acclimate.models.classifier import KINDS, PROBLEM_TYPES
+from acclimate.models.classifier import PROBLEM_TYPES, TOKENS
 from acclimate.study import onnx_copy, predicting
 from acclimate.study.card import render
 from acclimate.study.card_facts import Told, card_of
@@ -96,8 +96,9 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
             "the same race again: it writes both anew"
         )
     task = open_prepared(run / "data")
-    if task.kind not in KINDS:
-        raise ValueError(f"{run}: a task of kind '{task.kind}' cannot be shipped. Known: {', '.join(KINDS)}")
+    kinds = (*PROBLEM_TYPES, TOKENS)
+    if task.kind not in kinds:
+        raise ValueError(f"{run}: a task of kind '{task.kind}' cannot be shipped. Known: {', '.join(kinds)}")
     return score, task
 
 

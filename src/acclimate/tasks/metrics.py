@@ -4,178 +4,44 @@ Where a denominator is 0 the value is 0 (scikit-learn's `zero_division=0`), and 
 Macro-F1 is the mean over the classes that occur, in the gold labels or among the predictions. Classes are compared as
 sets: one label is a set of one, so the same functions judge tasks with one label a row and with several.
 
-Checked against scikit-learn, SciPy, seqeval and the worked examples of SQuAD and BioASQ in tests/tasks/test_metrics.py.
+name                         benchmark            what it is
+entity_f1                    BLURB's NER          micro-F1 over entities with equal ends and type
+word_type_macro_f1           EBM PICO             mean over P, I and O of F1 over words, B- and I- of a type being one
+micro_f1 without ...         ChemProt, DDI        micro-F1 over the classes that are a relation
+hoc_micro_per_hallmark_mean  HoC (BLURB paper)    mean over the hallmarks that occur of F1 over documents
+hoc_micro_pooled             HoC (LinkBERT)       F1 over all pairs of a document and a hallmark
+hoc_example_f1               HoC (BLUE)           F1 of mean precision and mean recall over documents with a hallmark
+matthews                     CoLA                 Matthews' correlation, also of several classes
+accuracy_and_f1 of ...       MRPC, QQP            mean of accuracy and the F1 of one class
+pearson_and_spearman         STS-B                mean of the two correlations
+strict_accuracy, lenient_accuracy, mrr            BioASQ factoid (tasks/answers.py, as SQuAD's exact_match and f1)
 
-Shape suffixes: n items, C classes, K numbers an item.
+Checked against scikit-learn, SciPy, seqeval and what the official programs compute in tests/tasks/test_metrics.py.
 """
 
 from __future__ import annotations
 
-import re
-import string
-from collections import Counter
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Mapping
 from functools import cache, partial
-from operator import eq
 
-import numpy as np
-import numpy.typing as npt
+from acclimate.tasks import agreement, answers, correlations, tagging
+from acclimate.tasks.sums import ratio
+from acclimate.tasks.task import Kind, Metric
 
-from acclimate.core.types import Label
-from acclimate.tasks.tags import OUTSIDE, entities
-from acclimate.tasks.task import Kind, Metric, Values
-
-NO_SPREAD = 1e-12  # of a second moment: what rounding leaves of a variance that is 0
-RANKS = 5  # of a ranked answer, as BioASQ counts them
 WITHOUT = "micro_f1 without "
+AND_F1 = "accuracy_and_f1 of "
 CLASSES: tuple[Kind, ...] = ("sequence", "multilabel")
-
-
-def ratio(sums: Values) -> Values:
-    """(..., 2) -> (...): the first sum over the second; 0 where the second is 0."""
-    return _divided(sums[..., 0], sums[..., 1])
-
-
-def hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
-    """(n, 2) for accuracy: 1 where the sets of labels are equal, and 1."""
-    return _means(
-        [ours == theirs or classes(ours) == classes(theirs) for ours, theirs in zip(gold, predicted, strict=True)]
-    )
-
-
-def decisions(gold: Sequence[Label], predicted: Sequence[Label], *, ignore: frozenset[str] = frozenset()) -> Values:
-    """(n, 2) for micro-F1: twice the labels in both sets, and the labels of either set.
-
-    An ignored label is a decision not to decide: predicting it costs recall, missing it costs precision.
-    """
-    sets = [(classes(ours) - ignore, classes(theirs) - ignore) for ours, theirs in zip(gold, predicted, strict=True)]
-    return _rows([(2.0 * len(ours & theirs), len(ours) + len(theirs)) for ours, theirs in sets], 2)
-
-
-def decisions_by_class(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
-    """(n, 3 C) for macro-F1: for each class that occurs, whether both sets have it; then gold; then predicted."""
-    sides = [[classes(label) for label in labels] for labels in (gold, predicted)]
-    columns = {name: at for at, name in enumerate(sorted(frozenset().union(*sides[0], *sides[1])))}
-    has_2nC = np.zeros((2, len(gold), len(columns)))
-    for has_nC, sets in zip(has_2nC, sides, strict=True):
-        places = [(row, columns[name]) for row, names in enumerate(sets) for name in names]
-        if places:
-            has_nC[tuple(np.array(places).T)] = 1.0
-    return np.concatenate([has_2nC[0] * has_2nC[1], has_2nC[0], has_2nC[1]], axis=1)
-
-
-def mean_f1(sums: Values) -> Values:
-    """(..., 3 C) -> (...): the unweighted mean of the classes' F1: a rare class counts as much as a frequent one."""
-    both, gold, predicted = np.split(sums, 3, axis=-1)
-    either = gold + predicted
-    # sums over so few columns are much faster as products
-    ones = np.ones(either.shape[-1])
-    return _divided(_divided(2.0 * both, either) @ ones, (either > 0) @ ones)
-
-
-def entity_decisions(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
-    """(n, 2) for entity F1: twice the entities of both, with equal ends and type, and the entities of either.
-
-    A label is a tuple of tags, one a word. Raises ValueError for a tag outside the scheme, and where a prediction has
-    more or fewer tags than there are words.
-    """
-    sets = [(entities(ours), entities(theirs)) for ours, theirs in _tags(gold, predicted)]
-    return _rows([(2.0 * len(found & said), len(found) + len(said)) for found, said in sets], 2)
-
-
-def word_hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
-    """(n, 2) for accuracy over words: right tags, and tags. Raises ValueError where their numbers differ."""
-    pairs = _tags(gold, predicted)
-    return _rows([(sum(map(eq, ours, theirs)), len(ours)) for ours, theirs in pairs], 2)
-
-
-def words_by_class(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
-    """(n, 3 C) for macro-F1 over words: for each tag but O, the words with it on both sides; gold; predicted.
-
-    Raises ValueError where the numbers of tags differ.
-    """
-    pairs = _tags(gold, predicted)
-    tags = sorted({tag for pair in pairs for side in pair for tag in side} - {OUTSIDE})
-    columns = {tag: at for at, tag in enumerate(tags)}
-    counts_3nC = np.zeros((3, len(pairs), len(columns)))
-    for row, (ours, theirs) in enumerate(pairs):
-        both = [one for one, other in zip(ours, theirs, strict=True) if one == other]
-        for counts_nC, side in zip(counts_3nC, (both, ours, theirs), strict=True):
-            for tag, count in Counter(side).items():
-                if tag != OUTSIDE:
-                    counts_nC[row, columns[tag]] = count
-    return np.concatenate(list(counts_3nC), axis=1)
-
-
-def moments(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
-    """(n, 6) for Pearson's correlation: 1, x, y, x^2, y^2 and x y of the two numbers.
-
-    Both are first moved to a mean of 0 and scaled to at most 1, which changes no correlation and keeps the digits that
-    the difference of sums would lose. Raises ValueError for what is no finite number.
-    """
-    x_n, y_n = (_centred(side, labels) for side, labels in (("gold", gold), ("predicted", predicted)))
-    return np.stack([np.ones_like(x_n), x_n, y_n, x_n * x_n, y_n * y_n, x_n * y_n], axis=1)
-
-
-def correlation(sums: Values) -> Values:
-    """(..., 6) -> (...): Pearson's r; 0 where one of the two does not vary."""
-    count, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
-    x_spread, y_spread = xx - _divided(x * x, count), yy - _divided(y * y, count)
-    varies = (x_spread > NO_SPREAD * xx) & (y_spread > NO_SPREAD * yy)
-    bottom = np.sqrt(np.where(varies, x_spread, 0.0)) * np.sqrt(np.where(varies, y_spread, 0.0))
-    return np.clip(_divided(xy - _divided(x * y, count), bottom), -1.0, 1.0)
-
-
-def best_answer(
-    gold: Sequence[Label], predicted: Sequence[Label], *, judge: Callable[[list[str], list[str]], float]
-) -> Values:
-    """(n, 2): the score of the predicted answer by the gold answer that suits it best, and 1.
-
-    gold: the acceptable answers of each item, none of them for a question without an answer; predicted: a text, or a
-    tuple of it. Both are compared as words, as SQuAD's official script makes them.
-    """
-    scores = []
-    for ours, theirs in zip(gold, predicted, strict=True):
-        said = words("".join(_texts(theirs)[:1]))
-        # answers that are empty once articles and punctuation are gone count only where there are no others
-        acceptable = [answer for answer in map(words, _texts(ours)) if answer] or [[]]
-        scores.append(max(judge(answer, said) for answer in acceptable))
-    return _means(scores)
-
-
-def words(text: str) -> list[str]:
-    """The words of an answer without case, ASCII punctuation, and a, an, the (SQuAD's normalize_answer)."""
-    bare = text.lower().translate(str.maketrans("", "", string.punctuation))
-    return re.sub(r"\b(a|an|the)\b", " ", bare).split()
-
-
-def equal_words(answer: list[str], said: list[str]) -> float:
-    return float(answer == said)
-
-
-def words_f1(answer: list[str], said: list[str]) -> float:
-    """F1 over words with repetition. No answer on one side counts as right only where there is none on the other."""
-    if not answer or not said:
-        return float(answer == said)
-    return 2.0 * (Counter(answer) & Counter(said)).total() / (len(answer) + len(said))
-
-
-def reciprocal_ranks(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
-    """(n, 2) for the mean reciprocal rank: 1 / rank of the first of five answers that is a gold synonym, or 0; and 1.
-
-    Case and outer spaces do not count. An answer further down than the fifth is not looked at (BioASQ).
-    """
-    scores = []
-    for ours, theirs in zip(gold, predicted, strict=True):
-        synonyms = {text.strip().lower() for text in _texts(ours)}
-        ranks = [rank for rank, text in enumerate(_texts(theirs)[:RANKS], 1) if text.strip().lower() in synonyms]
-        scores.append(1.0 / ranks[0] if ranks else 0.0)
-    return _means(scores)
-
-
-def classes(label: Label) -> frozenset[str]:
-    """The classes of a row: of one that may have several, all; else the one."""
-    return frozenset(label) if isinstance(label, tuple) else frozenset((str(label),))
+SEVERAL: tuple[Kind, ...] = ("multilabel",)
+# type of task -> its datasets, as the BLURB paper's Table 3 calls them
+BLURB: Mapping[str, tuple[str, ...]] = {
+    "NER": ("BC5-chem", "BC5-disease", "NCBI-disease", "BC2GM", "JNLPBA"),
+    "PICO": ("EBM PICO",),
+    "Relation Extraction": ("ChemProt", "DDI", "GAD"),
+    "Sentence Similarity": ("BIOSSES",),
+    "Document Classification": ("HoC",),
+    "Question Answering": ("PubMedQA", "BioASQ"),
+}
 
 
 def micro_f1_without(*labels: str) -> Metric:
@@ -185,22 +51,47 @@ def micro_f1_without(*labels: str) -> Metric:
 
 @cache
 def _micro_f1(ignore: frozenset[str]) -> Metric:
-    return Metric(WITHOUT + ", ".join(sorted(ignore)), partial(decisions, ignore=ignore), ratio, CLASSES)
+    return Metric(WITHOUT + ", ".join(sorted(ignore)), partial(agreement.decisions, ignore=ignore), ratio, CLASSES)
 
 
+def accuracy_and_f1(label: str) -> Metric:
+    """The mean of accuracy and the F1 of this class: MRPC and QQP in GLUE, where the class is that of paraphrases."""
+    return _accuracy_and_f1(label)
+
+
+@cache
+def _accuracy_and_f1(label: str) -> Metric:
+    return Metric(
+        AND_F1 + label, partial(agreement.hits_and_class, label=label), agreement.mean_of_ratios, ("sequence",)
+    )
+
+
+_TOKENS: tuple[Kind, ...] = ("tokens",)
+_SCORE: tuple[Kind, ...] = ("score",)
+_SPAN: tuple[Kind, ...] = ("span",)
+_both = correlations.moments_and_pseudo_values, correlations.pearson_and_spearman
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", hits, ratio, CLASSES),
-        Metric("micro_f1", decisions, ratio, CLASSES),
-        Metric("macro_f1", decisions_by_class, mean_f1, CLASSES),
-        Metric("entity_f1", entity_decisions, ratio, ("tokens",)),
-        Metric("word_accuracy", word_hits, ratio, ("tokens",)),
-        Metric("word_macro_f1", words_by_class, mean_f1, ("tokens",)),
-        Metric("pearson", moments, correlation, ("score",), least=-1.0),
-        Metric("exact_match", partial(best_answer, judge=equal_words), ratio, ("span",)),
-        Metric("f1", partial(best_answer, judge=words_f1), ratio, ("span",)),
-        Metric("mrr", reciprocal_ranks, ratio, ("span",)),
+        Metric("accuracy", agreement.hits, ratio, CLASSES),
+        Metric("micro_f1", agreement.decisions, ratio, CLASSES),
+        Metric("macro_f1", agreement.decisions_by_class, agreement.mean_f1, CLASSES),
+        Metric("matthews", agreement.decisions_by_class, agreement.matthews, ("sequence",), least=-1.0),
+        Metric("hoc_micro_per_hallmark_mean", agreement.decisions_by_class, agreement.mean_f1, SEVERAL),
+        Metric("hoc_micro_pooled", agreement.decisions, ratio, SEVERAL),
+        Metric("hoc_example_f1", agreement.examples, agreement.example_f1, SEVERAL),
+        Metric("entity_f1", tagging.entity_decisions, ratio, _TOKENS),
+        Metric("word_accuracy", tagging.word_hits, ratio, _TOKENS),
+        Metric("word_macro_f1", tagging.words_by_class, agreement.mean_f1, _TOKENS),
+        Metric("word_type_macro_f1", tagging.words_by_type, agreement.mean_f1, _TOKENS),
+        Metric("pearson", correlations.moments, correlations.pearson, _SCORE, least=-1.0),
+        Metric("spearman", correlations.pseudo_values, correlations.spearman, _SCORE, least=-1.0),
+        Metric("pearson_and_spearman", *_both, _SCORE, least=-1.0),
+        Metric("exact_match", partial(answers.best_answer, judge=answers.equal_words), ratio, _SPAN),
+        Metric("f1", partial(answers.best_answer, judge=answers.words_f1), ratio, _SPAN),
+        Metric("strict_accuracy", partial(answers.first_right, credit=answers.strictly), ratio, _SPAN),
+        Metric("lenient_accuracy", partial(answers.first_right, credit=answers.leniently), ratio, _SPAN),
+        Metric("mrr", partial(answers.first_right, credit=answers.reciprocally), ratio, _SPAN),
     )
 }
 DEFAULTS: dict[Kind, str] = {
@@ -209,12 +100,20 @@ DEFAULTS: dict[Kind, str] = {
 
 
 def metric_named(name: str) -> Metric:
-    """The metric of this name; "micro_f1 without X, Y" is made as it is asked for. Raises ValueError for any other."""
+    """The metric of this name; "micro_f1 without X, Y" and "accuracy_and_f1 of X" are made as they are asked for.
+
+    Raises ValueError for any other.
+    """
     left_out = [label.strip() for label in name.removeprefix(WITHOUT).split(",")] if name.startswith(WITHOUT) else []
     if any(left_out):
         return micro_f1_without(*filter(None, left_out))
+    if name.startswith(AND_F1) and (label := name.removeprefix(AND_F1).strip()):
+        return accuracy_and_f1(label)
     if name not in METRICS:
-        raise ValueError(f"no metric is called {name!r}. Known: {', '.join(METRICS)}, and '{WITHOUT}<label>, <label>'")
+        raise ValueError(
+            f"no metric is called {name!r}. Known: {', '.join(METRICS)}, '{WITHOUT}<label>, <label>' and "
+            f"'{AND_F1}<label>'"
+        )
     return METRICS[name]
 
 
@@ -223,42 +122,22 @@ def default_metric(kind: Kind) -> str:
     return DEFAULTS[kind]
 
 
-def _tags(gold: Sequence[Label], predicted: Sequence[Label]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The gold and predicted tags of each item, one a word on either side."""
-    pairs = [(_texts(ours), _texts(theirs)) for ours, theirs in zip(gold, predicted, strict=True)]
-    for row, (ours, theirs) in enumerate(pairs):
-        if len(ours) != len(theirs):
-            raise ValueError(f"item {row}: {len(ours)} gold tags, but {len(theirs)} predicted; give one tag a word")
-    return pairs
+def blurb_score(scores: Mapping[str, float]) -> float:
+    """The mean over BLURB's six types of task of the mean over a type's datasets (Gu et al., section 3).
 
+    scores  dataset, by its name in the paper's Table 3, -> test score; all in one unit
 
-def _texts(label: Label) -> tuple[str, ...]:
-    return label if isinstance(label, tuple) else (str(label),)
-
-
-def _rows(rows: Sequence[Sequence[float]], width: int) -> Values:
-    return np.array(rows, dtype=np.float64).reshape(len(rows), width)
-
-
-def _means(scores: Sequence[float]) -> Values:
-    return np.stack([np.array(scores, dtype=np.float64), np.ones(len(scores))], axis=1)
-
-
-def _centred(side: str, labels: Sequence[Label]) -> Values:
-    """(n,) numbers less their mean, divided by the largest that is left."""
-    for label in labels:
-        if isinstance(label, tuple) or not np.isfinite(float(label)):
-            raise ValueError(f"the {side} label {label!r} is no finite number, which a correlation needs; correct it")
-    values_n = np.array(labels, dtype=np.float64)
-    # by a power of two, which rounds nothing: sums of huge numbers would overflow, squares of tiny ones vanish
-    values_n = np.ldexp(values_n, -int(np.frexp(values_n)[1].max(initial=-1074)))
-    centred_n = values_n - values_n.sum() / max(len(values_n), 1)
-    largest = float(np.abs(centred_n).max(initial=0.0))
-    # what rounding leaves of a constant is no spread
-    return centred_n / largest if largest > NO_SPREAD else np.zeros_like(centred_n)
-
-
-def _divided(top: npt.ArrayLike, bottom: npt.ArrayLike) -> Values:
-    """Elementwise quotient; 0 where the denominator is 0."""
-    over, under = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
-    return np.divide(over, under, out=np.zeros(np.broadcast_shapes(over.shape, under.shape)), where=under != 0)
+    Raises ValueError for a dataset that is missing or not known, and for a score that is no finite number.
+    """
+    known = [name for names in BLURB.values() for name in names]
+    if missing := [name for name in known if name not in scores]:
+        raise ValueError(
+            f"no score for {', '.join(missing)}: the BLURB score needs all {len(known)} datasets. Run those as well, "
+            f"and compare single datasets until then"
+        )
+    if unknown := [name for name in scores if name not in known]:
+        raise ValueError(f"{', '.join(map(repr, unknown))}: no dataset of BLURB. Known: {', '.join(known)}")
+    for name, score in scores.items():
+        if not math.isfinite(score):
+            raise ValueError(f"the score of {name} is {score}, of which no mean can be taken. Run it again")
+    return sum(sum(scores[name] for name in names) / len(names) for names in BLURB.values()) / len(BLURB)

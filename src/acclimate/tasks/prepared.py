@@ -46,8 +46,7 @@ class Prepared:
     def examples(self, split: Split) -> list[Example]:
         """The split's examples; those of test have the label ""."""
         with open(self.path / f"{split}.jsonl", encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file]
-        return [Example(**{**row, "label": label_of(row["label"])}) for row in rows]
+            return [_example(json.loads(line)) for line in file]
 
     def unseal(self, by: str, *, cache: Path | None = None) -> list[Label]:
         """The labels of the test set, in its order, once the look is written down.
@@ -135,7 +134,7 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
         if dict(before.hashes) != hashes:
             raise ValueError(f"{path} holds other data than {source} now gives. Choose another --out")
         return before
-    open_splits = {**splits, "test": [replace(example, label="") for example in splits["test"]]}
+    open_splits = {**splits, "test": [_without_label(example, task.kind) for example in splits["test"]]}
     with files.new_directory(path) as temporary:
         for split in SPLITS:
             files.write_bytes(temporary / f"{split}.jsonl", _lines(open_splits[split]))
@@ -171,7 +170,21 @@ def open_prepared(path: Path) -> Prepared:
 
 
 def _lines(examples: Sequence[Example]) -> bytes:
-    return "".join(json.dumps(asdict(example), ensure_ascii=False) + "\n" for example in examples).encode()
+    rows = [asdict(example) for example in examples]
+    for row in rows:
+        if not row["spans"]:  # of most tasks, whose files and hashes are older than spans
+            del row["spans"]
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def _without_label(example: Example, kind: Kind) -> Example:
+    """Spans are what the label is about, but of a question they are where its answers stand."""
+    return replace(example, label="", spans=() if kind == "span" else example.spans)
+
+
+def _example(row: dict[str, Any]) -> Example:
+    spans = tuple((start, end) for start, end in row.get("spans", ()))
+    return Example(**{**row, "label": label_of(row["label"]), "spans": spans})
 
 
 def _records(path: Path) -> list[dict[str, Any]]:

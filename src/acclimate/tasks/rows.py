@@ -7,13 +7,15 @@ each of its words belongs to the window in whose middle it stands nearest. So no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Example
+from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Example
+from acclimate.tasks.relation_rows import mention_places
+from acclimate.tasks.spans import encode_spans, with_ends
 from acclimate.tasks.tags import words_of
 from acclimate.tasks.task import Kind
 
@@ -26,19 +28,36 @@ CONTEXT = 4  # of a window, one part in so many at either side is there for the 
 
 
 def encode(
-    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_tokens: int, kind: Kind = "sequence"
+    examples: Sequence[Example],
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int,
+    kind: Kind = "sequence",
+    *,
+    spans: Callable[[Example], Sequence[tuple[int, int]]] | None = None,
 ) -> Batch:
     """The texts of all examples as one batch, in their order. Labels are not looked at: `labelled` adds them.
 
     Each is cut to `max_tokens`, of a pair the longer text first; sentences of tagged words (kind "tokens") are read in
     windows, so that an example may have several rows, and the batch carries tokens["word"], rows["example"] and
-    rows["words"].
+    rows["words"]. So are contexts of questions (kind "span"): tasks/spans.py.
+
+    spans  where the two mentions of an example stand in its text, for rows["mentions"]: the tokens that they touch, or
+           the row's first token in place of a mention that was cut off
     """
     if kind == "tokens":
         return _encoded_words(examples, tokenizer, max_tokens)
+    if kind == "span":
+        return encode_spans(examples, tokenizer, max_tokens)
     texts = [example.text for example in examples]
     pairs = [example.pair or "" for example in examples] if any(example.pair for example in examples) else None
-    encoded = tokenizer(texts, pairs, truncation=True, max_length=max_tokens, return_attention_mask=False)
+    encoded = tokenizer(
+        texts,
+        pairs,
+        truncation=True,
+        max_length=max_tokens,
+        return_attention_mask=False,
+        return_offsets_mapping=spans is not None,
+    )
     rows = encoded["input_ids"]
     tokens = {}
     if "token_type_ids" in encoded and pairs is not None:
@@ -49,6 +68,7 @@ def encode(
         ids=np.concatenate([np.asarray(row, dtype=np.int64) for row in rows]),
         offsets=np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64),
         tokens=tokens,
+        rows={} if spans is None else {MENTIONS: mention_places(examples, encoded, spans)},
         names=[example.id for example in examples],
         pad=int(tokenizer.pad_token_id or 0),
     )
@@ -60,6 +80,7 @@ def labelled(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Seque
     sequence    (B,) int64, indices into `labels`
     multilabel  (B, labels) float32, 1 where the row has the label
     score       (B,) float64, the numbers as they are
+    span        (B, 2) int64, the places of the answer's first and last token in the row
 
     and those of kind "tokens" as `tokens["tags"]`, (N,) int64 indices into `labels` and NOT_PREDICTED.
 
@@ -68,6 +89,8 @@ def labelled(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Seque
     index = {label: number for number, label in enumerate(labels)}
     if kind == "tokens":
         return _tagged(rows, examples, index)
+    if kind == "span":
+        return with_ends(rows, examples)
     if kind == "sequence":
         codes = [_index(example, example.label, index) for example in examples]
         return _with(rows, np.asarray(codes, dtype=np.int64))
@@ -83,7 +106,9 @@ def labelled(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Seque
             if isinstance(example.label, str | tuple):
                 raise ValueError(f"{example.id}: label {example.label!r} is not a number")
         return _with(rows, np.asarray([example.label for example in examples], dtype=np.float64))
-    raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned; these can: sequence, multilabel, score, tokens")
+    raise ValueError(
+        f"a task of kind '{kind}' cannot be fine-tuned; these can: sequence, multilabel, score, tokens, span"
+    )
 
 
 def by_word(values_N: np.ndarray, rows: Batch) -> list[np.ndarray]:

@@ -85,7 +85,8 @@ def load(task: Task, path: Path) -> dict[Split, list[Example]]:
     Raises ValueError for an empty split, an empty text, an id that occurs twice, and a group that stands in two splits;
     where labels are classes ("sequence", "multilabel", "tokens") also for one that the task does not list, or that no
     training example bears, where they are tags ("tokens") for more or fewer of them than words, and where they are
-    numbers ("score") for one that is not finite.
+    numbers ("score") for one that is not finite, and where they are answers ("span") for an example without a question,
+    and a training example whose answer does not stand in its text.
     """
     splits = {split: [task.prepare(example) for example in task.read(path, split)] for split in SPLITS}
     for split, examples in splits.items():
@@ -97,6 +98,8 @@ def load(task: Task, path: Path) -> dict[Split, list[Example]]:
         _check_labels(task, splits)
     if task.kind == "score":
         _check_numbers(task, splits)
+    if task.kind == "span":
+        _check_answers(task, splits)
     return splits
 
 
@@ -200,4 +203,21 @@ def _check_numbers(task: Task, splits: Mapping[Split, Sequence[Example]]) -> Non
                 raise ValueError(
                     f"{task.name}, {split}, {example.id}: the label {example.label!r} is no finite number, but the "
                     f"task's are numbers to predict. Correct it or leave the row out"
+                )
+
+
+def _check_answers(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
+    for split, examples in splits.items():
+        for example in examples:
+            where = f"{task.name}, {split}, {example.id}"
+            if not (example.pair or "").strip() or not isinstance(example.label, tuple):
+                raise ValueError(
+                    f"{where}: a question and a tuple of its answers are needed, not {example.pair!r} and "
+                    f"{example.label!r}. The question is the example's pair, the context its text"
+                )
+            found = {example.text[start:end] for start, end in example.spans}
+            if found - set(example.label) or (split == "train" and not found):
+                raise ValueError(
+                    f"{where}: its spans cover {', '.join(map(repr, sorted(found))) or 'nothing'}, its answers are "
+                    f"{', '.join(map(repr, example.label)) or 'none'}. Give the span of each answer to learn from"
                 )

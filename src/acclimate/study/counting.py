@@ -1,0 +1,158 @@
+"""`acclimate doctor blurb --data DIR`: the splits of a catalogue's datasets counted, beside the counts of its paper.
+
+A count that differs is named with its reason where the catalogue knows one for just that count; any other difference is
+something to mend. Everything is read as fine-tuning would read it, so a file that a task could not be made of is found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from acclimate.core.types import SPLITS, Progress, Rejected, Split, Watch, unwatched
+from acclimate.tasks import blurb, classification, dga, glue
+from acclimate.tasks.catalogue import Dataset, Form, size_of
+from acclimate.text.packed import named
+
+Verdict = Literal["equal", "known", "wrong"]
+CATALOGUES: dict[str, tuple[str, tuple[Dataset, ...]]] = {
+    "blurb": (blurb.TABLE, blurb.DATASETS),
+    "tlm": (classification.TABLE, classification.DATASETS),
+    "dga": (dga.TABLE, dga.DATASETS),
+    "glue": (glue.TABLE, glue.DATASETS),
+}
+CUT = "drawn from train, with which it is counted"
+MANY = 3  # rejected rows that are told
+
+
+@dataclass(frozen=True)
+class Count:
+    """A split's count beside that of the paper.
+
+    stated  None where the paper has no such split
+    reason  why it differs; "" where it does not, or nobody knows
+    """
+
+    dataset: str
+    form: str
+    counted: str
+    split: Split
+    stated: int | None
+    found: int
+    verdict: Verdict
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was counted, what was rejected, and why datasets cannot be read at all."""
+
+    table: str
+    folder: Path
+    counts: tuple[Count, ...]
+    rejected: tuple[tuple[str, Rejected], ...]
+    unread: tuple[str, ...]
+    notes: tuple[tuple[str, str], ...]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every dataset was read whole, and every count is the paper's or differs for a reason."""
+        return not self.rejected and not self.unread and all(count.verdict != "wrong" for count in self.counts)
+
+    def as_text(self) -> str:
+        """A line a split, then what there is to say."""
+        rows = [("dataset", "form", "counted", "split", "paper", "found", "")]
+        rows += [
+            (each.dataset, each.form, each.counted, each.split, _figure(each.stated), _figure(each.found), _said(each))
+            for each in self.counts
+        ]
+        widths = [max(len(row[at]) for row in rows) for at in range(6)]
+        right = {4, 5}
+        lines = [f"{named(self.folder)} against {self.table}", ""]
+        for row in rows:
+            cells = [
+                cell.rjust(width) if at in right else cell.ljust(width)
+                for at, (cell, width) in enumerate(zip(row[:6], widths, strict=True))
+            ]
+            lines.append("  ".join([*cells, row[6]]).rstrip())
+        lines.append("")
+        lines += [f"{name}: {note}" for name, note in self.notes]
+        lines += [f"{name}: {rejected.place}: {rejected.reason}" for name, rejected in self.rejected[:MANY]]
+        if len(self.rejected) > MANY:
+            lines.append(f"{len(self.rejected) - MANY:,} more rows were rejected.")
+        lines += [f"Not read: {why}" for why in self.unread]
+        verdicts = [count.verdict for count in self.counts]
+        lines.append(
+            f"{verdicts.count('equal')} of {len(verdicts)} counts are the paper's, {verdicts.count('known')} differ "
+            f"for a reason that is known, {verdicts.count('wrong')} for none; {len(self.rejected):,} rows rejected, "
+            f"{len(self.unread)} datasets not read."
+        )
+        return "\n".join(lines)
+
+
+def datasets_of(catalogue: str) -> tuple[Dataset, ...]:
+    """The datasets of the catalogue. Raises ValueError where there is none of this name."""
+    if catalogue not in CATALOGUES:
+        raise ValueError(f"no catalogue is called {catalogue!r}. Known: {', '.join(CATALOGUES)}")
+    return CATALOGUES[catalogue][1]
+
+
+def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Counts:
+    """The counts of every dataset of the catalogue below the folder.
+
+    Raises ValueError where there is no such catalogue or folder, or none of the datasets is in it.
+    """
+    datasets, table = datasets_of(catalogue), CATALOGUES[catalogue][0]
+    if not any((folder / dataset.folder).is_dir() for dataset in datasets):
+        raise ValueError(
+            f"--data {named(folder)}: has none of the folders {', '.join(sorted({each.folder for each in datasets}))}. "
+            f"Name the folder that they are in; acclimate fetch {catalogue} --to DIR fills one"
+        )
+    counts: list[Count] = []
+    rejected: list[tuple[str, Rejected]] = []
+    unread: list[str] = []
+    notes: list[tuple[str, str]] = []
+    for done, dataset in enumerate(datasets):
+        watch(Progress("counting", done, len(datasets), "datasets", {"dataset": dataset.name}))
+        try:
+            form = dataset.form_in(folder)
+            found, dropped = _counted(dataset, form, folder)
+        except ValueError as error:
+            unread.append(f"{error}")
+            continue
+        counts += found
+        rejected += [(dataset.name, each) for each in dropped]
+        if form.note:
+            notes.append((dataset.name, form.note))
+    watch(Progress("counting", len(datasets), len(datasets), "datasets"))
+    return Counts(table, folder, tuple(counts), tuple(rejected), tuple(unread), tuple(notes))
+
+
+def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[Count], list[Rejected]]:
+    counts, rejected = [], []
+    sizes: dict[Split, int] = {}
+    for split in SPLITS:
+        examples, dropped = dataset.rows(folder, split, form.name)
+        rejected += dropped
+        sizes[split] = size_of(examples, dataset.counted)
+    if "dev" not in dataset.sizes:
+        sizes["train"] += sizes["dev"]
+    for split, found in sizes.items():
+        stated = dataset.sizes.get(split)
+        reasons = [each.reason for each in form.differences if (each.split, each.found) == (split, found)]
+        reasons += [CUT] if stated is None else []
+        verdict: Verdict = "equal" if found == stated else "known" if reasons else "wrong"
+        reason = "; ".join(reasons) if verdict == "known" else ""
+        counts.append(Count(dataset.name, form.name, dataset.counted, split, stated, found, verdict, reason))
+    return counts, rejected
+
+
+def _figure(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _said(each: Count) -> str:
+    if each.verdict == "equal":
+        return "equal"
+    return f"known: {each.reason}" if each.verdict == "known" else "DIFFERS, and no reason is known"

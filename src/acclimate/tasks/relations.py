@@ -1,0 +1,147 @@
+"""Relations between mentions, as sentences of one class each: every pair of the wanted types that a sentence holds.
+
+encoding  how the text shows which two mentions are meant (BLURB, section 3.2 and Table 12)
+dummies   each is replaced by the name of its type: "@CHEMICAL$ inhibits @GENE$"; two that overlap, from the first
+          character of either to the last of both, by one name: "@CHEM-GENE$ blockers". Other mentions stay text
+markers   "[E1] aspirin [/E1] inhibits [E2] COX-2 [/E2]"; two that overlap, "[E1-E2] COX-2 inhibitors [/E1-E2]"
+original  the text as it is
+
+An example's spans say where the two mentions stand in its text, dummies and markers put in: first that of the first
+type, or of two of one type the one that begins first. Of a discontinuous mention the whole stretch counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from acclimate.core.types import Example, Rejected
+from acclimate.tasks.annotated import Annotated, Mention
+from acclimate.tasks.sentences import Span, sentence_spans
+
+Encoding = Literal["dummies", "markers", "original"]
+Sentences = Callable[[str, Iterable[Span]], list[Span]]  # a text, and its mentions -> its sentences
+
+_BOTH = "E1-E2"
+_EACH = ("E1", "E2")
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Which mentions are paired, and what dummies call them.
+
+    first, second  types of mentions on either side; the same on both for relations that have no direction
+    names          of a dummy on either side
+    overlapping    name of the dummy for two mentions that overlap
+    """
+
+    first: Collection[str]
+    second: Collection[str]
+    names: tuple[str, str]
+    overlapping: str
+
+    def among(self, mentions: Iterable[Mention]) -> Iterator[tuple[Mention, Mention]]:
+        """Each pair once, in the order in which the mentions begin."""
+        ordered = sorted(mentions, key=lambda mention: (mention.start, mention.end))
+        for at, one in enumerate(ordered):
+            for other in ordered[at + 1 :]:
+                if one.type in self.first and other.type in self.second:
+                    yield one, other
+                elif other.type in self.first and one.type in self.second:
+                    yield other, one
+
+    def special_tokens(self, encoding: Encoding) -> tuple[str, ...]:
+        """What the encoding writes into texts, for a tokenizer to keep whole."""
+        if encoding == "dummies":
+            return tuple(dict.fromkeys(map(_dummy, (*self.names, self.overlapping))))
+        return tuple(mark for name in (*_EACH, _BOTH) for mark in _marks(name)) if encoding == "markers" else ()
+
+
+def relation_examples(
+    documents: Iterable[Annotated | Rejected],
+    pairs: Pairs,
+    *,
+    labels: Mapping[str, str],
+    negative: str,
+    encoding: Encoding = "dummies",
+    sentences: Sentences = sentence_spans,
+) -> Iterator[Example | Rejected]:
+    """An example for each pair of mentions that stand in one sentence; what was rejected is handed on.
+
+    labels     type of relation -> label. A pair bears that of the last relation of such a type, whichever way round it
+               is stated, or `negative` where there is none
+    sentences  where a text's sentences are; a mention that is not within one is in no pair
+
+    An example's id is `<document>.<first mention>.<second mention>`, its group is the document.
+    """
+    for document in documents:
+        if isinstance(document, Rejected):
+            yield document
+            continue
+        stated = {
+            frozenset((relation.first, relation.second)): labels[relation.type]
+            for relation in document.relations
+            if relation.type in labels
+        }
+        spans = sentences(document.text, [(mention.start, mention.end) for mention in document.mentions])
+        for start, end in spans:
+            inside = [mention for mention in document.mentions if start <= mention.start and mention.end <= end]
+            for one, other in pairs.among(inside):
+                text, places = _encoded(
+                    document.text[start:end],
+                    ((one.start - start, one.end - start), (other.start - start, other.end - start)),
+                    pairs,
+                    encoding,
+                )
+                label = stated.get(frozenset((one.id, other.id)), negative)
+                yield Example(f"{document.id}.{one.id}.{other.id}", text, label, None, document.id, places)
+
+
+def mention_spans(example: Example) -> tuple[Span, ...]:
+    """Where each mention stands, without its markers."""
+    return example.spans
+
+
+def marked_spans(example: Example) -> tuple[Span, ...]:
+    """Where each mention stands from its opening marker on; from its own start where it has none."""
+    first = min((start for start, _ in example.spans), default=0)
+    both, *each = (f"{_marks(name)[0]} " for name in (_BOTH, *_EACH))
+    if example.text.endswith(both, 0, first):
+        return tuple((first - len(both), end) for _, end in example.spans)
+    return tuple(
+        (start - len(mark) if example.text.endswith(mark, 0, start) else start, end)
+        for (start, end), mark in zip(example.spans, each, strict=False)
+    )
+
+
+def _encoded(text: str, mentions: tuple[Span, Span], pairs: Pairs, encoding: Encoding) -> tuple[str, tuple[Span, ...]]:
+    """The text with the two mentions in it shown, and where they stand then."""
+    if encoding == "original":
+        return text, mentions
+    one, other = mentions
+    if max(one[0], other[0]) < min(one[1], other[1]):
+        shown = [((min(one[0], other[0]), max(one[1], other[1])), pairs.overlapping, _BOTH)]
+    else:
+        shown = sorted(zip(mentions, pairs.names, _EACH, strict=True))
+    written, done = "", 0
+    places: dict[Span, Span] = {}
+    for (start, end), name, mark in shown:
+        opening, closing = _marks(mark)
+        written += text[done:start] + (f"{opening} " if encoding == "markers" else "")
+        at = len(written)
+        for mention in mentions:
+            if start <= mention[0] and mention[1] <= end:
+                within = (0, len(_dummy(name))) if encoding == "dummies" else (mention[0] - start, mention[1] - start)
+                places[mention] = (at + within[0], at + within[1])
+        written += _dummy(name) if encoding == "dummies" else f"{text[start:end]} {closing}"
+        done = end
+    return written + text[done:], tuple(places[mention] for mention in mentions)
+
+
+def _dummy(name: str) -> str:
+    return f"@{name}$"
+
+
+def _marks(name: str) -> tuple[str, str]:
+    return f"[{name}]", f"[/{name}]"

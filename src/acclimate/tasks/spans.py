@@ -1,0 +1,177 @@
+"""Questions with a context as token rows, and answers out of the scores of where they begin and end.
+
+A row is a question and a part of a context: `[CLS] question [SEP] context [SEP]`, or what the family writes there. A
+question is cut to 64 tokens; a context that does not fit is read in windows that overlap, and those of an example that
+has several (`PASSAGE` between them) each by itself. Nothing of a context is cut off.
+
+Devlin et al. (2019), section 4.2, and its released run_squad.py; Nishida et al. (2021), Table 4.
+
+Readings
+  A window that does not hold the whole answer has the first token ([CLS]) for begin and end, as in run_squad.py.
+  An answer may come from any window. Spans are compared by the sum of their two scores as the model gives them, over
+  all windows and contexts of an example; of one text that occurs several times the best counts. (BioBERT adds up
+  probabilities that sum to 1 in each context, so a context without an answer says as much as one with it.)
+
+Shape suffixes: B rows, N tokens of all rows together, C tokens of one row's context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from acclimate.core.types import NOT_PREDICTED, Batch, Example
+from acclimate.tasks.answers import RANKS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+PASSAGE = "\f"  # between the contexts of one example: no answer, and no row of tokens, runs over it
+# of Batch.tokens: the characters [begin, end) of the example's text that a token of a context stands for; else -100
+BEGIN, END = "begin", "end"
+EXAMPLE = "example"  # of Batch.rows, as in tasks/rows.py
+QUESTION = 64  # tokens (Nishida et al., Table 4)
+OVERLAP = 128  # tokens that two windows share
+LONGEST = 30  # tokens of an answer (run_squad.py)
+BEST = 20  # spans that are looked at in each row (run_squad.py)
+FEWEST = 16  # tokens of a row
+_AT_ONCE = 1_000  # contexts that go through the tokenizer together: its offsets take a hundred bytes a token
+
+
+def encode_spans(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Batch:
+    """The rows of all examples, in their order, with tokens["begin"], tokens["end"] and rows["example"].
+
+    Raises ValueError for a tokenizer without offsets, and for rows that have no room.
+    """
+    if not tokenizer.is_fast:
+        raise ValueError(
+            "the tokenizer has no fast version, so nobody can say which characters a token stands for. Save one "
+            "(tokenizer.json) with transformers, or use another model"
+        )
+    if max_tokens < FEWEST:
+        raise ValueError(f"rows of {max_tokens} tokens have no room for a question and a context. Raise max_tokens")
+    questions = _cut([example.pair or "" for example in examples], tokenizer, min(QUESTION, max_tokens // 4))
+    contexts = (
+        (number, start, text) for number, example in enumerate(examples) for start, text in _passages(example.text)
+    )
+    ids: list[np.ndarray] = []
+    types: list[np.ndarray] = []
+    places: list[np.ndarray] = []
+    of: list[int] = []
+    while several := [*islice(contexts, _AT_ONCE)]:
+        encoded = tokenizer(
+            [questions[number] for number, _, _ in several],
+            [text for _, _, text in several],
+            truncation="only_second",
+            max_length=max_tokens,
+            stride=min(OVERLAP, max_tokens // 4),
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+        )
+        for row, at in enumerate(encoded["overflow_to_sample_mapping"]):
+            number, start, _ = several[at]
+            place = np.asarray(encoded["offset_mapping"][row], dtype=np.int64) + start
+            place[np.array([part != 1 for part in encoded.sequence_ids(row)])] = NOT_PREDICTED
+            ids.append(np.asarray(encoded["input_ids"][row], dtype=np.int64))
+            places.append(place)
+            of.append(number)
+            if "token_type_ids" in encoded:
+                types.append(np.asarray(encoded["token_type_ids"][row], dtype=np.int64))
+    place_N2 = np.concatenate(places)
+    return Batch(
+        ids=np.concatenate(ids),
+        offsets=np.concatenate([[0], np.cumsum([len(row) for row in ids])]).astype(np.int64),
+        tokens={BEGIN: place_N2[:, 0], END: place_N2[:, 1]}
+        | ({"token_type_ids": np.concatenate(types)} if types else {}),
+        rows={EXAMPLE: np.array(of, dtype=np.int64)},
+        names=[examples[number].id for number in of],
+        pad=int(tokenizer.pad_token_id or 0),
+    )
+
+
+def with_ends(rows: Batch, examples: Sequence[Example]) -> Batch:
+    """The rows with rows["label"], (B, 2) int64: the first and the last token of the answer, counted from the row's
+    start; of the first of the example's spans that stands in the row as a whole.
+    """
+    ends_B2 = np.zeros((len(rows), 2), dtype=np.int64)
+    for row, number in enumerate(rows.rows[EXAMPLE]):
+        own = slice(rows.offsets[row], rows.offsets[row + 1])
+        begin, end = rows.tokens[BEGIN][own], rows.tokens[END][own]
+        context = np.flatnonzero(begin != NOT_PREDICTED)
+        if not len(context):
+            continue
+        for first, last in examples[number].spans:
+            if begin[context[0]] <= first and last <= end[context[-1]]:
+                # a token that only touches the span from outside, as one of white space may, is none of it
+                inside = context[(end[context] > first) & (begin[context] < last)]
+                if len(inside):
+                    ends_B2[row] = inside[0], inside[-1]
+                    break
+    return replace(rows, rows={**rows.rows, "label": ends_B2})
+
+
+def best_answers(
+    scores_N2: np.ndarray, rows: Batch, texts: Sequence[str], *, count: int = RANKS, longest: int = LONGEST
+) -> list[tuple[str, ...]]:
+    """Of each example up to `count` different answers, the best first.
+
+    scores_N2  of each token, how well an answer begins with it, and how well one ends with it
+    texts      of the examples
+    """
+    assert rows.rows[EXAMPLE].max(initial=-1) < len(texts), "the texts of all examples are needed"
+    found: list[list[tuple[float, int, int]]] = [[] for _ in texts]
+    for row, number in enumerate(rows.rows[EXAMPLE]):
+        own = slice(rows.offsets[row], rows.offsets[row + 1])
+        context = np.flatnonzero(rows.tokens[BEGIN][own] != NOT_PREDICTED)
+        if len(context):
+            begin, end = rows.tokens[BEGIN][own][context], rows.tokens[END][own][context]
+            for score, first, last in _best_spans(scores_N2[own][context], longest):
+                found[number].append((score, int(begin[first]), int(end[last])))
+    return [_different(text, spans, count) for text, spans in zip(texts, found, strict=True)]
+
+
+def _best_spans(scores_C2: np.ndarray, longest: int) -> Iterator[tuple[float, int, int]]:
+    """Score, first and last token of the best spans of a context, in no order."""
+    ends = np.pad(scores_C2[:, 1], (0, longest - 1), constant_values=-np.inf)
+    both = scores_C2[:, :1] + np.lib.stride_tricks.sliding_window_view(ends, longest)
+    flat = both.ravel()
+    for at in np.argpartition(flat, max(len(flat) - BEST, 0))[-BEST:]:
+        if np.isfinite(flat[at]):
+            first, more = divmod(int(at), longest)
+            yield float(flat[at]), first, first + more
+
+
+def _different(text: str, spans: Sequence[tuple[float, int, int]], count: int) -> tuple[str, ...]:
+    """The texts of the best spans, each once whatever its case; equal scores by where they stand."""
+    answers: dict[str, str] = {}
+    for _, begin, end in sorted(spans, key=lambda span: (-span[0], span[1:])):
+        if answer := text[begin:end].strip():
+            answers.setdefault(answer.casefold(), answer)
+            if len(answers) == count:
+                break
+    return tuple(answers.values())
+
+
+def _passages(text: str) -> Iterator[tuple[int, str]]:
+    """Where each context of the text begins, and the context."""
+    start = 0
+    for passage in text.split(PASSAGE):
+        if passage.strip():
+            yield start, passage
+        start += len(passage) + len(PASSAGE)
+
+
+def _cut(questions: Sequence[str], tokenizer: PreTrainedTokenizerBase, most: int) -> list[str]:
+    """The questions up to the end of their token number `most`."""
+    encoded = tokenizer(
+        list(questions), add_special_tokens=False, return_offsets_mapping=True, return_attention_mask=False
+    )
+    return [
+        question[: offsets[most - 1][1]] if len(offsets) > most else question
+        for question, offsets in zip(questions, encoded["offset_mapping"], strict=True)
+    ]

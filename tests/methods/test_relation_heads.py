@@ -1,0 +1,125 @@
+"""Fine-tuning on relations: mentions are read where the text alone does not say which two are meant."""
+
+import random
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from acclimate.core.types import Checkpoint, unwatched
+from acclimate.methods import finetune
+from acclimate.models.classifier import load_finetuned
+from acclimate.models.encoder import load_tokenizer
+from acclimate.study import predicting
+from acclimate.tasks.annotated import Annotated, Mention
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.relation_rows import cut_off
+from acclimate.tasks.relations import Pairs, marked_spans, mention_spans, relation_examples
+from acclimate.tasks.rows import encode
+from acclimate.tasks.task import Task
+from acclimate.training.plan import Plan
+from toys import PLAIN, SIZES, TOPICS
+
+PAIRS = Pairs(("word",), ("word",), ("WORD", "WORD"), "WORDS")
+MARKERS = PAIRS.special_tokens("markers")
+
+
+def examples(split, encoding):
+    """Two pairs in each sentence: of two words of heart, and of two of orbit."""
+    generator = random.Random(split)
+    for number in range(SIZES[split]):
+        chosen = [(topic, generator.choice(TOPICS[topic])) for topic in ("heart", "orbit") for _ in range(2)]
+        generator.shuffle(chosen)
+        text, mentions = "", {"heart": [], "orbit": []}
+        for topic, word in chosen:
+            text += f"{generator.choice(PLAIN)} "
+            span = (len(text), len(text) + len(word))
+            mentions[topic].append(Mention(f"{topic}{len(mentions[topic])}", "word", (span,)))
+            text += f"{word} "
+        for topic, two in mentions.items():
+            document = Annotated(f"{split}-{number}-{topic}", text, tuple(two), (), "made:1")
+            yield from relation_examples([document], PAIRS, labels={}, negative=topic, encoding=encoding)
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    place = tmp_path_factory.mktemp("relations")
+
+    def encoded(encoding, max_tokens=32):
+        def read(path, split):
+            return list(examples(split, encoding))
+
+        made = Task("toy", "sequence", read, ("heart", "orbit"), metric_named("accuracy"), max_tokens)
+        return prepare(made, Path(), place / encoding / str(max_tokens))
+
+    return encoded
+
+
+def tuned(encoder, task, out, *, steps=60, **settings):
+    plan = Plan(steps=steps, batch=16, rate=1e-2, warmup=0.1)
+    recipe = finetune.Recipe(str(encoder), task.path, looks=1, epochs=0.0, dropout=0.0, plan=plan, **settings)
+    return finetune.evaluate(recipe, out)
+
+
+def test_the_original_text_does_not_tell_its_pair_to_the_first_token(encoder, task, tmp_path):
+    assert tuned(encoder, task("original"), tmp_path).test == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "settings"),
+    [
+        ("original", {"pooling": "mentions"}),
+        ("markers", {"pooling": "mentions"}),
+        ("markers", {"pooling": "starts", "special_tokens": MARKERS}),
+    ],
+)
+def test_mentions_tell_it(encoder, task, tmp_path, encoding, settings):
+    score = tuned(encoder, task(encoding), tmp_path, **settings)
+    assert score.test > 0.9
+    again = finetune.test(Checkpoint(tmp_path / "checkpoint"), task(encoding), by="again", watch=unwatched)
+    assert again["predicted"] == score.predicted
+
+
+def test_special_tokens_are_kept_whole_by_the_checkpoint_too(encoder, task, tmp_path):
+    before = len(load_tokenizer(encoder))
+    tuned(encoder, task("markers"), tmp_path, steps=1, special_tokens=MARKERS)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "checkpoint")
+    assert tokenizer.tokenize("[E1] pulse [/E1]") == ["[E1]", "pulse", "[/E1]"]
+    assert load_finetuned(tmp_path / "checkpoint").config.vocab_size == before + len(MARKERS)
+
+
+def test_a_classifier_that_reads_mentions_is_not_shipped(encoder, task, tmp_path):
+    tuned(encoder, task("original"), tmp_path, steps=1, pooling="mentions")
+    with pytest.raises(ValueError, match="which no class of transformers does"):
+        predicting.load(tmp_path / "checkpoint")
+
+
+def test_places_are_the_tokens_of_the_mentions(encoder, task):
+    tokenizer = load_tokenizer(encoder)
+    for encoding, spans in (("original", mention_spans), ("markers", mention_spans), ("markers", marked_spans)):
+        train = task(encoding).examples("train")[:20]
+        rows = encode(train, tokenizer, 64, spans=spans)
+        for row, example in enumerate(train):
+            ids = rows.ids[rows.offsets[row] : rows.offsets[row + 1]]
+            for (start, end), (first, last) in zip(spans(example), rows.rows["mentions"][row], strict=True):
+                expected = tokenizer(example.text[start:end], add_special_tokens=False)["input_ids"]
+                assert ids[first:last].tolist() == expected
+
+
+def test_a_mention_that_is_cut_off_is_the_first_token_and_is_told(encoder, task, tmp_path):
+    short = task("original", max_tokens=6)
+    rows = encode(short.examples("train"), load_tokenizer(encoder), 6, spans=mention_spans)
+    lost = (rows.rows["mentions"][:, :, 0] == 0).any(axis=1)
+    assert 0 < lost.sum() == cut_off(rows)
+    assert (rows.rows["mentions"][:, :, 1] <= 6).all()
+    notes = []
+    plan = Plan(steps=1, batch=16)
+    recipe = finetune.Recipe(str(encoder), short.path, looks=1, epochs=0.0, pooling="mentions", plan=plan)
+    finetune.adapt(recipe, tmp_path, watch=lambda progress: notes.append(progress.values.get("note", "")))
+    assert f"of {cut_off(rows):,} of {len(rows):,} training texts a mention stands beyond 6 tokens" in notes
+
+
+def test_a_task_without_mentions_is_refused(encoder, toy_task, tmp_path):
+    with pytest.raises(ValueError, match="0 mentions are known of, but 2 are needed"):
+        tuned(encoder, toy_task("sequence"), tmp_path, pooling="mentions")
