@@ -9,8 +9,8 @@ from acclimate.study.tables import Row, aligned
 from acclimate.study.wording import difference_text, interval_text, metric_text, p_text, points, si
 
 _LEGEND = (
-    "Points on dev with 95% intervals over seeds and items. Task epochs: of stage 1. FLOP: of stage 1, as\n"
-    "computed; paper's: 6 x tokens x parameters, every row as if it were of full length."
+    "Points on dev with 95% intervals over seeds and items; differences are from {first}. Epochs: over the task's\n"
+    "rows in stage 1. FLOP: of stage 1, as computed; paper's: 6 x tokens x parameters, every row at full length."
 )
 
 
@@ -20,11 +20,11 @@ def grid_text(table: Sequence[Row], facts: Mapping[str, Mapping[str, Any]]) -> s
         "",
         f"dev {metric_text(table[0].metric)}",
         "each seed",
-        f"against {table[0].contestant}",
+        "difference",
         "p (Holm)",
-        "task epochs",
+        "epochs",
         "FLOP",
-        "paper's FLOP",
+        "paper's",
     ]
     body = []
     for row in table:
@@ -41,4 +41,4 @@ def grid_text(table: Sequence[Row], facts: Mapping[str, Mapping[str, Any]]) -> s
                 si(stage_1["paper_flops"]) if stage_1 else "-",
             ]
         )
-    return f"{aligned(head, body)}\n\n{_LEGEND}"
+    return f"{aligned(head, body)}\n\n{_LEGEND.format(first=table[0].contestant)}"
