@@ -24,6 +24,8 @@ from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import PROBLEM_TYPES
 from acclimate.models.joint_head import new_joint_head
 from acclimate.models.mentions import MentionClassifiers, Pooling, set_pooling
+from acclimate.models.taggers import Layer, SequenceTaggers, set_layer
+from acclimate.tasks.rows import EDGES
 from acclimate.training.checkpoint import LOG, resumable
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
@@ -112,6 +114,28 @@ def _mentions(name: str, pooling: Pooling) -> Case:
     return Case(make, stream)
 
 
+def _tagger(name: str, layer: Layer) -> Case:
+    """Tags at half of the tokens; some rows have none, and some are parts of sentences."""
+
+    def make(dropout: float) -> Objective:
+        config = FAMILIES[name](dropout=dropout).config
+        config.num_labels = LABELS
+        set_layer(config, layer)
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            return TaskLoss(SequenceTaggers.from_config(config))
+
+    pad_id = FAMILIES[name]().config.pad_token_id or 0
+
+    def stream(step: int) -> Batch:
+        batch, generator = toy_rows(pad_id, step, labels=LABELS), np.random.default_rng([9, step])
+        tagged = (generator.random(len(batch.ids)) < 0.5) & np.repeat(np.arange(ROWS) != 2, batch.lengths)
+        tags = np.where(tagged, batch.ids % LABELS, NOT_PREDICTED)
+        return replace(batch, rows={EDGES: generator.integers(0, 2, (ROWS, 2))}, tokens={TAGS: tags})
+
+    return Case(make, stream)
+
+
 def _joint(name: str, kind: str) -> Case:
     """Internal and external batches by turns."""
     make = mpnet if name == "mpnet" else FAMILIES[name]
@@ -143,6 +167,9 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "task, spans": lambda: _task("span"),
     "task, mentions": lambda: _mentions("bert", "mentions"),
     "task, starts of mentions, roberta": lambda: _mentions("roberta", "starts"),
+    "task, tags, CRF": lambda: _tagger("bert", "crf"),
+    "task, tags, BiLSTM, roberta": lambda: _tagger("roberta", "bilstm"),
+    "task, tags, BiLSTM and CRF, electra": lambda: _tagger("electra", "bilstm-crf"),
     "joint": lambda: _joint("bert", "sequence"),
     "joint, several labels, roberta": lambda: _joint("roberta", "multilabel"),
     "joint, a number, mpnet": lambda: _joint("mpnet", "score"),

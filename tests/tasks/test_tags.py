@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise, product
 
 import pytest
 
 from acclimate.tasks.tags import (
+    LETTERS,
     Scheme,
+    all_tags,
     borne,
     converted,
     entities,
     fallback,
+    may_follow,
     other_scheme,
     scheme_of,
     tags_of,
@@ -125,3 +129,20 @@ def test_a_sentence_bears_types_of_entities_or_tags() -> None:
 def test_a_word_that_nobody_reads_is_outside_where_there_is_an_outside() -> None:
     assert fallback(("B", "I", "O")) == "O"
     assert fallback(("ADJ", "NOUN")) == "ADJ"
+
+
+@pytest.mark.parametrize("scheme", WRITTEN)
+def test_tags_that_may_follow_each_other_make_all_sequences_that_conversion_leaves_alone(scheme: Scheme) -> None:
+    tags = all_tags(("O", "B-a", "I-a", "I-b"), scheme)
+    assert tags[0] == "O"
+    assert {tag[0] for tag in tags} == {"O", *LETTERS[scheme]}
+    assert len(tags) == 1 + 2 * len(LETTERS[scheme])
+    for sequence in product(tags, repeat=3):
+        allowed = all(may_follow(*pair, scheme) for pair in pairwise(["O", *sequence, "O"]))
+        assert allowed == (converted(sequence, scheme) == sequence), sequence
+
+
+def test_tags_without_a_type_stay_without() -> None:
+    assert all_tags({"O", "B", "I"}, "BIOUL") == ("O", "B", "I", "L", "U")
+    assert may_follow("B", "I", "BIO")
+    assert not may_follow("O", "I", "BIO")

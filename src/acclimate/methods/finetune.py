@@ -18,6 +18,13 @@ Readings
   max_tokens cut off is read as the first token, and the number of such training rows is told. Special tokens are new
   rows of the embeddings, drawn with the seed.
   A word of which the tokenizer leaves no piece (a zero-width space) is predicted to be O, and learnt by nobody.
+  tag_layer and tag_scheme are the choices of Gu et al., Tables 10 and 11, who state no more of the LSTM than that it is
+  one in both directions: ours reads all tokens of the row, is as wide as the encoder, both directions together, and has
+  the linear layer's dropout behind it. A CRF (models/crf.py) starts with transitions of 0 and learns them at the plan's
+  rate. It is trained on rows, and predicts whole sentences: a window scores no start or end that is not the
+  sentence's.
+  With tag_scheme, training tags are written in that scheme, and predictions in the task's own again, before anything is
+  scored. In IO, entities of one type that touch become one, and stay one.
 Deviations
   Dev and test are scored in float32 whatever the training precision, so that the checkpoint, loaded by anybody,
   predicts what was scored.
@@ -38,7 +45,8 @@ from acclimate.core import files, ranks
 from acclimate.core.types import Batch, Checkpoint, Cost, Example, Label, Progress, Score, Watch, unwatched
 from acclimate.methods.looks import DEV, Looks, dev_score, drop_best
 from acclimate.methods.mlm import with_steps
-from acclimate.methods.task_loss import TaskLoss, predict
+from acclimate.methods.tag_schemes import Tagging, as_given, as_trained, learnable, merged, trained_labels
+from acclimate.methods.task_loss import TaskLoss, allowed_transitions, predict
 from acclimate.models.classifier import (
     Scale,
     fold,
@@ -53,6 +61,7 @@ from acclimate.models.classifier import (
 from acclimate.models.encoder import dropout_known, load_tokenizer
 from acclimate.models.loading import identity
 from acclimate.models.mentions import Pooling, pooling_of
+from acclimate.models.taggers import CRF_LAYERS, Layer, Transitions
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.relation_rows import cut_off
 from acclimate.tasks.relations import marked_spans, mention_spans
@@ -84,6 +93,9 @@ class Recipe:
     attention_dropout: float | None = None
     pooling: Pooling = "first"  # what the classifier reads of a relation's text: its first token, or its two mentions
     special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
+    tag_layer: Layer = "linear"  # of a task of tagged words: what stands between the encoder and the tags
+    tag_transitions: Transitions = "any"  # which tags a CRF may predict after which: any, or those of the scheme
+    tag_scheme: Tagging = "given"  # how entities are tagged in training
     epochs: float = 10.0  # 0: plan.steps counts
     plan: Plan = field(default_factory=lambda: Plan(batch=32, rate=3e-5, warmup=0.1))
 
@@ -91,6 +103,11 @@ class Recipe:
         for name, least in (("looks", 1), ("epochs", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least {least}")
+        if self.tag_transitions != "any" and self.tag_layer not in CRF_LAYERS:
+            raise ValueError(
+                f"tag_transitions = '{self.tag_transitions}' is for a CRF, but tag_layer is '{self.tag_layer}'. Set "
+                f"tag_layer to {' or '.join(CRF_LAYERS)}, or leave tag_transitions out"
+            )
 
 
 def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
@@ -168,11 +185,15 @@ class _Tuning:
         self.tokenizer = load_tokenizer(recipe.model)
         # whoever truncates with the checkpoint's tokenizer cuts as we did
         self.tokenizer.model_max_length = task.max_tokens
-        self.model = _fresh(recipe, task, watch)
+        self.labels = trained_labels(task, recipe.tag_scheme)
+        self.model = _fresh(recipe, task, self.labels, watch)
         register(self.model, self.tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
-        self.rows, self.scale = training_rows(task, self.tokenizer, recipe.pooling)
+        self.rows, self.scale = training_rows(task, self.tokenizer, recipe.pooling, recipe.tag_scheme)
         if recipe.pooling != "first" and (lost := cut_off(self.rows)):
             note = f"of {lost:,} of {len(self.rows):,} training texts a mention stands beyond {task.max_tokens} tokens"
+            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+        if lost := merged(task, recipe.tag_scheme):
+            note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities become one with the entity before"
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         dev = task.examples("dev")
         self.dev_rows = encode(dev, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[recipe.pooling])
@@ -207,7 +228,8 @@ class _Tuning:
 
     def look(self) -> tuple[float, list[Label]]:
         """The dev score of the weights as they are, and what they predict."""
-        predicted = predict(self.model, self.dev_rows, self.task.labels, texts=self.dev_texts)
+        said = predict(self.model, self.dev_rows, self.labels, texts=self.dev_texts)
+        predicted = as_given(said, self.labels, self.task)
         return self.task.score(self.gold, predicted), predicted
 
     def choose(self) -> None:
@@ -219,29 +241,36 @@ class _Tuning:
         self.seen.hand_over()
 
 
-def _fresh(recipe: Recipe, task: Prepared, watch: Watch) -> PreTrainedModel:
+def _fresh(recipe: Recipe, task: Prepared, labels: Sequence[str], watch: Watch) -> PreTrainedModel:
+    if recipe.tag_transitions == "scheme":
+        allowed_transitions(labels)  # raises before anything is trained where there is no scheme
     known = dropout_known(recipe.model)
     if not known:
         watch(Progress("fine-tune", 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
     return load_classifier(
         recipe.model,
-        task.labels,
+        labels,
         kind=task.kind,
         seed=recipe.plan.seed,
         dropout=recipe.dropout if known else None,
         hidden_dropout=recipe.dropout if known else None,
         attention_dropout=recipe.attention_dropout,
         pooling=recipe.pooling,
+        layer=recipe.tag_layer,
+        transitions=recipe.tag_transitions,
     )
 
 
 def training_rows(
-    task: Prepared, tokenizer: PreTrainedTokenizerBase, pooling: Pooling = "first"
+    task: Prepared,
+    tokenizer: PreTrainedTokenizerBase,
+    pooling: Pooling = "first",
+    scheme: Tagging = "given",
 ) -> tuple[Batch, Scale | None]:
-    """The training rows with their labels; numbers standardised, and the scale that they had."""
+    """The training rows with their labels; numbers standardised, and the scale that they had; tags in a scheme."""
     train = task.examples("train")
     encoded = encode(train, tokenizer, task.max_tokens, task.kind, spans=SPANS[pooling])
-    rows = labelled(encoded, train, task.kind, task.labels)
+    rows = labelled(encoded, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
     if task.kind != "score":
         return rows, None
     scale = scale_of(rows.rows["label"])
@@ -276,16 +305,17 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
     Raises ValueError where the checkpoint was fine-tuned for another kind of task or other labels.
     """
     tokenizer, model = load_tokenizer(checkpoint.path), load_finetuned(checkpoint.path)
-    if (kind_of(model), labels_of(model)) != (task.kind, task.labels):
+    labels = labels_of(model)
+    if kind_of(model) != task.kind or labels not in learnable(task):
         raise ValueError(
-            f"{checkpoint.path} was fine-tuned for kind '{kind_of(model)}' with labels ({', '.join(labels_of(model))}),"
+            f"{checkpoint.path} was fine-tuned for kind '{kind_of(model)}' with labels ({', '.join(labels)}),"
             f" but {task.name} is of kind '{task.kind}' with ({', '.join(task.labels)}). Fine-tune it on this task"
         )
     examples = task.examples("test")
     rows = encode(examples, tokenizer, task.max_tokens, task.kind, spans=SPANS[pooling_of(model.config)])
     model.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
     texts = [example.text for example in examples]
-    predicted = predict(model, rows, task.labels, texts=texts, watch=watch)
+    predicted = as_given(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
     gold = task.unseal(by)
     return {
         "ids": tuple(example.id for example in examples),

@@ -1,6 +1,6 @@
 """What fine-tuning minimises and what a fine-tuned model predicts, for each kind of task.
 
-Shape suffixes: B rows, T tokens of the longest, N tokens of all rows together, C labels (1 for a score).
+Shape suffixes: B rows, T tokens of the longest, N tokens of all rows together, C labels (1 for a score), W words.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
 from acclimate.models.classifier import ENDS, SPAN, TOKENS, kind_of, output_layer
+from acclimate.models.crf import ConditionalRandomField
 from acclimate.models.flops import training_flops
 from acclimate.models.heads import inputs_of
-from acclimate.tasks.rows import by_word
+from acclimate.models.taggers import crf_of, transitions_of
+from acclimate.tasks.rows import EDGES, by_word
 from acclimate.tasks.spans import best_answers
-from acclimate.tasks.tags import fallback
+from acclimate.tasks.tags import OUTSIDE, fallback, may_follow, scheme_of
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Piece, cut, pad
 from acclimate.training.plan import Plan, piece_tokens
@@ -82,7 +84,8 @@ def targets(batch: Batch) -> int:
 
 class TaskLoss(Objective):
     """The loss of the kind that the model is for, averaged over the step's rows; for several labels a row, over rows
-    times labels; for tags, over the tagged words; for spans, over both ends of each row's.
+    times labels; for tags, over the tagged words; for spans, over both ends of each row's. Of a model with a CRF it is
+    -log p(the row's tags), over the tagged words too: with transitions of 0 the same number as without the CRF.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -98,11 +101,25 @@ class TaskLoss(Objective):
         return {"task": targets(batch)}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        return {"task": self.loss(outputs_of(self.model, piece), target_of(piece))}
+        outputs = outputs_of(self.model, piece)
+        if (crf := crf_of(self.model)) is None:
+            return {"task": self.loss(outputs, target_of(piece))}
+        places_BW, lengths_B = _tagged_words(piece[TAGS])
+        tags_BW = piece[TAGS].gather(1, places_BW).clamp(min=0)
+        emissions_BWC = outputs.gather(1, places_BW[..., None].expand(-1, -1, outputs.shape[-1]))
+        return {"task": -crf.log_likelihood(emissions_BWC, tags_BW, lengths_B, piece[EDGES]).sum()}
 
     def flops(self, batch: Batch) -> float:
         heads = len(batch.ids) if kind_of(self.model) in (TOKENS, SPAN) else len(batch)
         return training_flops(self.model, batch.lengths, predicted=heads)
+
+
+def _tagged_words(tags_BT: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, W) where the tagged words of each row stand, in their order, then other places; (B,) how many they are."""
+    tagged_BT = tags_BT != NOT_PREDICTED
+    lengths_B = tagged_BT.sum(1)
+    places_BT = torch.argsort((~tagged_BT).to(torch.uint8), dim=1, stable=True)
+    return places_BT[:, : max(1, int(lengths_B.max()))], lengths_B
 
 
 def _most_probable(logits_BC: np.ndarray, labels: Sequence[str]) -> list[Label]:
@@ -135,20 +152,22 @@ def predict(
 ) -> list[Label]:
     """What the model predicts for each row, in float32, by the kind that it is for: the most probable label; all labels
     that are more probable than not, which may be none; the number that comes out. Or for each example, which may have
-    several rows: the most probable tag of each word; the best answers out of its text, best first.
+    several rows: the most probable tag of each word, with a CRF the most probable tags of all words; the best answers
+    out of its text, best first.
 
     texts: of the examples, where answers are predicted.
     """
-    where, training, kind = model.device, model.training, kind_of(model)
+    where, training, kind, crf = model.device, model.training, kind_of(model), crf_of(model)
     tokens = len(rows.ids)
-    shapes = {TOKENS: (tokens,), SPAN: (tokens, len(ENDS))}
+    each_alone = kind == TOKENS and crf is None
+    shapes = {TOKENS: (tokens,) if each_alone else (tokens, len(labels)), SPAN: (tokens, len(ENDS))}
     shape = shapes.get(kind, (len(rows), len(labels) or 1))
-    said = np.zeros(shape, np.int64 if kind == TOKENS else np.float32)
+    said = np.zeros(shape, np.int64 if each_alone else np.float32)
     model.train(False)
     pieces = cut(rows.lengths, piece_tokens(Plan(), where))
     for piece in counted(pieces, watch, "test", total=len(pieces), unit="pieces", every=1):
         logits = outputs_of(model, pad(rows, piece, where))
-        values = (logits.argmax(-1) if kind == TOKENS else logits).cpu().numpy()
+        values = (logits.argmax(-1) if each_alone else logits).cpu().numpy()
         if kind in PREDICTIONS:
             said[piece.rows_R] = values
             continue
@@ -160,4 +179,46 @@ def predict(
     if kind == SPAN:
         return [*best_answers(said, rows, texts)]
     names = [*labels, fallback(labels)]  # which a word without a piece, -1, gets
-    return [tuple(names[code] for code in codes) for codes in by_word(said, rows)]
+    sentences = by_word(said, rows) if crf is None else _sequences(model, crf, said, rows, labels)
+    return [tuple(names[code] for code in codes) for codes in sentences]
+
+
+def _sequences(
+    model: PreTrainedModel, crf: ConditionalRandomField, said_NC: np.ndarray, rows: Batch, labels: Sequence[str]
+) -> list[np.ndarray]:
+    """For each example its words' tags, of all its rows together; -1 for a word of which the tokenizer leaves no piece.
+
+    said_NC: float32, what the linear layer says of each token.
+    """
+    barred = transitions_of(model.config) == "scheme"
+    allowed = allowed_transitions(labels).to(model.device) if barred else None
+    sentences = by_word(np.arange(len(said_NC)), rows)  # the place of each word's first piece
+    there = [tokens != -1 for tokens in sentences]
+    lengths = np.array([int(words.sum()) for words in there])
+    for layout in cut(lengths, piece_tokens(Plan(), model.device)):
+        emissions_BWC = np.zeros((len(layout.rows_R), max(1, layout.width), said_NC.shape[1]), np.float32)
+        for row, number in enumerate(layout.rows_R):
+            emissions_BWC[row, : lengths[number]] = said_NC[sentences[number][there[number]]]
+        emissions = torch.from_numpy(emissions_BWC).to(model.device)
+        counts = torch.from_numpy(lengths[layout.rows_R]).to(model.device)
+        tags_BW = crf.most_probable(emissions, counts, allowed).cpu().numpy()
+        for row, number in enumerate(layout.rows_R):
+            sentences[number][there[number]] = tags_BW[row, : lengths[number]]
+    return sentences
+
+
+def allowed_transitions(labels: Sequence[str]) -> Tensor:
+    """(C + 1, C + 1) bool, [from, to]: which tags may follow which in their scheme; C is what is before and after.
+
+    Raises ValueError for labels that are tags of no scheme, or of which no sequence is allowed.
+    """
+    scheme = scheme_of(labels)
+    if scheme is None:
+        raise ValueError(
+            f"the tags {', '.join(labels)} are of no scheme that names entities (BIO, IO, IOBES, BIOUL), so nothing "
+            f"says which may follow which. Leave tag_transitions out"
+        )
+    if OUTSIDE not in labels:
+        raise ValueError(f"there is no tag O among {', '.join(labels)}. Leave tag_transitions out")
+    names = [*labels, OUTSIDE]
+    return torch.tensor([[may_follow(before, tag, scheme) for tag in names] for before in names])

@@ -8,8 +8,8 @@ tokens        none                             at each token one a tag; a word's
 span          none                             at each token two: how well an answer begins, and how well it ends there
 
 The first three are AutoModelForSequenceClassification's, the others are AutoModelForTokenClassification's and
-AutoModelForQuestionAnswering's. A classifier that reads mentions in place of the first token is our own
-(models/mentions.py).
+AutoModelForQuestionAnswering's. Our own are classifiers that read mentions in place of the first token
+(models/mentions.py), and taggers with more than a linear layer (models/taggers.py).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from transformers import (
 from acclimate.models.dropout import set_dropout
 from acclimate.models.loading import configuration, load_weights, reading, seeded
 from acclimate.models.mentions import MentionClassifiers, Pooling, pooling_of, set_pooling
+from acclimate.models.taggers import ENDING, Layer, SequenceTaggers, Transitions, layer_of, set_layer
 
 Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
 PROBLEM_TYPES: dict[str, Problem] = {
@@ -51,8 +52,8 @@ SCORE = "score"  # what config.json calls the one output of a regression
 ENDS = ("start", "end")  # and the two of a span
 FARTHEST = 1e5  # standard deviations that a mean may lie from 0: beyond, float32 outputs are too coarse
 
-# kind -> how the names of its architectures end; all others are sequence classifiers
-_ENDINGS = {TOKENS: "ForTokenClassification", SPAN: "ForQuestionAnswering"}
+# how the names of architectures end, and their kind; all others are sequence classifiers
+_ENDINGS = {"ForTokenClassification": TOKENS, ENDING: TOKENS, "ForQuestionAnswering": SPAN}
 # Any: their class methods are untyped in transformers
 _SequenceClassifier: Any = AutoModelForSequenceClassification
 _AUTO: dict[str, Any] = {TOKENS: AutoModelForTokenClassification, SPAN: AutoModelForQuestionAnswering}
@@ -69,6 +70,8 @@ def load_classifier(
     hidden_dropout: float | None = None,
     pooler: Literal["fresh", "kept"] = "fresh",
     pooling: Pooling = "first",
+    layer: Layer = "linear",
+    transitions: Transitions = "any",
 ) -> PreTrainedModel:
     """An encoder with a fresh head for these labels, in float32 and evaluation mode; a score has one output, a span
     two, and neither has labels.
@@ -81,6 +84,7 @@ def load_classifier(
              untouched model would start with a trained layer that its adapted rivals lack. "kept" takes the
              checkpoint's where it has one.
     pooling  what the head reads: the first token, or two mentions (models/mentions.py)
+    layer, transitions: of a tagger (models/taggers.py)
     dropout  the head's, before its output layer; a dropout of None leaves what the checkpoint says
 
     Torch's generator is left as it was found.
@@ -92,7 +96,9 @@ def load_classifier(
         raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned; these can: {', '.join(KINDS)}")
     if kind in _AUTO and pooling != "first":
         raise ValueError(f"pooling='{pooling}' is for tasks of one label a text, not for kind '{kind}'. Leave it out")
-    auto = _auto(kind, pooling)
+    if kind != TOKENS and layer != "linear":
+        raise ValueError(f"layer='{layer}' is for tags, not for kind '{kind}'. Leave it out")
+    auto = _auto(kind, pooling, layer)
     outputs = {"score": (SCORE,), SPAN: ENDS}.get(kind, tuple(labels))
     if not outputs or len(set(outputs)) < len(outputs):
         raise ValueError(f"A classifier needs labels, each once, but these were given: {', '.join(outputs) or 'none'}.")
@@ -103,6 +109,7 @@ def load_classifier(
         config.label2id = {label: index for index, label in enumerate(outputs)}
         config.problem_type = PROBLEM_TYPES.get(kind)  # whatever task the checkpoint was trained on before
         set_pooling(config, pooling)
+        set_layer(config, layer, transitions)
         set_dropout(config, attention=attention_dropout, hidden=hidden_dropout, head=dropout)
         with seeded(seed):
             untrained = auto.from_config(config, dtype=torch.float32)
@@ -124,7 +131,7 @@ def load_finetuned(model: str | Path) -> PreTrainedModel:
     with reading(model) as where:
         config = configuration(where)
         kinds = (_kind_of(name) for name in config.architectures or ())
-        auto = _auto(next(filter(None, kinds), ""), pooling_of(config))
+        auto = _auto(next(filter(None, kinds), ""), pooling_of(config), layer_of(config))
         loaded, absent = load_weights(auto, where, config, seed=0)
     if absent:
         raise ValueError(
@@ -153,13 +160,15 @@ def kind_of(model: PreTrainedModel) -> str:
     return kinds[model.config.problem_type or PROBLEM_TYPES["sequence"]]
 
 
-def _auto(kind: str, pooling: Pooling) -> Any:
+def _auto(kind: str, pooling: Pooling, layer: Layer) -> Any:
+    if layer != "linear":
+        return SequenceTaggers
     return MentionClassifiers if pooling != "first" else _AUTO.get(kind, _SequenceClassifier)
 
 
 def _kind_of(architecture: str) -> str:
     """ "" where the name does not say: of a sequence classifier the configuration does."""
-    return next((kind for kind, ending in _ENDINGS.items() if architecture.endswith(ending)), "")
+    return next((kind for ending, kind in _ENDINGS.items() if architecture.endswith(ending)), "")
 
 
 def labels_of(model: PreTrainedModel) -> tuple[str, ...]:

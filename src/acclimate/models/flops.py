@@ -21,11 +21,12 @@ def weights_by_part(model: PreTrainedModel) -> tuple[int, int]:
     body = head = 0
     base = model.base_model_prefix + "."
     for name, module in model.named_modules():
-        if isinstance(module, nn.Linear):
+        if isinstance(module, nn.Linear | nn.LSTM):
+            weights = sum(weight.numel() for weight in module.parameters(recurse=False) if weight.dim() > 1)
             if name.startswith(base) and "pooler" not in name:
-                body += module.weight.numel()
+                body += weights
             else:
-                head += module.weight.numel()
+                head += weights
     return body, head
 
 

@@ -19,10 +19,10 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from acclimate.models.dropout import DROPOUT_FIELDS
+from acclimate.models.own_heads import draw_output_layer, encoder_alone, family_base, head_dropout, named_for_family
 
 Pooling = Literal["first", "mentions", "starts"]
 FIELD = "mention_pooling"  # of config.json
@@ -76,36 +76,22 @@ def pooled(hidden_BTD: Tensor, places_B22: Tensor, pooling: Pooling) -> Tensor:
 @cache
 def _class_for(kind: Any) -> Any:
     """The class of a family's classifiers, by the class of its configs."""
-    encoder: Any = MODEL_MAPPING[kind]
-    parent: Any = next(base for base in encoder.__mro__[1:] if issubclass(base, PreTrainedModel))
+    parent: Any = family_base(kind)
 
     class ForMentionPairs(parent):  # type: ignore[misc]
         config_class = kind
 
         def __init__(self, config: Any) -> None:
             super().__init__(config)
-            made = encoder(config)
-            if getattr(made, "pooler", None) is not None:
-                made.pooler = None  # nothing would train it
-            setattr(self, self.base_model_prefix, made)
-            self.dropout = nn.Dropout(_dropout(config))
+            setattr(self, self.base_model_prefix, encoder_alone(config))
+            self.dropout = nn.Dropout(head_dropout(config))
             self.classifier = nn.Linear(COUNT * config.hidden_size, config.num_labels)
             self.post_init()
-            nn.init.normal_(self.classifier.weight, std=getattr(config, "initializer_range", 0.02))
-            nn.init.zeros_(self.classifier.bias)
+            draw_output_layer(self.classifier, config)
 
         def forward(self, mentions: Tensor, **inputs: Tensor) -> SequenceClassifierOutput:
             hidden_BTD = self.base_model(**inputs).last_hidden_state
             representation = pooled(hidden_BTD, mentions, pooling_of(self.config))
             return SequenceClassifierOutput(logits=self.classifier(self.dropout(representation)))
 
-    name = encoder.__name__.removesuffix("Model") + "ForMentionPairs"
-    ForMentionPairs.__name__ = ForMentionPairs.__qualname__ = name
-    return ForMentionPairs
-
-
-def _dropout(config: PreTrainedConfig) -> float:
-    """Before the output layer; as in transformers' own classifiers, that of hidden states where none is stated."""
-    fields = DROPOUT_FIELDS.get(config.model_type, {})
-    stated = (getattr(config, field, None) for part in ("head", "hidden") for field in fields.get(part, ()))
-    return next((float(value) for value in stated if value is not None), 0.0)
+    return named_for_family(ForMentionPairs)

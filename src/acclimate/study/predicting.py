@@ -24,9 +24,12 @@ from transformers import (
 )
 
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
+from acclimate.models.classifier import labels_of
 from acclimate.models.loading import quiet
 from acclimate.models.mentions import pooling_of
+from acclimate.models.taggers import layer_of
 from acclimate.study.predicting_words import logits_of_words
+from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.task import Kind
 
@@ -64,10 +67,25 @@ def load(directory: Path) -> Loaded:
                 f"{directory}: its classifier reads mentions (pooling={pooling}), which no class of transformers does. "
                 f"Use it with acclimate, or fine-tune with pooling=first"
             )
+        if (layer := layer_of(config)) != "linear":
+            raise ValueError(
+                f"{directory}: its tags come from more than a linear layer (tag_layer={layer}), which no class of "
+                f"transformers has. Use it with acclimate, or fine-tune with tag_layer=linear"
+            )
         tags = any(name.endswith("ForTokenClassification") for name in config.architectures or ())
         auto: Any = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
         model: Any = auto.from_pretrained(directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
     return Loaded(model, tokenizer)
+
+
+def require_own_tags(loaded: Loaded, task: Prepared) -> None:
+    """Raises ValueError for a model whose tags are not the task's: what was scored was written in those."""
+    if task.kind == "tokens" and (labels := labels_of(loaded.model)) != task.labels:
+        raise ValueError(
+            f"the model predicts the tags {', '.join(labels)} in place of {', '.join(task.labels)} (tag_scheme), and "
+            f"whoever loads it with transformers would be given those. Use it with acclimate, or fine-tune with "
+            f"tag_scheme=given"
+        )
 
 
 def batches(

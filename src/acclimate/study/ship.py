@@ -62,6 +62,7 @@ def ship(run: Path, to: Path, *, onnx: bool = False, watch: Watch = unwatched) -
     with files.new_directory(to) as temporary:
         _copy(run / WINNER, temporary)
         shipped = predicting.load(temporary)
+        predicting.require_own_tags(shipped, task)
         _settle(temporary, shipped, task)
         shipped = predicting.load(temporary)
         rounding = _check(shipped, task, score, examples, watch)

@@ -147,8 +147,13 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
 def open_prepared(path: Path) -> Prepared:
     """The task that `prepare` wrote.
 
-    Raises DamagedError where its files are not what was written, ValueError where another version wrote them.
+    Raises DamagedError where its files are not what was written, ValueError where another version wrote them, or where
+    this is a file.
     """
+    if path.is_file():
+        raise ValueError(
+            f"{path} is a file, and no prepared task. Give the data/ of a run of race, grid or evaluate on it"
+        )
     files.check(path)
     about = files.read_json(path / _ABOUT)
     if "sealed" not in about["hashes"]:

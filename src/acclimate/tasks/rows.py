@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 WORD = "word"  # of Batch.tokens: the number of the word that the token stands for, NOT_PREDICTED where it is for none
 EXAMPLE, WORDS = "example", "words"  # of Batch.rows: which example the row is of, and how many words that has
+EDGES = "edges"  # of Batch.rows: (B, 2), 1 where the sentence begins with the row's words, and where it ends with them
 CONTEXT = 4  # of a window, one part in so many at either side is there for the words in its middle
 
 
@@ -38,8 +39,8 @@ def encode(
     """The texts of all examples as one batch, in their order. Labels are not looked at: `labelled` adds them.
 
     Each is cut to `max_tokens`, of a pair the longer text first; sentences of tagged words (kind "tokens") are read in
-    windows, so that an example may have several rows, and the batch carries tokens["word"], rows["example"] and
-    rows["words"]. So are contexts of questions (kind "span"): tasks/spans.py.
+    windows, so that an example may have several rows, and the batch carries tokens["word"], rows["example"],
+    rows["words"] and rows["edges"]. So are contexts of questions (kind "span"): tasks/spans.py.
 
     spans  where the two mentions of an example stand in its text, for rows["mentions"]: the tokens that they touch, or
            the row's first token in place of a mention that was cut off
@@ -145,7 +146,7 @@ def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBa
     room = max_tokens - len(before) - len(after)
     if room < 1:
         raise ValueError(f"rows of {max_tokens} tokens have no room for a word. Raise max_tokens")
-    ids, words, of, counts = [], [], [], []
+    ids, words, of, counts, edges = [], [], [], [], []
     for number, example in enumerate(examples):
         text = words_of(example.text)
         pieces = np.asarray(encoded["input_ids"][number], dtype=np.int64)
@@ -158,11 +159,16 @@ def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBa
             words.append(kept)
             of.append(number)
             counts.append(len(text))
+            edges.append((own.start == 0, own.stop == len(pieces)))
     return Batch(
         ids=np.concatenate(ids).astype(np.int64),
         offsets=np.concatenate([[0], np.cumsum([len(row) for row in ids])]).astype(np.int64),
         tokens={WORD: np.concatenate(words)},
-        rows={EXAMPLE: np.array(of, dtype=np.int64), WORDS: np.array(counts, dtype=np.int64)},
+        rows={
+            EXAMPLE: np.array(of, dtype=np.int64),
+            WORDS: np.array(counts, dtype=np.int64),
+            EDGES: np.array(edges, dtype=np.int64),
+        },
         names=[examples[number].id for number in of],
         pad=int(tokenizer.pad_token_id or 0),
     )

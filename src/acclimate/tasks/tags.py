@@ -114,6 +114,24 @@ def converted(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
     return tags_of(entities(tags), len(tags), scheme)
 
 
+def all_tags(tags: Collection[str], scheme: Scheme) -> tuple[str, ...]:
+    """O and every tag that a scheme has for the types of these."""
+    kinds = dict.fromkeys(kind for tag in tags for _, _, kind in entities([tag]))
+    letters = dict.fromkeys(_WRITTEN[scheme])
+    return (OUTSIDE, *(letter if kind == UNTYPED else f"{letter}-{kind}" for kind in kinds for letter in letters))
+
+
+def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
+    """Whether a sequence that `converted` leaves as it is can have a tag after another. O is also what stands before a
+    sentence and after it.
+    """
+    begin, inside, end, single = _WRITTEN[scheme]
+    goes_on = tag[0] in {inside, end} - {begin, single}
+    if goes_on:
+        return before[0] in {begin, inside} and before[2:] == tag[2:]
+    return before[0] not in {begin, inside} - {end, single}
+
+
 def borne(tags: Sequence[str], *, named: bool) -> tuple[str, ...]:
     """What a sentence bears, sorted: the types of its entities where tags name some (`named`), else its tags."""
     return tuple(sorted({kind for _, _, kind in entities(tags)} if named else set(tags)))

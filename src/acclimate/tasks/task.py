@@ -128,6 +128,27 @@ def labels_per_class(examples: Sequence[Example], count: int, seed: int) -> list
     return [examples[position] for position in sorted(chosen)]
 
 
+def drawn(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+    """`count` examples at random, one of each class (or tag) among them, in the order in which they were given; all of
+    them where there are no more.
+
+    The draw for a smaller count is part of the draw for a larger one. Raises ValueError where `count` is too small to
+    hold every class.
+    """
+    order = list(range(len(examples)))
+    random.Random(seed).shuffle(order)
+    first: list[int] = []
+    rest: list[int] = []
+    seen: set[str] = set()
+    for position in order:
+        classes = set(classes_in(examples[position].label))
+        (rest if classes <= seen else first).append(position)
+        seen |= classes
+    if count < len(first):
+        raise ValueError(f"{count} rows asked for, but {len(first)} are drawn until every class is there. Ask for more")
+    return [examples[position] for position in sorted([*first, *rest][:count])]
+
+
 def _check_split(task: Task, split: Split, examples: Sequence[Example]) -> None:
     if not examples:
         raise ValueError(f"{task.name}: the split {split!r} has no examples; check the files that it is read from")

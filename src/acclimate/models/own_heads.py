@@ -1,0 +1,49 @@
+"""What classifiers are built on that transformers has no class for: the encoder of a family, found by its config.
+
+Such a class is made for each family as transformers makes its own: `<Family><what it is>`, below the family's base
+class, with the encoder under the family's own name, so that AutoModel loads the encoder from its checkpoints.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
+
+from acclimate.models.dropout import DROPOUT_FIELDS
+
+
+def family_base(kind: Any) -> Any:
+    """What all models of a family inherit, by the class of its configs."""
+    encoder: Any = MODEL_MAPPING[kind]
+    return next(base for base in encoder.__mro__[1:] if issubclass(base, PreTrainedModel))
+
+
+def encoder_alone(config: PreTrainedConfig) -> Any:
+    """The encoder of a config, without a pooler: nothing would train it."""
+    encoder: Any = MODEL_MAPPING[type(config)]
+    made = encoder(config)
+    if getattr(made, "pooler", None) is not None:
+        made.pooler = None
+    return made
+
+
+def named_for_family(made: Any) -> Any:
+    """The class, with the family's name before its own."""
+    encoder: Any = MODEL_MAPPING[made.config_class]
+    made.__name__ = made.__qualname__ = encoder.__name__.removesuffix("Model") + made.__name__
+    return made
+
+
+def head_dropout(config: PreTrainedConfig) -> float:
+    """Before the output layer; as in transformers' own classifiers, that of hidden states where none is stated."""
+    fields = DROPOUT_FIELDS.get(config.model_type, {})
+    stated = (getattr(config, field, None) for part in ("head", "hidden") for field in fields.get(part, ()))
+    return next((float(value) for value in stated if value is not None), 0.0)
+
+
+def draw_output_layer(layer: nn.Linear, config: PreTrainedConfig) -> None:
+    """As the family draws its weights."""
+    nn.init.normal_(layer.weight, std=getattr(config, "initializer_range", 0.02))
+    nn.init.zeros_(layer.bias)

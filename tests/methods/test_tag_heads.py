@@ -1,0 +1,241 @@
+"""Fine-tuning taggers: layers between words, transitions, schemes of tags."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from acclimate.core.types import TAGS, Checkpoint, Example, unwatched
+from acclimate.methods import finetune
+from acclimate.methods.tag_schemes import as_given, as_trained, learnable, merged, trained_labels
+from acclimate.methods.task_loss import TaskLoss, allowed_transitions, predict
+from acclimate.models.classifier import labels_of, load_classifier
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model
+from acclimate.models.taggers import crf_of
+from acclimate.study import predicting
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.rows import EDGES, EXAMPLE, WORD, encode, labelled
+from acclimate.tasks.tags import converted, entities
+from acclimate.tasks.task import Task
+from acclimate.training.pieces import pad, together
+from acclimate.training.plan import Plan
+from toys import PLAIN, SIZES, TOPICS
+
+CPU = torch.device("cpu")
+
+
+def tuned(encoder, task, out, *, steps=40, rate=1e-2, **settings):
+    plan = Plan(steps=steps, batch=16, rate=rate, warmup=0.1)
+    return finetune.evaluate(
+        finetune.Recipe(str(encoder), task.path, looks=1, epochs=0.0, dropout=0.0, plan=plan, **settings), out
+    )
+
+
+def tagger(encoder, task, **settings):
+    """With transitions that are not 0."""
+    model = load_classifier(encoder, task.labels, seed=1, kind="tokens", **settings)
+    torch.manual_seed(1)
+    if (crf := crf_of(model)) is not None:
+        for weight in crf.parameters():
+            torch.nn.init.normal_(weight)
+    torch.nn.init.normal_(model.classifier.weight)
+    return model
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """Mentions of a plain word and one of heart: that the first word belongs to it only the second one shows."""
+
+    def read(path, split):
+        generator = random.Random(split)
+        examples = []
+        for number in range(SIZES[split]):
+            words = [(generator.choice(PLAIN), "O") for _ in range(generator.randint(3, 8))]
+            at = generator.randint(0, len(words))
+            words[at:at] = [(generator.choice(PLAIN), "B-heart"), (generator.choice(TOPICS["heart"]), "I-heart")]
+            texts, tags = zip(*words, strict=True)
+            examples.append(Example(f"{split}-{number}", " ".join(texts), tags))
+        return examples
+
+    task = Task("pairs", "tokens", read, ("O", "B-heart", "I-heart"), metric_named("entity_f1"), 32)
+    return prepare(task, Path(), tmp_path_factory.mktemp("pairs") / "data")
+
+
+@pytest.fixture(scope="module")
+def blind(encoder, tmp_path_factory):
+    """The encoder without attention between words: what a tag depends on beyond its word, a layer must learn."""
+    model = load_masked_language_model(encoder)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "attention.output.dense" in name or "position_embeddings" in name:
+                weight.zero_()
+    path = tmp_path_factory.mktemp("blind") / "checkpoint"
+    save_model(model, load_tokenizer(encoder), path)
+    return path
+
+
+def frozen_encoder(monkeypatch):
+    """Fine-tuning trains the head alone."""
+    made = finetune.load_classifier
+
+    def load(*arguments, **settings):
+        model = made(*arguments, **settings)
+        model.base_model.requires_grad_(False)
+        return model
+
+    monkeypatch.setattr(finetune, "load_classifier", load)
+
+
+def test_where_transitions_matter_a_crf_finds_what_a_linear_layer_cannot(blind, pairs, tmp_path, monkeypatch):
+    frozen_encoder(monkeypatch)
+    scores = {
+        layer: tuned(blind, pairs, tmp_path / layer, steps=50, rate=0.1, tag_layer=layer).test
+        for layer in ("linear", "bilstm", "crf")
+    }
+    assert scores["linear"] < 0.1
+    assert scores["crf"] > 0.9
+    assert scores["bilstm"] > 0.9
+
+
+def test_the_checkpoint_predicts_what_was_scored_and_is_not_shipped(encoder, toy_task, tmp_path):
+    task = toy_task("tokens")
+    settings = {"tag_layer": "bilstm-crf", "tag_transitions": "scheme", "tag_scheme": "BIOUL"}
+    score = tuned(encoder, task, tmp_path, **settings)
+    assert score.test > 0.3
+    again = finetune.test(Checkpoint(tmp_path / "checkpoint"), task, by="again", watch=unwatched)
+    assert again["predicted"] == score.predicted
+    assert {tag[0] for tags in score.predicted for tag in tags} == {"O", "B", "I"}
+    assert {tag[0] for tag in labels_of(finetune.load_finetuned(tmp_path / "checkpoint"))} == set("OBILU")
+    with pytest.raises(ValueError, match="tag_layer=bilstm-crf"):
+        predicting.load(tmp_path / "checkpoint")
+
+
+def test_the_loss_of_a_sentence_is_that_of_its_words_whatever_stands_between_and_beside(encoder, toy_task):
+    """Pieces that begin no word, special tokens, padding: a row's loss is the CRF's of its words' emissions."""
+    task = toy_task("tokens")
+    model = tagger(encoder, task, layer="crf")
+    objective = TaskLoss(model).eval()
+    rows, _ = finetune.training_rows(task, load_tokenizer(encoder))
+    some = rows.take(np.arange(12))
+    whole = objective(pad(some, together(some.lengths), CPU))["task"].item()
+    total = 0.0
+    for row in range(len(some)):
+        one = some.take(np.array([row]))
+        words = np.flatnonzero(one.tokens[WORD] != -100)
+        with torch.no_grad():
+            emissions = model(input_ids=torch.from_numpy(one.ids)[None]).logits[:, words]
+            tags = torch.from_numpy(one.tokens[TAGS][words])[None]
+            edges = torch.from_numpy(one.rows[EDGES])
+            total -= crf_of(model).log_likelihood(emissions, tags, torch.tensor([len(words)]), edges).item()
+    assert whole == pytest.approx(total, rel=1e-5)
+    assert objective.counts(some)["task"] == (some.tokens[TAGS] != -100).sum()
+
+
+def test_a_sentence_in_windows_is_decided_as_a_whole(encoder, toy_task):
+    """The words' emissions come from their windows; the tags are the best of all sequences of the whole sentence."""
+    task, tokenizer = toy_task("tokens"), load_tokenizer(encoder)
+    model = tagger(encoder, task, layer="crf")
+    examples = [example for example in task.examples("dev") if len(example.text.split()) > 30][:3]
+    assert examples
+    rows = encode(examples, tokenizer, 16, "tokens")
+    assert len(rows) > 2 * len(examples)
+    predicted = predict(model, rows, task.labels)
+    for number, example in enumerate(examples):
+        emissions = torch.zeros(1, len(example.text.split(" ")), len(task.labels))
+        for row in np.flatnonzero(rows.rows[EXAMPLE] == number):
+            one = rows.take(np.array([row]))
+            with torch.no_grad():
+                said = model(input_ids=torch.from_numpy(one.ids)[None]).logits[0]
+            for place in np.flatnonzero(one.tokens[WORD] != -100):
+                emissions[0, one.tokens[WORD][place]] = said[place]
+        codes = crf_of(model).most_probable(emissions, torch.tensor([emissions.shape[1]]))[0].tolist()
+        assert predicted[number] == tuple(task.labels[code] for code in codes)
+
+
+def test_sentences_of_one_word_and_words_without_a_piece(encoder, toy_task):
+    task, tokenizer = toy_task("tokens"), load_tokenizer(encoder)
+    model = tagger(encoder, task, layer="bilstm-crf", transitions="scheme")
+    examples = [
+        Example("one", "pulse", ("O",)),
+        Example("none", "\u200b", ("O",)),
+        Example("two", "pulse \u200b", ("O", "O")),
+    ]
+    rows = encode(examples, tokenizer, 32, "tokens")
+    predicted = predict(model, rows, task.labels)
+    assert [len(tags) for tags in predicted] == [1, 1, 2]
+    assert predicted[1] == ("O",)
+    assert predicted[2][1] == "O"
+    assert all(tags[0][0] in "OB" for tags in predicted)
+    batch = labelled(rows, examples, "tokens", task.labels)
+    loss = TaskLoss(model)(pad(batch, together(batch.lengths), CPU))["task"]
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(weight.grad).all() for weight in model.parameters() if weight.grad is not None)
+
+
+def test_the_first_and_the_last_window_have_the_edges(encoder, toy_task):
+    rows = encode(toy_task("tokens").examples("train"), load_tokenizer(encoder), 16, "tokens")
+    example, last = rows.rows[EXAMPLE], len(rows) - 1
+    for row, (begins, ends) in enumerate(rows.rows[EDGES].tolist()):
+        assert begins == (row == 0 or example[row - 1] != example[row])
+        assert ends == (row == last or example[row + 1] != example[row])
+    assert (rows.rows[EDGES].sum(1) == 0).any()
+
+
+def test_barred_transitions_are_those_that_change_on_conversion(encoder, toy_task):
+    """Wild emissions: of any transition some sequences break the scheme; barred, none does."""
+    task, tokenizer = toy_task("tokens"), load_tokenizer(encoder)
+    rows = encode(task.examples("dev"), tokenizer, 32, "tokens")
+    for transitions in ("any", "scheme"):
+        said = predict(tagger(encoder, task, layer="crf", transitions=transitions), rows, task.labels)
+        assert all(converted(tags, "BIO") == tags for tags in said) == (transitions == "scheme")
+
+
+def test_schemes_are_trained_in_and_scored_as_given(toy_task):
+    task = toy_task("tokens")
+    gold = [example.label for example in task.examples("train")]
+    for scheme in ("BIO", "IO", "IOBES", "BIOUL"):
+        labels = trained_labels(task, scheme)
+        trained = [example.label for example in as_trained(task.examples("train"), scheme)]
+        assert {tag for tags in trained for tag in tags} <= set(labels)
+        back = as_given(trained, labels, task)
+        lost = sum(len(entities(one)) - len(entities(other)) for one, other in zip(gold, back, strict=True))
+        assert lost == merged(task, scheme)
+        assert (lost == 0) == (scheme != "IO"), "some mentions of one type touch in the toy"
+        if scheme != "IO":
+            assert back == gold
+        assert labels in learnable(task)
+    assert trained_labels(task, "given") == task.labels
+
+
+def test_io_tells_what_it_merges_and_is_scored_in_bio(encoder, toy_task, tmp_path):
+    task, notes = toy_task("tokens"), []
+    plan = Plan(steps=1, batch=16)
+    recipe = finetune.Recipe(str(encoder), task.path, looks=1, epochs=0.0, tag_scheme="IO", plan=plan)
+    done = finetune.adapt(recipe, tmp_path, watch=lambda progress: notes.append(progress.values.get("note", "")))
+    assert f"in the scheme IO, {merged(task, 'IO'):,} training entities become one with the entity before" in notes
+    assert finetune.test(done, task, by="again", watch=unwatched)["test"] >= 0
+    loaded = predicting.load(done.path)
+    assert labels_of(loaded.model) == ("O", "I-heart", "I-orbit")
+    with pytest.raises(ValueError, match="predicts the tags O, I-heart, I-orbit in place of"):
+        predicting.require_own_tags(loaded, task)
+
+
+def test_what_has_no_scheme_or_no_crf_is_refused(encoder, toy_task, tmp_path):
+    with pytest.raises(ValueError, match="tag_scheme = 'IO' is for tags of entities"):
+        tuned(encoder, toy_task("sequence"), tmp_path / "scheme", tag_scheme="IO")
+    with pytest.raises(ValueError, match="Set tag_layer to crf or bilstm-crf"):
+        finetune.Recipe(tag_transitions="scheme")
+    with pytest.raises(ValueError, match="of no scheme that names entities"):
+        allowed_transitions(("NOUN", "VERB"))
+    with pytest.raises(ValueError, match="layer='crf' is for tags, not for kind 'sequence'"):
+        tuned(encoder, toy_task("sequence"), tmp_path / "layer", tag_layer="crf")
+
+
+def test_a_checkpoint_for_other_tags_is_refused(encoder, toy_task, pairs, tmp_path):
+    tuned(encoder, pairs, tmp_path, steps=1, tag_scheme="IO")
+    with pytest.raises(ValueError, match="was fine-tuned for kind 'tokens' with labels"):
+        finetune.test(Checkpoint(tmp_path / "checkpoint"), toy_task("tokens"), by="again", watch=unwatched)
