@@ -14,7 +14,7 @@ import toys
 from acclimate.core import files
 from launcher import Launcher, launcher
 
-VERBS = ("race", "doctor", "adapt", "evaluate", "retrieve", "fetch", "grid", "report", "ship", "heads")
+VERBS = ("race", "doctor", "adapt", "evaluate", "retrieve", "fetch", "grid", "blurb", "report", "ship", "heads")
 
 
 @pytest.fixture(scope="module")

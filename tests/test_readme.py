@@ -39,6 +39,12 @@ def place(tmp_path_factory, toy_race) -> Path:
         writer.writerow(["abstract", "topic"])
         writer.writerows([toys.text(topic, 14, generator), topic] for topic in [*toys.TOPICS] * 40)
     shutil.copy(place / "domain.txt", place / "abstracts" / "texts.txt")
+    (place / "blurb" / "biosses").mkdir(parents=True)  # of the thirteen one, as its publisher writes it
+    for split in ("train", "dev", "test"):
+        pairs = [(toys.text("soil", 8, generator), toys.text("heart", 8, generator)) for _ in range(12)]
+        rows = ["\t".join((f"{split} {number}", *pair, str(number % 5))) for number, pair in enumerate(pairs)]
+        written = "\n".join(["pair_id\tsent1\tsent2\tscore", *rows]) + "\n"
+        (place / "blurb" / "biosses" / f"{split}.tsv").write_text(written)
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     shutil.copytree(base / "checkpoint", place / "path" / "or" / "hub-id")
     return place
@@ -59,6 +65,8 @@ def tiny(command: str) -> list[str]:
         return [verb, *rest, "seeds=2", *joint, *(f"tlm.{setting}" for setting in TUNING), "--max-tokens", "32"]
     if verb == "evaluate":
         return [verb, *rest, *TUNING, "seeds=2", "--max-tokens", "32"]
+    if verb == "blurb":
+        return [verb, *rest, "max_tokens=32", "seeds=2", "search.epochs=[]", "search.rates=[]", *TUNING]
     return [verb, *rest]
 
 
@@ -72,6 +80,7 @@ def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
         assert result.exit_code == 0, f"{command}\n{result.output}"
     assert (place / "runs" / "five-seeds" / "report.html").exists()
     assert (place / "shipped" / "README.md").exists()
+    assert "BIOSSES" in (place / "runs" / "blurb" / "table.csv").read_text()
     assert (place / "runs" / "dapt" / "checkpoint" / "model.safetensors").exists()
     assert "nothing was compared" in (place / "runs" / "dapt-scored" / "table.txt").read_text()
 

@@ -11,7 +11,7 @@ import typer
 
 from acclimate import options
 from acclimate.session import command, errors_told, say, screen, started, stated_recipe, watched
-from acclimate.verbs import count_splits, fetch, retrieve
+from acclimate.verbs import blurb, count_splits, fetch, retrieve
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,9 +48,11 @@ def race(
     from acclimate.study import launch
     from acclimate.study.budget import parse_budget
     from acclimate.study.jobs import check_format
+    from acclimate.study.recipe import heeded
 
     with errors_told(), started(out, held=not dry_run) as console:
-        stated = stated_recipe(launch.recipe_for(model), recipe, assignments)
+        usual = launch.recipe_for(model)
+        stated = heeded(stated_recipe(usual, recipe, assignments), usual)
         given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
         if budget is not None:
             parse_budget(budget)  # before any file is read
@@ -145,10 +147,11 @@ def evaluate(
 
     from acclimate.study import launch
     from acclimate.study.gathering import Raw
-    from acclimate.study.recipe import for_model
+    from acclimate.study.recipe import for_model, heeded
 
     with errors_told(), started(out) as console:
-        stated = replace(stated_recipe(for_model(), recipe, assignments), contestants=())
+        usual = for_model()
+        stated = replace(heeded(stated_recipe(usual, recipe, assignments), usual), contestants=())
         with watched(console, track, out) as watch:
             given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "watch": watch}
             found = launch.materials_of(own, Raw(), out, stated, **given)
@@ -159,6 +162,7 @@ def evaluate(
 
 app.command()(retrieve)
 app.command()(fetch)
+app.command()(blurb)
 
 
 @app.command()
@@ -186,7 +190,7 @@ def grid(
             variants(study, stated)  # before any file is read
         given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
         with watched(console, None, out) as watch:
-            found = launch.materials_of(own, raw, out, Race(), **given, watch=watch)
+            found = launch.materials_of(own, raw, out, Race(seeds=stated.seeds), **given, watch=watch)
             _tell_findings(console, found.examination)
             done = run_grid(study, stated, found, out, watch=watch)
         say(console, done.text)
@@ -261,6 +265,7 @@ def _tell_findings(console: Console, examination: Any) -> None:
 
 def _show(console: Console, run: Path, *, anew: bool = False) -> None:
     from acclimate.core import ranks
+    from acclimate.core.files import read_json
     from acclimate.study.jobs import check_format
     from acclimate.study.outcome import PAGE, TABLE, WINNER, write_pages
 
@@ -269,4 +274,5 @@ def _show(console: Console, run: Path, *, anew: bool = False) -> None:
             check_format(run)
             write_pages(run)
         say(console, (run / TABLE).read_text(encoding="utf-8"))
-        say(console, f"Report: {run / PAGE}\nWinner: {run / WINNER}")
+        winner = read_json(run / WINNER / "race.json")["contestant"]
+        say(console, f"Report: {run / PAGE}\nWinner: {run / WINNER} ({winner}, chosen on dev)")

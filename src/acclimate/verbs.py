@@ -89,6 +89,28 @@ def fetch(
         say(console, f"{done.as_text()}\nTo count what is there: acclimate doctor {catalogue} --data {to}")
 
 
+def blurb(
+    given: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL... [KEY=VALUE]...", help="Directories or hub ids; settings of the run."),
+    ],
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder that `acclimate fetch blurb` filled.")],
+    out: options.Out = Path("runs/blurb"),
+    recipe: options.RecipeFile = None,
+) -> None:
+    """Fine-tune and test models on all of BLURB: a row a dataset, a column a model, the BLURB score."""
+    from acclimate.study.benchmark import Recipe, run_benchmark
+    from acclimate.study.outcome import PAGE
+
+    with errors_told(), started(out) as console:
+        assignments = [each for each in given if "=" in each and not Path(each).is_dir()]
+        models = [each for each in given if each not in assignments]
+        stated = stated_recipe(Recipe(), recipe, assignments)
+        with watched(console, None, out) as watch:
+            found = run_benchmark(stated, models, data, out, watch=watch)
+        say(console, f"{found.as_text()}\nReport: {out / PAGE}")
+
+
 def count_splits(catalogue: str, folder: Path) -> None:
     """`doctor` of a benchmark's folder. Exit status 1 where a count differs for no known reason, or cannot be made."""
     from acclimate.study.counting import count

@@ -74,6 +74,7 @@ def test_a_smaller_k_is_cut_and_the_first_stages_differ_in_what_they_read(recipe
     assert len(list((place / "jobs").glob("stage-1-*"))) == 3 * 2
     assert found.text == (place / "k.txt").read_text()
     assert "differences are from task data only" in found.text
+    assert "2 seeds hardly tell their luck" in found.text
 
 
 def test_what_two_variants_share_is_done_once(recipe, materials, place):

@@ -168,7 +168,8 @@ class _Stages:
             return self._masked(job, self.materials.general, self.recipe.pretrain, before=whole)
         if job.work is stages.adapt:
             corpus = Corpus(job.places["corpus"])
-            own = self.recipe.tapt if corpus.path == self.materials.task_text.path else self.recipe.dapt
+            texts = self.materials.task_text
+            own = self.recipe.tapt if texts is not None and corpus.path == texts.path else self.recipe.dapt
             return self._masked(job, corpus, own, before=0.0)
         if job.work is stages.retrieve:
             assert self.materials.general is not None

@@ -14,8 +14,8 @@ from acclimate.core.types import Cost
 from acclimate.study import stages
 from acclimate.study.budget import decided
 from acclimate.study.jobs import RESULT, Job
-from acclimate.study.recipe import TLM, baseline_of
-from acclimate.study.wording import metric_text
+from acclimate.study.recipe import CONTROL, TLM, baseline_of
+from acclimate.study.wording import listed, metric_text
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.run import environment, versions
@@ -173,8 +173,8 @@ def _looks(task: Prepared, run: Path) -> dict[str, Any]:
 
 def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
     corpora = {"general": materials.general, "domain": materials.domain, "held-out": materials.heldout}
+    corpora["task texts"] = materials.task_text
     named = {f"corpus, {name}": corpus.hash for name, corpus in corpora.items() if corpus is not None}
-    named["corpus, task texts"] = materials.task_text.hash
     named |= {f"task, {name}": value for name, value in materials.task.hashes.items()}
     models = {f"model, {name}": job for name, job in jobs.models.items() if job is not None}
     return named | {name: _result(job, run)["checkpoint"] for name, job in models.items()}
@@ -184,9 +184,11 @@ def _notes(jobs: Entries, run: Path) -> list[str]:
     if jobs.base is None:
         return []
     cost: Cost = spent(jobs.base.directory(run))
+    without = [name for name in jobs.models if name in (TLM, CONTROL)]
+    less = f", though {listed(without)} did without it" if without else ""
     return [
-        f"All encoders start from one that was pretrained here: {cost.tokens:,} tokens, {cost.flops:.3g} FLOP, "
-        f"{cost.seconds:.0f} s. That is not counted to anybody."
+        f"The untouched model was pretrained here: {cost.tokens:,} tokens, {cost.flops:.3g} FLOP, "
+        f"{cost.seconds:.0f} s. That is counted to nobody{less}."
     ]
 
 

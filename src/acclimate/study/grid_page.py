@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
-from acclimate.study.tables import Row, aligned
-from acclimate.study.wording import difference_text, interval_text, metric_text, p_text, points, si
+from acclimate.study.significance import LEVEL
+from acclimate.study.tables import WIDTH, Row, aligned
+from acclimate.study.verdict import remarks
+from acclimate.study.wording import difference_text, interval_text, listed, metric_text, p_text, points, si
 
 _LEGEND = (
     "Points on dev with 95% intervals over seeds and items; differences are from {first}. Epochs: over the task's\n"
@@ -41,4 +44,21 @@ def grid_text(table: Sequence[Row], facts: Mapping[str, Mapping[str, Any]]) -> s
                 si(stage_1["paper_flops"]) if stage_1 else "-",
             ]
         )
-    return f"{aligned(head, body)}\n\n{_LEGEND.format(first=table[0].contestant)}"
+    said = [_established(table), *remarks(table)]
+    told = "\n".join(fill(line, WIDTH) for line in said)
+    return f"{aligned(head, body)}\n\n{_LEGEND.format(first=table[0].contestant)}\n\n{told}"
+
+
+def _established(table: Sequence[Row]) -> str:
+    """Which differences the corrected test bears out, in a sentence."""
+    first, *others = table
+    sides = {"better": 1, "worse": -1}
+    clear = [row for row in others if row.p_holm is not None and row.p_holm < LEVEL and row.comparison is not None]
+    clauses = []
+    for word, sign in sides.items():
+        names = [row.contestant for row in clear if row.comparison is not None and sign * row.comparison.difference > 0]
+        if names:
+            clauses.append(f"{listed(names)} {'is' if len(names) == 1 else 'are'} {word} than {first.contestant}")
+    if not clauses:
+        return "No difference is established: all of them may be chance."
+    return f"On dev, {'; '.join(clauses)}." + ("" if len(clear) == len(others) else " The rest may be chance.")

@@ -28,6 +28,7 @@ DOCSTRINGS = "docstrings"
 class Materials:
     """What a race runs on: `model` (a directory or hub id), or else a small encoder that is pretrained on `general`.
 
+    task_text    its training texts, to adapt on (TAPT)
     general      TLM retrieves from it too
     heldout      text of the domain that nobody adapts on, to measure the loss
     notes        what was done to the files, in sentences
@@ -35,7 +36,7 @@ class Materials:
     """
 
     task: Prepared
-    task_text: Corpus
+    task_text: Corpus | None = None
     model: str | None = None
     general: Corpus | None = None
     domain: Corpus | None = None
@@ -47,7 +48,7 @@ class Materials:
         if self.model is None and self.general is None:
             raise ValueError(
                 "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one "
-                "on (--general TEXT)"
+                "on, from which TLM retrieves (--general TEXT)"
             )
 
     def texts(self) -> dict[str, int]:

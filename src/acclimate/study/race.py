@@ -89,11 +89,11 @@ def run_race(
         for job in entries.prepared():
             do(job, run, watch=watch)
         payable = _payable(entries, run, budget, costs) if budget is not None and costs is not None else None
-        ended = _searched(entries, run, payable, notes, watch)
+        ended = searched(entries, run, payable, notes, watch)
         for jobs in ended.tests().values():
             for job in jobs:
                 do(job, run, watch=watch)
-        scores = _scores(ended, run)
+        scores = scores_of(ended, run)
         name, seed = _winner(scores)
         if budget is not None and (taken := budget.spent(run)) > budget.amount:
             over = f"The race took {budget.told(taken)}: more than its budget of {budget.stated}."
@@ -192,9 +192,10 @@ def _payable(entries: Entries, run: Path, budget: Budget, costs: Costs) -> Calla
     return lambda: int(budgets.decided(run, key, lambda: budgets.affordable(budget, costs, seeds, budget.spent(run))))
 
 
-def _searched(
+def searched(
     entries: Entries, run: Path, finalists: Callable[[], int] | None, notes: tuple[str, ...], watch: Watch
 ) -> Ended:
+    """The fine-tunings that dev chose, everything before them done; the test set stays sealed."""
     recipe, task = entries.recipe, entries.materials.task
     gold = [example.label for example in task.examples("dev")]
 
@@ -253,7 +254,8 @@ def dev_row(name: str, seed: int, result: Mapping[str, Any], gold: Sequence[Any]
     return Score(name, task.name, task.metric.name, seed, dev, dev, ids, tuple(gold), predicted, Cost(), Cost())
 
 
-def _scores(ended: Ended, run: Path) -> list[Score]:
+def scores_of(ended: Ended, run: Path) -> list[Score]:
+    """A row for each contestant and seed, of tests that are done."""
     scores, task = [], ended.entries.materials.task
     for name, tests in ended.tests().items():
         baseline = ended.entries.baseline

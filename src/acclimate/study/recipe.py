@@ -75,7 +75,7 @@ class Recipe:
             dropout=0.0,
             attention_dropout=0.0,
             initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
-            plan=Plan(steps=1_300, batch=24, rate=3e-3, warmup=0.1),
+            plan=Plan(steps=1_500, batch=24, rate=3e-3, warmup=0.1),
         )
     )
     tapt: mlm.Recipe = field(
@@ -89,7 +89,7 @@ class Recipe:
         )
     )
     finetune: finetune.Recipe = field(
-        default_factory=lambda: finetune.Recipe(epochs=7.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
+        default_factory=lambda: finetune.Recipe(epochs=9.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
     )
     retrieval: retrieving.Recipe = field(default_factory=retrieving.Recipe)
     tlm: tlm.Recipe = field(
@@ -104,7 +104,7 @@ class Recipe:
             initializer_range=0.08,
             rho_1=3,
             normalise=True,
-            plan=Plan(steps=800, batch=24, rate=3e-3, warmup=0.1),
+            plan=Plan(steps=1_000, batch=24, rate=3e-3, warmup=0.1),
         )
     )
     tfidf: tfidf.Recipe = field(default_factory=tfidf.Recipe)
@@ -135,6 +135,18 @@ class Recipe:
             recipe = replace(own, epochs=epochs, plan=replace(own.plan, rate=rate, batch=batch))
             tried.append(Setting(name or f"rate {rate:g}", recipe))
         return tuple(tried)
+
+
+def heeded(stated: Recipe, usual: Recipe) -> Recipe:
+    """The recipe without the usual search over what was stated as one value: `finetune.plan.rate` means that rate."""
+    ours, theirs, search = stated.finetune, usual.finetune, stated.search
+    if ours.plan.rate != theirs.plan.rate and search.rates == usual.search.rates:
+        search = replace(search, rates=())
+    if ours.epochs != theirs.epochs and search.epochs == usual.search.epochs:
+        search = replace(search, epochs=())
+    if ours.plan.batch != theirs.plan.batch and search.batches == usual.search.batches:
+        search = replace(search, batches=())
+    return replace(stated, search=search)
 
 
 def for_model() -> Recipe:
