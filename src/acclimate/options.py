@@ -92,7 +92,7 @@ _RAW: _Options = {
         None,
     ),
     "general": (
-        Annotated[Path | None, typer.Option("--general", help="Raw text: TLM retrieves from it, and without --model a small one is pretrained on it.")],
+        Annotated[Path | None, typer.Option("--general", help="Raw text: TLM retrieves from it; a small model learns from it.")],
         None,
     ),
     "separated": (Separated, "line"),
