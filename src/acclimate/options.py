@@ -92,7 +92,10 @@ _RAW: _Options = {
         None,
     ),
     "general": (
-        Annotated[Path | None, typer.Option("--general", help="Raw text: TLM retrieves from it; a small model learns from it.")],
+        Annotated[
+            Path | None,
+            typer.Option("--general", help="Raw text to retrieve from (TLM), or to pretrain on."),
+        ],
         None,
     ),
     "separated": (Separated, "line"),
