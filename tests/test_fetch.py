@@ -63,4 +63,4 @@ def test_what_a_user_can_mend_is_told_with_status_2(tmp_path, monkeypatch, words
 def test_the_counts_of_dga_are_in_order():
     status, said = run("doctor", "dga", "--data", DATA)
     assert status == 0
-    assert "11 of 18 counts are the paper's, 7 differ for a reason that is known, 0 for none" in said
+    assert "11 of 18 counts are the paper's, 7 differ as the catalogue foresees, 0 otherwise" in said

@@ -51,7 +51,7 @@ def test_equal_counts_and_those_that_differ_for_a_known_reason_are_in_order(fold
     text = found.as_text()
     assert "Toy      BIO   mentions  dev        1      2  known: the table is wrong" in text
     assert text.endswith(
-        "2 of 3 counts are the paper's, 1 differ for a reason that is known, 0 for none; 0 rows rejected, 0 datasets "
+        "2 of 3 counts are the paper's, 1 differ as the catalogue foresees, 0 otherwise; 0 rows rejected, 0 datasets "
         "not read."
     )
 

@@ -19,29 +19,21 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from acclimate.models.own_heads import draw_output_layer, encoder_alone, family_base, head_dropout, named_for_family
+from acclimate.models.own_heads import (
+    FamilyClasses,
+    draw_output_layer,
+    encoder_alone,
+    family_base,
+    head_dropout,
+    named_for_family,
+)
 
 Pooling = Literal["first", "mentions", "starts"]
 FIELD = "mention_pooling"  # of config.json
 COUNT = 2  # mentions
-
-
-class MentionClassifiers:
-    """Makes and loads them as transformers' Auto classes do theirs."""
-
-    @staticmethod
-    def from_config(config: Any, **settings: Any) -> PreTrainedModel:
-        kind: Any = type(config)
-        made: PreTrainedModel = _class_for(kind)._from_config(config, **settings)
-        return made
-
-    @staticmethod
-    def from_pretrained(where: str, *, config: Any, **settings: Any) -> Any:
-        kind: Any = type(config)
-        return _class_for(kind).from_pretrained(where, config=config, **settings)
 
 
 def pooling_of(config: PreTrainedConfig) -> Pooling:
@@ -95,3 +87,6 @@ def _class_for(kind: Any) -> Any:
             return SequenceClassifierOutput(logits=self.classifier(self.dropout(representation)))
 
     return named_for_family(ForMentionPairs)
+
+
+MentionClassifiers = FamilyClasses(_class_for)

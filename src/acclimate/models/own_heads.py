@@ -6,12 +6,28 @@ class, with the encoder under the family's own name, so that AutoModel loads the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from acclimate.models.dropout import DROPOUT_FIELDS
+
+
+class FamilyClasses:
+    """Makes and loads models of which each family has a class, as transformers' Auto classes do theirs."""
+
+    def __init__(self, class_for: Callable[[Any], Any]) -> None:
+        """class_for: of the class of a family's configs."""
+        self._class_for = class_for
+
+    def from_config(self, config: Any, **settings: Any) -> PreTrainedModel:
+        made: PreTrainedModel = self._class_for(type(config))._from_config(config, **settings)
+        return made
+
+    def from_pretrained(self, where: str, *, config: Any, **settings: Any) -> Any:
+        return self._class_for(type(config)).from_pretrained(where, config=config, **settings)
 
 
 def family_base(kind: Any) -> Any:

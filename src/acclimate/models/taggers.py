@@ -26,28 +26,20 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import TokenClassifierOutput
 
 from acclimate.models.crf import ConditionalRandomField
-from acclimate.models.own_heads import draw_output_layer, encoder_alone, family_base, head_dropout, named_for_family
+from acclimate.models.own_heads import (
+    FamilyClasses,
+    draw_output_layer,
+    encoder_alone,
+    family_base,
+    head_dropout,
+    named_for_family,
+)
 
 Layer = Literal["linear", "bilstm", "crf", "bilstm-crf"]
 Transitions = Literal["any", "scheme"]  # what a CRF may predict: any tag after any, or what the tags' scheme allows
 CRF_LAYERS: tuple[Layer, ...] = ("crf", "bilstm-crf")
 ENDING = "ForTagSequences"  # how the names of the classes end
 _FIELDS = {"tag_layer": "linear", "tag_transitions": "any"}  # of config.json, and what they are where they are missing
-
-
-class SequenceTaggers:
-    """Makes and loads them as transformers' Auto classes do theirs."""
-
-    @staticmethod
-    def from_config(config: Any, **settings: Any) -> PreTrainedModel:
-        kind: Any = type(config)
-        made: PreTrainedModel = _class_for(kind)._from_config(config, **settings)
-        return made
-
-    @staticmethod
-    def from_pretrained(where: str, *, config: Any, **settings: Any) -> Any:
-        kind: Any = type(config)
-        return _class_for(kind).from_pretrained(where, config=config, **settings)
 
 
 def layer_of(config: PreTrainedConfig) -> Layer:
@@ -127,3 +119,6 @@ def _both_ways(lstm: nn.LSTM, hidden_BTD: Tensor, mask_BT: Tensor | None) -> Ten
     packed, _ = lstm(pack_padded_sequence(hidden_BTD, lengths, batch_first=True, enforce_sorted=False))
     padded, _ = pad_packed_sequence(packed, batch_first=True, total_length=hidden_BTD.shape[1])
     return padded
+
+
+SequenceTaggers = FamilyClasses(_class_for)

@@ -85,7 +85,7 @@ class Counts:
         verdicts = [count.verdict for count in self.counts]
         lines.append(
             f"{verdicts.count('equal')} of {len(verdicts)} counts are the paper's, {verdicts.count('known')} differ "
-            f"for a reason that is known, {verdicts.count('wrong')} for none; {len(self.rejected):,} rows rejected, "
+            f"as the catalogue foresees, {verdicts.count('wrong')} otherwise; {len(self.rejected):,} rows rejected, "
             f"{len(self.unread)} datasets not read."
         )
         return "\n".join(lines)
