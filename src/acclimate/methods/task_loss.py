@@ -16,7 +16,8 @@ from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Label, Watch, count
 from acclimate.models.classifier import ENDS, SPAN, TOKENS, kind_of, output_layer
 from acclimate.models.crf import ConditionalRandomField
 from acclimate.models.flops import training_flops
-from acclimate.models.heads import inputs_of
+from acclimate.models.heads import inputs_of, keeps_rows_apart
+from acclimate.models.lines import classify, rows_of
 from acclimate.models.taggers import crf_of, transitions_of
 from acclimate.tasks.rows import EDGES, by_word
 from acclimate.tasks.spans import best_answers
@@ -58,18 +59,24 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def outputs_of(model: PreTrainedModel, piece: Piece) -> Tensor:
-    """What the head says in float32: (B, C); of tags (B, T, C); of a span (B, T, 2), and least in the padding."""
-    said = model(**inputs_of(model, piece))
+    """What the head says in float32: (B, C); of tags (B, T, C); of a span (B, T, 2), and least in the padding. Each row
+    is on a line of its own, whether or not rows share lines in the piece.
+    """
+    inputs, rows = inputs_of(model, piece), rows_of(piece)
+    said = model(**inputs) if rows is None else classify(model, inputs, rows)
     if kind_of(model) != SPAN:
         return said.logits.float()  # type: ignore[no-any-return]
     logits_BT2 = torch.stack([said.start_logits, said.end_logits], dim=-1).float()
-    if "attention_mask" not in piece:
+    there_BT = piece.get("attention_mask") if rows is None else rows.there_RT
+    if there_BT is None:
         return logits_BT2
-    return logits_BT2.masked_fill(piece["attention_mask"][:, :, None] == 0, torch.finfo(torch.float32).min)
+    return logits_BT2.masked_fill(there_BT[:, :, None] == 0, torch.finfo(torch.float32).min)
 
 
 def target_of(piece: Piece) -> Tensor:
-    """What the loss compares the outputs with: the tags (B, T) where rows have some, else the label of each row."""
+    """What the loss compares the outputs with: the tags where rows have some, as they lie in the piece, else the label
+    of each row.
+    """
     return piece[TAGS] if TAGS in piece else piece["label"]
 
 
@@ -96,16 +103,19 @@ class TaskLoss(Objective):
         if kind_of(model) == SPAN:
             # the same for every token of a row, so no softmax sees it: Adam would make steps of its rounding errors
             output_layer(model).bias.requires_grad_(False)
+        self.shares_lines = keeps_rows_apart(model)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"task": targets(batch)}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        outputs = outputs_of(self.model, piece)
+        outputs, target = outputs_of(self.model, piece), target_of(piece)
+        if TAGS in piece and (rows := rows_of(piece)) is not None:
+            target = rows.alone(target, NOT_PREDICTED)
         if (crf := crf_of(self.model)) is None:
-            return {"task": self.loss(outputs, target_of(piece))}
-        places_BW, lengths_B = _tagged_words(piece[TAGS])
-        tags_BW = piece[TAGS].gather(1, places_BW).clamp(min=0)
+            return {"task": self.loss(outputs, target)}
+        places_BW, lengths_B = _tagged_words(target)
+        tags_BW = target.gather(1, places_BW).clamp(min=0)
         emissions_BWC = outputs.gather(1, places_BW[..., None].expand(-1, -1, outputs.shape[-1]))
         return {"task": -crf.log_likelihood(emissions_BWC, tags_BW, lengths_B, piece[EDGES]).sum()}
 

@@ -104,6 +104,7 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
                     ROUND, and
     positions       (M,) int64, where these stand in the flattened (L * W)
     firsts          (R,) int64, where each row's first token stands in the flattened (L * W)
+    lengths         (R,) int64, tokens of each row; only where lines are shared
     tags            (L, W) int64, filled with NOT_PREDICTED
     every other field of `batch.tokens` as (L, W), filled with 0; every field of `batch.rows` (R, ...) as it is
     """
@@ -124,6 +125,7 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
         row_LW = put(np.repeat(np.arange(len(rows)), lengths), -1)
         arrays["attention_mask"] = row_LW[:, None, :, None] == row_LW[:, None, None, :]
         arrays["position_ids"] = put(within, 0)
+        arrays["lengths"] = lengths
     elif len(places) < layout.tokens:
         arrays["attention_mask"] = put(np.ones(len(places)), 0)
     for name, values in rows.tokens.items():

@@ -1,0 +1,57 @@
+"""Rows that share lines on their way through the encoder: the head says what it says of rows alone."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
+
+from acclimate.core.types import Batch
+from acclimate.methods.task_loss import outputs_of
+from acclimate.models.heads import FIRST_POSITION
+from acclimate.models.lines import rows_of
+from acclimate.training.pieces import Layout, pad, together
+from families import FAMILIES, VOCABULARY
+
+LENGTHS = np.array([7, 3, 5, 9])
+CPU = torch.device("cpu")
+
+
+def rows_of_tokens(pad_id):
+    ids = np.random.default_rng(0).integers(5, VOCABULARY, LENGTHS.sum())
+    return Batch(ids, np.concatenate([[0], np.cumsum(LENGTHS)]), {}, {}, ["a", "b", "c", "d"], pad_id)
+
+
+# rows 3 and 1 on the first line, 2 and 0 on the second, which ends in padding
+SHARED = Layout(np.array([3, 1, 2, 0]), np.array([0, 0, 1, 1]), np.array([0, 9, 0, 5]), lines=2, width=13)
+
+
+@pytest.mark.parametrize("auto", [AutoModelForSequenceClassification, AutoModelForTokenClassification, None])
+@pytest.mark.parametrize("family", FIRST_POSITION)
+def test_a_head_says_of_rows_on_shared_lines_what_it_says_of_rows_alone(family, auto):
+    config = FAMILIES[family]().config
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = (auto or AutoModelForQuestionAnswering).from_config(config).eval()
+    batch = rows_of_tokens(config.pad_token_id or 0)
+    alone = outputs_of(model, pad(batch, together(LENGTHS), CPU))
+    shared = outputs_of(model, pad(batch, SHARED, CPU))
+    for place, row in enumerate(SHARED.rows_R):
+        length = LENGTHS[row] if shared.ndim == 3 else len(shared[place])
+        torch.testing.assert_close(shared[place][:length], alone[row][:length], rtol=1e-5, atol=1e-5)
+    assert not model.base_model._forward_hooks
+
+
+def test_values_of_tokens_stand_by_rows_again():
+    batch = rows_of_tokens(0)
+    piece = pad(batch, SHARED, CPU)
+    rows = rows_of(piece)
+    alone = rows.alone(piece["input_ids"], -1)
+    assert alone.shape == (4, 9)
+    for place, row in enumerate(SHARED.rows_R):
+        ids = batch.ids[batch.offsets[row] : batch.offsets[row + 1]]
+        assert alone[place].tolist() == ids.tolist() + [-1] * (9 - len(ids))
+    assert rows_of(pad(batch, together(LENGTHS), CPU)) is None
