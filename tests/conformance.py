@@ -23,7 +23,7 @@ from acclimate.methods.joint_loss import JointLoss
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import PROBLEM_TYPES
 from acclimate.models.joint_head import new_joint_head
-from acclimate.models.mentions import MentionClassifiers, Pooling, set_pooling
+from acclimate.models.pooling import PooledClassifiers, Pooling, SequenceLayer, set_pooling
 from acclimate.models.taggers import Layer, SequenceTaggers, set_layer
 from acclimate.tasks.rows import EDGES
 from acclimate.training.checkpoint import LOG, resumable
@@ -91,17 +91,17 @@ def _task(kind: str) -> Case:
     return Case(make, stream)
 
 
-def _mentions(name: str, pooling: Pooling) -> Case:
-    """A class for each row, read from two mentions in it."""
+def _pooled(name: str, pooling: Pooling, layer: SequenceLayer = "linear", kind: str = "sequence") -> Case:
+    """A class or number for each row, read from two mentions in it, or from an LSTM's states."""
 
     def make(dropout: float) -> Objective:
         config = FAMILIES[name](dropout=dropout).config
-        config.num_labels = LABELS
-        config.problem_type = PROBLEM_TYPES["sequence"]
-        set_pooling(config, pooling)
+        config.num_labels = 1 if kind == "score" else LABELS
+        config.problem_type = PROBLEM_TYPES[kind]
+        set_pooling(config, pooling, layer)
         with torch.random.fork_rng():
             torch.manual_seed(3)
-            return TaskLoss(MentionClassifiers.from_config(config))
+            return TaskLoss(PooledClassifiers.from_config(config))
 
     pad_id = FAMILIES[name]().config.pad_token_id or 0
 
@@ -109,7 +109,8 @@ def _mentions(name: str, pooling: Pooling) -> Case:
         batch, generator = toy_rows(pad_id, step, labels=LABELS), np.random.default_rng([8, step])
         starts_B2 = generator.integers(0, batch.lengths[:, None], (ROWS, 2))
         ends_B2 = np.minimum(starts_B2 + generator.integers(1, 4, (ROWS, 2)), batch.lengths[:, None])
-        return replace(batch, rows={**batch.rows, MENTIONS: np.stack([starts_B2, ends_B2], axis=-1)})
+        own = batch.rows if kind == "sequence" else _task(kind).stream(step).rows
+        return replace(batch, rows={**own, MENTIONS: np.stack([starts_B2, ends_B2], axis=-1)})
 
     return Case(make, stream)
 
@@ -165,8 +166,11 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "task, a number": lambda: _task("score"),
     "task, tags": lambda: _task("tokens"),
     "task, spans": lambda: _task("span"),
-    "task, mentions": lambda: _mentions("bert", "mentions"),
-    "task, starts of mentions, roberta": lambda: _mentions("roberta", "starts"),
+    "task, mentions": lambda: _pooled("bert", "mentions"),
+    "task, starts of mentions, roberta": lambda: _pooled("roberta", "starts"),
+    "task, BiLSTM": lambda: _pooled("bert", "first", "bilstm"),
+    "task, a number, BiLSTM, deberta-v2": lambda: _pooled("deberta-v2", "first", "bilstm", "score"),
+    "task, several labels, BiLSTM, mentions, electra": lambda: _pooled("electra", "mentions", "bilstm", "multilabel"),
     "task, tags, CRF": lambda: _tagger("bert", "crf"),
     "task, tags, BiLSTM, roberta": lambda: _tagger("roberta", "bilstm"),
     "task, tags, BiLSTM and CRF, electra": lambda: _tagger("electra", "bilstm-crf"),

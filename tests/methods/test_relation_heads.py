@@ -70,6 +70,7 @@ def test_the_original_text_does_not_tell_its_pair_to_the_first_token(encoder, ta
     ("encoding", "settings"),
     [
         ("original", {"pooling": "mentions"}),
+        ("original", {"pooling": "mentions", "sequence_layer": "bilstm"}),
         ("markers", {"pooling": "mentions"}),
         ("markers", {"pooling": "starts", "special_tokens": MARKERS}),
     ],
@@ -92,6 +93,12 @@ def test_special_tokens_are_kept_whole_by_the_checkpoint_too(encoder, task, tmp_
 def test_a_classifier_that_reads_mentions_is_not_shipped(encoder, task, tmp_path):
     tuned(encoder, task("original"), tmp_path, steps=1, pooling="mentions")
     with pytest.raises(ValueError, match="which no class of transformers does"):
+        predicting.load(tmp_path / "checkpoint")
+
+
+def test_a_classifier_that_reads_an_lstm_is_not_shipped(encoder, task, tmp_path):
+    tuned(encoder, task("original"), tmp_path, steps=1, sequence_layer="bilstm")
+    with pytest.raises(ValueError, match="reads an LSTM"):
         predicting.load(tmp_path / "checkpoint")
 
 

@@ -130,6 +130,27 @@ def test_untrained_it_is_the_softmax_of_each_word():
     assert torch.equal(crf.most_probable(words, LENGTHS)[there], words.argmax(-1)[there])
 
 
+def test_a_rate_of_its_own_moves_its_weights_by_so_much_more_and_leaves_the_gradients_as_they_were():
+    plain, fast = ConditionalRandomField(TAGS), ConditionalRandomField(TAGS, rate=100.0)
+    for crf in (plain, fast):
+        optimiser = torch.optim.AdamW(crf.parameters(), lr=1e-3, weight_decay=0.0)
+        (-crf.log_likelihood(emissions().float(), tags(), LENGTHS, EDGES).sum()).backward()
+        optimiser.step()
+    for one, other, before, after in zip(
+        plain.parameters(), fast.parameters(), plain.weights(), fast.weights(), strict=True
+    ):
+        assert torch.equal(one.grad, other.grad)
+        torch.testing.assert_close(after, 100 * before)
+    slow = plain.log_likelihood(emissions().float(), tags(), LENGTHS, EDGES)
+    assert fast.log_likelihood(emissions().float(), tags(), LENGTHS, EDGES).sum() > slow.sum()
+    best = fast.most_probable(emissions().float(), LENGTHS)
+    other = ConditionalRandomField(TAGS)
+    with torch.no_grad():
+        for own, weight in zip(other.parameters(), fast.weights(), strict=True):
+            own.copy_(weight)
+    assert torch.equal(best, other.most_probable(emissions().float(), LENGTHS))
+
+
 def test_scores_of_thousands_do_not_overflow():
     crf = ConditionalRandomField(TAGS)
     words = torch.tensor([[[5e4, 0.0, -5e4], [0.0, 5e4, 0.0]]])

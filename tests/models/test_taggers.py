@@ -39,7 +39,8 @@ def tagger(directory, layer, seed=1, **settings):
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_checkpoint_of_a_family_says_what_it_said(directory, tmp_path, layer):
-    model = tagger(directory, layer, transitions="scheme" if "crf" in layer else "any")
+    own = {"transitions": "scheme", "transitions_rate": 50.0} if "crf" in layer else {}
+    model = tagger(directory, layer, **own)
     if (crf := crf_of(model)) is not None:
         torch.nn.init.normal_(crf.transitions)
     with torch.no_grad():
@@ -56,7 +57,9 @@ def test_a_checkpoint_of_a_family_says_what_it_said(directory, tmp_path, layer):
     assert all(torch.equal(again.state_dict()[name], value) for name, value in model.state_dict().items())
     config = json.loads((tmp_path / "tuned" / "config.json").read_text())
     assert config["tag_layer"] == layer
-    assert ("tag_transitions" in config) == ("crf" in layer)
+    assert ("tag_transitions" in config) == ("tag_transitions_rate" in config) == ("crf" in layer)
+    if crf is not None:
+        assert crf_of(again).rate == 50
     assert config["architectures"][0].endswith("ForTagSequences")
 
 
@@ -97,15 +100,16 @@ def test_the_head_depends_on_the_seed_alone(bert):
 
 def test_a_checkpoint_with_a_crf_can_be_tuned_without_one(bert, tmp_path):
     with quiet():
-        tagger(bert, "crf", transitions="scheme").save_pretrained(tmp_path / "tuned")
+        tagger(bert, "crf", transitions="scheme", transitions_rate=9.0).save_pretrained(tmp_path / "tuned")
     plain = tagger(tmp_path / "tuned", "linear")
     assert type(plain).__name__ == "BertForTokenClassification"
-    assert not hasattr(plain.config, "tag_layer")
-    assert not hasattr(plain.config, "tag_transitions")
+    assert not [name for name in vars(plain.config) if name.startswith("tag_")]
 
 
 def test_layers_of_tags_are_for_tags_and_transitions_for_a_crf(bert):
     with pytest.raises(ValueError, match="layer='crf' is for tags, not for kind 'sequence'"):
         load_classifier(bert, LABELS, seed=1, layer="crf")
-    with pytest.raises(ValueError, match="is for a CRF, but the layer is 'bilstm'"):
+    with pytest.raises(ValueError, match="transitions='scheme' is for a CRF, but the layer is 'bilstm'"):
         tagger(bert, "bilstm", transitions="scheme")
+    with pytest.raises(ValueError, match=r"transitions_rate=9\.0 is for a CRF, but the layer is 'linear'"):
+        tagger(bert, "linear", transitions_rate=9.0)

@@ -9,6 +9,9 @@ at which it stands (section 4.2).
 
 Readings
   How often to look at dev is not stated: `looks` times, evenly spaced, the last one at the end; the earliest best wins.
+  The head is drawn anew, also where the model is a fine-tuned checkpoint: of that the encoder is taken, the pooler
+  not. head = "kept" goes on with the checkpoint's own head and pooler (models/kept_head.py): of another dataset of the
+  same kind, as Nishida et al. (2021) train on SQuAD and then on BioASQ.
   A number is learnt in standard deviations of the training examples, so that the same rates suit any unit. The unit is
   folded into the last layer of the checkpoint, and into every look at dev.
   A sentence of tagged words that is longer than max_tokens is read in windows that overlap (tasks/rows.py), in training
@@ -18,11 +21,12 @@ Readings
   max_tokens cut off is read as the first token, and the number of such training rows is told. Special tokens are new
   rows of the embeddings, drawn with the seed.
   A word of which the tokenizer leaves no piece (a zero-width space) is predicted to be O, and learnt by nobody.
-  tag_layer and tag_scheme are the choices of Gu et al., Tables 10 and 11, who state no more of the LSTM than that it is
-  one in both directions: ours reads all tokens of the row, is as wide as the encoder, both directions together, and has
-  the linear layer's dropout behind it. A CRF (models/crf.py) starts with transitions of 0 and learns them at the plan's
-  rate. It is trained on rows, and predicts whole sentences: a window scores no start or end that is not the
-  sentence's.
+  tag_layer, sequence_layer and tag_scheme are the choices of Gu et al., Tables 10 and 11, who state no more of the LSTM
+  than that it is one in both directions: ours reads all tokens of the row, is as wide as the encoder, both directions
+  together, and has the linear layer's dropout behind it. Of a text that is read at its first token it stands in that
+  token's place with the state of each direction once it has read the whole row (models/pooling.py).
+  A CRF (models/crf.py) starts with transitions of 0 and learns them at tag_transitions_rate times the plan's rate. It
+  is trained on rows, and predicts whole sentences: a window scores no start or end that is not the sentence's.
   With tag_scheme, training tags are written in that scheme, and predictions in the task's own again, before anything is
   scored. In IO, entities of one type that touch become one, and stay one.
 Deviations
@@ -33,51 +37,33 @@ Deviations
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
 from acclimate.core import files, ranks
-from acclimate.core.types import Batch, Checkpoint, Cost, Example, Label, Progress, Score, Watch, unwatched
-from acclimate.methods.looks import DEV, Looks, dev_score, drop_best
+from acclimate.core.types import Checkpoint, Cost, Score, Watch, unwatched
+from acclimate.methods.looks import DEV, dev_score, drop_best
 from acclimate.methods.mlm import with_steps
-from acclimate.methods.tag_schemes import Tagging, as_given, as_trained, learnable, merged, trained_labels
-from acclimate.methods.task_loss import TaskLoss, allowed_transitions, predict
+from acclimate.methods.tag_schemes import Tagging, as_given, learnable
+from acclimate.methods.task_loss import predict
+from acclimate.methods.tuning import SPANS, Tuning
 from acclimate.models.classifier import (
-    Scale,
-    fold,
     folded,
     kind_of,
     labels_of,
-    load_classifier,
     load_finetuned,
-    register,
-    scale_of,
 )
-from acclimate.models.encoder import dropout_known, load_tokenizer
+from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import identity
-from acclimate.models.mentions import Pooling, pooling_of
+from acclimate.models.pooling import Pooling, SequenceLayer, pooling_of
 from acclimate.models.taggers import CRF_LAYERS, Layer, Transitions
 from acclimate.tasks.prepared import Prepared, open_prepared
-from acclimate.tasks.relation_rows import cut_off
-from acclimate.tasks.relations import marked_spans, mention_spans
-from acclimate.tasks.rows import encode, labelled
-from acclimate.text.streams import rows_stream
+from acclimate.tasks.rows import encode
 from acclimate.training.checkpoint import finish, spent
-from acclimate.training.loop import Step
 from acclimate.training.plan import Plan, device
-from acclimate.training.run import finished, run, write_checkpoint
+from acclimate.training.run import finished, write_checkpoint
 
-# where the mentions that are read stand in a text
-SPANS: dict[Pooling, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
-    "first": None,
-    "mentions": mention_spans,
-    "starts": marked_spans,
-}
 BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that was stopped to be compared
 
 
@@ -91,10 +77,13 @@ class Recipe:
     looks: int = 10
     dropout: float = 0.1  # of hidden states and before the output layer
     attention_dropout: float | None = None
+    head: Literal["fresh", "kept"] = "fresh"  # kept: that of the fine-tuned checkpoint which the model then must be
     pooling: Pooling = "first"  # what the classifier reads of a relation's text: its first token, or its two mentions
+    sequence_layer: SequenceLayer = "linear"  # of labels of whole texts: what stands between encoder and classifier
     special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
     tag_layer: Layer = "linear"  # of a task of tagged words: what stands between the encoder and the tags
     tag_transitions: Transitions = "any"  # which tags a CRF may predict after which: any, or those of the scheme
+    tag_transitions_rate: float = 1.0  # of a CRF's own weights, in multiples of the plan's rate
     tag_scheme: Tagging = "given"  # how entities are tagged in training
     epochs: float = 10.0  # 0: plan.steps counts
     plan: Plan = field(default_factory=lambda: Plan(batch=32, rate=3e-5, warmup=0.1))
@@ -103,24 +92,27 @@ class Recipe:
         for name, least in (("looks", 1), ("epochs", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least {least}")
-        if self.tag_transitions != "any" and self.tag_layer not in CRF_LAYERS:
-            raise ValueError(
-                f"tag_transitions = '{self.tag_transitions}' is for a CRF, but tag_layer is '{self.tag_layer}'. Set "
-                f"tag_layer to {' or '.join(CRF_LAYERS)}, or leave tag_transitions out"
-            )
+        if self.tag_transitions_rate <= 0:
+            raise ValueError(f"tag_transitions_rate = {self.tag_transitions_rate} is out of range: above 0")
+        for name, without in (("tag_transitions", "any"), ("tag_transitions_rate", 1.0)):
+            if getattr(self, name) != without and self.tag_layer not in CRF_LAYERS:
+                raise ValueError(
+                    f"{name} = {getattr(self, name)!r} is for a CRF, but tag_layer is '{self.tag_layer}'. Set "
+                    f"tag_layer to {' or '.join(CRF_LAYERS)}, or leave {name} out"
+                )
 
 
 def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Fine-tune and write `out/checkpoint`, the dev score of each look to `out/dev.json`, and what the checkpoint
     predicts for dev to `out/predicted_dev.json`. Never opens the test set.
 
-    The seed of the new head, of the order of the rows and of dropout is `recipe.plan.seed`.
+    The seed of a fresh head, of the order of the rows and of dropout is `recipe.plan.seed`.
     """
     task, sources = _inputs(recipe)
     if done := finished(out, recipe, sources):
         drop_best(out)
         return done
-    tuning = _Tuning(recipe, task, out, watch)
+    tuning = Tuning(recipe, task, out, watch)
     tuning.train()
     tuning.choose()
     done = write_checkpoint(out, tuning.model, tuning.tokenizer, recipe, sources)
@@ -144,7 +136,7 @@ def begin(recipe: Recipe, out: Path, share: float, *, watch: Watch = unwatched) 
     if finished(out, recipe, sources):
         looks: list[tuple[int, float]] = files.read_json(out / DEV)
         return max([score for step, score in looks if step <= steps] or [looks[0][1]])
-    tuning = _Tuning(recipe, task, out, watch)
+    tuning = Tuning(recipe, task, out, watch)
     tuning.train(until=steps)
     with folded(tuning.model, tuning.scale):
         now, _ = tuning.look()
@@ -175,107 +167,6 @@ def _inputs(recipe: Recipe) -> tuple[Prepared, dict[str, str]]:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     task = open_prepared(recipe.task)
     return task, {name: task.hashes[name] for name in ("about", "train", "dev")} | {"model": identity(recipe.model)}
-
-
-class _Tuning:
-    """A fine-tuning in its directory: the model in training, and its looks at dev."""
-
-    def __init__(self, recipe: Recipe, task: Prepared, out: Path, watch: Watch) -> None:
-        self.recipe, self.task, self.out, self.watch = recipe, task, out, watch
-        self.tokenizer = load_tokenizer(recipe.model)
-        # whoever truncates with the checkpoint's tokenizer cuts as we did
-        self.tokenizer.model_max_length = task.max_tokens
-        self.labels = trained_labels(task, recipe.tag_scheme)
-        self.model = _fresh(recipe, task, self.labels, watch)
-        register(self.model, self.tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
-        self.rows, self.scale = training_rows(task, self.tokenizer, recipe.pooling, recipe.tag_scheme)
-        if recipe.pooling != "first" and (lost := cut_off(self.rows)):
-            note = f"of {lost:,} of {len(self.rows):,} training texts a mention stands beyond {task.max_tokens} tokens"
-            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
-        if lost := merged(task, recipe.tag_scheme):
-            note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities become one with the entity before"
-            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
-        dev = task.examples("dev")
-        self.dev_rows = encode(dev, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[recipe.pooling])
-        self.gold, self.dev_texts = [example.label for example in dev], [example.text for example in dev]
-        self.plan = with_steps(recipe.plan, recipe.epochs, task.sizes["train"])
-        out.mkdir(parents=True, exist_ok=True)
-        self.seen = Looks(out, keep_best=recipe.choose == "best")
-
-    def train(self, *, until: int | None = None) -> None:
-        """To the end, or until so many steps are done."""
-        looks = {round(self.plan.steps * (look + 1) / self.recipe.looks) for look in range(self.recipe.looks)} - {0}
-
-        def after(step: Step) -> dict[str, float]:
-            if step.number not in looks:
-                return {}
-            with folded(self.model, self.scale):
-                score, predicted = self.look()
-                self.seen.add(step.number, score, predicted, self.model)
-            return {"dev": score}
-
-        stream = rows_stream(self.rows, batch=self.plan.batch, seed=self.plan.seed)
-        run(
-            TaskLoss(self.model),
-            stream,
-            self.plan,
-            self.out,
-            stage="fine-tune",
-            watch=self.watch,
-            after=after,
-            until=until,
-        )
-
-    def look(self) -> tuple[float, list[Label]]:
-        """The dev score of the weights as they are, and what they predict."""
-        said = predict(self.model, self.dev_rows, self.labels, texts=self.dev_texts)
-        predicted = as_given(said, self.labels, self.task)
-        return self.task.score(self.gold, predicted), predicted
-
-    def choose(self) -> None:
-        """Put the weights that are to be handed over into the model, and write what they predict for dev."""
-        if self.recipe.choose == "best":
-            self.seen.load_best(self.model)
-        elif self.scale is not None:
-            fold(self.model, self.scale)
-        self.seen.hand_over()
-
-
-def _fresh(recipe: Recipe, task: Prepared, labels: Sequence[str], watch: Watch) -> PreTrainedModel:
-    if recipe.tag_transitions == "scheme":
-        allowed_transitions(labels)  # raises before anything is trained where there is no scheme
-    known = dropout_known(recipe.model)
-    if not known:
-        watch(Progress("fine-tune", 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
-    return load_classifier(
-        recipe.model,
-        labels,
-        kind=task.kind,
-        seed=recipe.plan.seed,
-        dropout=recipe.dropout if known else None,
-        hidden_dropout=recipe.dropout if known else None,
-        attention_dropout=recipe.attention_dropout,
-        pooling=recipe.pooling,
-        layer=recipe.tag_layer,
-        transitions=recipe.tag_transitions,
-    )
-
-
-def training_rows(
-    task: Prepared,
-    tokenizer: PreTrainedTokenizerBase,
-    pooling: Pooling = "first",
-    scheme: Tagging = "given",
-) -> tuple[Batch, Scale | None]:
-    """The training rows with their labels; numbers standardised, and the scale that they had; tags in a scheme."""
-    train = task.examples("train")
-    encoded = encode(train, tokenizer, task.max_tokens, task.kind, spans=SPANS[pooling])
-    rows = labelled(encoded, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
-    if task.kind != "score":
-        return rows, None
-    scale = scale_of(rows.rows["label"])
-    numbers = scale.standardised(rows.rows["label"]).astype(np.float32)
-    return replace(rows, rows={**rows.rows, "label": numbers}), scale
 
 
 def evaluate(recipe: Recipe, out: Path, *, by: str = "", watch: Watch = unwatched) -> Score:

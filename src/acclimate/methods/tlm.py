@@ -40,6 +40,7 @@ from acclimate.methods.joint_loss import JointLoss
 from acclimate.methods.looks import Looks
 from acclimate.methods.task_loss import predict
 from acclimate.methods.tlm_inputs import Inputs, internal_tokens
+from acclimate.methods.tuning import training_rows
 from acclimate.models.classifier import fold, load_finetuned
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer
 from acclimate.models.joint_head import as_classifier, new_joint_head, require_alike
@@ -230,7 +231,7 @@ def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedMo
     head = new_joint_head(model, task.kind, task.labels, seed=0)
     head.load_state_dict(load_file(first / HEAD))
     classifier = as_classifier(model, head, task.kind, task.labels)
-    _, scale = finetune.training_rows(task, tokenizer)
+    _, scale = training_rows(task, tokenizer)
     if scale is not None:
         fold(classifier, scale)
     tokenizer.model_max_length = task.max_tokens

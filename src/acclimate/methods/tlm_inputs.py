@@ -13,8 +13,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import ranks
 from acclimate.core.types import Batch, Document, Progress, Stream, Watch
-from acclimate.methods import finetune
 from acclimate.methods.scratch import learned_tokenizer
+from acclimate.methods.tuning import training_rows
 from acclimate.models.classifier import TOKENS
 from acclimate.models.encoder import (
     dropout_known,
@@ -93,7 +93,7 @@ class Inputs:
 
     def _internal(self, shared: dict[str, Any]) -> Stream:
         longest = internal_tokens(self.recipe, self.task)
-        rows, _ = finetune.training_rows(replace(self.task, max_tokens=longest), self.tokenizer)
+        rows, _ = training_rows(replace(self.task, max_tokens=longest), self.tokenizer)
         starts = self._word_starts(rows, longest) if self.recipe.whole_words else None
         return masked_rows_stream(rows, replacement=replacement_of(self.tokenizer), word_starts=starts, **shared)
 

@@ -8,14 +8,14 @@ tokens        none                             at each token one a tag; a word's
 span          none                             at each token two: how well an answer begins, and how well it ends there
 
 The first three are AutoModelForSequenceClassification's, the others are AutoModelForTokenClassification's and
-AutoModelForQuestionAnswering's. Our own are classifiers that read mentions in place of the first token
-(models/mentions.py), and taggers with more than a linear layer (models/taggers.py).
+AutoModelForQuestionAnswering's. Our own are classifiers that read other states than the encoder's at the first token
+(models/pooling.py), and taggers with more than a linear layer (models/taggers.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +30,21 @@ from transformers import (
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from acclimate.models.dropout import set_dropout
 from acclimate.models.loading import configuration, load_weights, reading, seeded
-from acclimate.models.mentions import MentionClassifiers, Pooling, pooling_of, set_pooling
+from acclimate.models.pooling import (
+    PooledClassifiers,
+    Pooling,
+    SequenceLayer,
+    pooling_of,
+    sequence_layer_of,
+    set_pooling,
+)
 from acclimate.models.taggers import ENDING, Layer, SequenceTaggers, Transitions, layer_of, set_layer
 
 Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
@@ -53,6 +61,11 @@ ENDS = ("start", "end")  # and the two of a span
 FARTHEST = 1e5  # standard deviations that a mean may lie from 0: beyond, float32 outputs are too coarse
 
 # how the names of architectures end, and their kind; all others are sequence classifiers
+_CLASSIFIERS = (
+    "ForSequenceClassification",
+    "ForPooledStates",
+    "ForMentionPairs",
+)  # the last as ForPooledStates was called
 _ENDINGS = {"ForTokenClassification": TOKENS, ENDING: TOKENS, "ForQuestionAnswering": SPAN}
 # Any: their class methods are untyped in transformers
 _SequenceClassifier: Any = AutoModelForSequenceClassification
@@ -70,8 +83,10 @@ def load_classifier(
     hidden_dropout: float | None = None,
     pooler: Literal["fresh", "kept"] = "fresh",
     pooling: Pooling = "first",
+    sequence_layer: SequenceLayer = "linear",
     layer: Layer = "linear",
     transitions: Transitions = "any",
+    transitions_rate: float = 1.0,
 ) -> PreTrainedModel:
     """An encoder with a fresh head for these labels, in float32 and evaluation mode; a score has one output, a span
     two, and neither has labels.
@@ -83,8 +98,8 @@ def load_classifier(
     pooler   "fresh" draws BERT's pooler with the head, because masked language models are saved without it: the
              untouched model would start with a trained layer that its adapted rivals lack. "kept" takes the
              checkpoint's where it has one.
-    pooling  what the head reads: the first token, or two mentions (models/mentions.py)
-    layer, transitions: of a tagger (models/taggers.py)
+    pooling, sequence_layer: what the head reads of a text (models/pooling.py)
+    layer, transitions, transitions_rate: of a tagger (models/taggers.py)
     dropout  the head's, before its output layer; a dropout of None leaves what the checkpoint says
 
     Torch's generator is left as it was found.
@@ -94,12 +109,13 @@ def load_classifier(
     """
     if kind not in KINDS:
         raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned; these can: {', '.join(KINDS)}")
-    if kind in _AUTO and pooling != "first":
-        raise ValueError(f"pooling='{pooling}' is for tasks of one label a text, not for kind '{kind}'. Leave it out")
+    for name, value, usual in (("pooling", pooling, "first"), ("sequence_layer", sequence_layer, "linear")):
+        if kind in _AUTO and value != usual:
+            raise ValueError(f"{name}='{value}' is for labels of whole texts, not for kind '{kind}'. Leave it out")
     if kind != TOKENS and layer != "linear":
         raise ValueError(f"layer='{layer}' is for tags, not for kind '{kind}'. Leave it out")
-    auto = _auto(kind, pooling, layer)
-    outputs = {"score": (SCORE,), SPAN: ENDS}.get(kind, tuple(labels))
+    auto = _auto(kind, pooling, sequence_layer, layer)
+    outputs = outputs_of_kind(kind, labels)
     if not outputs or len(set(outputs)) < len(outputs):
         raise ValueError(f"A classifier needs labels, each once, but these were given: {', '.join(outputs) or 'none'}.")
     with reading(model) as where:
@@ -108,8 +124,8 @@ def load_classifier(
         config.id2label = dict(enumerate(outputs))
         config.label2id = {label: index for index, label in enumerate(outputs)}
         config.problem_type = PROBLEM_TYPES.get(kind)  # whatever task the checkpoint was trained on before
-        set_pooling(config, pooling)
-        set_layer(config, layer, transitions)
+        set_pooling(config, pooling, sequence_layer)
+        set_layer(config, layer, transitions, transitions_rate)
         set_dropout(config, attention=attention_dropout, hidden=hidden_dropout, head=dropout)
         with seeded(seed):
             untrained = auto.from_config(config, dtype=torch.float32)
@@ -123,15 +139,19 @@ def load_classifier(
     return loaded
 
 
-def load_finetuned(model: str | Path) -> PreTrainedModel:
+def load_finetuned(
+    model: str | Path, *, ready: Callable[[PreTrainedConfig], None] = lambda config: None
+) -> PreTrainedModel:
     """A classifier with the head and the labels it was saved with, in float32 and evaluation mode.
+
+    ready: looks at the config and may set dropout in it, before the weights are read
 
     Raises ValueError where weights of the head are missing, and as `load_masked_language_model` does.
     """
     with reading(model) as where:
         config = configuration(where)
-        kinds = (_kind_of(name) for name in config.architectures or ())
-        auto = _auto(next(filter(None, kinds), ""), pooling_of(config), layer_of(config))
+        ready(config)
+        auto = _auto(kind_in(config), pooling_of(config), sequence_layer_of(config), layer_of(config))
         loaded, absent = load_weights(auto, where, config, seed=0)
     if absent:
         raise ValueError(
@@ -160,10 +180,28 @@ def kind_of(model: PreTrainedModel) -> str:
     return kinds[model.config.problem_type or PROBLEM_TYPES["sequence"]]
 
 
-def _auto(kind: str, pooling: Pooling, layer: Layer) -> Any:
+def kind_in(config: PreTrainedConfig) -> str:
+    """The kind of task that the head of a checkpoint is for, by its config; "" where it has none that we know."""
+    names = config.architectures or ()
+    if kind := next(filter(None, map(_kind_of, names)), ""):
+        return kind
+    if not any(name.endswith(_CLASSIFIERS) for name in names):
+        return ""
+    kinds = {problem: kind for kind, problem in PROBLEM_TYPES.items()}
+    unstated = "regression" if config.num_labels == 1 else PROBLEM_TYPES["sequence"]  # as transformers has it
+    return kinds[config.problem_type or unstated]
+
+
+def outputs_of_kind(kind: str, labels: Sequence[str]) -> tuple[str, ...]:
+    """What the outputs of a head stand for, in their order."""
+    return {"score": (SCORE,), SPAN: ENDS}.get(kind, tuple(labels))
+
+
+def _auto(kind: str, pooling: Pooling, sequence_layer: SequenceLayer, layer: Layer) -> Any:
     if layer != "linear":
         return SequenceTaggers
-    return MentionClassifiers if pooling != "first" else _AUTO.get(kind, _SequenceClassifier)
+    own = pooling != "first" or sequence_layer != "linear"
+    return PooledClassifiers if own else _AUTO.get(kind, _SequenceClassifier)
 
 
 def _kind_of(architecture: str) -> str:
@@ -185,6 +223,11 @@ class Scale:
 
     mean: float
     deviation: float
+
+    @property
+    def back(self) -> Scale:
+        """The one whose `fold` undoes that of this one."""
+        return Scale(-self.mean / self.deviation, 1 / self.deviation)
 
     def standardised(self, numbers: npt.ArrayLike) -> np.ndarray:
         """(n,) float64."""

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import MENTIONS
 from acclimate.models.encoder import encoder_of, family
-from acclimate.models.mentions import pooling_of
+from acclimate.models.pooling import pooling_of
 
 
 def _bert(model: Any, hidden_MD: Tensor) -> Tensor:

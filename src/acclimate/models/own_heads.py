@@ -2,6 +2,8 @@
 
 Such a class is made for each family as transformers makes its own: `<Family><what it is>`, below the family's base
 class, with the encoder under the family's own name, so that AutoModel loads the encoder from its checkpoints.
+
+Shape suffixes: B rows, T tokens of the longest, D hidden.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from acclimate.models.dropout import DROPOUT_FIELDS
@@ -63,3 +67,27 @@ def draw_output_layer(layer: nn.Linear, config: PreTrainedConfig) -> None:
     """As the family draws its weights."""
     nn.init.normal_(layer.weight, std=getattr(config, "initializer_range", 0.02))
     nn.init.zeros_(layer.bias)
+
+
+def bidirectional(config: PreTrainedConfig) -> nn.LSTM:
+    """An LSTM over the encoder's hidden states; both directions together are as wide, or of an odd width one less."""
+    hidden = config.hidden_size
+    return nn.LSTM(hidden, hidden // 2, batch_first=True, bidirectional=True)
+
+
+def both_ways(lstm: nn.LSTM, hidden_BTD: Tensor, mask_BT: Tensor | None) -> tuple[Tensor, Tensor]:
+    """(B, T, D) the LSTM's states from both sides of the real tokens, 0 in the padding; (B, D) the state of each
+    direction once it has read the whole row. Float32 under autocast too.
+
+    mask_BT: 1 on real tokens, which come first; None: there is no padding.
+    """
+    with torch.autocast(hidden_BTD.device.type, enabled=False):
+        hidden_BTD = hidden_BTD.float()
+        if mask_BT is None:
+            states_BTD, (last_2BD, _) = lstm(hidden_BTD)
+            return states_BTD, last_2BD.transpose(0, 1).flatten(1)
+        lengths = mask_BT.sum(1).cpu()
+        packed = pack_padded_sequence(hidden_BTD, lengths, batch_first=True, enforce_sorted=False)
+        states, (last_2BD, _) = lstm(packed)
+        padded_BTD, _ = pad_packed_sequence(states, batch_first=True, total_length=hidden_BTD.shape[1])
+        return padded_BTD, last_2BD.transpose(0, 1).flatten(1)

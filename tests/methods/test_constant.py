@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acclimate.core.types import Example, Label
+from acclimate.methods import constant, tfidf
+from acclimate.tasks.metrics import METRICS, metric_named
+from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.task import Kind, Task
+
+
+def task_of(
+    kind: Kind, metric: str, train: list[Any], *, labels: tuple[str, ...], test: list[Any], place: Path
+) -> Prepared:
+    """Texts of as many words as a label has tags."""
+    rows: dict[str, list[Label]] = {"train": train, "dev": train, "test": test}
+
+    def read(path: Path, split: str) -> list[Example]:
+        words = [len(label) if kind == "tokens" else 1 for label in rows[split]]
+        named = enumerate(zip(words, rows[split], strict=True))
+        return [Example(f"{split}-{at}", " ".join(["word"] * count), label) for at, (count, label) in named]
+
+    return prepare(Task("task", kind, read, labels, metric_named(metric), 16), place, place / "data")
+
+
+def answer(kind: Kind, metric: str, train: list[Any], *, labels: tuple[str, ...], place: Path) -> Label:
+    task = task_of(kind, metric, train, labels=labels, test=train[:1], place=place)
+    return constant.fit(task).predicted_dev[0]
+
+
+def test_one_label_is_the_majority_for_accuracy_and_another_where_the_majority_does_not_count(tmp_path):
+    train, labels = ["no"] * 5 + ["yes"] * 2 + ["maybe"] * 3, ("maybe", "no", "yes")
+    assert answer("sequence", "accuracy", train, labels=labels, place=tmp_path / "1") == "no"
+    assert answer("sequence", "micro_f1 without no", train, labels=labels, place=tmp_path / "2") == "maybe"
+
+
+def test_several_labels_are_what_scores_best_on_train(tmp_path):
+    train, labels = [("a",)] * 5 + [()] * 6 + [("a", "b")] * 2, ("a", "b")
+    assert answer("multilabel", "accuracy", train, labels=labels, place=tmp_path / "1") == ()
+    assert answer("multilabel", "micro_f1", train, labels=labels, place=tmp_path / "2") == ("a",)
+    assert answer("multilabel", "macro_f1", train, labels=labels, place=tmp_path / "3") == ("a", "b")
+
+
+def test_a_word_has_the_tag_that_scores_best(tmp_path):
+    train, labels = [("O", "O", "B"), ("O", "B")], ("B", "O")
+    assert answer("tokens", "word_accuracy", train, labels=labels, place=tmp_path / "1") == ("O", "O", "O")
+    # every word as an entity of its own: two of five are right, and both are found
+    task = task_of("tokens", "entity_f1", train, labels=labels, test=[("O", "B", "O")], place=tmp_path / "2")
+    fitted = constant.fit(task)
+    assert fitted.dev == pytest.approx(2 * 2 / (5 + 2))
+    assert tfidf.test(fitted, task, by="me")["predicted"] == [("B", "B", "B")]
+
+
+def test_a_number_is_the_mean_and_correlates_with_nothing(tmp_path):
+    task = task_of("score", "pearson", [1.0, 2.0, 6.0], labels=(), test=[1.0, 4.0], place=tmp_path)
+    fitted = constant.fit(task)
+    assert (fitted.predicted_dev, fitted.dev) == ((3.0, 3.0, 3.0), 0.0)
+    tested = tfidf.test(fitted, task, by="me")
+    assert (tested["predicted"], tested["test"]) == ([3.0, 3.0], 0.0)
+    assert [look["by"] for look in task.looks()] == ["me"]
+
+
+def test_of_equals_the_commonest_wins(tmp_path):
+    metric = "micro_f1 without a, b"
+    assert answer("sequence", metric, ["a", "b", "b", "a", "b"], labels=("a", "b"), place=tmp_path) == "b"
+    assert METRICS["accuracy"].compute(["a"], ["a"]) == 1
