@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"torch", "transformers", "tokenizers", "scipy", "sklearn", "pyarrow", "pandas", "matplotlib", "ray"}
+HEAVY = {"torch", "transformers", "tokenizers", "scipy", "sklearn", "pyarrow", "pandas", "matplotlib", "ray", "optuna"}
 
 
 @pytest.mark.parametrize("arguments", [["-c", "import acclimate"], ["-m", "acclimate", "--help"]])

@@ -128,6 +128,14 @@ def test_a_search_is_added_where_none_is_stated():
         assert with_search(stated) == stated, "one stated setting is a statement too"
 
 
+def test_a_budget_does_not_go_with_settings_that_are_drawn():
+    drawn = Recipe(search=Search(rates=(1e-5, 5e-5), how="tpe", trials=6))
+    with pytest.raises(
+        ValueError, match=r"search\.how = 'tpe' lists none: .* Leave out --budget and lower search\.trials"
+    ):
+        with_search(drawn)
+
+
 def test_the_last_round_takes_as_many_as_can_be_paid():
     budget = parse_budget("10min")
     assert affordable(budget, COSTS, 3, spent=600) == 2  # the untouched model and one rival in any case

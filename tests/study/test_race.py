@@ -15,8 +15,9 @@ from acclimate.study import jobs as jobs_module
 from acclimate.study.entries import enter
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import read_scores, study_of
-from acclimate.study.race import foreseen, left, run_race
+from acclimate.study.race import run_race
 from acclimate.study.recipe import Recipe
+from acclimate.study.searching import foreseen, left
 from acclimate.training.checkpoint import read_log
 
 NAMES = {"untouched", "TAPT", "DAPT", "TF-IDF"}

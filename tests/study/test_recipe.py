@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from acclimate.core import settings
 from acclimate.study.recipe import Recipe, for_model, heeded
 
@@ -26,3 +28,26 @@ def test_what_is_not_searched_stays_as_stated():
     usual = Recipe()
     stated = settings.override(usual, ["finetune.plan.batch=8"])
     assert heeded(stated, usual) == stated
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        (["search.how=tpe"], r"'tpe' needs a number of trials for each contestant\. Add search\.trials=20"),
+        (
+            ["search.how=tpe", "search.trials=9", "finetune.epochs=1", "finetune.plan.rate=1e-3"],
+            r"none of them has two",
+        ),
+        (["search.trials=9"], r"are for search\.how = tpe or pruned-grid, but it is 'halving', which tries all"),
+        (["search.how=grid", "search.pruner=halving"], r"but it is 'grid', which tries all combinations"),
+        (
+            ["search.how=pruned-grid", "search.trials=4"],
+            r"search\.trials = 4, but the grid has 3 combinations\. Lower it",
+        ),
+        (["search.how=tpe", "search.trials=-1"], r"search\.trials = -1 is out of range: at least 0"),
+        (["search.how=tpe", "search.trials=2", "search.seed=-1"], r"search\.seed = -1 is out of range: at least 0"),
+    ],
+)
+def test_a_search_that_cannot_be_is_told_with_the_way_out(stated, message):
+    with pytest.raises(ValueError, match=message):
+        rates(*stated)

@@ -132,7 +132,15 @@ class Fitted:
 
 
 def with_search(recipe: Recipe) -> Recipe:
-    """A budgeted race searches: three rates around the recipe's own where it states no settings, not even one."""
+    """A budgeted race searches: three rates around the recipe's own where it states no settings, not even one.
+
+    Raises ValueError where settings are drawn.
+    """
+    if recipe.search.draws:
+        raise ValueError(
+            f"a budget leaves out settings until it fits, but search.how = '{recipe.search.how}' lists none: it draws "
+            f"them. Leave out --budget and lower search.trials, or set search.how=halving"
+        )
     if recipe.search.rates or recipe.search.epochs or recipe.search.batches:
         return recipe
     own = recipe.finetune.plan.rate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,13 @@ def enter(recipe: Recipe, materials: Materials) -> Entries:
         assert materials.general is not None
         base = _job("pretrain", stages.pretrain, recipe.pretrain, {"corpus": materials.general})
     models: dict[str, Job | None] = {UNTOUCHED: base}
-    names = recipe.names(domain=materials.domain is not None, general=materials.general is not None)
+    raw = {"domain": materials.domain is not None, "general": materials.general is not None}
+    names = recipe.names(**raw, kind=materials.task.kind)
+    if recipe.finetune.head == "kept" and (others := [name for name in names if name != BASELINE]):
+        raise ValueError(
+            f"finetune.head = 'kept' goes on with the model's own head, which {others[0]} has not. Leave it out, or "
+            f"set contestants=[] (as acclimate evaluate does)"
+        )
     for name in names:
         if name == CONTROL:
             models[name] = _with_model(Job(CONTROL, stages.untrained, {"seed": 0}), base, materials)
@@ -144,6 +151,10 @@ def enter(recipe: Recipe, materials: Materials) -> Entries:
 
 
 def _check(recipe: Recipe, materials: Materials) -> None:
+    if recipe.search.draws and find_spec("optuna") is None:
+        raise ValueError(
+            f"search.how = '{recipe.search.how}' needs Optuna, which is not installed: pip install 'acclimate[optuna]'"
+        )
     if materials.general is None and TLM in (recipe.contestants or ()):
         raise ValueError("TLM retrieves from general text: give --general, or leave TLM out of contestants")
     if recipe.tlm.model and not materials.model:

@@ -17,6 +17,8 @@ With a budget each arm runs to EARLY with one seed, and each contestant keeps th
 on to HALFWAY, and each contestant keeps its best. As many contestants as the rest of the budget pays for go to the end
 with every seed, the best ones first. That last round ends early where no rival can reach the untouched model any more:
 `hopeless` says when. The untouched model is in every round.
+
+Where Optuna draws the settings, study/optuna_search.py has the rounds before the last.
 """
 
 from __future__ import annotations
@@ -85,11 +87,11 @@ def search(
     finalists: how many contestants the last round may have, asked once that is to be decided; None: all of them.
     give_up: told of each arm that is not gone on with.
     """
-    rounds = _Rounds(run, give_up)
+    rounds = Rounds(run, give_up)
     arms = [Arm(name, setting) for name in names for setting in settings]
     if how == "grid" or (len(settings) == 1 and finalists is None):
         means = rounds.play(arms, range(seeds), 1.0)
-        last = rounds.sound(_untouched_first(_best_of_each(means)))
+        last = rounds.sound(untouched_first(best_of_each(means)))
         rounds.tell(means, last, "the best setting of its contestant", "another setting did better")
         note = f"{len(arms)} combinations of contestant and setting, each in full with {seeds} seeds."
         return Found(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
@@ -99,21 +101,21 @@ def search(
             arms = [arm for name in names for arm in _best_of(name, means, 1 / 2)]
             rounds.tell(means, arms, "in the better half", f"not in the better half after {EARLY:.0%} of the steps")
         means = rounds.play(arms, range(1), HALFWAY)
-        chosen = _untouched_first(_best_of_each(means))[: max(2, finalists())]
+        chosen = untouched_first(best_of_each(means))[: max(2, finalists())]
         why_not = f"another setting or contestant did better after {HALFWAY:.0%} of the steps"
         rounds.tell(means, chosen, "goes to the end", why_not)
-        return _last_round(rounds, chosen, seeds, hopeless)
+        return last_round(rounds, chosen, seeds, hopeless)
     if len(settings) > FEW:
         means = rounds.play(arms, range(1), EARLY)
         arms = [arm for name in names for arm in _best_of(name, means, 1 / 3)]
         rounds.tell(means, arms, "in the best third", f"not in the best third after {EARLY:.0%} of the steps")
     means = rounds.play(arms, range(1), 1.0)
-    chosen = _untouched_first(_best_of_each(means))
+    chosen = untouched_first(best_of_each(means))
     rounds.tell(means, chosen, "goes on with all seeds", "another setting did better")
-    return _last_round(rounds, chosen, seeds, None)
+    return last_round(rounds, chosen, seeds, None)
 
 
-def _last_round(rounds: _Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless | None) -> Found:
+def last_round(rounds: Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless | None) -> Found:
     """Seed after seed, each for everybody who is still in."""
     untouched, *rivals = chosen
     out: list[Arm] = []
@@ -132,7 +134,7 @@ def _last_round(rounds: _Rounds, chosen: list[Arm], seeds: int, hopeless: Hopele
     return Found(tuple(arms), tuple(rounds.record), note, "nothing could win any more" if out and not rivals else "")
 
 
-class _Rounds:
+class Rounds:
     """The runs so far and the record of them."""
 
     def __init__(self, run: Run, give_up: Callable[[Arm], None]) -> None:
@@ -188,7 +190,7 @@ def _best_of(name: str, means: dict[Arm, float], share: float) -> list[Arm]:
     return ranked[: math.ceil(len(ranked) * share)]
 
 
-def _best_of_each(means: dict[Arm, float]) -> list[Arm]:
+def best_of_each(means: dict[Arm, float]) -> list[Arm]:
     """Each contestant's best arm (the first of equals), in the order of the contestants' scores."""
     best: dict[str, Arm] = {}
     for arm, dev in means.items():
@@ -197,7 +199,7 @@ def _best_of_each(means: dict[Arm, float]) -> list[Arm]:
     return sorted(best.values(), key=lambda arm: -means[arm])
 
 
-def _untouched_first(arms: Sequence[Arm]) -> list[Arm]:
+def untouched_first(arms: Sequence[Arm]) -> list[Arm]:
     return sorted(arms, key=lambda arm: arm.contestant != UNTOUCHED)
 
 

@@ -7,55 +7,28 @@ steps and seeds. Choices look at dev only; the test set is opened once a contest
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.types import Cost, Progress, Score, Watch, label_of, unwatched
-from acclimate.methods import finetune
+from acclimate.core.types import Progress, Score, Watch, unwatched
 from acclimate.study import budget as budgets
-from acclimate.study import stages
 from acclimate.study.budget import Budget, Costs
-from acclimate.study.entries import Entries, enter, tested, tested_baseline
-from acclimate.study.facts import adapting_jobs, facts_of
-from acclimate.study.halving import DIVERGED, Arm, Found, Outcome, search
-from acclimate.study.jobs import Job, begin, claim, do, missing
+from acclimate.study.entries import Entries, enter
+from acclimate.study.facts import facts_of
+from acclimate.study.jobs import Job, claim, do
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import WINNER, write_outcome
-from acclimate.study.reach import beyond_reach
 from acclimate.study.recipe import BASELINE, DICTIONARY, Recipe, baseline_of
+from acclimate.study.searching import dev_row, scores_of, searched
 from acclimate.study.significance import interval
 from acclimate.study.wording import interval_text, metric_text
-from acclimate.tasks.prepared import Prepared
-from acclimate.training.checkpoint import CLOCK, spent
-from acclimate.training.loop import NotFiniteError
 from acclimate.training.run import CHECKPOINT
 
 Estimator = Callable[[Recipe, Materials, Path], Costs]
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A race whose choices are made: what is left is to open the test set.
-
-    tuned  contestant -> a fine-tuning a seed, with the setting that dev chose
-    """
-
-    entries: Entries
-    found: Found
-    tuned: Mapping[str, tuple[Job, ...]]
-    notes: tuple[str, ...]
-
-    def tests(self) -> dict[str, tuple[Job, ...]]:
-        """Contestant -> its looks at the test set; the baseline, which has no seed, has one."""
-        task = self.entries.materials.task
-        tests = {name: tuple(tested(job, task) for job in jobs) for name, jobs in self.tuned.items()}
-        if self.entries.baseline is not None:
-            tests[self.entries.baseline.label] = (tested_baseline(self.entries.baseline, task),)
-        return tests
 
 
 def run_race(
@@ -76,6 +49,8 @@ def run_race(
     """
     with files.hold(run) if ranks.is_first() else nullcontext():
         claim(run)
+        if budget is not None:
+            budgets.with_search(recipe)  # raises, before anything is done, where the two do not go together
         entries = enter(recipe, materials)
         notes: tuple[str, ...] = ()
         if entries.baseline is not None:
@@ -103,42 +78,6 @@ def run_race(
             _hand_over(ended.tuned[name][seed], run, {"contestant": name, "seed": seed})
             write_outcome(run, scores, facts)
         ranks.agree(None)
-
-
-def foreseen(recipe: Recipe, materials: Materials, *, budgeted: bool = False) -> list[tuple[Job, float]]:
-    """Every job that a race comes to, in order, with the share of it that is done: below 1 where it is given up.
-
-    Where dev decides who goes on: as if all arms were level and the first went on; as many as there will be, if not the
-    same.
-    """
-    entries = enter(recipe, materials)
-    tunings: dict[str, tuple[Job, float]] = {}
-
-    def played(arm: Arm, seed: int, share: float) -> Outcome:
-        job = entries.tuning(arm.contestant, arm.setting, seed)
-        tunings[job.name] = (job, share)
-        return Outcome(0.0, 0)
-
-    found = search(
-        [*entries.models],
-        recipe.settings(),
-        recipe.seeds,
-        played,
-        how=recipe.search.how,
-        finalists=(lambda: 2) if budgeted else None,
-        hopeless=lambda rival, untouched, seeds: False,
-    )
-    ended = Ended(entries, found, _tuned(entries, found), ())
-    tests = (job for jobs in ended.tests().values() for job in jobs)
-    return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *((job, 1.0) for job in tests)]
-
-
-def left(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
-    """The jobs that a race would still do, each with the share of it that is done then."""
-    shares = {job.name: (job, share) for job, share in foreseen(recipe, materials, budgeted=budgeted)}
-    waiting = missing((job for job, _ in shares.values()), run)
-    planned = [shares.get(job.name, (job, 1.0)) for job in waiting]
-    return [(job, share) for job, share in planned if share == 1 or not (job.directory(run) / finetune.BEGUN).exists()]
 
 
 def _tell_baseline(result: Mapping[str, Any], entries: Entries, watch: Watch) -> None:
@@ -190,109 +129,6 @@ def _payable(entries: Entries, run: Path, budget: Budget, costs: Costs) -> Calla
     seeds = entries.recipe.seeds
     key = f"finalists-{_race_of(entries, budget)}"
     return lambda: int(budgets.decided(run, key, lambda: budgets.affordable(budget, costs, seeds, budget.spent(run))))
-
-
-def searched(
-    entries: Entries, run: Path, finalists: Callable[[], int] | None, notes: tuple[str, ...], watch: Watch
-) -> Ended:
-    """The fine-tunings that dev chose, everything before them done; the test set stays sealed."""
-    recipe, task = entries.recipe, entries.materials.task
-    gold = [example.label for example in task.examples("dev")]
-
-    def job_of(arm: Arm, seed: int) -> Job:
-        return entries.tuning(arm.contestant, arm.setting, seed)
-
-    def played(arm: Arm, seed: int, share: float) -> Outcome:
-        job = job_of(arm, seed)
-        try:
-            whole = share == 1
-            result = do(job, run, watch=watch) if whole else begin(job, run, stages.begin, watch=watch, share=share)
-        except NotFiniteError as error:
-            watch(Progress("search", 0, 0, "steps", {"note": f"{arm.contestant}, {arm.setting.name}: {error}"}))
-            return DIVERGED
-        return Outcome(result["dev"], result["steps"])
-
-    def dev_scores(arm: Arm, seeds: int) -> list[Score]:
-        results = [do(job_of(arm, seed), run) for seed in range(seeds)]
-        return [dev_row(arm.contestant, seed, result, gold, task) for seed, result in enumerate(results)]
-
-    def hopeless(rival: Arm, untouched: Arm, seeds: int) -> bool:
-        return beyond_reach(dev_scores(rival, seeds), dev_scores(untouched, seeds), task.metric)
-
-    def give_up(arm: Arm) -> None:
-        for seed in range(recipe.seeds):
-            place = job_of(arm, seed).directory(run)
-            if (place / finetune.BEGUN).exists():
-                finetune.give_up(place)
-
-    found = search(
-        [*entries.models],
-        recipe.settings(),
-        recipe.seeds,
-        played,
-        how=recipe.search.how,
-        finalists=finalists,
-        hopeless=hopeless,
-        give_up=give_up,
-    )
-    return Ended(entries, found, _tuned(entries, found), notes)
-
-
-def _tuned(entries: Entries, found: Found) -> dict[str, tuple[Job, ...]]:
-    seeds = range(entries.recipe.seeds)
-    return {
-        arm.contestant: tuple(entries.tuning(arm.contestant, arm.setting, seed) for seed in seeds)
-        for arm in found.finalists
-    }
-
-
-def dev_row(name: str, seed: int, result: Mapping[str, Any], gold: Sequence[Any], task: Prepared) -> Score:
-    """A row of what was predicted on dev, for the comparisons of significance.py."""
-    ids = tuple(example.id for example in task.examples("dev"))
-    predicted = tuple(label_of(label) for label in result["predicted_dev"])
-    dev = result["dev"]
-    return Score(name, task.name, task.metric.name, seed, dev, dev, ids, tuple(gold), predicted, Cost(), Cost())
-
-
-def scores_of(ended: Ended, run: Path) -> list[Score]:
-    """A row for each contestant and seed, of tests that are done."""
-    scores, task = [], ended.entries.materials.task
-    for name, tests in ended.tests().items():
-        baseline = ended.entries.baseline
-        if baseline is not None and name == baseline.label:
-            result = do(tests[0], run) | {"dev": do(baseline, run)["dev"]}
-            seconds = files.read_json(baseline.directory(run) / CLOCK)["seconds"]
-            fitting = Cost(do(baseline, run)["tokens"], 0.0, seconds)
-            # it has no seed: the same fit stands beside every seed of the others
-            scores += [
-                test_row(name, seed, result, task, adapting=Cost(), finetuning=fitting)
-                for seed in range(ended.entries.recipe.seeds)
-            ]
-            continue
-        adapting = sum((spent(job.directory(run)) for job in adapting_jobs(name, ended.entries)), Cost())
-        for seed, (tuned, test) in enumerate(zip(ended.tuned[name], tests, strict=True)):
-            result = do(test, run) | {"dev": do(tuned, run)["dev"]}
-            finetuning = spent(tuned.directory(run))
-            scores.append(test_row(name, seed, result, task, adapting=adapting, finetuning=finetuning))
-    return scores
-
-
-def test_row(
-    name: str, seed: int, result: Mapping[str, Any], task: Prepared, *, adapting: Cost, finetuning: Cost
-) -> Score:
-    return Score(
-        contestant=name,
-        task=task.name,
-        metric=task.metric.name,
-        seed=seed,
-        dev=result["dev"],
-        test=result["test"],
-        ids=tuple(result["ids"]),
-        gold=tuple(label_of(label) for label in result["gold"]),
-        predicted=tuple(label_of(label) for label in result["predicted"]),
-        adapting=adapting,
-        finetuning=finetuning,
-    )
 
 
 def _winner(scores: list[Score]) -> tuple[str, int]:

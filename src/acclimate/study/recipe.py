@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Literal
@@ -15,9 +16,11 @@ BASELINE = "TF-IDF"
 DICTIONARY = "word list"  # what stands for BASELINE where words have tags (methods/dictionary.py)
 CONTROL = "random weights"
 TLM = "TLM"
+UNFIT = {"span": (BASELINE, TLM)}  # kind of task -> who has no model for it
 
 Contestant = Literal["TAPT", "DAPT", "DAPT+TAPT", "TLM", "TF-IDF", "random weights"]
-Way = Literal["halving", "grid"]
+Way = Literal["halving", "grid", "tpe", "pruned-grid"]
+DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
 
 
 @dataclass(frozen=True)
@@ -25,20 +28,64 @@ class Search:
     """Settings of fine-tuning that every contestant tries: all combinations of these. What is empty stays as the
     recipe's `finetune` has it; with all of them empty there is one setting and nothing to search.
 
-    how  "halving": short runs with one seed drop most settings, what is left runs in full (study/halving.py);
-         "grid": every setting of every contestant runs in full with every seed
+    how     "halving": short runs with one seed drop most settings, what is left runs in full (study/halving.py);
+            "grid": every setting of every contestant runs in full with every seed;
+            "tpe": Optuna draws `trials` settings with one seed, rates and epochs between the least and the largest
+            of these too, each with regard to the scores before it (study/optuna_search.py);
+            "pruned-grid": the combinations in a drawn order with one seed, each given up where it lags behind those
+            before it
+    trials  of each contestant, for the last two ways; "pruned-grid" takes 0 for all combinations
+    pruner  which of Optuna's says that a trial is given up: "median" below that of the finished trials at the same
+            share of the steps, "halving" where it is not in the better half of all that came as far
+    seed    of the draws
     """
 
     rates: tuple[float, ...] = ()
     epochs: tuple[float, ...] = ()
     batches: tuple[int, ...] = ()
     how: Way = "halving"
+    trials: int = 0
+    pruner: Literal["median", "halving", "none"] = "median"
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("rates", "epochs", "batches"):
             values = getattr(self, name)
             if len(set(values)) < len(values) or any(value <= 0 for value in values):
                 raise ValueError(f"search.{name} = {list(values)}: each value once, and above 0")
+        for name in ("trials", "seed"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"search.{name} = {getattr(self, name)} is out of range: at least 0")
+        if self.draws:
+            self._check_drawn()
+        elif (self.trials, self.pruner, self.seed) != (0, "median", 0):
+            raise ValueError(
+                f"search.trials, search.pruner and search.seed are for search.how = {' or '.join(DRAWN)}, but it is "
+                f"'{self.how}', which tries all combinations. Leave them out, or set search.how"
+            )
+
+    @property
+    def draws(self) -> bool:
+        """Whether settings come one after the other, by Optuna."""
+        return self.how in DRAWN
+
+    @property
+    def combinations(self) -> int:
+        return math.prod(max(1, len(values)) for values in (self.rates, self.epochs, self.batches))
+
+    def _check_drawn(self) -> None:
+        if self.combinations == 1:
+            raise ValueError(
+                f"search.how = '{self.how}' draws from search.rates, search.epochs and search.batches, but none of "
+                f"them has two values. Add for example 'search.rates=[1e-5, 5e-5]'"
+            )
+        if self.how == "tpe" and not self.trials:
+            raise ValueError("search.how = 'tpe' needs a number of trials for each contestant. Add search.trials=20")
+        if self.how == "pruned-grid" and self.trials > self.combinations:
+            raise ValueError(
+                f"search.trials = {self.trials}, but the grid has {self.combinations} combinations. Lower it, or set "
+                f"search.how=tpe, which draws between the values too"
+            )
 
 
 def baseline_of(kind: str) -> str:
@@ -117,24 +164,31 @@ class Recipe:
         if self.contestants is not None and len(set(self.contestants)) < len(self.contestants):
             raise ValueError(f"contestants = {list(self.contestants)}: each may stand once")
 
-    def names(self, *, domain: bool, general: bool) -> tuple[str, ...]:
-        """Who races against the untouched model. domain, general: whether there is raw text of either."""
-        if self.contestants is not None:
-            return self.contestants
-        return ("TAPT", *(("DAPT",) if domain else ()), *((TLM,) if general else ()), BASELINE, CONTROL)
+    def names(self, *, domain: bool, general: bool, kind: str = "sequence") -> tuple[str, ...]:
+        """Who races against the untouched model. domain, general: whether there is raw text of either; kind: of task.
+
+        Raises ValueError for one that is named and cannot do tasks of this kind.
+        """
+        if self.contestants is None:
+            everyone = ("TAPT", *(("DAPT",) if domain else ()), *((TLM,) if general else ()), BASELINE, CONTROL)
+            return tuple(name for name in everyone if name not in UNFIT.get(kind, ()))
+        if unfit := [name for name in self.contestants if name in UNFIT.get(kind, ())]:
+            raise ValueError(f"{' and '.join(unfit)} cannot do a task of kind '{kind}'. Leave it out of contestants")
+        return self.contestants
 
     def settings(self) -> tuple[Setting, ...]:
-        """What each contestant tries, in a fixed order."""
-        own, search = self.finetune, self.search
-        tried = []
-        for rate, epochs, batch in product(
-            search.rates or (own.plan.rate,), search.epochs or (own.epochs,), search.batches or (own.plan.batch,)
-        ):
-            named = {"rate": (search.rates, rate), "epochs": (search.epochs, epochs), "batch": (search.batches, batch)}
-            name = ", ".join(f"{what} {value:g}" for what, (values, value) in named.items() if values)
-            recipe = replace(own, epochs=epochs, plan=replace(own.plan, rate=rate, batch=batch))
-            tried.append(Setting(name or f"rate {rate:g}", recipe))
-        return tuple(tried)
+        """What each contestant tries, in a fixed order; of a search that draws, the combinations of what is listed."""
+        search = self.search
+        listed = product(search.rates or (None,), search.epochs or (None,), search.batches or (None,))
+        return tuple(self.setting(rate=rate, epochs=epochs, batch=batch) for rate, epochs, batch in listed)
+
+    def setting(self, *, rate: float | None = None, epochs: float | None = None, batch: int | None = None) -> Setting:
+        """One way to fine-tune, named by what is given; the rest is as `finetune` has it."""
+        own = self.finetune
+        named = {"rate": rate, "epochs": epochs, "batch": batch}
+        name = ", ".join(f"{what} {value:g}" for what, value in named.items() if value is not None)
+        plan = replace(own.plan, rate=rate or own.plan.rate, batch=batch or own.plan.batch)
+        return Setting(name or f"rate {plan.rate:g}", replace(own, epochs=epochs or own.epochs, plan=plan))
 
 
 def heeded(stated: Recipe, usual: Recipe) -> Recipe:
