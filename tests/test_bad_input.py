@@ -1366,7 +1366,7 @@ CORPORA = [  # raw text
         "XML without bottom",
         {"a.xml": "<a>" * 1000},
         raw("a.xml"),
-        ("a.xml:1", "elements within each other", "none of PubMed's"),
+        ("a.xml:1", "elements within each other", "no file of this kind"),
     ),
     Case(
         "a tag without end", {"a.xml": "<a " + "b" * (3 << 20)}, raw("a.xml"), ("a.xml:1", "1,048,576 bytes", "Fetch")

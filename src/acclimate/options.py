@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from acclimate.study.gathering import Raw
     from acclimate.tasks.own import Own
 
-TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A labelled file to train on, or docstrings.")]
+TaskName = Annotated[
+    str, typer.Argument(metavar="TASK", help="A labelled file to train on, docstrings, or with --data a dataset.")
+]
 Labelled = Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file to train on.")]
 Asking = Annotated[Path | None, typer.Argument(metavar="FILE", help="A labelled file; its training texts ask.")]
 Assignments = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings of the recipe.")]
@@ -38,7 +40,8 @@ From = Annotated[
     Path | None, typer.Option("--from", metavar="RUN", help="A finished retrieval to cut a smaller K from.")
 ]
 Data = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="With blurb, tlm, dga or glue as FILE: their folder.")
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Folder of a benchmark; TASK or FILE then names what is in it."),
 ]
 Separated = Annotated[Literal["line", "blank"], typer.Option("--separated", help="How documents stand in .txt files.")]
 PerClass = Annotated[

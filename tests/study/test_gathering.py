@@ -15,6 +15,7 @@ from acclimate.core.files import cache, read_json
 from acclimate.study import gathering
 from acclimate.study.examination import Examination
 from acclimate.study.gathering import HELD_OUT, Leaks, gather
+from acclimate.study.leak_findings import on_model
 from acclimate.study.materials import Materials, corpus_at, listing
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
@@ -238,3 +239,21 @@ def test_of_several_processes_the_first_examines_and_the_others_are_told(inputs,
     monkeypatch.setattr(gathering.ranks, "agree", lambda value: broadcast.pop(0) if broadcast else None)
     monkeypatch.setattr(gathering, "examine", lambda *given, **named: pytest.fail("only the first examines"))
     assert made(tmp_path / "run", inputs).examination == told
+
+
+def test_a_model_that_learnt_another_split_of_the_task_is_warned_of(inputs, tmp_path):
+    first = made(tmp_path / "first", inputs)
+    model = tmp_path / "model"
+    model.mkdir()
+
+    def warned(sources: dict[str, str]) -> bool:
+        (model / "provenance.json").write_text(json.dumps({"sources": sources}))
+        seen = on_model(str(model), first.task.hashes)
+        return seen is not None and seen.level == "warning" and "learnt this task before" in seen.what
+
+    now = {name: first.task.hashes[name] for name in ("about", "train")}
+    assert not warned(now)
+    assert warned(now | {"train": "0" * 64})
+    assert not warned({"about": "0" * 64, "train": "0" * 64})
+    assert not warned({"about": now["about"]})
+    assert on_model("somebody/model", first.task.hashes) is None

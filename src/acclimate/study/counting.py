@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from acclimate.core.types import SPLITS, Progress, Rejected, Split, Watch, unwatched
-from acclimate.tasks import blurb, classification, dga, glue
+from acclimate.core.types import SPLITS, Example, Progress, Rejected, Split, Watch, unwatched
+from acclimate.tasks import blurb, classification, dga, glue, questions
 from acclimate.tasks.catalogue import Dataset, Form, size_of
 from acclimate.text.packed import named
 
@@ -21,6 +21,7 @@ CATALOGUES: dict[str, tuple[str, tuple[Dataset, ...]]] = {
     "tlm": (classification.TABLE, classification.DATASETS),
     "dga": (dga.TABLE, dga.DATASETS),
     "glue": (glue.TABLE, glue.DATASETS),
+    "questions": (questions.TABLE, questions.DATASETS),
 }
 CUT = "drawn from train, with which it is counted"
 MANY = 3  # rejected rows that are told
@@ -136,11 +137,14 @@ def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[Count], l
         examples, dropped = dataset.rows(folder, split, form.name)
         rejected += dropped
         sizes[split] = size_of(examples, dataset.counted)
-    if "dev" not in dataset.sizes:
+    if form.undivided is not None:
+        rows = form.undivided(folder / dataset.folder)
+        sizes["train"] = size_of((row for row in rows if isinstance(row, Example)), dataset.counted)
+    elif "dev" not in dataset.sizes:
         sizes["train"] += sizes["dev"]
     for split, found in sizes.items():
         stated = dataset.sizes.get(split)
-        reasons = [each.reason for each in form.differences if (each.split, each.found) == (split, found)]
+        reasons = [each.reason for each in form.differences if each.split == split and each.found in (found, None)]
         reasons += [CUT] if stated is None else []
         verdict: Verdict = "equal" if found == stated else "known" if reasons else "wrong"
         reason = "; ".join(reasons) if verdict == "known" else ""

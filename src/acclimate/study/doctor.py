@@ -30,6 +30,8 @@ MANY_REJECTED = 0.05
 SWAPPED = 10  # times as many test texts as training texts
 LARGE = 0.1  # of a metric's range: hardly any adaptation gains more
 HOPELESS = 0.5  # so that figures beyond it are not worth telling
+WINDOWED = ("tokens", "span")  # kinds whose texts are read in windows, and not cut
+UNCLASSED = ("score", "span")  # and those whose labels are none of a set
 ENOUGH = 5  # seeds, where two say next to nothing
 WORTH = 0.9  # of the smallest difference: what brings it no lower is not advised
 GUESS = (
@@ -67,7 +69,7 @@ def examine(
     ]
     watch(Progress("examining lengths and pieces", 0, 0, "texts"))
     measured, broken, on_model = _measured(labelled, model, scans)
-    counts = {} if labelled.kind == "score" else balance.label_counts(_bearing(labelled))
+    counts = {} if labelled.kind in UNCLASSED else balance.label_counts(_bearing(labelled))
     findings = [
         *on_model,
         *leak_findings.on_leaks(found, scans, sizes),
@@ -146,14 +148,14 @@ def _measured(
         return in_words, [], [Finding("error", f"The model cannot be used: {error}")]
     encoded = lengths.tokenised(sampled, by)
     measured = lengths.lengths(sampled, encoded, labelled.max_tokens, by)
-    if labelled.kind == "tokens":  # read in windows
+    if labelled.kind in WINDOWED:
         measured = dataclasses.replace(measured, cut=0.0, suggested=None)
     broken = [lengths.pieces("task", sampled, encoded, by)]
     for scan in scans:
         texts = lengths.sample(scan.sample)
         broken.append(lengths.pieces(scan.facts.name, texts, lengths.tokenised(texts, by), by))
     with_words = [each for each in broken if each is not None]
-    return measured, with_words, lengths.findings(measured, with_words, windows=labelled.kind == "tokens")
+    return measured, with_words, lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED)
 
 
 def _file_facts(read: FileRead) -> FileFacts:
@@ -165,12 +167,14 @@ def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) ->
     sizes: dict[str, int] = {split: len(rows) for split, rows in labelled.splits.items()}
     if labelled.kind == "score":
         on_labels = balance.findings_on_numbers(labelled.splits)
+    elif labelled.kind == "span":
+        on_labels = []
     elif labelled.kind == "tokens":
         on_labels = balance.findings_on_types(counts, sizes)
     else:
         on_labels = balance.findings_on_classes(counts, sizes, labelled.metric.name)
     noted = [Finding("note", note) for note in labelled.notes]
-    away = [] if labelled.kind == "tokens" else balance.give_aways(labelled.splits["train"])
+    away = [] if labelled.kind in WINDOWED else balance.give_aways(labelled.splits["train"])
     return [*_on_files(labelled), *on_labels, *away, *noted]
 
 

@@ -11,7 +11,7 @@ import http.client
 import shutil
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 from acclimate.core.files import settle
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.tasks.catalogue import Dataset, Download, find
-from acclimate.text.packed import PACKINGS, Limits, blocks, named
+from acclimate.tasks.formats.archives import ENDINGS, only_file
+from acclimate.text.packed import Limits, blocks, named
 
 SCHEMES = ("https",)
 LARGEST = 64 << 20  # bytes of a file whose size the catalogue does not state
@@ -130,8 +131,12 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
             target = (to / folder / name).with_name(found.name)
             target.parent.mkdir(parents=True, exist_ok=True)
             part = target.with_name(f"{target.name}.part")
-            shutil.copyfile(found, part)
-            settle(part, target)
+            if found.is_dir():
+                shutil.copytree(found, part, dirs_exist_ok=True)
+                part.rename(target)
+            else:
+                shutil.copyfile(found, part)
+                settle(part, target)
             new.append(_short(dataset, download))
         except ValueError as error:
             failed.append(str(error))
@@ -145,14 +150,26 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
 
 def check(path: Path, download: Download) -> None:
     """Raises UnfitError where the file is not the one listed; what was packed here is compared unpacked."""
+    if not download.size and not download.sha256:
+        return
     size, digest = 0, sha256()
-    plain = path.suffix not in PACKINGS or path.name == Path(download.path).name
-    with open(path, "rb") as file:
-        pieces: Iterable[bytes] = iter(lambda: file.read(BLOCK), b"") if plain else blocks(path, Limits())
-        for block in pieces:
-            size += len(block)
-            digest.update(block)
+    for block in _published(path, download):
+        size += len(block)
+        digest.update(block)
     _compare(named(path), size, digest.hexdigest(), download, "Remove it to fetch it again")
+
+
+def _published(path: Path, download: Download) -> Iterable[bytes]:
+    """The bytes of the file as it is published, whatever it was packed into here."""
+    if path.name != Path(download.path).name:
+        return [only_file(path)[1]] if path.name.endswith(ENDINGS) else blocks(path, Limits())
+    return _bytes(path)
+
+
+def _bytes(path: Path) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            yield block
 
 
 def download_to(path: Path, download: Download, *, schemes: Sequence[str] = SCHEMES) -> None:
@@ -173,9 +190,8 @@ def download_to(path: Path, download: Download, *, schemes: Sequence[str] = SCHE
             f"{named(path)}: cannot be fetched from {download.url} ({reason}). Try again later, or give a copy: --from"
         ) from error
     digest = sha256()
-    with open(part, "rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
+    for block in _bytes(part):
+        digest.update(block)
     try:
         _compare(download.url, part.stat().st_size, digest.hexdigest(), download, "What arrived was removed: try again")
     except UnfitError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from acclimate.models.loading import resolved
 from acclimate.study.corpus_scan import documents_of
 from acclimate.study.doctor import examine, removed
 from acclimate.study.examination import Examination
-from acclimate.study.leak_findings import after_removal
+from acclimate.study.leak_findings import after_removal, on_model
 from acclimate.study.materials import Materials, built_corpus, listing
 from acclimate.study.typeset import amount
 from acclimate.tasks.own import Labelled, Own, read_own
@@ -54,7 +54,7 @@ def examined(
 
 def gather(
     run: Path,
-    stated: Own,
+    stated: Own | Labelled,
     raw: Raw,
     *,
     model: str | None,
@@ -63,7 +63,8 @@ def gather(
     comparisons: int = 4,
     watch: Watch = unwatched,
 ) -> Materials:
-    """Labelled files, and raw text where there is any; `run/examination.json` holds what the doctor said.
+    """Labelled files, or what was read already, and raw text where there is any; `run/examination.json` holds what the
+    doctor said.
 
     Documents that hold a dev or test text adapt nobody. leaks: what becomes of labelled rows that hold a test text:
     kept, and the race is scored both ways; or dropped. One in HELD_OUT documents of the domain is held out of adapting,
@@ -75,7 +76,7 @@ def gather(
             "(--general TEXT)"
         )
     model = resolved(model) if model else None
-    labelled = read_own(stated)
+    labelled = stated if isinstance(stated, Labelled) else read_own(stated)
     given: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
     # of several processes the first one examines, which may take a minute of all cores, and tells the others
     told = ranks.agree(_said_of(labelled, raw, **given).to_json() if ranks.is_first() else {})
@@ -84,7 +85,9 @@ def gather(
         raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in found.errors))
     if leaks == "drop":
         labelled, found = removed(labelled, found), after_removal(found)
-    task = ranks.first_then_all(lambda: prepare(labelled.task(), stated.train, run / "data"))
+    task = ranks.first_then_all(lambda: prepare(labelled.task(), labelled.files[0].path, run / "data"))
+    if (learnt := on_model(model, task.hashes)) is not None:
+        found = replace(found, findings=(learnt, *found.findings))
     if ranks.is_first():
         files.write_json(run / EXAMINATION, found.to_json())
     place = run / "corpora"

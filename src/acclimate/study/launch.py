@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from acclimate.core import files, ranks
@@ -16,6 +17,7 @@ from acclimate.study.gathering import Leaks, Raw, gather
 from acclimate.study.jobs import check_format
 from acclimate.study.materials import DOCSTRINGS, Materials
 from acclimate.study.outcome import study_of, write_pages
+from acclimate.study.published import published
 from acclimate.study.race import run_race
 from acclimate.study.recipe import Recipe, for_model
 from acclimate.study.report import Study
@@ -43,6 +45,7 @@ def race(
     corpus: str | Path | None = None,
     general: str | Path | None = None,
     separated: Literal["line", "blank"] = "line",
+    data: str | Path | None = None,
     model: str | None = None,
     leaks: Leaks = "keep",
     labels_per_class: int | None = None,
@@ -58,6 +61,7 @@ def race(
                        train="docstrings": the embedded default, with `labels_per_class` labels a class (32; 0: all)
     text, label, pair, group, id   columns by name; rows of a group stay on one side of a split
     kind, separator, fold_labels, metric, max_tokens, split_seed   as in tasks.own.Own, where the last is `seed`
+    data               the folder of a benchmark; then train names one of its datasets, such as "SciERC"
     corpus, general    raw text of the domain; general text, from which TLM retrieves, and to pretrain a small model on
                        where none is given
     leaks              what becomes of labelled rows that hold a test text: kept and scored both ways, or dropped
@@ -87,6 +91,7 @@ def race(
     chosen = recipe or recipe_for(model)
     check_format(Path(out))
     given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class, "watch": watch}
+    given["data"] = Path(data) if data else None
     with files.hold(Path(out)) if ranks.is_first() else nullcontext():
         found = materials_of(own, Raw(corpus, general, separated), Path(out), chosen, **given)
         return start(chosen, found, Path(out), budget=budget, command=command, watch=watch)
@@ -103,21 +108,29 @@ def materials_of(
     out: Path,
     recipe: Recipe,
     *,
+    data: Path | None = None,
     model: str | None = None,
     leaks: Leaks = "keep",
     labels_per_class: int | None = None,
     watch: Watch = unwatched,
 ) -> Materials:
-    """What the race runs on: the user's files, or the embedded default where that is what `own.train` says.
+    """What the race runs on: the user's files; the dataset that `own.train` names, of those in the folder `data`; or
+    the embedded default where that is what `own.train` says.
 
-    Raises ValueError for options that the embedded default would ignore, and as `gather` does.
+    Raises ValueError for options that a dataset or the embedded default would ignore, and as `gather` does.
     """
-    if str(own.train) != DOCSTRINGS:
+    if data is not None or str(own.train) != DOCSTRINGS:
         if labels_per_class is not None:
             raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
+        if data is not None and own != Own(train=own.train):
+            raise ValueError(
+                f"the dataset '{own.train}' brings its own splits, columns, kind, metric and length: with --data leave "
+                f"the options for files of your own out"
+            )
+        read = own if data is None else published(str(own.train), data)
         rivals = len(recipe.names(domain=raw.domain is not None, general=raw.general is not None))
         given: dict[str, Any] = {"model": model, "leaks": leaks, "seeds": recipe.seeds, "comparisons": max(1, rivals)}
-        return gather(out, own, raw, **given, watch=watch)
+        return gather(out, read, raw, **given, watch=watch)
     if own != Own(train=own.train) or raw != Raw() or leaks != "keep":
         raise ValueError(
             f"the task '{DOCSTRINGS}' brings its own files, columns, metric, lengths and corpora: leave the options "
@@ -150,3 +163,14 @@ def foreseen_cost(recipe: Recipe, found: Materials, out: Path, *, budget: str | 
         searching, limit, costs, contestants=arms, texts=found.texts(), spent=limit.spent(out, searching=False)
     )
     return estimate(fitted.recipe, found, out, budgeted=True), list(fitted.notes)
+
+
+def plan_text(own: Own, raw: Raw, out: Path, recipe: Recipe, *, budget: str | None = None, **given: Any) -> str:
+    """What a race would still do in `out`, what that takes, and what a budget leaves out; writes nothing there.
+
+    given: as `materials_of` has them.
+    """
+    with TemporaryDirectory() as place:
+        found = materials_of(own, raw, Path(place), recipe, **given)
+        cost, notes = foreseen_cost(recipe, found, out, budget=budget)
+    return "\n".join([cost.as_text(), *notes])

@@ -45,6 +45,11 @@ def _asked(facts: Mapping[str, Any]) -> Section:
         + (f", to {share(made['asked_words'] / max(made['words'], 1))} of all words." if made["shortened"] else "."),
         f"Without a hit: {asked['unhit']:,}. With fewer than {recipe['k']:,} documents: {asked['short']:,}.",
     ]
+    if recipe["k"] > facts["corpus"]["documents"]:
+        lines.append(
+            f"K = {recipe['k']:,} is more than the {facts['corpus']['documents']:,} documents that there are: every "
+            f"one that has a word of a query was brought by it."
+        )
     if facts["selection"]["rows"]:
         brought = facts["selection"]["rows"] / facts["selection"]["documents"]
         lines.append(f"A retrieved document was brought by {brought:,.1f} queries on average.")

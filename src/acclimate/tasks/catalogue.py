@@ -1,8 +1,8 @@
 """A published dataset as a value: what its paper says of it, where its files come from, and how they are read.
 
-The files of a dataset stand in a folder of their own as their publisher ships them, packed (.gz, .zst) or not. Some
-may be read in several forms, such as the encodings of a relation, or with a substitute for a file that nobody may pass
-on. A form is asked for by name; else it is the first all of whose files are there.
+The files of a dataset stand in a folder of their own as their publisher ships them, packed (.gz, .zst, .zip, .tar.gz)
+or not. Some may be read in several forms, such as the encodings of a relation, or with a substitute for a file that
+nobody may pass on. A form is asked for by name; else it is the first all of whose files are there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from acclimate.core.types import Example, Rejected, Split
+from acclimate.tasks.formats.archives import ENDINGS
 from acclimate.tasks.tags import OUTSIDE, entities
 from acclimate.tasks.task import Kind, Metric, Task
 from acclimate.text.packed import PACKINGS, named
@@ -23,6 +24,7 @@ from acclimate.text.recognise import nearest
 Counted = Literal["mentions", "words", "instances", "documents", "pairs", "questions"]
 Rows = Iterator[Example | Rejected]
 FileReader = Callable[[Path, Split], Rows]
+PACKED = (*PACKINGS, *ENDINGS)  # what may stand after a file's name; whether its reader opens archives, it says itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,13 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A count that is not the paper's, though nothing is wrong with the files, and why."""
+    """A count that is not the paper's, though nothing is wrong with the files, and why.
+
+    found  None where nobody could count it: any count is explained
+    """
 
     split: Split
-    found: int
+    found: int | None
     reason: str
 
 
@@ -53,11 +58,13 @@ class Difference:
 class Form:
     """One way in which a dataset's files may be read.
 
-    files        what must be there, below the dataset's folder, names without .gz or .zst
+    files        what must be there, files or folders below the dataset's folder; names without .gz, .zip and the like
     read         (the dataset's folder, split) -> an Example or a Rejected for each row, in a fixed order
     note         what a reader of the scores must know of it; "" where it is what the paper had
     differences  counts that are known not to be the paper's
     special      what it writes into texts that a tokenizer may be told to keep whole
+    undivided    (the dataset's folder) -> the training rows as the paper counts them, before dev was drawn from them;
+                 None: those of train and of dev
     """
 
     name: str
@@ -66,6 +73,7 @@ class Form:
     note: str = ""
     differences: tuple[Difference, ...] = ()
     special: tuple[str, ...] = ()
+    undivided: Callable[[Path], Rows] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,7 @@ class Dataset:
     downloads  the files that may be fetched
     obtain     what to do where a file may not be, or cannot; "" where all may
     runs       seeds that the paper averages over
+    untaught   labels that no training example bears, by the paper's own split
     """
 
     name: str
@@ -99,6 +108,7 @@ class Dataset:
     downloads: tuple[Download, ...] = field(default=(), repr=False)
     obtain: str = ""
     runs: int = 5
+    untaught: tuple[str, ...] = ()
 
     def form(self, name: str) -> Form:
         """The form of this name. Raises ValueError where there is none."""
@@ -115,8 +125,8 @@ class Dataset:
                 return form
         first = self.missing(self.forms[0], root)
         raise ValueError(
-            f"{self.name}: {named(root / self.folder)} has no {', '.join(first)} (nor one with {' or '.join(PACKINGS)} "
-            f"after the name). {self.obtain or 'Fetch it'}"
+            f"{self.name}: {named(root / self.folder)} has no {', '.join(first)}, packed or not. "
+            f"{self.obtain or 'Fetch it'}"
         )
 
     def missing(self, form: Form, root: Path) -> list[str]:
@@ -141,9 +151,16 @@ class Dataset:
         A row that nothing can be made of is a ValueError there: scores without it would not be those of the dataset.
         """
         name = f"{self.name}, {self.form(form).name}" if form else self.name
-        read = partial(_examples, self, form)
-        source = f"{self.citation} Licence: {self.licence}"
-        return Task(name, self.kind, read, self.labels, self.metric, self.max_tokens, source=source)
+        return Task(
+            name,
+            self.kind,
+            partial(_examples, self, form),
+            self.labels,
+            self.metric,
+            self.max_tokens,
+            source=f"{self.citation} Licence: {self.licence}",
+            untaught=self.untaught,
+        )
 
 
 def dataset_named(name: str, datasets: Iterable[Dataset]) -> Dataset:
@@ -157,15 +174,14 @@ def dataset_named(name: str, datasets: Iterable[Dataset]) -> Dataset:
 
 
 def find(folder: Path, name: str) -> Path | None:
-    """The file of this name, packed or not; None where there is none."""
-    return next((path for ending in ("", *PACKINGS) if (path := folder / f"{name}{ending}").is_file()), None)
+    """The file or folder of this name, packed or not; None where there is none."""
+    return next((path for ending in ("", *PACKED) if (path := folder / f"{name}{ending}").exists()), None)
 
 
 def file_in(folder: Path, name: str) -> Path:
-    """The file of this name, packed or not. Raises ValueError where there is none."""
+    """The file or folder of this name, packed or not. Raises ValueError where there is none."""
     if (path := find(folder, name)) is None:
-        packed = " or ".join(PACKINGS)
-        raise ValueError(f"{named(folder / name)}: there is no such file, nor with {packed} after its name")
+        raise ValueError(f"{named(folder / name)}: there is no such file, packed or not")
     return path
 
 

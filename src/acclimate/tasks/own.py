@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
 from acclimate.tasks.labels import (
@@ -69,7 +69,10 @@ class Own:
 
 @dataclass(frozen=True)
 class Labelled:
-    """What was read: the examples of each split, what became of each file's rows, and what a reader should know."""
+    """What was read: the examples of each split, what became of each file's rows, and what a reader should know.
+
+    source, untaught  as in tasks.task.Task; a source of "" is the files
+    """
 
     name: str
     kind: Kind
@@ -79,12 +82,15 @@ class Labelled:
     splits: Mapping[Split, tuple[Example, ...]]
     files: tuple[FileRead, ...]
     notes: tuple[str, ...]
+    source: str = ""
+    untaught: tuple[str, ...] = ()
 
     def task(self) -> Task:
         """The task over these examples, for tasks.prepared.prepare; it looks at no file any more."""
-        source = ", ".join(named(read.path) for read in self.files)
+        source = self.source or ", ".join(named(read.path) for read in self.files)
         read = partial(_split_of, dict(self.splits))
-        return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, source=source)
+        stated: dict[str, Any] = {"source": source, "untaught": self.untaught}
+        return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, **stated)
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ class Task:
     max_tokens  longer examples are truncated to this many tokens, special ones included
     prepare     one example -> the example that the model sees, such as @CHEMICAL$ in place of an entity
     source      citation, licence, where the files come from
+    untaught    labels that no training example need bear: what bears them in other splits is scored, and never right
     """
 
     name: str
@@ -77,6 +78,7 @@ class Task:
     max_tokens: int
     prepare: Callable[[Example], Example] = as_read
     source: str = ""
+    untaught: tuple[str, ...] = ()
 
 
 def load(task: Task, path: Path) -> dict[Split, list[Example]]:
@@ -84,9 +86,9 @@ def load(task: Task, path: Path) -> dict[Split, list[Example]]:
 
     Raises ValueError for an empty split, an empty text, an id that occurs twice, and a group that stands in two splits;
     where labels are classes ("sequence", "multilabel", "tokens") also for one that the task does not list, or that no
-    training example bears, where they are tags ("tokens") for more or fewer of them than words, and where they are
-    numbers ("score") for one that is not finite, and where they are answers ("span") for an example without a question,
-    and a training example whose answer does not stand in its text.
+    training example bears though it is none of `untaught`; where they are tags ("tokens") for more or fewer of them
+    than words; where they are numbers ("score") for one that is not finite; and where they are answers ("span") for an
+    example without a question, and a training example whose answer does not stand in its text.
     """
     splits = {split: [task.prepare(example) for example in task.read(path, split)] for split in SPLITS}
     for split, examples in splits.items():
@@ -198,7 +200,7 @@ def _check_labels(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None
                         f"({', '.join(map(repr, task.labels))}). Correct the file, or add it to the task's labels"
                     )
     counts = Counter(label for example in splits["train"] for label in classes_in(example.label))
-    missing = [label for label in task.labels if not counts[label]]
+    missing = [label for label in task.labels if not counts[label] and label not in task.untaught]
     if missing:
         raise ValueError(
             f"{task.name}, train: no example bears {', '.join(map(repr, missing))}, which therefore cannot be learnt. "

@@ -77,6 +77,20 @@ def files_in(path: Path, *, endings: tuple[str, ...] = ("",), limits: Limits = L
     yield from files
 
 
+def only_file(path: Path, *, ending: str = "", limits: Limits = LIMITS) -> tuple[str, bytes]:
+    """Name and content of the one file with this ending, as `files_in` has it.
+
+    Raises ValueError where there is none, or more than one.
+    """
+    files = [(name, content) for name, content in files_in(path, limits=limits) if name.endswith(ending)]
+    if len(files) != 1:
+        listed = ", ".join(printable(name) for name, _ in files[:3]) or "none"
+        raise ValueError(
+            f"{named(path)}: one {ending or 'only'} file is needed, and it holds {len(files)} ({listed}). Name the file"
+        )
+    return files[0]
+
+
 def _below(folder: Path, endings: tuple[str, ...], limits: Limits) -> Iterator[tuple[str, bytes]]:
     for number, file in enumerate(sorted(folder.rglob("*")), 1):
         if number > limits.members:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
+from acclimate.tasks.formats.archives import LIMITS, Limits, only_file
 from acclimate.tasks.spans import PASSAGE
 from acclimate.text.packed import named
 from acclimate.text.recognise import printable, shown, unsound
@@ -114,21 +114,16 @@ def by_question(pairs: Iterable[Example]) -> list[Example]:
 
 def _content(path: Path, limits: Limits, key: str) -> tuple[str, dict[str, Any]]:
     """The file's name and the JSON object that it is, with a list under this key."""
-    files = [(name, content) for name, content in files_in(path, limits=limits) if name.endswith(".json")]
-    if len(files) != 1:
-        listed = ", ".join(printable(name) for name, _ in files[:3]) or "none"
-        raise ValueError(
-            f"{named(path)}: one .json file is needed, and it holds {len(files)} ({listed}). Name the file"
-        )
+    file, content = only_file(path, ending=".json", limits=limits)
     try:
-        value = json.loads(files[0][1])
+        value = json.loads(content)
     except (RecursionError, ValueError) as error:
         raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). Fetch it again") from error
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
         raise ValueError(
             f"{named(path)}: is {shown(value)}, where an object with a list {key!r} is needed. Fetch it again"
         )
-    return printable(Path(files[0][0]).name), value
+    return printable(Path(file).name), value
 
 
 def _questions(path: Path, limits: Limits) -> Iterator[tuple[str, str, Any, Any]]:

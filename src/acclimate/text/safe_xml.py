@@ -1,0 +1,104 @@
+"""XML that anybody may have made, read as it streams by: nothing is fetched, no entity expanded, nothing grows unseen.
+
+A file that declares entities is refused, for a few lines of them can unfold into gigabytes or read other files. The
+name of a document type (`<!DOCTYPE collection SYSTEM "BioC.dtd">`) may stand there; it is not looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NoReturn
+from xml.parsers import expat
+
+from acclimate.text.recognise import printable, shown
+
+DEEPEST = 200  # elements within each other
+_FED = 1 << 16  # bytes at a time
+
+
+class RefusedError(ValueError):
+    """What is wrong with the content, as we say it."""
+
+
+class SafeParser:
+    """Calls back for what it is fed: start(name, attributes), end(name), characters(text).
+
+    where    what messages call the file
+    longest  bytes without an end of tag, from which the file is refused
+    """
+
+    def __init__(
+        self,
+        where: str,
+        *,
+        longest: int,
+        start: Callable[[str, dict[str, str]], None],
+        end: Callable[[str], None],
+        characters: Callable[[str], None],
+    ) -> None:
+        self._where, self._longest, self._told_start, self._told_end = where, longest, start, end
+        self._fed = self._depth = 0
+        parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = characters
+        parser.EntityDeclHandler = self._entity
+        parser.SkippedEntityHandler = self._skipped
+        self._parser = parser
+
+    @property
+    def line(self) -> int:
+        return self._parser.CurrentLineNumber
+
+    def feed(self, content: Iterable[bytes]) -> Iterator[None]:
+        """Read all of it, with a pause after every piece. Raises RefusedError where it is not well-formed, declares or
+        uses entities, or something in it never ends.
+        """
+        for block in content:
+            for start in range(0, len(block), _FED):
+                self._read(block[start : start + _FED])
+                yield
+        self._read(b"", last=True)
+        yield
+
+    def error(self, what: str, line: int | None = None) -> RefusedError:
+        """With the file and the line before it."""
+        return RefusedError(f"{self._where}:{line or self.line}: {what}")
+
+    def _read(self, content: bytes, *, last: bool = False) -> None:
+        self._fed += len(content)
+        try:
+            self._parser.Parse(content, last)
+        except expat.ExpatError as error:
+            raise self.error(
+                f"not well-formed XML at column {error.offset + 1} ({expat.ErrorString(error.code)}). Fetch the file "
+                f"again",
+                error.lineno,
+            ) from error
+        except RefusedError:
+            raise
+        except (LookupError, ValueError) as error:  # from looking up the encoding that the file says it has
+            raise self.error(f"cannot be decoded ({printable(str(error))}). Convert it to UTF-8") from error
+        if self._fed - self._parser.CurrentByteIndex > self._longest:
+            raise self.error(f"more than {self._longest:,} bytes without an end of tag. Fetch the file again")
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self.error(f"{self._depth} elements within each other, which no file of this kind has. Leave it out")
+        self._told_start(name, attributes)
+
+    def _end(self, name: str) -> None:
+        self._told_end(name)
+        self._depth -= 1
+
+    def _entity(self, name: str, *_: object) -> NoReturn:
+        raise self.error(
+            f"declares the entity {shown(name)}: entities can unfold into gigabytes or read other files. Nothing was "
+            f"unfolded; write out what it stands for, and take the declaration out"
+        )
+
+    def _skipped(self, name: str, _: bool) -> NoReturn:
+        raise self.error(f"uses the entity {shown(name)}, which nothing in the file says the meaning of. Write it out")
