@@ -216,7 +216,12 @@ def test_adapt_trains_from_nothing_on_a_task_and_retrieved_text(run, toy_race, t
 def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):
     train, dev, test = (f"{toy_inputs}/{split}.jsonl" for split in toys.SIZES)
     settings = ["seeds=2", "finetune.epochs=0.0", "finetune.plan.steps=3"]
-    status, said = run("evaluate", base, train, "--dev", dev, "--test", test, *settings, "--out", "scored")
+    command = ["evaluate", base, train, "--dev", dev, "--test", test, *settings, "--out", "scored"]
+    status, said = run(*command, "--dry-run")
+    assert status == 0, said
+    assert "together" in said
+    assert not (tmp_path / "scored").exists()
+    status, said = run(*command)
     assert status == 0, said
     assert "The model scores " in said
     assert "nothing was compared with it." in said

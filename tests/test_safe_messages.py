@@ -6,7 +6,7 @@ import sys
 import pytest
 import typer
 
-from acclimate import cli, session
+from acclimate import session
 from acclimate.study.examination import Examination, Finding
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\u202egpj.exe\u2066"
@@ -33,7 +33,7 @@ def test_findings_told_before_a_race_show_escapes(capsys):
     findings = (Finding("warning", f"'{HOSTILE}' is rare.", f"Add {HOSTILE}."), Finding("note", "Little."))
     examined = Examination(task={}, lengths=None, leaks=(), copies=(), leaked={}, findings=findings, **nothing)
     with session.screen() as console:
-        cli._tell_findings(console, examined)
+        session.tell_findings(console, examined)
     captured = capsys.readouterr()
     said = captured.out + captured.err
     assert fit(said)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from acclimate import options
-from acclimate.session import command, errors_told, say, screen, started, stated_recipe, watched
-from acclimate.verbs import blurb, count_splits, fetch, retrieve
+from acclimate.session import command, errors_told, say, screen, started, stated_recipe, tell_findings, watched
+from acclimate.verbs import blurb, count_splits, fetch, grid, retrieve
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,34 +37,32 @@ def race(
     leaks: options.Leaks = "keep",
     budget: options.Budget = None,
     labels_per_class: options.PerClass = None,
+    data: options.Data = None,
     out: options.Out = Path("runs/race"),
     recipe: options.RecipeFile = None,
     track: options.Track = None,
     dry_run: options.DryRun = False,
 ) -> None:
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
-    from acclimate.core.types import unwatched
     from acclimate.study import launch
-    from acclimate.study.budget import parse_budget
+    from acclimate.study.budget import parse_budget, with_search
     from acclimate.study.jobs import check_format
     from acclimate.study.recipe import heeded
 
     with errors_told(), started(out, held=not dry_run) as console:
         usual = launch.recipe_for(model)
         stated = heeded(stated_recipe(usual, recipe, assignments), usual)
-        given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
+        given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
         if budget is not None:
             parse_budget(budget)  # before any file is read
+            with_search(stated)
         if dry_run:
-            with TemporaryDirectory() as place:
-                found = launch.materials_of(own, raw, Path(place), stated, **given, watch=unwatched)
-                cost, notes = launch.foreseen_cost(stated, found, out, budget=budget)
-                say(console, "\n".join([cost.as_text(), *notes]))
+            say(console, launch.plan_text(own, raw, out, stated, **given, budget=budget))
             return
         check_format(out)
         with watched(console, track, out) as watch:
             found = launch.materials_of(own, raw, out, stated, **given, watch=watch)
-            _tell_findings(console, found.examination)
+            tell_findings(console, found.examination)
             launch.start(stated, found, out, budget=budget, command=command(), watch=watch)
         _show(console, out)
 
@@ -138,9 +135,11 @@ def evaluate(
     own: Own,
     assignments: options.Assignments = None,
     labels_per_class: options.PerClass = None,
+    data: options.Data = None,
     out: options.Out = Path("runs/evaluate"),
     recipe: options.RecipeFile = None,
     track: options.Track = None,
+    dry_run: options.DryRun = False,
 ) -> None:
     """Fine-tune a model on a task with several seeds, choose on dev, test once; mean score and interval."""
     from dataclasses import replace
@@ -149,13 +148,16 @@ def evaluate(
     from acclimate.study.gathering import Raw
     from acclimate.study.recipe import for_model, heeded
 
-    with errors_told(), started(out) as console:
+    with errors_told(), started(out, held=not dry_run) as console:
         usual = for_model()
         stated = replace(heeded(stated_recipe(usual, recipe, assignments), usual), contestants=())
+        given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "data": data}
+        if dry_run:
+            say(console, launch.plan_text(own, Raw(), out, stated, **given))
+            return
         with watched(console, track, out) as watch:
-            given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "watch": watch}
-            found = launch.materials_of(own, Raw(), out, stated, **given)
-            _tell_findings(console, found.examination)
+            found = launch.materials_of(own, Raw(), out, stated, **given, watch=watch)
+            tell_findings(console, found.examination)
             launch.start(stated, found, out, budget=None, command=command(), watch=watch)
         _show(console, out)
 
@@ -163,37 +165,7 @@ def evaluate(
 app.command()(retrieve)
 app.command()(fetch)
 app.command()(blurb)
-
-
-@app.command()
-@options.of_files
-def grid(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="retrieval, k, rho_1, rho_2, stages, model or search.")],
-    task: options.TaskName,
-    own: Own,
-    raw: Raw,
-    assignments: options.Assignments = None,
-    model: options.Model = None,
-    leaks: options.Leaks = "keep",
-    labels_per_class: options.PerClass = None,
-    out: options.Out = Path("runs/grid"),
-    recipe: options.RecipeFile = None,
-) -> None:
-    """Vary one thing of TLM, all else and the seeds the same, and compare on dev: the studies of its paper's tables."""
-    from acclimate.study import launch
-    from acclimate.study.grid import Recipe, run_grid, variants
-    from acclimate.study.recipe import Recipe as Race
-
-    with errors_told(), started(out) as console:
-        stated = stated_recipe(Recipe(), recipe, assignments)
-        if study != "model":
-            variants(study, stated)  # before any file is read
-        given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
-        with watched(console, None, out) as watch:
-            found = launch.materials_of(own, raw, out, Race(seeds=stated.seeds), **given, watch=watch)
-            _tell_findings(console, found.examination)
-            done = run_grid(study, stated, found, out, watch=watch)
-        say(console, done.text)
+app.command()(grid)
 
 
 @app.command()
@@ -252,15 +224,6 @@ def main() -> None:
     # the processor that the thread they wait for needs, and a step takes 15 times as long. Read when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app()
-
-
-def _tell_findings(console: Console, examination: Any) -> None:
-    """What the doctor would say, before the race starts: its warnings here, all of it in the report."""
-    from acclimate.study.typeset import escaped
-
-    for finding in examination.findings if examination else ():
-        if finding.level != "note":
-            say(console, escaped(f"doctor: {finding.what} {finding.way_out}"))
 
 
 def _show(console: Console, run: Path, *, anew: bool = False) -> None:

@@ -92,6 +92,15 @@ def errors_told() -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
+def tell_findings(console: Console, examination: Any) -> None:
+    """What the doctor would say, before anything starts: its warnings here, all of it in a race's report."""
+    from acclimate.study.typeset import escaped
+
+    for finding in examination.findings if examination else ():
+        if finding.level != "note":
+            say(console, escaped(f"doctor: {finding.what} {finding.way_out}"))
+
+
 def command() -> str:
     """What was typed."""
     return "acclimate " + shlex.join(sys.argv[1:])

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from acclimate import options
-from acclimate.session import errors_told, say, screen, started, stated_recipe, watched
+from acclimate.session import errors_told, say, screen, started, stated_recipe, tell_findings, watched
 
 if TYPE_CHECKING:
+    from acclimate.study.gathering import Raw
     from acclimate.tasks.own import Own
 
 
@@ -68,7 +69,9 @@ def retrieve(
 
 
 def fetch(
-    catalogue: Annotated[str, typer.Argument(metavar="CATALOGUE", help="blurb; with --from also tlm, dga, glue.")],
+    catalogue: Annotated[
+        str, typer.Argument(metavar="CATALOGUE", help="blurb or questions; with --from also tlm, dga, glue.")
+    ],
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder to fill; the same command goes on there.")],
     source: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="A copy to take the files from, in place of the web.")
@@ -97,18 +100,100 @@ def blurb(
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder that `acclimate fetch blurb` filled.")],
     out: options.Out = Path("runs/blurb"),
     recipe: options.RecipeFile = None,
+    track: options.Track = None,
+    dry_run: options.DryRun = False,
 ) -> None:
     """Fine-tune and test models on all of BLURB: a row a dataset, a column a model, the BLURB score."""
-    from acclimate.study.benchmark import Recipe, run_benchmark
+    from acclimate.study.benchmark import run_benchmark
+    from acclimate.study.benchmark_page import as_text
+    from acclimate.study.benchmark_plan import plan
+    from acclimate.study.benchmark_recipe import Recipe
     from acclimate.study.outcome import PAGE
 
-    with errors_told(), started(out) as console:
-        assignments = [each for each in given if "=" in each and not Path(each).is_dir()]
-        models = [each for each in given if each not in assignments]
+    with errors_told(), started(out, held=not dry_run) as console:
+        models, assignments = _models_and_settings(given)
         stated = stated_recipe(Recipe(), recipe, assignments)
-        with watched(console, None, out) as watch:
+        if dry_run:
+            say(console, plan(stated, models, data, out).as_text())
+            return
+        with watched(console, track, out) as watch:
             found = run_benchmark(stated, models, data, out, watch=watch)
-        say(console, f"{found.as_text()}\nReport: {out / PAGE}")
+        say(console, f"{as_text(found)}\nReport: {out / PAGE}")
+
+
+@options.of_files
+def grid(
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY",
+            help="retrieval, k, rho_1, rho_2, stages, model or search of TLM; layers, schemes or relations of BLURB.",
+        ),
+    ],
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK",
+            help="A labelled file, docstrings, or with --data a dataset; of BLURB's studies with --data MODEL...",
+        ),
+    ],
+    own: Own,
+    raw: Raw,
+    assignments: options.Assignments = None,
+    model: options.Model = None,
+    leaks: options.Leaks = "keep",
+    labels_per_class: options.PerClass = None,
+    data: options.Data = None,
+    out: options.Out = Path("runs/grid"),
+    recipe: options.RecipeFile = None,
+    dry_run: options.DryRun = False,
+) -> None:
+    """Vary one thing, all else and the seeds the same, and compare on dev: the studies of TLM's and BLURB's tables."""
+    from acclimate.study import choices, launch
+    from acclimate.study import grid as grids
+    from acclimate.study.choices_plan import plan
+    from acclimate.study.choices_recipe import STUDIES
+    from acclimate.study.choices_recipe import Recipe as Choices
+    from acclimate.study.recipe import Recipe as Race
+
+    with errors_told(), started(out, held=not dry_run) as console:
+        if study not in (known := [*grids.STUDIES, *STUDIES]):
+            raise ValueError(f"no study is called '{study}'. Known: {', '.join(known)}")
+        given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
+        if study in STUDIES and data is not None:
+            if (own, raw, [*given.values()]) != (type(own)(train=own.train), type(raw)(), [None, "keep", None]):
+                raise ValueError(
+                    f"with --data the study '{study}' runs on the datasets there: name models after it, and leave "
+                    f"--model and the options for files of your own out"
+                )
+            models, settings = _models_and_settings([task, *(assignments or [])])
+            chosen = stated_recipe(Choices(), recipe, settings)
+            if dry_run:
+                say(console, plan(study, chosen, models, data, out).as_text())
+                return
+            with watched(console, None, out) as watch:
+                say(console, choices.run_on_catalogue(study, chosen, models, data, out, watch=watch).text)
+            return
+        if dry_run:
+            raise ValueError("--dry-run is for the studies layers, schemes and relations with --data. Leave it out")
+        if study in STUDIES:
+            run: Any = choices.run_on_task
+            stated = stated_recipe(Choices(), recipe, assignments)
+            choices.check_own(study, stated)  # before any file is read
+        else:
+            run, stated = grids.run_grid, stated_recipe(grids.Recipe(), recipe, assignments)
+            if study != "model":
+                grids.variants(study, stated)
+        with watched(console, None, out) as watch:
+            found = launch.materials_of(own, raw, out, Race(seeds=stated.seeds), **given, data=data, watch=watch)
+            tell_findings(console, found.examination)
+            done = run(study, stated, found, out, watch=watch)
+        say(console, done.text)
+
+
+def _models_and_settings(given: list[str]) -> tuple[list[str], list[str]]:
+    settings = [each for each in given if "=" in each and not Path(each).is_dir()]
+    return [each for each in given if each not in settings], settings
 
 
 def count_splits(catalogue: str, folder: Path) -> None:

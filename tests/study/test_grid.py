@@ -97,7 +97,10 @@ def test_a_search_tests_the_best_on_dev_alone_and_counts_what_it_took(recipe, ma
     assert f"Chosen on dev: {best}. On test, opened for it alone:" in found.text
     assert "The search over 4 settings took" in found.text
     assert len(list((place / "jobs").glob("test-*"))) == 2
-    assert len(files.read_json(place / "scores.json")) == 4 * 2
+    written = files.read_json(place / "search.scores.json")
+    assert len(written) == 4 * 2
+    assert {score["split"] for score in written} == {"dev"}
+    assert not [score for score in written if "test" in score]
 
 
 def test_a_model_is_compared_with_task_driven_training_from_it_and_from_nothing(recipe, toy_race, tmp_path):

@@ -9,13 +9,14 @@
     search     rho_1 by rho_2: the best on dev is tested, and all that the search took is counted to it (section 4.1)
 
 All are compared on dev, as in the paper, whose Table 8 alone has test scores. The first variant is what the others are
-compared with. What variants share (a selection, a first stage) is done once.
+compared with. What variants share (a selection, a first stage) is done once. study/choices.py has the studies of
+BLURB's paper.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,11 @@ from acclimate.core.types import Cost, Score, Watch, unwatched
 from acclimate.methods import tlm
 from acclimate.study import retrieving, stages
 from acclimate.study.entries import cut, fine_tuned, first_stage, retrieved, tested
-from acclimate.study.grid_page import grid_text
+from acclimate.study.grid_page import grid_text, records
 from acclimate.study.jobs import Job, claim, do
 from acclimate.study.materials import Materials
-from acclimate.study.outcome import SCORES
-from acclimate.study.race import dev_row, test_row
 from acclimate.study.recipe import Recipe as Race
+from acclimate.study.searching import dev_row, test_row
 from acclimate.study.significance import interval
 from acclimate.study.tables import Row, as_csv, rows
 from acclimate.study.wording import interval_text, metric_text, si
@@ -145,7 +145,8 @@ def variants(study: str, recipe: Recipe) -> list[Variant]:
 
 
 def run_grid(study: str, recipe: Recipe, materials: Materials, run: Path, *, watch: Watch = unwatched) -> Grid:
-    """Do what is missing of the study in the directory `run`, and write STUDY.txt, STUDY.csv and scores.json there.
+    """Do what is missing of the study in the directory `run`, and write STUDY.txt, STUDY.csv and
+    STUDY.scores.json there.
 
     Raises ValueError where general text is needed and not there.
     """
@@ -173,7 +174,7 @@ def run_grid(study: str, recipe: Recipe, materials: Materials, run: Path, *, wat
         lines.append(_chosen(table, jobs, materials, run, watch))
     text = "\n\n".join(lines) + "\n"
     if ranks.is_first():
-        files.write_json(run / SCORES, [asdict(score) for score in scores])
+        files.write_json(run / f"{study}.scores.json", records(scores, "dev"))
         files.write_text(run / f"{study}.csv", as_csv(table))
         files.write_text(run / f"{study}.txt", text)
     ranks.wait()

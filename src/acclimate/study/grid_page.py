@@ -1,11 +1,13 @@
-"""What a grid came to, as a table in plain text."""
+"""What a grid came to: a table in plain text, and its scores as JSON has them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
+from acclimate.core.types import Score, Split
 from acclimate.study.significance import LEVEL
 from acclimate.study.tables import WIDTH, Row, aligned
 from acclimate.study.verdict import remarks
@@ -19,38 +21,50 @@ _LEGEND = (
 
 def grid_text(table: Sequence[Row], facts: Mapping[str, Mapping[str, Any]]) -> str:
     """facts: variant -> what its first stage left (methods/tlm.py::COST), empty where it has none."""
-    head = [
-        "",
-        f"dev {metric_text(table[0].metric)}",
-        "each seed",
-        "difference",
-        "p (Holm)",
-        "epochs",
-        "FLOP",
-        "paper's",
-    ]
-    body = []
+    costs = []
     for row in table:
         stage_1 = facts[row.contestant]
-        body.append(
-            [
-                row.contestant,
-                interval_text(row.score),
-                " ".join(points(score) for score in row.scores),
-                difference_text(row.comparison),
-                p_text(row.p_holm),
-                f"{stage_1['internal_epochs']:.1f}" if stage_1 else "-",
-                si(row.adapting.flops),
-                si(stage_1["paper_flops"]) if stage_1 else "-",
-            ]
-        )
-    said = [_established(table), *remarks(table)]
-    told = "\n".join(fill(line, WIDTH) for line in said)
-    return f"{aligned(head, body)}\n\n{_LEGEND.format(first=table[0].contestant)}\n\n{told}"
+        epochs, flops = (f"{stage_1['internal_epochs']:.1f}", si(stage_1["paper_flops"])) if stage_1 else ("-", "-")
+        costs.append([epochs, si(row.adapting.flops), flops])
+    shown = compared(table, "dev", ["epochs", "FLOP", "paper's"], costs)
+    return "\n\n".join([shown, _LEGEND.format(first=table[0].contestant), said(table, "dev")])
 
 
-def _established(table: Sequence[Row]) -> str:
-    """Which differences the corrected test bears out, in a sentence."""
+def compared(table: Sequence[Row], split: Split, head: Sequence[str], costs: Sequence[Sequence[str]]) -> str:
+    """Each variant's score with the difference from the first, and what it cost, in columns of these names."""
+    columns = ["", f"{split} {metric_text(table[0].metric)}", "each seed", "difference", "p (Holm)", *head]
+    body = [
+        [
+            row.contestant,
+            interval_text(row.score),
+            " ".join(points(score) for score in row.scores),
+            difference_text(row.comparison),
+            p_text(row.p_holm),
+            *own,
+        ]
+        for row, own in zip(table, costs, strict=True)
+    ]
+    return aligned(columns, body)
+
+
+def said(table: Sequence[Row], split: Split) -> str:
+    """Which differences the corrected test bears out, in a sentence, and what to mind of it."""
+    return "\n".join(fill(line, WIDTH) for line in [_established(table, split), *remarks(table)])
+
+
+def records(scores: Sequence[Score], split: Split, **more: str) -> list[dict[str, Any]]:
+    """The scores for a file: `score` is that on the items of `split`; `dev` beside it where that is another one."""
+    found = []
+    for score in scores:
+        own = asdict(score)
+        value = own.pop("test")
+        if split == "dev":
+            own.pop("dev")
+        found.append({"variant": own.pop("contestant"), **more, "split": split, "score": value, **own})
+    return found
+
+
+def _established(table: Sequence[Row], split: Split) -> str:
     first, *others = table
     sides = {"better": 1, "worse": -1}
     clear = [row for row in others if row.p_holm is not None and row.p_holm < LEVEL and row.comparison is not None]
@@ -61,4 +75,4 @@ def _established(table: Sequence[Row]) -> str:
             clauses.append(f"{listed(names)} {'is' if len(names) == 1 else 'are'} {word} than {first.contestant}")
     if not clauses:
         return "No difference is established: all of them may be chance."
-    return f"On dev, {'; '.join(clauses)}." + ("" if len(clear) == len(others) else " The rest may be chance.")
+    return f"On {split}, {'; '.join(clauses)}." + ("" if len(clear) == len(others) else " The rest may be chance.")
