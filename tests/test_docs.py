@@ -12,7 +12,7 @@ import pytest
 
 from acclimate.core.settings import to_mapping
 from acclimate.methods import METHODS, tfidf
-from acclimate.study import benchmark, grid, recipe, retrieving
+from acclimate.study import benchmark_recipe, choices_recipe, grid, recipe, retrieving
 from acclimate.training.plan import Plan
 
 ROOT = Path(__file__).parents[1]
@@ -21,7 +21,12 @@ PAGES = sorted(
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 RECIPES: dict[str, Any] = {**{name: method.Recipe for name, method in METHODS.items()}, "tfidf": tfidf.Recipe}
-RECIPES |= {"retrieve": retrieving.Recipe, "grid": grid.Recipe, "blurb": benchmark.Recipe}
+RECIPES |= {
+    "retrieve": retrieving.Recipe,
+    "grid": grid.Recipe,
+    "choices": choices_recipe.Recipe,
+    "blurb": benchmark_recipe.Recipe,
+}
 RECIPES |= {"race": recipe.Recipe, "search": recipe.Search, "Plan": Plan}
 
 

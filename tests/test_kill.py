@@ -187,6 +187,8 @@ def _results(run: Path) -> dict[str, Any]:
     facts = json.loads((run / "facts.json").read_text())
     # seconds of pretraining; how Python was started; who was killed while he looked at the test set looked again
     del facts["notes"], facts["commands"], facts["looks"]
+    for cost in facts["pretraining"].values():
+        del cost["seconds"]
     return kept | {"scores.json": scores, "facts.json": facts}
 
 

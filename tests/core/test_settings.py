@@ -45,6 +45,7 @@ def test_an_integer_is_taken_for_a_float_and_not_the_other_way_round():
         ("plan.stpes=3", r"command line: unknown setting 'plan\.stpes'; did you mean 'plan\.steps'\?"),
         ("paln.steps=3", r"unknown group of settings 'paln'; did you mean 'plan'\?"),
         ("choose=first", r"choose = 'first' is not one of 'best', 'last'"),
+        ("choose=Lsat", r"'Lsat' is not one of 'best', 'last'; did you mean 'last'\?"),
         ("lower=1", r"lower = 1 is int, but must be bool"),
         ("plan.steps=true", r"plan\.steps = True is bool, but must be int"),
         ("plan.rate=5e-5x", r"plan\.rate = '5e-5x' is str, but must be float"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import shutil
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -20,9 +21,13 @@ from acclimate.core import settings
 from acclimate.core.types import Cost, Example, Score
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.study import stages
-from acclimate.study.benchmark import Recipe, contestants_of, run_benchmark
-from acclimate.study.benchmark_page import Benchmark, Result
+from acclimate.study.benchmark import contestants_of, run_benchmark
+from acclimate.study.benchmark_page import as_csv, as_text, sections
+from acclimate.study.benchmark_plan import plan
+from acclimate.study.benchmark_recipe import Recipe
+from acclimate.study.benchmark_result import Benchmark, Result
 from acclimate.study.sections import Trial
+from acclimate.study.significance import compare, holm
 from acclimate.tasks import blurb
 from acclimate.tasks.catalogue import Dataset, split_form
 from acclimate.tasks.formats.delimited import delimited_examples, number, one_of
@@ -141,10 +146,10 @@ def scores(place: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda score: (score["contestant"], score["seed"]))
 
 
-def test_each_model_and_seed_looks_once_at_each_test_set_and_the_baseline_once(run):
-    assert len(looks(run)) == 3 * (2 * 2 + 1)
+def test_each_model_and_seed_looks_once_at_each_test_set_and_each_baseline_once(run):
+    assert len(looks(run)) == 3 * (2 * 2 + 2)
     found = [(score["contestant"], score["seed"]) for score in scores(run / "words")]
-    assert found == [(name, seed) for name in ("one", "two", "word list") for seed in (0, 1)]
+    assert found == [(name, seed) for name in ("constant", "one", "two", "word list") for seed in (0, 1)]
 
 
 def test_the_table_has_a_row_a_dataset_and_a_column_a_model(run):
@@ -155,7 +160,7 @@ def test_the_table_has_a_row_a_dataset_and_a_column_a_model(run):
     assert [(row["dataset"], row["model"]) for row in cells] == [
         (name, model)
         for name, baseline in (("Words", "word list"), ("Topics", "TF-IDF"), ("Numbers", "TF-IDF"))
-        for model in ("one", baseline, "two")
+        for model in ("constant", "one", baseline, "two")
     ]
     for row in cells:
         assert float(row["low"]) <= float(row["mean"]) <= float(row["high"])
@@ -166,12 +171,21 @@ def test_the_table_has_a_row_a_dataset_and_a_column_a_model(run):
     assert "Topics (accuracy)" in (run / "report.html").read_text()
 
 
-def test_what_is_finished_is_not_repeated_and_the_order_of_the_models_changes_no_score(run, recipe, models, data):
-    before = {path: path.stat().st_mtime_ns for path in run.rglob("result.json")}
-    told = (run / "table.csv").read_text().splitlines()
-    run_benchmark(recipe, models[::-1], data, run, datasets=CATALOGUE)
-    assert {path: path.stat().st_mtime_ns for path in run.rglob("result.json")} == before
-    assert sorted((run / "table.csv").read_text().splitlines()) == sorted(told)
+def test_what_is_finished_is_not_repeated_and_the_order_of_the_models_changes_no_score(
+    run, recipe, models, data, *, tmp_path
+):
+    again = shutil.copytree(run, tmp_path / "again")
+    before = {path: path.stat().st_mtime_ns for path in again.rglob("result.json")}
+    run_benchmark(recipe, models[::-1], data, again, datasets=CATALOGUE)
+    assert {path: path.stat().st_mtime_ns for path in again.rglob("result.json")} == before
+    both = [(place / "table.csv").read_text().splitlines() for place in (run, again)]
+    told = [
+        sorted(
+            tuple(value for name, value in row.items() if not name.startswith("first")) for row in csv.DictReader(lines)
+        )
+        for lines in both
+    ]
+    assert told[0] == told[1]
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_scores(run, recipe, models, data, *, tmp_path, monkeypatch):
@@ -206,34 +220,126 @@ def test_all_settings_are_tried_on_dev_and_the_best_alone_is_tested(recipe, mode
     best = max((trial for trial in result.trials["one"] if trial.rung == 1), key=lambda trial: trial.dev)
     assert result.settings["one"] == best.setting
     assert looks(tmp_path) == [f"test {contestants_of(models[:1])[0].key}, {best.setting}, seed {n}" for n in (0, 1)]
-    assert "Topics, one" in found.as_text()
+    assert "Topics, one" in as_text(found)
     with pytest.raises(ValueError, match=r"holds other data than .* Choose another --out"):
         run_benchmark(replace(stated, rows=12), models[:1], data, tmp_path, datasets=CATALOGUE)
 
 
-def made_up(name: str, kind: str, mean: float) -> Result:
-    """Of one model whose mean score of 100 items is `mean`, twice."""
-    gold = ("a",) * 100
-    predicted = ("a",) * round(100 * mean) + ("b",) * round(100 - 100 * mean)
-    ids = tuple(map(str, range(100)))
+def made_up(name: str, kind: str, *, scores: dict[str, float], items: int = 100) -> Result:
+    """Of accuracies of the items, twice each; "TF-IDF" and "constant" are baselines."""
+    ids, gold = tuple(map(str, range(items))), ("a",) * items
     own = replace(CATALOGUE[1], name=name, type=kind)
-    scores = [Score("m", name, "accuracy", seed, 0.5, mean, ids, gold, predicted, Cost(), Cost()) for seed in (0, 1)]
-    trials = [Trial("m", "rate 1e-05", 0, 1, 2, 0.5, True)]
-    return Result(own, own.forms[0], 1, 1, {"m": scores}, {"m": trials}, {"m": "rate 1e-05"})
+    result = Result(own, own.forms[0], 1, 1)
+    for model, mean in scores.items():
+        right = round(items * mean)
+        predicted = ("a",) * right + ("b",) * (items - right)
+        result.scores[model] = [
+            Score(model, name, "accuracy", seed, 0.5, right / items, ids, gold, predicted, Cost(), Cost(10, 2e6, 3.0))
+            for seed in (0, 1)
+        ]
+        if model not in ("TF-IDF", "constant"):
+            result.trials[model] = [Trial(model, "rate 1e-05", 0, 1, 2, 0.5, True)]
+            result.settings[model], result.taken[model] = "rate 1e-05", Cost(40, 8e6, 12.0)
+    return result
 
 
 def test_the_blurb_score_stands_where_all_thirteen_do_and_nowhere_else():
     names = [(name, kind) for kind, own in BLURB.items() for name in own]
     means = {name: (50 + at) / 100 for at, (name, _) in enumerate(names)}
-    results = tuple(made_up(name, kind, means[name]) for name, kind in names)
+    results = tuple(made_up(name, kind, scores={"m": means[name]}) for name, kind in names)
     found = Benchmark(("m",), results, {})
-    assert found.means()["BLURB score"]["m"] == pytest.approx(blurb_score(means))
-    assert found.means()["NER"]["m"] == pytest.approx(0.52)
+    assert found.means["BLURB score"]["m"].mean == pytest.approx(blurb_score(means))
+    assert found.means["BLURB score"]["m"].low < blurb_score(means) < found.means["BLURB score"]["m"].high
+    assert found.means["NER"]["m"].mean == pytest.approx(0.52)
+    assert found.means["PICO"]["m"] == results[5].intervals["m"]
     assert not found.refused()
     less = Benchmark(("m",), results[:-1], {"BioASQ": "it asks for registration"})
-    assert "BLURB score" not in less.means()
-    assert "no score for BioASQ" in less.as_text()
-    assert "BioASQ is left out: it asks for registration" in less.as_text()
+    assert "BLURB score" not in less.means
+    assert "no score for BioASQ" in as_text(less)
+    assert "BioASQ is left out: it asks for registration" in as_text(less)
+
+
+@pytest.fixture
+def compared() -> Benchmark:
+    """Of two models: clearly, hardly and not above the baselines."""
+    scores = [
+        {"constant": 0.2, "m": 0.9, "TF-IDF": 0.4, "n": 0.91},
+        {"constant": 0.6, "m": 0.63, "TF-IDF": 0.4, "n": 0.9},
+        {"constant": 0.2, "m": 0.3, "TF-IDF": 0.7, "n": 0.3},
+    ]
+    results = tuple(made_up(f"D{at}", "NER", scores=own) for at, own in enumerate(scores))
+    return Benchmark(("m", "n"), results, {})
+
+
+def test_a_model_is_compared_with_the_baseline_that_scores_higher(compared):
+    found = {(own.dataset, own.model): own for own in compared.against_baseline}
+    assert [own.reference for own in compared.against_baseline[::2]] == ["no encoder", "constant", "no encoder"]
+    assert [found[f"D{at}", "m"].said for at in range(3)] == ["higher", "not established", "lower"]
+    assert found["D0", "m"].comparison.difference == pytest.approx(0.5)
+    for at, result in enumerate(compared.results):
+        names = {"no encoder": "TF-IDF"}
+        own = found[f"D{at}", "m"]
+        told = compare(result.scores["m"], result.scores[names.get(own.reference, own.reference)], METRICS["accuracy"])
+        assert (own.comparison.low, own.comparison.p) == (told.low, told.p)
+    ps = [found[f"D{at}", "m"].comparison.p for at in range(3)]
+    assert [found[f"D{at}", "m"].p_holm for at in range(3)] == holm(ps)
+    assert "m is higher on 1 of 3 datasets; not on D1 and D2." in " ".join(as_text(compared).split())
+
+
+def test_the_other_models_are_compared_with_the_first(compared):
+    assert [(own.dataset, own.model, own.reference, own.said) for own in compared.against_first] == [
+        ("D0", "n", "m", "not established"),
+        ("D1", "n", "m", "higher"),
+        ("D2", "n", "m", "not established"),
+    ]
+    alone = Benchmark(("m",), compared.results, {})
+    assert not alone.against_first
+    assert "Against m" not in [section.title for section in sections(alone)]
+    assert "NER: n against m +9.3 [" in " ".join(as_text(compared).split())
+
+
+def test_the_csv_has_the_comparisons_and_the_costs(compared):
+    rows = {(row["dataset"], row["model"]): row for row in csv.DictReader(as_csv(compared).splitlines())}
+    one = rows["D1", "n"]
+    assert (one["baseline"], one["first"]) == ("constant", "m")
+    assert float(one["baseline_difference"]) == pytest.approx(0.3)
+    assert float(one["first_difference"]) == pytest.approx(0.27)
+    for reference in ("baseline", "first"):
+        assert float(one[f"{reference}_low"]) <= float(one[f"{reference}_difference"])
+        assert float(one[f"{reference}_p"]) <= float(one[f"{reference}_p_holm"])
+    assert (float(one["finetuning_seconds"]), float(one["all_flops"])) == (3.0, 8e6)
+    assert rows["D1", "m"]["first"] == rows["D1", "TF-IDF"]["baseline"] == ""
+    mean = rows["mean: NER", "n"]
+    assert float(mean["low"]) < float(mean["mean"]) < float(mean["high"])
+    assert float(mean["first_difference"]) == pytest.approx((0.01 + 0.27) / 3)
+    assert all(len(line) <= 110 for line in as_text(compared).splitlines())
+
+
+def test_a_page_tells_what_each_score_cost(run):
+    page = (run / "report.html").read_text()
+    for title in ("Test scores", "Means", "Against the baseline", "Against one", "Settings", "Costs"):
+        assert f">{title}</h2>" in page
+    rows = list(csv.DictReader((run / "table.csv").read_text().splitlines()))
+    for row in rows:
+        if row["model"] in ("one", "two") and row["setting"]:
+            assert float(row["all_flops"]) == pytest.approx(2 * float(row["finetuning_flops"]), rel=0.01)
+            assert float(row["all_tokens"]) > float(row["finetuning_tokens"]) > 0
+
+
+def test_a_plan_says_what_is_left_and_leaves_no_trace(recipe, models, data, run, tmp_path):
+    before = sorted(path for path in run.rglob("*"))
+    stated = replace(recipe, datasets=("Words",))
+    new = plan(stated, models, data, tmp_path / "new", datasets=CATALOGUE)
+    assert not (tmp_path / "new").exists()
+    found = [(cell.dataset, cell.model, cell.trained, cell.tunings) for cell in new.cells]
+    assert found == [("Words", model, 24, 2) for model in ("one", "two")]
+    assert new.constants == 1
+    assert "Words, one" in new.as_text()
+    done = plan(stated, models[:1], data, run, datasets=CATALOGUE)
+    assert (done.seconds, done.constants, done.cells[0].tunings) == (0, 0, 0)
+    more = plan(replace(stated, seeds=3), models[:1], data, run, datasets=CATALOGUE)
+    assert [cell.tunings for cell in more.cells] == [1]
+    assert sorted(path for path in run.rglob("*")) == before
 
 
 def test_the_verb_takes_models_and_settings_together_and_leaves_out_what_is_not_there(recipe, models, tmp_path):
@@ -248,7 +354,10 @@ def test_the_verb_takes_models_and_settings_together_and_leaves_out_what_is_not_
     assert done.exit_code == 0, done.output
     assert "BIOSSES (Pearson's r)" in done.output
     assert "HoC is left out" in done.output
-    assert len(looks(out)) == 3
+    assert len(looks(out)) == 4
+    planned = CliRunner().invoke(cli.app, [*given, "--dry-run"])
+    assert planned.exit_code == 0, planned.output
+    assert "Together 0 s" in planned.output
     refused = CliRunner().invoke(cli.app, ["blurb", "rows=3", "--data", str(tmp_path / "blurb"), "--out", str(out)])
     assert refused.exit_code == 2
     assert "no model given" in refused.output

@@ -10,7 +10,7 @@ import pytest
 
 import toys
 from acclimate.study.cost import estimate
-from acclimate.study.race import foreseen, left
+from acclimate.study.searching import foreseen, left
 from acclimate.training.checkpoint import read_log
 
 

@@ -64,6 +64,19 @@ def test_a_reason_holds_for_its_own_count_only(folder):
     assert "DIFFERS, and no reason is known" in found.as_text()
 
 
+def test_rows_that_dev_was_drawn_from_are_counted_undivided_and_a_count_that_nobody_has_is_explained(
+    folder, monkeypatch
+):
+    whole = replace(TOY.forms[0], undivided=lambda place: iob_examples(place / "test.tsv", "test"))
+    unknown = replace(whole, differences=(Difference("train", None, "drawn"), Difference("dev", None, "drawn")))
+    monkeypatch.setitem(CATALOGUES, "toys", ("Table 1", (replace(TOY, forms=(unknown,)),)))
+    (folder / "toy" / "train.tsv").write_text("a\tB-X\n\n" * 5)
+    found = count("toys", folder)
+    assert [(each.found, each.verdict, each.reason) for each in found.counts] == [
+        (1, "known", "drawn"), (2, "known", "drawn"), (1, "equal", "")
+    ]  # fmt: skip
+
+
 def test_rejected_rows_and_missing_files_are_told(folder):
     (folder / "toy" / "test.tsv").write_text("a\tB-X\n\nword\n")
     found = count("toys", folder)

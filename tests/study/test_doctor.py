@@ -16,7 +16,9 @@ from acclimate.study.doctor import examine
 from acclimate.study.examination import LEVELS, Examination
 from acclimate.study.examination_page import as_text
 from acclimate.study.power import guessed
-from acclimate.tasks.own import Own, read_own
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.own import Labelled, Own, read_own
+from acclimate.tasks.readers import FileRead
 from families import FAMILIES
 from made_up_tasks import WORDS, examples, labelled, one_word_changed, text
 
@@ -240,3 +242,17 @@ def test_of_tagged_words_types_of_entities_are_counted_and_nothing_is_cut() -> N
     assert "'base' (2) has fewer than 5 test sentences: their scores are luck." in said
     assert "a tag a word" in as_text(found)
     assert not any("always answers" in text or "own name" in text for text in said)
+
+
+def test_answers_are_no_classes_and_contexts_are_not_cut():
+    splits = {
+        split: tuple(
+            Example(f"{split}-{at}", f"{split} {at} said so " * 40, (f"{split} {at}",), "who?", "", ((0, 5),))
+            for at in range(30)
+        )
+        for split in ("train", "dev", "test")
+    }
+    files = tuple(FileRead(Path(split), 30, 30, ()) for split in splits)
+    found = examine(Labelled("questions", "span", (), metric_named("f1"), 16, splits, files, ()))
+    assert not found.label_counts
+    assert not any("spread differently" in each.what or "are not read" in each.what for each in found.findings)

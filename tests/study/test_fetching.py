@@ -2,6 +2,7 @@
 
 import gzip
 import threading
+import zipfile
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -172,6 +173,22 @@ def test_a_copy_is_checked_and_taken_with_files_that_may_not_be_fetched(tmp_path
     assert sorted(each.name for each in (to / "toy").iterdir()) == ["test.tsv", "train.tsv.gz"]
     assert (set(done.new), done.unchecked) == ({"toy/train.tsv", "toy/test.tsv"}, ("toy/test.tsv",))
     assert set(copy([dataset(listed("https://example.org/train.tsv"))], source, to).kept) == set(done.new)
+
+
+def test_a_copy_in_an_archive_is_checked_by_what_is_in_it_and_a_folder_is_taken_whole(tmp_path):
+    source, to = tmp_path / "copy", tmp_path / "to"
+    (source / "toy" / "test.tsv").mkdir(parents=True)
+    (source / "toy" / "test.tsv" / "part").write_text("own\tO\n")
+    with zipfile.ZipFile(source / "toy" / "train.tsv.zip", "w") as archive:
+        archive.writestr("train.tsv", CONTENT)
+    toy = dataset(listed("https://example.org/train.tsv"))
+    assert set(copy([toy], source, to).new) == {"toy/train.tsv", "toy/test.tsv"}
+    assert (to / "toy" / "test.tsv" / "part").read_text() == "own\tO\n"
+    assert set(copy([toy], source, to).kept) == {"toy/train.tsv", "toy/test.tsv"}
+    with zipfile.ZipFile(to / "toy" / "train.tsv.zip", "w") as archive:
+        archive.writestr("train.tsv", CONTENT[::-1])
+    with pytest.raises(ValueError, match=r"train\.tsv\.zip: its SHA-256 is"):
+        copy([toy], source, to)
 
 
 def test_a_copy_of_another_file_or_of_nothing_is_refused(tmp_path):

@@ -76,6 +76,7 @@ def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> Non
         "search_note": "Two rungs.",
         "chosen": {"DAPT": "rate 5e-05"},
         "stopped": "nothing could win any more",
+        "pretraining": {"DAPT": {"tokens": 1000, "flops": 2e9, "seconds": 754.0}},
         "looks": {"in_this_run": 30, "earlier_runs": 5, "lines": ["2026-11-02, race runs/first"]},
         "examination": examination.to_json(),
         "leaked_test_ids": [f"test-{i}" for i in range(12)],
@@ -92,6 +93,9 @@ def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> Non
     assert study.leakage.rows == rows(without(field, set(entries["leaked_test_ids"])), METRICS["macro_f1"])
     said = (tmp_path / "table.txt").read_text()
     assert all(told in said for told in (*study.alerts, *study.remarks))
+    assert "12 min 34 s" not in said
+    assert (tmp_path / "report.html").read_text().count("12 min 34 s") == 2
+    assert "1000,2000000000.0,754.0" in (tmp_path / "table.csv").read_text()
     assert (tmp_path / "report.html").stat().st_size < 2_000_000
 
 

@@ -13,7 +13,7 @@ from acclimate.core.types import Document, Example
 from acclimate.study import retrieving
 from acclimate.study.cached_index import cached_index
 from acclimate.study.jobs import Job, do
-from acclimate.study.retrieval_page import marked
+from acclimate.study.retrieval_page import as_text, marked
 from acclimate.study.retrieving import Recipe, cut, open_retrieved, retrieve
 from acclimate.study.sealed import Sealed, kind_of
 from acclimate.text.corpus import Corpus, write_corpus
@@ -190,6 +190,13 @@ def test_the_report_has_the_figures(retrieved, corpus):
     assert "3 documents left out of the corpus for a dev or test text." in page
     assert "20 copies of a document before them left out." in page
     assert max(map(len, page.splitlines())) <= 110
+
+
+def test_a_k_that_no_corpus_could_fill_is_told(retrieved, corpus):
+    facts = retrieved("plain").facts
+    beyond = facts | {"recipe": facts["recipe"] | {"k": len(corpus) + 1}}
+    assert f"more than the {len(corpus):,} documents that there are" in " ".join(as_text(beyond).split())
+    assert "documents that there are" not in as_text(facts)
 
 
 def test_overlap_is_marked():

@@ -111,3 +111,11 @@ def test_a_score_of_one_item_or_none_is_refused(make: Callable[..., list[Score]]
     scores = make("untouched", level=1.0, seeds=2, items=10)
     with pytest.raises(ValueError, match="1 of 10 test items are left without the 9 to leave out"):
         without(scores, scores[0].ids[1:])
+
+
+def test_the_csv_has_what_pretraining_took_where_it_is_told(table: list[Row]) -> None:
+    took = Cost(1_000, 2e9, 3.0)
+    lines = list(csv.DictReader(io.StringIO(as_csv(table, pretraining={"DAPT": took}))))
+    found = {line["contestant"]: line["pretraining_flops"] for line in lines}
+    assert (found["DAPT"], found["TAPT"]) == ("2000000000.0", "0.0")
+    assert "pretraining_flops" not in as_csv(table)

@@ -158,7 +158,9 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
         if value in arguments:
             return value
         allowed = ", ".join(repr(argument) for argument in arguments)
-        raise ValueError(f"{where}: {key} = {value!r} is not one of {allowed}")
+        near = _close(str(value), map(str, arguments))
+        meant = f"; did you mean {near!r}?" if near else ""
+        raise ValueError(f"{where}: {key} = {value!r} is not one of {allowed}{meant}")
     if origin is tuple and isinstance(value, list | tuple):
         inner_hints = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else list(arguments)
         if len(inner_hints) == len(value):
@@ -177,7 +179,12 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
 
 
 def _nearest(key: str, known: Iterable[str], prefix: str) -> str:
-    close = difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
-    if close:
-        return f"; did you mean '{prefix}{close[0]}'?"
+    if near := _close(key, known):
+        return f"; did you mean '{prefix}{near}'?"
     return f". Known: {', '.join(f'{prefix}{name}' for name in known)}"
+
+
+def _close(name: str, known: Iterable[str]) -> str:
+    """The nearest of the known names, large and small letters taken for the same; "" where none is near."""
+    names = {each.lower(): each for each in known}
+    return next((names[each] for each in difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)), "")

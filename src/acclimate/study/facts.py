@@ -23,7 +23,7 @@ from acclimate.training.run import environment, versions
 if TYPE_CHECKING:
     from acclimate.study.entries import Entries
     from acclimate.study.materials import Materials
-    from acclimate.study.race import Ended
+    from acclimate.study.searching import Ended
 
 POINTS = 120  # of a learning curve
 
@@ -61,10 +61,11 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
             "labels": ", ".join(task.labels),
             "metric": metric_text(task.metric.name),
             **{f"{split} examples": size for split, size in task.sizes.items()},
-            "longest example, tokens": task.max_tokens,
+            "tokens read of an example, at most": task.max_tokens,
         },
         "curves": curves,
         "losses": _losses(jobs, run),
+        "pretraining": {name: asdict(cost) for name, cost in _pretraining(jobs, run).items()},
         "given": {name: _given(name, ended, run) for name in (*jobs.models, *(baselines if jobs.baseline else []))},
         "baselines": baselines,
         "search": [asdict(line) for line in ended.found.record],
@@ -118,6 +119,14 @@ def _losses(jobs: Entries, run: Path) -> dict[str, tuple[float, float]]:
     before = losses.get("untouched")
     adapted = {name: loss for name, loss in losses.items() if adapting_jobs(name, jobs)}
     return {name: (before, loss) for name, loss in adapted.items() if before is not None}
+
+
+def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
+    """Contestants that rest on a model that was pretrained here -> what that took, once for all of them."""
+    if jobs.base is None:
+        return {}
+    cost = spent(jobs.base.directory(run))
+    return {name: cost for name in jobs.models if name not in (TLM, CONTROL)}
 
 
 def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from acclimate.core import files
 from acclimate.core.types import Split
 from acclimate.study.corpus_scan import Scanned
 from acclimate.study.examination import Copies, Examination, Finding, Level
@@ -12,6 +14,7 @@ from acclimate.study.leaks import Found
 from acclimate.study.sealed import SEALED
 from acclimate.study.typeset import amount, share
 
+PROVENANCE = "provenance.json"  # of a checkpoint (training/run.py, which loads torch)
 REMOVE = "--leaks drop"  # what the command line calls `doctor.removed`
 
 
@@ -34,6 +37,24 @@ def on_leaks(found: Mapping[str, Found], scans: Sequence[Scanned], sizes: Mappin
             )
             findings.append(Finding("note", text, "A race leaves them out of adapting by itself."))
     return findings
+
+
+def on_model(model: str | None, hashes: Mapping[str, str]) -> Finding | None:
+    """Whether the model learnt this task before, from other rows than it would now. hashes: of the prepared task.
+
+    A checkpoint made here says what it was trained on by the hash of all rows together, so nobody can say which of the
+    rows of now were among them.
+    """
+    path = Path(model or "") / PROVENANCE
+    sources = files.read_json(path).get("sources", {}) if model is not None and path.is_file() else {}
+    if sources.get("about") != hashes["about"] or sources.get("train") in (None, hashes["train"]):
+        return None
+    return Finding(
+        "warning",
+        "The model has learnt this task before, from other training rows than these (provenance.json): texts that are "
+        "test now may have been among them, and it would be right by remembering.",
+        "Give the split that it was trained with (--split-seed, or --dev and --test), or another model.",
+    )
 
 
 def _on_rows(found: Found, split: Split, items: int, size: int) -> Finding:

@@ -73,6 +73,7 @@ def study_of(run: Path) -> Study:
     facts["retrieved"] = shown_from(facts.get("retrieved", ()))
     facts["alerts"] = [*facts.get("alerts", ()), *filter(None, [seen.warning() if seen else ""])]
     facts["curves"] = {title: Curves(**curve) for title, curve in facts["curves"].items()}
+    facts["pretraining"] = {name: Cost(**cost) for name, cost in facts.get("pretraining", {}).items()}
     facts["losses"] = {name: (before, after) for name, (before, after) in facts["losses"].items()}
     said = verdict(rows, baselines=baselines, cut=cut, stopped=facts.pop("stopped", ""))
     if leakage is not None and leakage.changed:
@@ -143,7 +144,7 @@ def write_pages(run: Path) -> Study:
     write_report(run / PAGE, study)
     said = "\n".join([study.verdict, *study.alerts, *study.remarks])
     files.write_text(run / TABLE, f"{tables.as_text(study.rows)}\n{said}\n")
-    files.write_text(run / SHEET, tables.as_csv(study.rows))
+    files.write_text(run / SHEET, tables.as_csv(study.rows, pretraining=study.pretraining))
     return study
 
 

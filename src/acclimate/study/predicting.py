@@ -26,7 +26,7 @@ from transformers import (
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
 from acclimate.models.classifier import labels_of
 from acclimate.models.loading import quiet
-from acclimate.models.mentions import pooling_of
+from acclimate.models.pooling import pooling_of, sequence_layer_of
 from acclimate.models.taggers import layer_of
 from acclimate.study.predicting_words import logits_of_words
 from acclimate.tasks.prepared import Prepared
@@ -66,6 +66,11 @@ def load(directory: Path) -> Loaded:
             raise ValueError(
                 f"{directory}: its classifier reads mentions (pooling={pooling}), which no class of transformers does. "
                 f"Use it with acclimate, or fine-tune with pooling=first"
+            )
+        if (between := sequence_layer_of(config)) != "linear":
+            raise ValueError(
+                f"{directory}: its classifier reads an LSTM (sequence_layer={between}), which no class of transformers "
+                f"does. Use it with acclimate, or fine-tune with sequence_layer=linear"
             )
         if (layer := layer_of(config)) != "linear":
             raise ValueError(

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from acclimate.core.files import write_text
+from acclimate.core.types import Cost
 from acclimate.study import wording
 from acclimate.study.examination import Examination
 from acclimate.study.labels import Confusion, LabelScore
@@ -58,6 +59,7 @@ class Study:
     alerts       what casts doubt on it, shown beside it as warnings
     task         name, source, sizes of the splits, labels, metric: whatever says what was measured
     curves       title -> lines, such as the loss of each adapting stage, the dev score during fine-tuning
+    pretraining  contestant -> what the model took that it rests on and that was made here, once for all that do
     losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token
     labels       per label, the untouched model against `winner`; `counted`: "items", "entities", "words"
     confusions   gold by predicted label, a table for each of the two
@@ -79,6 +81,7 @@ class Study:
     alerts: Sequence[str] = ()
     curves: Mapping[str, Curves] = field(default_factory=dict)
     losses: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    pretraining: Mapping[str, Cost] = field(default_factory=dict)
     winner: str = ""
     labels: Sequence[LabelScore] = ()
     counted: str = "items"

@@ -13,6 +13,7 @@ from typing import Any
 
 from acclimate.core import files, settings
 from acclimate.core.types import Checkpoint, Watch
+from acclimate.methods import constant as constants
 from acclimate.methods import dictionary, finetune, looks, mlm, scratch, tfidf, tlm
 from acclimate.study import retrieving
 from acclimate.study.jobs import RESULT
@@ -126,6 +127,13 @@ def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], t
     chosen = float(files.read_json(fitted / RESULT)["strength"])
     stated, prepared = settings.from_mapping(tfidf.Recipe, recipe), open_prepared(task)
     return tfidf.test(_baseline(stated.only(chosen), prepared, watch), prepared, by=by)
+
+
+def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
+    """The constant answer of the training labels, and its one look at the test set."""
+    prepared = open_prepared(task)
+    fitted = constants.fit(prepared)
+    return {**tfidf.test(fitted, prepared, by=by), "dev": fitted.dev}
 
 
 def _baseline(stated: tfidf.Recipe, task: Prepared, watch: Watch) -> tfidf.Fitted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -193,9 +193,13 @@ def as_markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_csv(rows: Sequence[Row]) -> str:
-    """Unrounded figures, a line for each contestant; seeds and their scores are lists separated by spaces."""
-    stages = [f"{stage}_{unit}" for stage in ("adapting", "finetuning") for unit in ("tokens", "flops", "seconds")]
+def as_csv(rows: Sequence[Row], *, pretraining: Mapping[str, Cost] | None = None) -> str:
+    """Unrounded figures, a line for each contestant; seeds and their scores are lists separated by spaces.
+
+    pretraining: contestant -> what the model took that it rests on, once for all that do; None: no columns for it.
+    """
+    named = ("adapting", "finetuning", *(["pretraining"] if pretraining is not None else []))
+    stages = [f"{stage}_{unit}" for stage in named for unit in ("tokens", "flops", "seconds")]
     differences = ["difference", "difference_low", "difference_high", "p", "p_holm", "p_seeds", "p_permutation"]
     differences += ["improvement", "improvement_low", "improvement_high"]
     head = ["contestant", "task", "metric", "mean", "low", "high", "seeds", "scores", "dev", *differences, *stages]
@@ -209,7 +213,9 @@ def as_csv(rows: Sequence[Row]) -> str:
             against = [other.difference, other.low, other.high, other.p, row.p_holm, other.p_seeds]
             against += [other.p_permutation, other.improvement, other.improvement_low, other.improvement_high]
         lists = [" ".join(map(str, values)) for values in (row.seeds, row.scores)]
-        costs = [value for cost in (row.adapting, row.finetuning) for value in (cost.tokens, cost.flops, cost.seconds)]
+        taken = [row.adapting, row.finetuning]
+        taken += [pretraining.get(row.contestant, Cost())] if pretraining is not None else []
+        costs = [value for cost in taken for value in (cost.tokens, cost.flops, cost.seconds)]
         score = row.score
         start = [row.contestant, row.task, row.metric, score.mean, score.low, score.high]
         writer.writerow([*start, *lists, row.dev_mean, *against, *costs])

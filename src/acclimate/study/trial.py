@@ -86,8 +86,8 @@ def sampled_characters(corpus: Corpus) -> int:
     return sum(len(document.text) for document in sample(corpus))
 
 
-def random_rows(lengths: np.ndarray, batch: int, vocabulary: int, labels: int) -> Stream:
-    """Rows of random ids with lengths drawn from `lengths`, labelled for either kind of loss."""
+def random_rows(lengths: np.ndarray, batch: int, vocabulary: int) -> Stream:
+    """Rows of random ids with lengths drawn from `lengths`, some of them to be predicted."""
 
     def stream(step: int) -> Batch:
         generator = np.random.default_rng(step)
@@ -95,6 +95,6 @@ def random_rows(lengths: np.ndarray, batch: int, vocabulary: int, labels: int) -
         ids = generator.integers(0, vocabulary, drawn.sum())
         masked = np.where(generator.random(len(ids)) < 0.15, ids, NOT_PREDICTED)
         offsets = np.concatenate([[0], np.cumsum(drawn)])
-        return Batch(ids, offsets, {"labels": masked}, {"label": generator.integers(0, labels, batch)})
+        return Batch(ids, offsets, {"labels": masked})
 
     return stream

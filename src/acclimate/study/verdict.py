@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from acclimate.study.significance import LEVEL, Comparison
 from acclimate.study.tables import Row
-from acclimate.study.wording import duration, interval_text, listed, metric_text, p_text, points
+from acclimate.study.wording import cautioned, duration, interval_text, listed, metric_text, p_text, points
 
 
 def verdict(rows: Sequence[Row], *, baselines: Collection[str] = (), cut: Sequence[str] = (), stopped: str = "") -> str:
@@ -49,12 +49,20 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     told = []
     for text in texts:
         about = {what: [name for name, own in side.items() if text in own] for what, side in sides.items()}
-        if any(names and len(names) == len(sides[what]) for what, names in about.items()):
+        everywhere = any(names and len(names) == len(sides[what]) for what, names in about.items())
+        if everywhere and not text.startswith("It "):
             told.append(text)
-        else:
-            figures = " and the ".join(f"{what} of {listed(names)}" for what, names in about.items() if names)
-            told.append(f"The {figures}: {text[0].lower()}{text[1:]}")
+            continue
+        figures = [_figures(what, names, len(sides[what])) for what, names in about.items() if names]
+        told.append(cautioned(" and ".join(figures), sum(map(len, about.values())), text))
     return told
+
+
+def _figures(what: str, names: Sequence[str], there: int) -> str:
+    """`the score of DAPT`, `the differences of DAPT and TAPT`; `the scores`, where it is all that are there."""
+    if len(names) == there > 1:
+        return f"the {what}s"
+    return f"the {what}{'s' * (len(names) > 1)} of {listed(names)}"
 
 
 def _rivals(rows: Sequence[Row]) -> list[Row]:

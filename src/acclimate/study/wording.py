@@ -91,3 +91,12 @@ def listed(words: Sequence[str]) -> str:
     """`DAPT`, `DAPT and TAPT`, `DAPT, DGA and TAPT`."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def cautioned(figures: str, count: int, caution: str) -> str:
+    """A caution of the statistics with what it is about: so many figures, such as `the score of DAPT`."""
+    if caution.startswith("It "):
+        subject, rest = (f"each of {figures}" if count > 1 else figures), caution.removeprefix("It")
+    else:
+        subject, rest = figures, f": {caution[0].lower()}{caution[1:]}"
+    return f"{subject[0].upper()}{subject[1:]}{rest}"

@@ -1,0 +1,231 @@
+"""What a stage of a race is going to take, by a few real steps of it on this machine as it is now.
+
+Masked language modelling is tried on rows of random ids, as long as those of a sample of the texts. Fine-tuning is
+tried as it will be: the same head, on the task's own rows; what is learnt there is thrown away.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from acclimate.core import settings
+from acclimate.core.types import Stream, unwatched
+from acclimate.methods import finetune, mlm, tlm
+from acclimate.methods.task_loss import TaskLoss, predict
+from acclimate.methods.tuning import SPANS, Tuning
+from acclimate.models.encoder import load_masked_language_model, new_encoder
+from acclimate.study import stages
+from acclimate.study.jobs import Job
+from acclimate.study.materials import Materials
+from acclimate.study.recipe import Recipe
+from acclimate.study.trial import SAMPLE, after_warming_up, random_rows, sample, sampled_characters, sampled_share
+from acclimate.tasks.rows import encode
+from acclimate.text.corpus import Corpus
+from acclimate.text.streams import rows_stream
+from acclimate.training.loop import adamw, train
+from acclimate.training.objective import MaskedLanguageLoss, Objective
+from acclimate.training.plan import Plan
+
+CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
+TRIED = 6  # steps; the first two warm up
+TOKENS = 6_144  # of a tried step, about: a few pieces of a CPU, after which the speed is that of a full step
+READ = 64  # examples that are read to see how long predicting takes
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One job that is still to do, or a share of it. kind: what it counts as in a budget (budget.Costs)."""
+
+    label: str
+    kind: str
+    tokens: float
+    flops: float
+    seconds: float
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class _Speed:
+    """Seconds and FLOPs a token of one kind of work."""
+
+    seconds: float
+    flops: float
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """One way to fine-tune, tried. loading: seconds before the first step; row: mean tokens of a training row; dev:
+    tokens of dev.
+    """
+
+    loading: float
+    training: _Speed
+    reading: _Speed
+    row: float
+    dev: int
+
+
+class Stages:
+    """Turns jobs into stages, each kind of work tried once. scratch: a directory that all processes see."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        materials: Materials,
+        base: str | Path,
+        tokenizer: PreTrainedTokenizerBase,
+        scratch: Path,
+        *,
+        loading: float,
+        preparing: float,
+    ) -> None:
+        self.recipe, self.materials, self.base, self.tokenizer = recipe, materials, base, tokenizer
+        self.scratch, self.loading, self.preparing = scratch, loading, preparing
+        self.speeds: dict[str, _Speed] = {}
+        self.tried: dict[str, _Tried] = {}
+
+    def stage(self, job: Job, share: float) -> Stage:
+        task = self.materials.task
+        if job.work is stages.pretrain:
+            assert self.materials.general is not None
+            whole = self.preparing * self.materials.general.characters / sampled_characters(self.materials.general)
+            return self._masked(job, self.materials.general, self.recipe.pretrain, before=whole)
+        if job.work is stages.adapt:
+            corpus = Corpus(job.places["corpus"])
+            texts = self.materials.task_text
+            own = self.recipe.tapt if texts is not None and corpus.path == texts.path else self.recipe.dapt
+            return self._masked(job, corpus, own, before=0.0)
+        if job.work is stages.retrieve:
+            assert self.materials.general is not None
+            return Stage(job.label, "fixed", 0, 0, self.materials.general.characters / CHARACTERS_A_SECOND)
+        if job.work is stages.joint:
+            assert self.materials.general is not None
+            return self._masked(job, self.materials.general, self.recipe.tlm, before=0.0)
+        if job.work is stages.heldout:
+            rows = self._lengths(Corpus(job.places["corpus"]), self.recipe.dapt.max_tokens)
+            count = min(2_000, len(rows) / sampled_share(Corpus(job.places["corpus"])))
+            return self._read(job, self._tried(self.recipe.finetune), float(np.mean(rows)) * count, "fixed")
+        if job.work is stages.fine_tune:
+            return self._tuning(job, share)
+        if job.work is stages.test:
+            tuning = _tuning_of(job.needs["tuned"])
+            return self._read(job, self._tried(tuning), self._test_tokens(tuning), "test")
+        if job.work is stages.test_terms:
+            return Stage(job.label, "fixed", 0, 0, 1e-3 * task.sizes["train"])
+        seconds = self.loading if job.work is stages.untrained else 5e-3 * task.sizes["train"]
+        return Stage(job.label, "fixed", 0, 0, seconds)
+
+    def _masked(self, job: Job, corpus: Corpus, recipe: Any, *, before: float) -> Stage:
+        lengths = self._lengths(corpus, recipe.max_tokens)
+        rows = len(lengths) / sampled_share(corpus)
+        epochs = getattr(recipe, "epochs", 0.0)  # TLM counts steps only
+        plan: Plan = mlm.with_steps(recipe.plan, epochs, round(rows))
+        tokens = plan.steps * plan.batch * float(np.mean(lengths))
+        speed = self._speed(recipe, lengths, plan)
+        seconds = before + self.loading + tokens * speed.seconds
+        return Stage(job.label, "adapting", tokens, tokens * speed.flops, seconds)
+
+    def _tuning(self, job: Job, share: float) -> Stage:
+        task, own = self.materials.task, _tuning_of(job)
+        tried = self._tried(own)
+        plan = mlm.with_steps(own.plan, own.epochs, task.sizes["train"])
+        tokens = share * plan.steps * plan.batch * tried.row
+        looks = share * min(own.looks, plan.steps) + (share < 1)  # where it stops, it is looked at too
+        seconds = tried.loading + tokens * tried.training.seconds + looks * tried.dev * tried.reading.seconds
+        label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
+        return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share)
+
+    def _read(self, job: Job, tried: _Tried, tokens: float, kind: str) -> Stage:
+        """Reading so many tokens without training on them."""
+        seconds = self.loading + tokens * tried.reading.seconds
+        return Stage(job.label, kind, tokens, tokens * tried.reading.flops, seconds)
+
+    def _tried(self, own: finetune.Recipe) -> _Tried:
+        """Some steps of fine-tuning, the same for whatever differs only in how long it runs, at what rate and seed."""
+        task, usual = self.materials.task, finetune.Recipe()
+        plan = replace(own.plan, steps=TRIED, rate=usual.plan.rate, seed=0, compile=False)
+        alike = replace(own, model=str(self.base), task=task.path, epochs=0.0, looks=1, choose="best", plan=plan)
+        key = settings.digest(settings.to_mapping(alike))[:12]
+        if key not in self.tried:
+            begun = time.perf_counter()
+            tuning = Tuning(alike, task, self.scratch / key, unwatched)
+            loading = time.perf_counter() - begun
+            stream = rows_stream(tuning.rows, batch=self._rows_tried(plan, tuning.rows.lengths), seed=0)
+            objective = TaskLoss(tuning.model)
+            training = _speed_of(objective, stream, plan)
+            dev = task.examples("dev")[:READ]
+            rows = encode(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=SPANS[own.pooling])
+            texts = [example.text for example in dev]
+            predict(tuning.model, rows, tuning.labels, texts=texts)
+            begun = time.perf_counter()
+            predict(tuning.model, rows, tuning.labels, texts=texts)
+            taken, tokens = time.perf_counter() - begun, len(rows.ids)
+            reading = _Speed(taken / tokens, objective.flops(rows) / 3 / tokens)
+            row, whole = float(np.mean(tuning.rows.lengths)), len(tuning.dev_rows.ids)
+            self.tried[key] = _Tried(loading, training, reading, row, whole)
+        return self.tried[key]
+
+    def _test_tokens(self, own: finetune.Recipe) -> float:
+        """Tokens of the test set, by a sample of it."""
+        task = self.materials.task
+        examples = task.examples("test")
+        sampled = examples[:: max(1, len(examples) // SAMPLE)]
+        rows = encode(sampled, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[own.pooling])
+        return len(rows.ids) * len(examples) / len(sampled)
+
+    def _speed(self, recipe: Any, lengths: np.ndarray, plan: Plan) -> _Speed:
+        """Of masked language modelling."""
+        key = settings.digest(settings.to_mapping(recipe))
+        if key not in self.speeds:
+            rows = self._rows_tried(plan, lengths)
+            stream = random_rows(lengths, rows, len(self.tokenizer))
+            self.speeds[key] = _speed_of(MaskedLanguageLoss(self._encoder(recipe)), stream, plan)
+        return self.speeds[key]
+
+    def _rows_tried(self, plan: Plan, lengths: np.ndarray) -> int:
+        """Rows of a step, so many that its speed is that of the plan's."""
+        return min(plan.batch, max(4, round(TOKENS / float(np.mean(lengths)))))
+
+    def _lengths(self, corpus: Corpus, longest: int) -> np.ndarray:
+        """Tokens of each row of a sample of the corpus."""
+        texts = [document.text for document in sample(corpus)]
+        counts = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
+        room = longest - 2
+        cut = [np.full(max(1, -(-count // room)), count / max(1, -(-count // room))) for count in counts]
+        lengths: np.ndarray = np.maximum(1, np.concatenate(cut) + 2).astype(np.int64)
+        return lengths
+
+    def _encoder(self, own: Any) -> PreTrainedModel:
+        if isinstance(own, tlm.Recipe) and not own.model:
+            return new_encoder(
+                layers=own.layers,
+                hidden=own.hidden,
+                heads=own.heads,
+                vocabulary_size=max(own.vocabulary, len(self.tokenizer)),
+                longest=max(512, own.max_tokens),
+                pad=self.tokenizer.pad_token_id,
+                seed=0,
+                hidden_dropout=own.dropout,
+                attention_dropout=own.attention_dropout,
+            )
+        return load_masked_language_model(
+            self.base, hidden_dropout=own.dropout, attention_dropout=own.attention_dropout
+        )
+
+
+def _tuning_of(job: Job) -> finetune.Recipe:
+    return settings.from_mapping(finetune.Recipe, job.settings["recipe"])
+
+
+def _speed_of(objective: Objective, stream: Stream, plan: Plan) -> _Speed:
+    """Of some steps, the model thrown away."""
+    tried = replace(plan, steps=TRIED, compile=False)
+    done = after_warming_up(train(objective, stream, tried, adamw(objective, tried)))
+    seconds = np.median([step.seconds / step.tokens for step in done])
+    return _Speed(float(seconds), float(np.mean([step.flops / step.tokens for step in done])))
