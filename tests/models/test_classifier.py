@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from tests.families import FAMILIES
@@ -10,20 +9,9 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from acclimate.models.classifier import (
-    KINDS,
-    PROBLEM_TYPES,
-    Scale,
-    fold,
-    folded,
-    kind_of,
-    labels_of,
-    load_classifier,
-    load_finetuned,
-    output_layer,
-    scale_of,
-)
+from acclimate.models.classifier import KINDS, PROBLEM_TYPES, kind_of, labels_of, load_classifier, load_finetuned
 from acclimate.models.encoder import dropout_known, save_model
+from acclimate.models.scale import Scale, fold, folded, output_layer
 
 LABELS = ("no", "yes", "perhaps")
 IDS = torch.tensor([[2, 7, 9, 30, 3], [2, 50, 51, 8, 3]])
@@ -118,31 +106,3 @@ def test_the_head_does_not_depend_on_whether_a_row_may_have_several_labels(check
 def test_other_kinds_are_refused(checkpoint):
     with pytest.raises(ValueError, match="kind 'pairs' cannot be fine-tuned; these can: sequence, multilabel, score"):
         load_classifier(checkpoint, LABELS, kind="pairs", seed=1)
-
-
-def test_a_head_without_a_last_linear_layer_cannot_predict_numbers(checkpoint):
-    model = load_classifier(checkpoint, (), kind="score", seed=1)
-    model.classifier = torch.nn.Linear(32, 1, bias=False)
-    with pytest.raises(ValueError, match="does not end in a linear layer with a bias"):
-        output_layer(model)
-
-
-def test_the_scale_is_mean_and_standard_deviation():
-    numbers = [1.0, 2.0, 6.0]
-    scale = scale_of(numbers)
-    assert scale == Scale(3.0, pytest.approx(np.sqrt(14 / 3)))
-    again = scale.standardised(numbers)
-    assert (again.mean(), again.std()) == pytest.approx((0, 1))
-
-
-@pytest.mark.parametrize(
-    ("numbers", "message"),
-    [
-        ([0.1] * 9, "all 9 training examples have the number 0.1"),
-        ([1e9, 1e9 + 1], "mean 1e.09 and standard deviation 0.5, which float32 weights cannot resolve. Subtract"),
-        ([1e308, -1e308], "cannot resolve"),
-    ],
-)
-def test_numbers_that_float32_cannot_tell_apart_are_refused(numbers, message):
-    with pytest.raises(ValueError, match=message):
-        scale_of(numbers)

@@ -6,8 +6,9 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from acclimate.models.classifier import kind_of, labels_of, load_classifier, load_finetuned, output_layer
+from acclimate.models.classifier import kind_of, labels_of, load_classifier, load_finetuned
 from acclimate.models.loading import quiet
+from acclimate.models.scale import output_layer
 from acclimate.models.taggers import crf_of
 from families import FAMILIES, VOCABULARY
 

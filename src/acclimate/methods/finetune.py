@@ -48,15 +48,11 @@ from acclimate.methods.mlm import with_steps
 from acclimate.methods.tag_schemes import Tagging, as_given, learnable
 from acclimate.methods.task_loss import predict
 from acclimate.methods.tuning import SPANS, Tuning
-from acclimate.models.classifier import (
-    folded,
-    kind_of,
-    labels_of,
-    load_finetuned,
-)
+from acclimate.models.classifier import kind_of, labels_of, load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import identity
 from acclimate.models.pooling import Pooling, SequenceLayer, pooling_of
+from acclimate.models.scale import folded
 from acclimate.models.taggers import CRF_LAYERS, Layer, Transitions
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode

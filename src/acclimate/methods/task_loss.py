@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
-from acclimate.models.classifier import ENDS, SPAN, TOKENS, kind_of, output_layer
+from acclimate.models.classifier import ENDS, SPAN, TOKENS, kind_of
 from acclimate.models.crf import ConditionalRandomField
 from acclimate.models.flops import training_flops
 from acclimate.models.heads import inputs_of, keeps_rows_apart
 from acclimate.models.lines import classify, rows_of
+from acclimate.models.scale import output_layer
 from acclimate.models.taggers import crf_of, transitions_of
 from acclimate.tasks.rows import EDGES, by_word
 from acclimate.tasks.spans import best_answers

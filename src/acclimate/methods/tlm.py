@@ -41,10 +41,11 @@ from acclimate.methods.looks import Looks
 from acclimate.methods.task_loss import predict
 from acclimate.methods.tlm_inputs import Inputs, internal_tokens
 from acclimate.methods.tuning import training_rows
-from acclimate.models.classifier import fold, load_finetuned
+from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer
 from acclimate.models.joint_head import as_classifier, new_joint_head, require_alike
 from acclimate.models.loading import identity
+from acclimate.models.scale import fold
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode
 from acclimate.text.corpus import Corpus

@@ -16,10 +16,11 @@ from acclimate.methods.looks import Looks
 from acclimate.methods.mlm import with_steps
 from acclimate.methods.tag_schemes import Tagging, as_given, as_trained, merged, trained_labels
 from acclimate.methods.task_loss import TaskLoss, allowed_transitions, predict
-from acclimate.models.classifier import Scale, fold, folded, load_classifier, register, scale_of
+from acclimate.models.classifier import load_classifier, register
 from acclimate.models.encoder import dropout_known, load_tokenizer
 from acclimate.models.kept_head import load_with_head
 from acclimate.models.pooling import Pooling
+from acclimate.models.scale import Scale, fold, folded, scale_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.relation_rows import cut_off
 from acclimate.tasks.relations import marked_spans, mention_spans

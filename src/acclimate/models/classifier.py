@@ -14,15 +14,10 @@ AutoModelForQuestionAnswering's. Our own are classifiers that read other states 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 from transformers import (
@@ -58,7 +53,6 @@ SPAN = "span"
 KINDS = (*PROBLEM_TYPES, TOKENS, SPAN)
 SCORE = "score"  # what config.json calls the one output of a regression
 ENDS = ("start", "end")  # and the two of a span
-FARTHEST = 1e5  # standard deviations that a mean may lie from 0: beyond, float32 outputs are too coarse
 
 # how the names of architectures end, and their kind; all others are sequence classifiers
 _CLASSIFIERS = (
@@ -213,81 +207,3 @@ def labels_of(model: PreTrainedModel) -> tuple[str, ...]:
     """What a classifier's outputs stand for, in their order; () for a score and for a span."""
     names: Any = model.config.id2label
     return () if kind_of(model) in ("score", SPAN) else tuple(names[index] for index in range(len(names)))
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Where numbers to predict lie and how far they spread. Models learn (number - mean) / deviation: rates and initial
-    weights suit outputs of about 1.
-    """
-
-    mean: float
-    deviation: float
-
-    @property
-    def back(self) -> Scale:
-        """The one whose `fold` undoes that of this one."""
-        return Scale(-self.mean / self.deviation, 1 / self.deviation)
-
-    def standardised(self, numbers: npt.ArrayLike) -> np.ndarray:
-        """(n,) float64."""
-        return (np.asarray(numbers, dtype=np.float64) - self.mean) / self.deviation
-
-
-def scale_of(numbers: npt.ArrayLike) -> Scale:
-    """Mean and standard deviation. Raises ValueError where float32 cannot hold a model of such numbers."""
-    values = np.asarray(numbers, dtype=np.float64)
-    if values.min() == values.max():
-        raise ValueError(f"all {len(values):,} training examples have the number {values[0]:g}: nothing can be learnt")
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation = float(np.mean(values)), float(np.std(values))
-    largest = float(np.finfo(np.float32).max) / FARTHEST
-    if not (math.isfinite(mean) and deviation < largest and abs(mean) < min(largest, FARTHEST * deviation)):
-        raise ValueError(
-            f"the numbers to predict have mean {mean:g} and standard deviation {deviation:g}, which float32 weights "
-            "cannot resolve. Subtract a constant from them, or divide them by one"
-        )
-    return Scale(mean, deviation)
-
-
-@torch.no_grad()
-def fold(model: PreTrainedModel, scale: Scale) -> None:
-    """Make a model that predicts standardised numbers predict them in their own units: its output layer is changed."""
-    layer = output_layer(model)
-    layer.weight.mul_(scale.deviation)
-    layer.bias.mul_(scale.deviation).add_(scale.mean)
-
-
-@contextmanager
-def folded(model: PreTrainedModel, scale: Scale | None) -> Iterator[None]:
-    """In the block the model predicts in own units; after it, its weights are what they were, to the bit."""
-    if scale is None:
-        yield
-        return
-    layer = output_layer(model)
-    before = [(parameter, parameter.detach().clone()) for parameter in (layer.weight, layer.bias)]
-    fold(model, scale)
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for parameter, value in before:
-                parameter.copy_(value)
-
-
-def output_layer(model: PreTrainedModel) -> nn.Linear:
-    """The last linear layer of the head. Raises ValueError for a head that does not end in one with a bias."""
-    encoder = f"{model.base_model_prefix}."
-    layers = [
-        layer
-        for name, layer in model.named_modules()
-        if isinstance(layer, nn.Linear)
-        and not name.startswith(encoder)
-        and layer.out_features == model.config.num_labels
-    ]
-    if not layers or layers[-1].bias is None:
-        raise ValueError(
-            f"the head of '{model.config.model_type}' does not end in a linear layer with a bias, so it cannot predict "
-            "numbers in their own units. Use another model"
-        )
-    return layers[-1]
