@@ -19,7 +19,8 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
-from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.correlations import pseudo_values
+from acclimate.tasks.metrics import METRICS, accuracy_and_f1
 from acclimate.tasks.task import Metric
 
 FOR_ALL, FOR_ONE = 0.45, 0.15  # of the variance of ease: hardness for all, and for one contestant
@@ -30,12 +31,15 @@ Numbers = Callable[[Generator, np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class World:
-    """name: for the table; numbers: what makes the metric's statistics from ease; luck: of the seeds, in ease."""
+    """name: for the table; numbers: what makes the metric's statistics from ease; luck: of the seeds, in ease; slow:
+    whether making them takes time by the square of the items.
+    """
 
     name: str
     metric: Metric
     numbers: Numbers
     luck: float = 0.05
+    slow: bool = False
 
 
 def draw(generator: Generator, world: World, *, studies: int, contestants: int, seeds: int, items: int) -> np.ndarray:
@@ -84,15 +88,43 @@ def decisions(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.nd
 
 
 def by_class(generator: Generator, ease: np.ndarray, luck: np.ndarray, *, shares: tuple[float, ...]) -> np.ndarray:
-    """Macro-F1: classes of these shares; a hard item is taken for another class, the same one by all."""
+    """One class an item, of these shares; a hard item is taken for another class, the same one by all."""
     classes = len(shares)
     shape = (len(ease), 1, 1, ease.shape[-1])
     gold = generator.choice(classes, size=shape, p=shares)
     other = (gold + generator.integers(1, classes, size=shape)) % classes
     predicted = np.where(ease < 0.7, gold, other)
     at = np.arange(classes)
-    gold_C, predicted_C = np.broadcast_to(gold[..., None] == at, (*ease.shape, classes)), predicted[..., None] == at
-    return np.concatenate([gold_C & predicted_C, gold_C, predicted_C], axis=-1).astype(np.float64)
+    return _counted(gold[..., None] == at, predicted[..., None] == at)
+
+
+def of_two(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.ndarray:
+    """Accuracy and the F1 of the first of two classes, which two of three items have."""
+    both, gold, predicted = np.split(by_class(generator, ease, luck, shares=(2 / 3, 1 / 3)), 3, axis=-1)
+    first = gold[..., 0] + predicted[..., 0]
+    return np.stack([both.sum(axis=-1), np.ones(ease.shape), 2 * both[..., 0], first], axis=-1)
+
+
+def several(generator: Generator, ease: np.ndarray, luck: np.ndarray, *, shares: tuple[float, ...]) -> np.ndarray:
+    """Any number of classes an item, each as hard as it or not; hard ones are missed, very hard ones invented."""
+    shape = (len(ease), 1, 1, ease.shape[-1], len(shares))
+    gold_C = generator.random(shape) < np.array(shares)
+    hard_C = 0.8 * ease[..., None] + 0.6 * generator.standard_normal(shape, dtype=np.float32)
+    return _counted(gold_C, np.where(gold_C, hard_C < 0.9, hard_C > 1.9))
+
+
+def pooled(generator: Generator, ease: np.ndarray, luck: np.ndarray, *, shares: tuple[float, ...]) -> np.ndarray:
+    """F1 of all decisions on several classes: (2 hits, decisions)."""
+    both, gold, predicted = np.split(several(generator, ease, luck, shares=shares), 3, axis=-1)
+    return np.stack([2 * both.sum(axis=-1), (gold + predicted).sum(axis=-1)], axis=-1)
+
+
+def by_example(generator: Generator, ease: np.ndarray, luck: np.ndarray, *, shares: tuple[float, ...]) -> np.ndarray:
+    """Precision and recall of the items that have a class."""
+    parts = np.split(several(generator, ease, luck, shares=shares), 3, axis=-1)
+    both, gold, predicted = (part.sum(axis=-1) for part in parts)
+    counts = gold > 0
+    return np.stack([counts * both / np.maximum(predicted, 1), both / np.maximum(gold, 1), counts], axis=-1)
 
 
 def entities(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.ndarray:
@@ -112,13 +144,18 @@ def words(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.ndarra
     return np.stack([generator.binomial(number, ndtr((0.8 - ease) / 0.8)), number], axis=-1).astype(np.float64)
 
 
-def tags(generator: Generator, ease: np.ndarray, luck: np.ndarray, *, shares: tuple[float, ...]) -> np.ndarray:
-    """Macro-F1 of tagged words: tags of these shares; a word that is mistaken gets the tag after its own."""
+def tags(
+    generator: Generator, ease: np.ndarray, luck: np.ndarray, *, shares: tuple[float, ...], outside: int = 0
+) -> np.ndarray:
+    """Tagged words by tag, of these shares; a word that is mistaken gets the tag after its own. The last `outside` tags
+    are none.
+    """
     number = generator.integers(5, 25, (len(ease), 1, 1, ease.shape[-1]))
     gold_C = np.broadcast_to(generator.multinomial(number, shares), (*ease.shape, len(shares)))
     hits_C = generator.binomial(gold_C, ndtr((0.8 - ease) / 0.8)[..., None])
     predicted_C = hits_C + np.roll(gold_C - hits_C, 1, axis=-1)
-    return np.concatenate([hits_C, gold_C, predicted_C], axis=-1).astype(np.float64)
+    kept = slice(len(shares) - outside)
+    return np.concatenate([side[..., kept] for side in (hits_C, gold_C, predicted_C)], axis=-1).astype(np.float64)
 
 
 def predictions(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.ndarray:
@@ -128,8 +165,28 @@ def predictions(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.
     return np.stack([np.ones(ease.shape), x, y, x * x, y * y, x * y], axis=-1)
 
 
+def with_ranks(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.ndarray:
+    """Pearson and Spearman: as `predictions`, and the pseudo-values of their ranks."""
+    moments = predictions(generator, ease, luck)
+    pairs = moments[..., 1:3].reshape(-1, ease.shape[-1], 2)
+    ranked = np.stack([pseudo_values(x_n.tolist(), y_n.tolist()) for x_n, y_n in np.moveaxis(pairs, -1, 1)])
+    return np.concatenate([moments, ranked.reshape(*ease.shape, 2)], axis=-1)
+
+
+def ranks_alone(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.ndarray:
+    return with_ranks(generator, ease, luck)[..., 6:]
+
+
+def _counted(gold_C: np.ndarray, predicted_C: np.ndarray) -> np.ndarray:
+    """For each class: both, gold, predicted."""
+    gold_C = np.broadcast_to(gold_C, predicted_C.shape)
+    return np.concatenate([gold_C & predicted_C, gold_C, predicted_C], axis=-1).astype(np.float64)
+
+
 RIGHT = partial(graded, steps=((0.8416, 1.0),))  # .8 of a normal variable
 RANKS = ((0.3, 1.0), (0.8, 1 / 2), (1.1, 1 / 3), (1.3, 1 / 4), (1.5, 1 / 5))
+HALLMARKS = (0.3, 0.2, 0.15, 0.1, 0.06)
+PICO = (0.1, 0.06, 0.06, 0.78)
 WORLDS = (
     World("accuracy", METRICS["accuracy"], RIGHT),
     World("accuracy, seeds without luck", METRICS["accuracy"], RIGHT, luck=0.0),
@@ -138,11 +195,21 @@ WORLDS = (
     World("micro_f1", METRICS["micro_f1"], decisions),
     World("macro_f1", METRICS["macro_f1"], partial(by_class, shares=(0.4, 0.3, 0.2, 0.1))),
     World("macro_f1, a class of 2%", METRICS["macro_f1"], partial(by_class, shares=(0.5, 0.3, 0.18, 0.02))),
+    World("matthews", METRICS["matthews"], partial(by_class, shares=(0.7, 0.3))),
+    World("accuracy_and_f1", accuracy_and_f1("yes"), of_two),
+    World("hoc_micro_per_hallmark_mean", METRICS["hoc_micro_per_hallmark_mean"], partial(several, shares=HALLMARKS)),
+    World("hoc_micro_pooled", METRICS["hoc_micro_pooled"], partial(pooled, shares=HALLMARKS)),
+    World("hoc_example_f1", METRICS["hoc_example_f1"], partial(by_example, shares=HALLMARKS)),
     World("entity_f1", METRICS["entity_f1"], entities),
     World("word_accuracy", METRICS["word_accuracy"], words),
     World("word_macro_f1", METRICS["word_macro_f1"], partial(tags, shares=(0.5, 0.3, 0.2))),
+    World("word_type_macro_f1", METRICS["word_type_macro_f1"], partial(tags, shares=PICO, outside=1)),
     World("pearson", METRICS["pearson"], predictions),
+    World("spearman", METRICS["spearman"], ranks_alone, slow=True),
+    World("pearson_and_spearman", METRICS["pearson_and_spearman"], with_ranks, slow=True),
     World("exact_match", METRICS["exact_match"], partial(graded, steps=((0.2533, 1.0),))),  # .6
     World("f1", METRICS["f1"], overlap),
+    World("strict_accuracy", METRICS["strict_accuracy"], partial(graded, steps=RANKS[:1])),
+    World("lenient_accuracy", METRICS["lenient_accuracy"], partial(graded, steps=((1.5, 1.0),))),
     World("mrr", METRICS["mrr"], partial(graded, steps=RANKS)),
 )

@@ -66,7 +66,10 @@ def studies_of(metric: Metric, seeds: int, items: int, luck: float, *, studies: 
 def test_intervals_cover_the_truth_and_equal_contestants_are_seldom_told_apart(
     name: str, seeds: int, items: int, luck: float
 ) -> None:
-    """benchmarks/significance.py at large. 400 studies: three standard errors are 3.3 points."""
+    """benchmarks/significance.py at large. 400 studies: three standard errors are 3.3 points.
+
+    All that is not luck of seeds is rest here, where equal contestants are told apart more seldom than in 5%.
+    """
     metric = METRICS[name]
     points, shares = studies_of(metric, seeds, items, luck)
     # the expected macro-F1 on 200 items: the mean over all these studies, whose error is a twentieth of an interval's
@@ -75,7 +78,7 @@ def test_intervals_cover_the_truth_and_equal_contestants_are_seldom_told_apart(
     assert 0.92 <= np.mean((low <= truth) & (truth <= high)) <= 0.985
     differences = points[:, 0] - points[:, 1]
     spread = spread_of(differences, shares[:, 0] - shares[:, 1])
-    assert 0.02 <= np.mean(p_value(differences.mean(axis=-1), spread) < 0.05) <= 0.083
+    assert 0.005 <= np.mean(p_value(differences.mean(axis=-1), spread) < 0.05) <= 0.083
     if luck > 0.3:  # items alone, as most papers test, and as no seeds' luck could be seen: wrong where there is much
         items_only = np.sqrt((shares[:, 0] - shares[:, 1]).mean(axis=1).var(axis=-1, ddof=1) / items)
         assert np.mean(np.abs(differences.mean(axis=-1)) > 1.96 * items_only) > 0.3

@@ -12,16 +12,38 @@ def spread(seeds: float, items: float, luck: float, count: int = 1_000_000) -> S
     return Spread(parts[0], parts[1], parts[2], count, np.array(0.0))
 
 
+def false_positives(luck: int, *, of_seeds: float, of_rest: float, level: float) -> float:
+    """Of equal contestants, in %; shares of the luck of seeds in the variance, and of rest in what is left of it."""
+    quantiles = stats.chi2.ppf((np.arange(4_000) + 0.5) / 4_000, luck) / luck
+    rest = (1 - of_seeds) * of_rest
+    all_alike = np.ones(4_000)
+    drawn = Spread(
+        (of_seeds + rest) * quantiles, (1 - of_seeds - rest) * all_alike, luck * all_alike, 10**9, rest * all_alike
+    )
+    # the error is normal with variance 1, the variance is drawn: the chance to pass the half width, averaged
+    return float(np.mean(200 * stats.norm.sf(half_width(drawn, level=level))))
+
+
+SHARES = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
+
+
 @pytest.mark.parametrize("luck", [2, 3, 4, 9, 30])
 def test_false_positives_keep_their_level_whatever_the_share_of_the_seeds(luck: int) -> None:
-    quantiles = stats.chi2.ppf((np.arange(4_000) + 0.5) / 4_000, luck) / luck
-    for share in (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0):
-        drawn = Spread(
-            share * quantiles, np.full(4_000, 1 - share), np.full(4_000, float(luck)), 10**9, np.zeros(4_000)
-        )
-        # the error is normal with variance 1, the variance is drawn: the chance to pass the half width, averaged
-        size = float(np.mean(2 * stats.norm.sf(half_width(drawn))))
-        assert 0.045 <= size <= 0.056, (share, size)
+    for share in SHARES:
+        assert 4.5 <= false_positives(luck, of_seeds=share, of_rest=0.0, level=0.05) <= 5.4, share
+
+
+@pytest.mark.parametrize(
+    ("luck", "least", "most", "most_at_one"),
+    [(1, 1.5, 7.9, 5.3), (2, 1.7, 5.4, 2.4), (4, 2.2, 5.1, 1.4), (9, 2.9, 5.1, 1.1)],
+)
+def test_rest_makes_false_positives_fewer_and_never_more(
+    luck: int, least: float, most: float, most_at_one: float
+) -> None:
+    for share in SHARES:
+        for rest in (0.25, 0.5, 0.75, 1.0):
+            assert least <= false_positives(luck, of_seeds=share, of_rest=rest, level=0.05) <= most, (share, rest)
+            assert false_positives(luck, of_seeds=share, of_rest=rest, level=0.01) <= most_at_one, (share, rest)
 
 
 def test_one_source_alone_gives_the_tests_of_scipy() -> None:
@@ -54,6 +76,27 @@ def test_the_parts_are_those_that_the_items_and_seeds_were_drawn_with() -> None:
     assert found.rest.mean() == pytest.approx(4 / (seeds * items), rel=0.02)
     assert found.items.mean() == pytest.approx(1 / items, rel=0.05)
     assert found.variance.mean() == pytest.approx(points.mean(axis=-1).var(), rel=0.1)
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_seeds_that_agree_by_luck_make_nobody_surer_than_the_items_alone(seeds: int) -> None:
+    """Made so: equal scores, and shares with less in common than the rest accounts for."""
+    generator = np.random.default_rng(seeds)
+    left_Sn = generator.normal(size=(seeds, 60))
+    left_Sn -= 0.2 * left_Sn.mean(axis=0)
+    scores_Sn = 0.1 + left_Sn - left_Sn.mean(axis=1, keepdims=True)
+    points_S = scores_Sn.mean(axis=1)
+    assert np.ptp(points_S) == pytest.approx(0)
+    item_n = scores_Sn.mean(axis=0)
+    for found, difference in (
+        (spread_of(points_S, scores_Sn - points_S[:, None]), points_S.mean()),
+        (unpaired((points_S, scores_Sn - points_S[:, None]), (np.zeros(2), np.zeros((2, 60)))), points_S.mean()),
+    ):
+        alone = stats.ttest_1samp(item_n, 0)
+        assert p_value(difference, found) >= alone.pvalue
+        assert difference - half_width(found) <= alone.confidence_interval(0.95).low
+        low, high = bounds(np.array(0.5), found, least=0.0)
+        assert high - low > 0.1
 
 
 def test_intervals_of_a_share_are_wilsons_and_of_a_correlation_fishers() -> None:

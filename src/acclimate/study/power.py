@@ -109,15 +109,14 @@ def guessed(
 def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8) -> Design:
     """The same comparison made again, from what it found.
 
-    Where chance made what passes from seed to seed larger than all that seeds do together, the rest of it, their luck,
-    is 0.
+    Where chance made what passes from seed to seed larger than all that seeds do together, their luck is 0.
     """
     found, items, seeds = comparison, comparison.items, comparison.seeds
     return Design(
         items,
         seeds,
         persistent=found.variance_items * items,
-        passing=min(found.variance_rest, found.variance_seeds) * items * seeds,
+        passing=found.variance_rest * items * seeds,
         luck=max(found.variance_seeds - found.variance_rest, 0.0) * seeds,
         comparisons=comparisons,
         power=power,

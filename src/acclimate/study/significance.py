@@ -17,7 +17,17 @@ from scipy import special, stats
 
 from acclimate.core.types import Score
 from acclimate.study.resampling import Resampled, resample
-from acclimate.study.spread import LEVEL, Spread, bearing, bounds, half_width, p_value, shift, spread_of, unpaired
+from acclimate.study.spread import (
+    LEVEL,
+    Spread,
+    bearing,
+    bounds,
+    half_width,
+    p_value,
+    shift,
+    spread_of,
+    unpaired,
+)
 from acclimate.tasks.task import Metric, Values
 
 __all__ = ["LEVEL", "Comparison", "Interval", "compare", "compare_of", "holm", "interval", "interval_of", "resample"]
@@ -45,6 +55,8 @@ class Interval:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A contestant against a reference on the same test items; differences are in units of the metric.
+
+    Of means over datasets (across.py) only names, means, low, high, p, test and caution are known.
 
     low, high      95% interval of the expected difference, for this pair alone (not widened for other contestants)
     p              two-sided, of the hypothesis that the expected scores over seeds and test items are equal
@@ -124,7 +136,7 @@ def interval_of(resampled: Resampled) -> Interval:
     """The interval of `interval`, from resampled scores."""
     mean = resampled.points_S.mean()
     low, high = bounds(mean, spread_of(resampled.points_S, resampled.shares_Sn), least=resampled.least)
-    return Interval(float(mean), float(low), float(high), _caution(len(resampled.seeds), resampled.shares_Sn))
+    return Interval(float(mean), float(low), float(high), cautions(len(resampled.seeds), resampled.shares_Sn))
 
 
 def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
@@ -133,10 +145,7 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
     mean, reference_mean = float(ours_S.mean()), float(theirs_S.mean())
     difference = mean - reference_mean
     paired = contestant.seeds == reference.seeds
-    if paired:
-        spread = spread_of(ours_S - theirs_S, contestant.shares_Sn - reference.shares_Sn)
-    else:
-        spread = unpaired((ours_S, contestant.shares_Sn), (theirs_S, reference.shares_Sn))
+    spread = spread_of_difference(contestant, reference)
     half = float(half_width(spread))
     shares_1n = contestant.shares_Sn.mean(axis=0, keepdims=True) - reference.shares_Sn.mean(axis=0, keepdims=True)
     likely, likely_low, likely_high = improvement(difference, spread, min(len(ours_S), len(theirs_S)))
@@ -159,8 +168,15 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
         variance_rest=float(spread.rest),
         items=spread.count,
         seeds=min(len(ours_S), len(theirs_S)),
-        caution=_caution(min(len(ours_S), len(theirs_S)), shares_1n),
+        caution=cautions(min(len(ours_S), len(theirs_S)), shares_1n),
     )
+
+
+def spread_of_difference(contestant: Resampled, reference: Resampled) -> Spread:
+    """Of two contestants' means, on the same test items; paired over seeds where both have the same."""
+    if contestant.seeds == reference.seeds:
+        return spread_of(contestant.points_S - reference.points_S, contestant.shares_Sn - reference.shares_Sn)
+    return unpaired((contestant.points_S, contestant.shares_Sn), (reference.points_S, reference.shares_Sn))
 
 
 def permutation(differences_S: Values) -> float | None:
@@ -181,7 +197,7 @@ def improvement(difference: float, spread: Spread, seeds: int) -> tuple[float | 
     The difference of one pair is taken for normal, with the seeds' whole variance in place of that of their mean. The
     interval is that of the mean over the standard deviation, from the noncentral Student distribution.
     """
-    alone = float(spread.seeds) * seeds + float(spread.items)
+    alone = float(np.maximum(spread.seeds, spread.rest)) * seeds + float(spread.items)
     if alone == 0:
         return None, 0.0, 1.0
     error, freedom = float(np.sqrt(spread.variance)), min(float(spread.freedom), BARELY_KNOWN)
@@ -191,7 +207,7 @@ def improvement(difference: float, spread: Spread, seeds: int) -> tuple[float | 
     return likely, low, high
 
 
-def _caution(seeds: int, shares_Sn: Values) -> str:
+def cautions(seeds: int, shares_Sn: Values) -> str:
     """What the simulation (docs/statistics.md) found the figures not to bear."""
     told = []
     if float(bearing(shares_Sn)) < FEWEST_BEARING:

@@ -7,14 +7,20 @@ has variance seed/S + item/n + rest/(S n). Resampling items alone takes the seed
     items  = variance over items of the mean of the seeds' shares / n    estimates item/n + rest/(S n)
     rest   = variance of a seed's shares around that mean, / (S n)       estimates rest/(S n)
 
-and the variance is seeds + (items - rest): both see `rest`, it counts once. Shares are the jackknife's (resampling.py),
-which for a mean are the items' scores themselves. The error over its square root is taken for a Student variable, with
+and the variance is max(seeds, rest) + max(items - rest, 0): both see `rest`, it counts once. What seeds add is no less
+than rest, and where two or three agree better, they do by luck; without the first max the variance would come out below
+that of the items alone. Shares are the jackknife's (resampling.py), which for a mean are the items' scores themselves.
+The error over the variance's square root is taken for a Student variable, with
 
-    1 / freedom = share^(2 - PULL share / (S - 1)) / (S - 1) + (1 - share)^2 / (n - 1),   share = seeds / variance
+    1 / freedom = share^(2 - PULL share / (S - 1)) / (S - 1) + (1 - share)^2 / (n - 1)
+    share       = seeds / variance * min(1, seeds / rest)^((S - 2) / 2)
 
 PULL = 0 is Satterthwaite's rule, which with three seeds finds differences in up to 7.8% of equal contestants at 5%, as
-the share itself comes from three values. 4.5 keeps that within 4.5 and 5.4% whatever the share, from three seeds on
-and where the items' part is known (tests/study/test_spread.py integrates; benchmarks/significance.py does the rest).
+the share itself comes from three values. 4.5 keeps that within 4.5 and 5.4% whatever the share, from three seeds on,
+where there is no rest and the items' part is known. The last factor is there because rest, where it stands in for the
+seeds, is known from n (S - 1) values. With much rest and no luck of the seeds, three find differences in as few as
+1.8%: seeds that agree too well no longer make up for those that agree too little (tests/study/test_spread.py
+integrates; benchmarks/significance.py does the rest).
 
 Sources: Clark, The language-as-fixed-effect fallacy (1973) for seeds and items crossed (there: subjects and words);
 Satterthwaite, An approximate distribution of estimates of variance components (1946); Wilson, Probable inference (1927)
@@ -25,6 +31,7 @@ Shape suffixes: S seeds, n test items. `...`: studies side by side, in simulatio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,14 +65,23 @@ class Spread:
 
     @property
     def variance(self) -> Values:
-        return self.seeds + self.items
+        return np.asarray(np.maximum(self.seeds, self.rest) + self.items)
 
     @property
     def freedom(self) -> Values:
         """Degrees of freedom of the variance."""
-        share = _part(self.seeds, self.variance)
+        agreeing = _part(self.seeds, np.maximum(self.seeds, self.rest))
+        share = _part(self.seeds, self.variance) * agreeing ** ((self.luck - 1.0) / 2)
         of_seeds = share ** (2.0 - PULL * share / self.luck) / self.luck
         return np.asarray(1.0 / (of_seeds + (1.0 - share) ** 2 / (self.count - 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Variance of a weighted sum of independent means, and its degrees of freedom. Each (...,)."""
+
+    variance: Values
+    freedom: Values
 
 
 def spread_of(points_S: Values, shares_Sn: Values) -> Spread:
@@ -91,6 +107,16 @@ def unpaired(first: tuple[Values, Values], second: tuple[Values, Values]) -> Spr
     return Spread(seeds, np.maximum(items, 0.0), luck, count, rest)
 
 
+def summed(spreads: Sequence[Spread], weights: Sequence[float]) -> Sum:
+    """The spread of a weighted sum of independent means, with Satterthwaite's degrees of freedom."""
+    parts = [weight**2 * spread.variance for spread, weight in zip(spreads, weights, strict=True)]
+    variance = np.sum(parts, axis=0)
+    # without any spread the degrees of freedom multiply a zero
+    shares = [np.where(variance > 0, _part(part, variance), 1 / len(parts)) for part in parts]
+    inverse = np.sum([share**2 / spread.freedom for share, spread in zip(shares, spreads, strict=True)], axis=0)
+    return Sum(variance, np.asarray(1.0 / inverse))
+
+
 def rest_of(shares_Sn: Values) -> Values:
     """(...,) what is left of the seeds' shares once their mean is taken away, as a variance of the mean."""
     number, count = shares_Sn.shape[-2:]
@@ -98,25 +124,27 @@ def rest_of(shares_Sn: Values) -> Values:
     return np.asarray(left_Sn.var(axis=-1, ddof=1).sum(axis=-1) / (count * number * (number - 1)))
 
 
-def p_value(difference: npt.ArrayLike, spread: Spread) -> Values:
+def p_value(difference: npt.ArrayLike, spread: Spread | Sum) -> Values:
     """Two-sided; 1 where nothing differs, 0 where a difference has no spread at all."""
     error = np.sqrt(spread.variance)
     ratio = np.divide(np.abs(difference), error, out=np.full_like(error, np.inf), where=error > 0)
     return np.where(np.asarray(difference) == 0, 1.0, 2.0 * stats.t.sf(ratio, spread.freedom))
 
 
-def half_width(spread: Spread, *, level: float = LEVEL) -> Values:
+def half_width(spread: Spread | Sum, *, level: float = LEVEL) -> Values:
     """Half the width of the (1 - level) interval of a difference: the difference whose p is `level`."""
     return np.asarray(stats.t.isf(level / 2, spread.freedom) * np.sqrt(spread.variance))
 
 
-def bounds(mean: Values, spread: Spread, *, least: float, level: float = LEVEL) -> tuple[Values, Values]:
+def bounds(
+    mean: Values, spread: Spread, *, least: float, level: float = LEVEL, freedom: Values | None = None
+) -> tuple[Values, Values]:
     """Ends of the (1 - level) interval of a score that lies between `least` and 1, and of whose ends it stays short.
 
     From 0 to 1: Wilson's interval for a share, of as many items as would give this variance (all n where it is 0). A
-    correlation: on Fisher's scale.
+    correlation: on Fisher's scale. Of a part of a sum, `freedom` is that of the sum.
     """
-    quantile = stats.t.isf(level / 2, spread.freedom)
+    quantile = stats.t.isf(level / 2, spread.freedom if freedom is None else freedom)
     if least < 0:
         inside = np.clip(mean, -1 + ALMOST, 1 - ALMOST)
         half = quantile * np.sqrt(spread.variance) / (1 - inside**2)
