@@ -15,6 +15,7 @@ from torch.distributed._composable.replicate import replicate
 
 from acclimate.core import ranks
 from acclimate.core.types import Batch, Stream
+from acclimate.training.memory import keep_freed_memory
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Layout, cut, pack, pad, together
 from acclimate.training.plan import Plan, autocast_type, device, piece_tokens
@@ -66,6 +67,8 @@ def train(
     that couples rows has more tokens a batch than fit into a piece.
     """
     where = device()
+    if where.type == "cpu":
+        keep_freed_memory()
     objective.to(where)
     parallel = ranks.world() > 1
     if parallel:
