@@ -137,3 +137,28 @@ def test_budgeted_race_compares_its_winner_with_the_grids(toy_race, tmp_path):
     assert "| papers | grid | " in report
     assert "| papers | budget, 80% | " in report
     assert str(tmp_path) not in report
+
+
+def test_finetune_speed_writes_speeds_ratios_and_scores(toy_race, tmp_path):
+    pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    (tmp_path / "blurb" / "ncbi_disease").mkdir(parents=True)
+    generator = random.Random(0)
+    for split in ("train", "devel", "test"):
+        sentences = []
+        for _ in range(12):
+            tags = ["O"] * generator.randint(2, 9) + ["B-Disease", "I-Disease"]
+            sentences.append("".join(f"word{generator.randint(0, 9)}\t{tag}\n" for tag in tags))
+        (tmp_path / "blurb" / "ncbi_disease" / f"{split}.tsv").write_text("\n".join(sentences), encoding="utf-8")
+    out = tmp_path / "speed.md"
+    words = [sys.executable, str(BENCHMARKS / "finetune_speed.py"), "--model", str(base / "checkpoint")]
+    words += ["--data", str(tmp_path / "blurb"), "--out", str(out), "--datasets", "NCBI-disease", "--max-tokens", "32"]
+    words += ["--batch", "4", "--epochs", "1", "--rounds", "2", "--short", "3", "--warm-up", "1", "--threads", "1"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = out.read_text(encoding="utf-8")
+    assert str(tmp_path) not in report
+    assert "12 rows of " in report
+    assert report.count("| Trainer grouped, bf16 |") == 2
+    assert "| acclimate, bf16 | Trainer padded, fp32 |" in report
+    assert "standard deviation over seeds" in report
