@@ -109,10 +109,11 @@ def blurb(
     from acclimate.study.benchmark_plan import plan
     from acclimate.study.benchmark_recipe import Recipe
     from acclimate.study.outcome import PAGE
+    from acclimate.study.recipe import heeded
 
     with errors_told(), started(out, held=not dry_run) as console:
         models, assignments = _models_and_settings(given)
-        stated = stated_recipe(Recipe(), recipe, assignments)
+        stated = heeded(stated_recipe(Recipe(), recipe, assignments), Recipe())
         if dry_run:
             say(console, plan(stated, models, data, out).as_text())
             return
@@ -179,7 +180,7 @@ def grid(
         if study in STUDIES:
             run: Any = choices.run_on_task
             stated = stated_recipe(Choices(), recipe, assignments)
-            choices.check_own(study, stated)  # before any file is read
+            choices.check_own(study, stated, model)  # before any file is read
         else:
             run, stated = grids.run_grid, stated_recipe(grids.Recipe(), recipe, assignments)
             if study != "model":

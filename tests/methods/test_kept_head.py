@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,3 +93,14 @@ def test_a_checkpoint_with_another_head_is_named_beside_the_one_that_is_needed(e
         finetune.adapt(recipe_for(checkpoint, prepare(turned, Path(), tmp_path / "data"), head="kept"), tmp_path / "c")
     with pytest.raises(ValueError, match=r"kind 'tokens'.*tag_layer 'crf'"):
         finetune.adapt(recipe_for(checkpoint, toy_task("tokens"), head="kept", tag_layer="crf"), tmp_path / "d")
+
+
+def test_a_regression_that_states_no_problem_keeps_its_head(toy_task, encoder, tmp_path):
+    task = toy_task("score")
+    checkpoint = finetune.adapt(recipe_for(encoder, task), tmp_path / "tuned").path
+    config = json.loads((checkpoint / "config.json").read_text())
+    del config["problem_type"]
+    (checkpoint / "config.json").write_text(json.dumps(config))
+    begun = loaded(recipe_for(checkpoint, task, head="kept"), task, tmp_path / "kept")
+    with folded(begun.model, begun.scale):
+        assert begun.look()[1] == pytest.approx(read_json(checkpoint.parent / "predicted_dev.json"), rel=1e-4)

@@ -210,6 +210,16 @@ def test_a_layer_of_tags_is_left_out_where_there_are_none(encoder, tmp_path):
     assert "CRF" not in found.text
 
 
+def test_a_dataset_on_which_nothing_differs_is_left_out_before_anything_is_trained(encoder, tmp_path, monkeypatch):
+    paper = replace(STUDIES["layers"], datasets=("Texts", "Words"))
+    monkeypatch.setattr(choices, "STUDIES", {**STUDIES, "layers": paper})
+    recipe = stated('variants=["linear", "CRF"]')
+    found = run_on_catalogue("layers", recipe, [str(encoder)], Path(), tmp_path, datasets=CATALOGUE)
+    assert [compared.dataset for compared in found.found] == ["Words"]
+    assert "Texts: linear, CRF come to the same there" in found.absent["Texts"]
+    assert names(tmp_path / "texts") == []
+
+
 def test_special_tokens_are_those_of_each_form(encoder, tmp_path):
     recipe = stated('datasets=["Pairs"]', "special=true", 'variants=["markers, starts", "original, mentions"]')
     run_on_catalogue("relations", recipe, [str(encoder)], Path(), tmp_path, datasets=CATALOGUE)

@@ -249,7 +249,7 @@ def test_a_model_that_learnt_another_split_of_the_task_is_warned_of(inputs, tmp_
     def warned(sources: dict[str, str]) -> bool:
         (model / "provenance.json").write_text(json.dumps({"sources": sources}))
         seen = on_model(str(model), first.task.hashes)
-        return seen is not None and seen.level == "warning" and "learnt this task before" in seen.what
+        return seen is not None and seen.level == "warning" and "has learnt a task of this name" in seen.what
 
     now = {name: first.task.hashes[name] for name in ("about", "train")}
     assert not warned(now)
@@ -257,3 +257,6 @@ def test_a_model_that_learnt_another_split_of_the_task_is_warned_of(inputs, tmp_
     assert not warned({"about": "0" * 64, "train": "0" * 64})
     assert not warned({"about": now["about"]})
     assert on_model("somebody/model", first.task.hashes) is None
+    for foreign in ([1], {"sources": "the web"}):
+        (model / "provenance.json").write_text(json.dumps(foreign))
+        assert on_model(str(model), first.task.hashes) is None

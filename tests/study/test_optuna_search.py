@@ -194,6 +194,21 @@ def test_more_trials_go_on_from_fewer_and_another_model_starts_anew(tmp_path):
     assert {name for _, name, *_ in other.played} == set(drawn(more))
 
 
+@pytest.mark.parametrize("pruner", ["median", "halving"])
+def test_what_is_foreseen_is_not_pruned(pruner, tmp_path):
+    searched(replace(WIDE, trials=10, pruner=pruner), Track(), tmp_path)
+    seen: dict[str, float] = {}
+
+    def foreseen(arm: Arm, seed: int, share: float) -> Outcome:
+        seen[arm.setting.name] = share
+        return Outcome(0.0, 0)
+
+    recipe = Recipe(seeds=2, search=replace(WIDE, trials=16, pruner=pruner))
+    search(("untouched",), recipe, foreseen, journal=tmp_path / JOURNAL, known_as=str, writes=False)
+    assert len(seen) >= 5
+    assert {*seen.values()} == {1.0}
+
+
 def test_a_setting_that_is_drawn_again_is_not_run_again(tmp_path):
     track = Track()
     own = Search(batches=(16, 32), how="tpe", trials=8, pruner="none")

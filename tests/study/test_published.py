@@ -95,11 +95,16 @@ def test_what_is_no_dataset_is_told_the_nearest(data):
 
 
 def test_options_of_own_files_are_refused_beside_a_dataset(data, tmp_path):
-    for stated in ({"label": "topic"}, {"dev": Path("dev.csv")}, {"max_tokens": 64}, {"metric": "accuracy"}):
-        with pytest.raises(ValueError, match="'Topics' brings its own splits, columns, kind, metric and length"):
+    for stated in ({"label": "topic"}, {"dev": Path("dev.csv")}, {"metric": "accuracy"}):
+        with pytest.raises(ValueError, match="'Topics' brings its own splits, columns, kind and metric"):
             gathered(replace(Own(train=Path("Topics")), **stated), data, tmp_path / "run")
     with pytest.raises(ValueError, match="--labels-per-class draws from the embedded default only"):
         gathered(Own(train=Path("Topics")), data, tmp_path / "run", labels_per_class=3)
+
+
+def test_a_dataset_may_be_read_to_fewer_tokens(data, tmp_path):
+    found = gathered(Own(train=Path("Topics"), max_tokens=16), data, tmp_path / "run")
+    assert found.task.max_tokens == 16
 
 
 @pytest.mark.parametrize("verb", [["race"], ["evaluate", "model"], ["grid", "k"]])

@@ -109,3 +109,11 @@ def test_what_is_counted():
 def test_a_file_is_found_packed_or_not(root):
     assert find(root / "toy", "train.tsv") == root / "toy" / "train.tsv.gz"
     assert find(root / "toy", "dev.tsv") is None
+
+
+def test_an_archive_or_folder_is_found_for_those_who_can_read_it_alone(tmp_path):
+    (tmp_path / "dev.tsv").mkdir()
+    (tmp_path / "train.tsv.zip").write_bytes(b"")
+    for name, path in (("train.tsv", tmp_path / "train.tsv.zip"), ("dev.tsv", tmp_path / "dev.tsv")):
+        assert find(tmp_path, name) == path
+        assert find(tmp_path, name, archives=False) is None

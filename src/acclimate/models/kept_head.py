@@ -14,7 +14,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from acclimate.models.classifier import kind_in, load_finetuned, outputs_of_kind
+from acclimate.models.classifier import PROBLEM_TYPES, kind_in, load_finetuned, outputs_of_kind
 from acclimate.models.dropout import set_dropout
 from acclimate.models.pooling import Pooling, SequenceLayer, pooling_of, sequence_layer_of
 from acclimate.models.taggers import Layer, Transitions, layer_of, set_layer, transitions_rate_of
@@ -81,6 +81,7 @@ def load_with_head(
                 f"{model}: it has {found}, but the task needs {asked}. Set head='fresh', or give a checkpoint that was "
                 f"fine-tuned for the same, labels in the same order"
             )
+        config.problem_type = PROBLEM_TYPES.get(kind)  # with one output and no problem stated it is a regression
         set_layer(config, layer, transitions, transitions_rate)
         set_dropout(config, attention=attention_dropout, hidden=hidden_dropout, head=dropout)
 

@@ -28,7 +28,7 @@ from acclimate.study.benchmark_page import write_benchmark
 from acclimate.study.benchmark_recipe import Recipe
 from acclimate.study.benchmark_result import CONSTANT, Benchmark, Result
 from acclimate.study.entries import Entries, enter
-from acclimate.study.jobs import Job, claim, do
+from acclimate.study.jobs import Job, claim, do, missing
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import SCORES
 from acclimate.study.recipe import Recipe as Race
@@ -127,6 +127,11 @@ def contestants_of(models: Sequence[str]) -> tuple[Contestant, ...]:
     return tuple(Contestant(*own) for own in zip(short_names(places), keys, places, strict=True))
 
 
+def diverged(tuned: Job, run: Path) -> bool:
+    """Whether a fine-tuning that was to be done in full has no result: its loss was no number any more."""
+    return tuned in missing([tuned], run)
+
+
 def _run_dataset(
     dataset: Dataset, form: Form, *, recipe: Recipe, asked: Asked, data: Path, out: Path, watch: Watch
 ) -> Result:
@@ -141,7 +146,7 @@ def _run_dataset(
         if entries.baseline is not None:
             do(entries.baseline, run, watch=told)
         chosen = searched(entries, run, None, (), told)
-        if own.key not in chosen.tuned:
+        if own.key not in chosen.tuned or any(diverged(job, run) for job in chosen.tuned[own.key]):
             raise ValueError(
                 f"{dataset.name}: training of {own.name} diverges with its best setting on dev. Lower search.rates"
             )

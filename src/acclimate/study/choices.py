@@ -42,8 +42,13 @@ from acclimate.tasks.catalogue import Dataset, Form
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.tags import scheme_of
 from acclimate.training.checkpoint import spent
+from acclimate.training.loop import NotFiniteError
 
 TOLD = ("tag_layer", "sequence_layer", "tag_scheme", "pooling")  # in the names of jobs, where they are not the default
+
+
+class AlikeError(ValueError):
+    """The variants of a study do not differ on a task."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +88,28 @@ def run_on_catalogue(
     asked = select(study, recipe, models, data, datasets)
     found: list[Compared] = []
     scores: list[dict[str, Any]] = []
-    for dataset, _ in asked.forms:
+    prepared: list[tuple[Dataset, list[Arm]]] = []
+    absent = dict(asked.absent)
+    for dataset, _ in asked.forms:  # all before anything is trained
+        claim(out / dataset.folder)
+        try:
+            prepared.append((dataset, arms_of(recipe.chosen(study), recipe, dataset, data, out / dataset.folder)))
+        except AlikeError as error:
+            if recipe.datasets:
+                raise
+            absent[dataset.name] = str(error)
+    for dataset, arms in prepared:
         run = out / dataset.folder
-        claim(run)
-        arms = arms_of(recipe.chosen(study), recipe, dataset, data, run)
         for own in asked.contestants:
             told = telling(watch, dataset, own)
             given = Materials(task=arms[0].task, model=own.where)
             done, compared = _compared(arms, recipe, own, given, run=run, name=dataset.name, watch=told)
             found.append(compared)
             scores += records(done, recipe.split, model=own.name)
-        result = Choices(study, STUDIES[study].table, recipe.split, tuple(found), asked.absent)
+        result = Choices(study, STUDIES[study].table, recipe.split, tuple(found), absent)
         _write(out, result, scores)
+    if not found:
+        raise ValueError(f"the study '{study}' has nothing to compare: {' '.join(absent.values())}")
     return result
 
 
@@ -102,10 +117,8 @@ def run_on_task(study: str, recipe: Recipe, materials: Materials, run: Path, *, 
     """As `run_on_catalogue`, on one task. Raises ValueError where no model is given, and where the variants do not
     differ on the task.
     """
-    check_own(study, recipe)
-    if materials.model is None:
-        raise ValueError(f"the study '{study}' needs a pretrained model: give --model, a directory or hub id")
-    task, [own] = materials.task, contestants_of([materials.model])
+    check_own(study, recipe, materials.model)
+    task, [own] = materials.task, contestants_of([materials.model or ""])
     claim(run)
     settings = [(variant.name, replace(recipe.finetune, **variant.settings)) for variant in recipe.chosen(study)]
     arms = _differing([Arm(name, task, _fitted(stated, task)) for name, stated in settings], task.name)
@@ -115,8 +128,10 @@ def run_on_task(study: str, recipe: Recipe, materials: Materials, run: Path, *, 
     return result
 
 
-def check_own(study: str, recipe: Recipe) -> None:
-    """Raises ValueError for what a task of a user's own cannot be asked."""
+def check_own(study: str, recipe: Recipe, model: str | None) -> None:
+    """Raises ValueError for what a task of a user's own cannot be asked, and where no model is given."""
+    if model is None:
+        raise ValueError(f"the study '{study}' needs a pretrained model: give --model, a directory or hub id")
     if any(variant.encoding for variant in recipe.chosen(study)):
         raise ValueError(
             f"the study '{study}' makes the texts of a relation anew, which takes files that say where mentions stand: "
@@ -174,7 +189,7 @@ def _differing(arms: Sequence[Arm], where: str) -> list[Arm]:
             told.append(arm)
     if len(told) < 2:
         names = ", ".join(arm.name for arm in arms)
-        raise ValueError(f"{where}: {names} come to the same there. Choose another study, or datasets that it is for")
+        raise AlikeError(f"{where}: {names} come to the same there. Choose another study, or datasets that it is for")
     return told
 
 
@@ -185,7 +200,13 @@ def _compared(
     for seed in range(recipe.seeds):
         for arm in arms:
             job = arm.tuned(own, materials, seed)
-            result = do(job, run, watch=watch)
+            try:
+                result = do(job, run, watch=watch)
+            except NotFiniteError as error:
+                told = (
+                    f"{name}: training of {own.name} as '{arm.name}', seed {seed}, diverges. Lower finetune.plan.rate"
+                )
+                raise ValueError(f"{told}. ({error})") from error
             taken = spent(job.directory(run))
             if recipe.split == "test":
                 seen = do(tested(job, arm.task), run, watch=watch) | {"dev": result["dev"]}

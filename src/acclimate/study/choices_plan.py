@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from acclimate.study.benchmark import Contestant
 from acclimate.study.benchmark_plan import Plan, Planned
-from acclimate.study.choices import Arm, arms_of, select
+from acclimate.study.choices import AlikeError, Arm, arms_of, select
 from acclimate.study.choices_recipe import Recipe
 from acclimate.study.cost import Estimate, estimate_of_jobs
 from acclimate.study.entries import tested
@@ -32,15 +32,22 @@ def plan(
     """What `choices.run_on_catalogue` would still do in `out`. Raises ValueError as it does; writes nothing there."""
     asked = select(study, recipe, models, data, datasets)
     cells = []
+    absent = dict(asked.absent)
     for dataset, _ in asked.forms:
         with TemporaryDirectory() as place:
-            arms = arms_of(recipe.chosen(study), recipe, dataset, data, Path(place))
+            try:
+                arms = arms_of(recipe.chosen(study), recipe, dataset, data, Path(place))
+            except AlikeError as error:
+                if recipe.datasets:
+                    raise
+                absent[dataset.name] = str(error)
+                continue
             for own in asked.contestants:
                 left = _left(arms, recipe, own, out / dataset.folder)
                 tunings = sum(stage.kind == "tuning" for stage in left.stages)
                 trained = arms[0].task.sizes["train"]
                 cells.append(Planned(dataset.name, own.name, trained, len(arms), recipe.seeds, tunings, left))
-    return Plan(tuple(cells), asked.absent, verb=f"grid {study}", varied="variants")
+    return Plan(tuple(cells), absent, verb=f"grid {study}", varied="variants")
 
 
 def _left(arms: Sequence[Arm], recipe: Recipe, own: Contestant, run: Path) -> Estimate:

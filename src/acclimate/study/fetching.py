@@ -152,6 +152,8 @@ def check(path: Path, download: Download) -> None:
     """Raises UnfitError where the file is not the one listed; what was packed here is compared unpacked."""
     if not download.size and not download.sha256:
         return
+    if path.is_dir():
+        raise UnfitError(f"{named(path)}: a folder, where a file is expected. Remove it to fetch the file")
     size, digest = 0, sha256()
     for block in _published(path, download):
         size += len(block)

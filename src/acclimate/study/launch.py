@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -21,7 +22,7 @@ from acclimate.study.published import published
 from acclimate.study.race import run_race
 from acclimate.study.recipe import Recipe, for_model
 from acclimate.study.report import Study
-from acclimate.tasks.own import Own
+from acclimate.tasks.own import Labelled, Own
 
 LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matters
 
@@ -122,12 +123,16 @@ def materials_of(
     if data is not None or str(own.train) != DOCSTRINGS:
         if labels_per_class is not None:
             raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
-        if data is not None and own != Own(train=own.train):
+        if data is not None and own != Own(train=own.train, max_tokens=own.max_tokens):
             raise ValueError(
-                f"the dataset '{own.train}' brings its own splits, columns, kind, metric and length: with --data leave "
-                f"the options for files of your own out"
+                f"the dataset '{own.train}' brings its own splits, columns, kind and metric: with --data leave the "
+                f"options for files of your own out; --max-tokens may stand, to read less"
             )
-        read = own if data is None else published(str(own.train), data)
+        read: Own | Labelled = own
+        if data is not None:
+            read = published(str(own.train), data)
+            if own.max_tokens != Own(train=own.train).max_tokens:
+                read = replace(read, max_tokens=min(read.max_tokens, own.max_tokens))
         rivals = len(recipe.names(domain=raw.domain is not None, general=raw.general is not None))
         given: dict[str, Any] = {"model": model, "leaks": leaks, "seeds": recipe.seeds, "comparisons": max(1, rivals)}
         return gather(out, read, raw, **given, watch=watch)

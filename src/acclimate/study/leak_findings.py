@@ -40,19 +40,23 @@ def on_leaks(found: Mapping[str, Found], scans: Sequence[Scanned], sizes: Mappin
 
 
 def on_model(model: str | None, hashes: Mapping[str, str]) -> Finding | None:
-    """Whether the model learnt this task before, from other rows than it would now. hashes: of the prepared task.
+    """Whether the model may have learnt this task before, from other rows than now. hashes: of the prepared task.
 
     A checkpoint made here says what it was trained on by the hash of all rows together, so nobody can say which of the
     rows of now were among them.
     """
     path = Path(model or "") / PROVENANCE
-    sources = files.read_json(path).get("sources", {}) if model is not None and path.is_file() else {}
+    stated = files.read_json(path) if model is not None and path.is_file() else None
+    sources = stated.get("sources") if isinstance(stated, dict) else None
+    if not isinstance(sources, dict):  # none, or not written by us
+        return None
     if sources.get("about") != hashes["about"] or sources.get("train") in (None, hashes["train"]):
         return None
     return Finding(
         "warning",
-        "The model has learnt this task before, from other training rows than these (provenance.json): texts that are "
-        "test now may have been among them, and it would be right by remembering.",
+        "The model has learnt a task of this name, kind, metric, length and labels before, from other training rows "
+        "(provenance.json). If it is this one, texts that are test now may have been among them, and it would be right "
+        "by remembering.",
         "Give the split that it was trained with (--split-seed, or --dev and --test), or another model.",
     )
 

@@ -127,7 +127,7 @@ class _Trials:
         self.space = space_of(self.own)
         kept = kept_trials(journal, known_as, self.own, writes=writes) if journal and ranks.is_first() else None
         self.ended: list[FrozenTrial] = ranks.agree(kept.trials[: self.number] if kept else [])
-        self.kept = kept if writes else None
+        self.kept, self.writes = kept if writes else None, writes
 
     def play(self, run: Run, give_up: Callable[[Arm], None]) -> None:
         """Draw the next setting and run it to its end, or until it is given up."""
@@ -171,7 +171,7 @@ class _Trials:
     def _lags(self, live: optuna.Trial | None, seen: dict[int, float]) -> bool:
         """Whether the pruner gives the trial up after its latest score."""
         lags = False
-        if live is not None:
+        if live is not None and self.writes:  # what is foreseen has no scores to be judged by
             step, dev = [*seen.items()][-1]
             live.report(dev, step)
             lags = live.should_prune()

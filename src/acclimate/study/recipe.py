@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Literal
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from acclimate.methods import finetune, mlm, scratch, tfidf, tlm
 from acclimate.study import retrieving
@@ -191,7 +191,19 @@ class Recipe:
         return Setting(name or f"rate {plan.rate:g}", replace(own, epochs=epochs or own.epochs, plan=plan))
 
 
-def heeded(stated: Recipe, usual: Recipe) -> Recipe:
+class _Searching(Protocol):
+    """A recipe with a search over settings of its fine-tuning."""
+
+    @property
+    def search(self) -> Search: ...
+    @property
+    def finetune(self) -> finetune.Recipe: ...
+
+
+S = TypeVar("S", bound=_Searching)
+
+
+def heeded(stated: S, usual: S) -> S:
     """The recipe without the usual search over what was stated as one value: `finetune.plan.rate` means that rate."""
     ours, theirs, search = stated.finetune, usual.finetune, stated.search
     if ours.plan.rate != theirs.plan.rate and search.rates == usual.search.rates:
@@ -200,7 +212,7 @@ def heeded(stated: Recipe, usual: Recipe) -> Recipe:
         search = replace(search, epochs=())
     if ours.plan.batch != theirs.plan.batch and search.batches == usual.search.batches:
         search = replace(search, batches=())
-    return replace(stated, search=search)
+    return cast(S, replace(cast(Any, stated), search=search))
 
 
 def for_model() -> Recipe:

@@ -203,6 +203,7 @@ PICO = Dataset(
             "raw",
             (EBM_NLP,),
             _ebm_nlp,
+            archives=True,
             note="Made of EBM-NLP 2.00's own files. A fifth of its training abstracts, drawn by hash, is dev.",
             differences=(Difference("train", None, FIFTH), Difference("dev", None, FIFTH)),
         ),

@@ -65,6 +65,7 @@ class Form:
     special      what it writes into texts that a tokenizer may be told to keep whole
     undivided    (the dataset's folder) -> the training rows as the paper counts them, before dev was drawn from them;
                  None: those of train and of dev
+    archives     whether the files may be folders, or lie in .zip and .tar.gz
     """
 
     name: str
@@ -74,6 +75,7 @@ class Form:
     differences: tuple[Difference, ...] = ()
     special: tuple[str, ...] = ()
     undivided: Callable[[Path], Rows] | None = None
+    archives: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ class Dataset:
 
     def missing(self, form: Form, root: Path) -> list[str]:
         """The files of the form that are not there."""
-        return [name for name in form.files if find(root / self.folder, name) is None]
+        there = partial(find, root / self.folder, archives=form.archives)
+        return [name for name in form.files if there(name) is None]
 
     def rows(self, root: Path, split: Split, form: str = "") -> tuple[list[Example], list[Rejected]]:
         """What a split holds, and what of it nothing can be made of. form: "" for the first that is there."""
@@ -173,9 +176,11 @@ def dataset_named(name: str, datasets: Iterable[Dataset]) -> Dataset:
     return by_name[name.lower()]
 
 
-def find(folder: Path, name: str) -> Path | None:
-    """The file or folder of this name, packed or not; None where there is none."""
-    return next((path for ending in ("", *PACKED) if (path := folder / f"{name}{ending}").exists()), None)
+def find(folder: Path, name: str, *, archives: bool = True) -> Path | None:
+    """The file of this name, packed or not; with `archives` a folder or archive of it too. None where there is none."""
+    endings = ("", *(PACKED if archives else PACKINGS))
+    paths = (folder / f"{name}{ending}" for ending in endings)
+    return next((path for path in paths if path.is_file() or (archives and path.is_dir())), None)
 
 
 def file_in(folder: Path, name: str) -> Path:

@@ -76,6 +76,7 @@ def _form_of_bioasq(name: str, train: str, note: str, differences: tuple[Differe
         note=note,
         differences=differences,
         undivided=partial(_pairs, train),
+        archives=True,
     )
 
 
@@ -95,12 +96,14 @@ SQUAD = Dataset(
             "official",
             (SQUAD_TRAIN, SQUAD_TEST),
             partial(_squad, SQUAD_TRAIN),
+            archives=True,
             note="A tenth of the articles of train is dev, for want of one.",
         ),
         Form(
             "new Wikipedia",
             (NEW_WIKIPEDIA, SQUAD_TEST),
             partial(_squad, NEW_WIKIPEDIA),
+            archives=True,
             note=(
                 "Trained on the new Wikipedia questions of SQuADShifts (Miller et al., ICML 2020), of whose articles a "
                 "tenth is dev, for want of SQuAD's training file. Scores are not to be compared with the paper's."

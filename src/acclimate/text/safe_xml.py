@@ -80,6 +80,8 @@ class SafeParser:
         except RefusedError:
             raise
         except (LookupError, ValueError) as error:  # from looking up the encoding that the file says it has
+            if self._depth:  # or else from whoever was told of an element
+                raise
             raise self.error(f"cannot be decoded ({printable(str(error))}). Convert it to UTF-8") from error
         if self._fed - self._parser.CurrentByteIndex > self._longest:
             raise self.error(f"more than {self._longest:,} bytes without an end of tag. Fetch the file again")
