@@ -86,8 +86,11 @@ def doctor(
         count_splits(str(task), data)
         return
     from acclimate.study.gathering import examined
+    from acclimate.study.published import unplaced
 
     with errors_told(), screen() as console:
+        if not task.exists() and (way_out := unplaced(str(task))):
+            raise ValueError(way_out)
         with watched(console, None, Path()) as watch:
             _, found = examined(own, raw, model=model, seeds=seeds, comparisons=contestants, watch=watch)
         say(console, found.as_text())

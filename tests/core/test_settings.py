@@ -52,6 +52,7 @@ def test_an_integer_is_taken_for_a_float_and_not_the_other_way_round():
         ("plan.rate=nan", r"plan\.rate = nan is no finite number"),
         ("plan.rate=inf", r"plan\.rate = inf is no finite number"),
         ("plan=3", r"plan = 3 is int, but must be Inner"),
+        ("names=b", r"names = 'b' is no list\. Write it as 'names=\[\.\.\.\]'"),
         ("steps", r"'steps' is not of the form key=value"),
         ("zzz=1", r"unknown setting 'zzz'\. Known: corpus, choose, lower, dropout, names, plan"),
     ],

@@ -102,6 +102,17 @@ def test_options_of_own_files_are_refused_beside_a_dataset(data, tmp_path):
         gathered(Own(train=Path("Topics")), data, tmp_path / "run", labels_per_class=3)
 
 
+def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
+    for name, told in (
+        ("topics, given", "'topics, given' is a published dataset: add --data"),
+        ("blurb", "a catalogue"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            launch.materials_of(Own(train=Path(name)), Raw(), tmp_path / "run", Recipe())
+    with pytest.raises(ValueError, match="there is no such folder"):
+        published("Topics", tmp_path / "nowhere")
+
+
 def test_a_dataset_may_be_read_to_fewer_tokens(data, tmp_path):
     found = gathered(Own(train=Path("Topics"), max_tokens=16), data, tmp_path / "run")
     assert found.task.max_tokens == 16

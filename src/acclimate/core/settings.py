@@ -174,6 +174,8 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
         return Path(value)
     if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
+    if origin is tuple and not isinstance(value, list | tuple):
+        raise ValueError(f"{where}: {key} = {value!r} is no list. Write it as '{key}=[...]', strings in double quotes")
     expected = getattr(hint, "__name__", str(hint))
     raise ValueError(f"{where}: {key} = {value!r} is {type(value).__name__}, but must be {expected}")
 

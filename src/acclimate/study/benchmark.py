@@ -86,6 +86,8 @@ def run_benchmark(
 
 def select(recipe: Recipe, models: Sequence[str], data: Path, datasets: Sequence[Dataset]) -> Asked:
     """Who runs on what. Raises ValueError as `run_benchmark` does."""
+    if not data.is_dir():
+        raise ValueError(f"--data {data}: there is no such folder")
     contestants = contestants_of(models)
     chosen = [dataset_named(name, datasets) for name in recipe.datasets] or list(datasets)
     forms: list[tuple[Dataset, Form]] = []

@@ -18,7 +18,7 @@ from acclimate.study.gathering import Leaks, Raw, gather
 from acclimate.study.jobs import check_format
 from acclimate.study.materials import DOCSTRINGS, Materials
 from acclimate.study.outcome import study_of, write_pages
-from acclimate.study.published import published
+from acclimate.study.published import published, unplaced
 from acclimate.study.race import run_race
 from acclimate.study.recipe import Recipe, for_model
 from acclimate.study.report import Study
@@ -128,6 +128,8 @@ def materials_of(
                 f"the dataset '{own.train}' brings its own splits, columns, kind and metric: with --data leave the "
                 f"options for files of your own out; --max-tokens may stand, to read less"
             )
+        if data is None and not Path(own.train).exists() and (way_out := unplaced(str(own.train))):
+            raise ValueError(way_out)
         read: Own | Labelled = own
         if data is not None:
             read = published(str(own.train), data)

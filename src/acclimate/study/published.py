@@ -20,6 +20,8 @@ def published(name: str, folder: Path) -> Labelled:
 
     Raises ValueError where nothing is called so, where its files are not there, and for a row that cannot be used.
     """
+    if not folder.is_dir():
+        raise ValueError(f"--data {folder}: there is no such folder")
     called, _, stated = (part.strip() for part in name.partition(","))
     dataset = _dataset(called)
     asked = replace(dataset, forms=(dataset.form(stated),)) if stated else dataset
@@ -40,6 +42,16 @@ def published(name: str, folder: Path) -> Labelled:
         source=task.source,
         untaught=dataset.untaught,
     )
+
+
+def unplaced(name: str) -> str:
+    """What to do about a task that is no file but the name of a dataset or catalogue; "" where it is neither."""
+    called = name.partition(",")[0].strip().lower()
+    if called in CATALOGUES:
+        return f"'{name}' is a catalogue of published datasets: add --data DIR, the folder that has their files"
+    if any(dataset.name.lower() == called for _, datasets in CATALOGUES.values() for dataset in datasets):
+        return f"'{name}' is a published dataset: add --data DIR, the folder of its catalogue"
+    return ""
 
 
 def _dataset(name: str) -> Dataset:
