@@ -20,13 +20,15 @@ from acclimate.core import files
 from acclimate.core.types import Checkpoint, label_of, unwatched
 from acclimate.methods import finetune, looks, task_loss
 from acclimate.methods.mlm import with_steps
-from acclimate.models.classifier import load_finetuned
+from acclimate.methods.task_loss import TaskLoss
+from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import encode
 from acclimate.training.checkpoint import read_log
 from acclimate.training.loop import adamw, train
 from acclimate.training.plan import Plan
+from families import FAMILIES
 
 KINDS = ("sequence", "multilabel", "score", "tokens", "span")
 # of one answer for all, or less
@@ -364,3 +366,16 @@ def test_the_stages_of_a_study_hand_on_what_json_can_hold(tuned, encoder, tmp_pa
     assert json.loads(json.dumps(tested))["test"] == score.test
     assert [label_of(label) for label in json.loads(json.dumps(tested))["predicted"]] == list(score.predicted)
     assert task.looks()[-1]["by"] == "a stage"
+
+
+@pytest.mark.parametrize("name", [*FAMILIES])
+def test_a_head_may_learn_at_a_rate_of_its_own_in_every_family(name, tmp_path):
+    """What a head with a pooler does not share with the plain encoder, and nothing else."""
+    FAMILIES[name]().save_pretrained(tmp_path)
+    model = load_classifier(tmp_path, ("no", "yes"), seed=1)
+    objective = TaskLoss(model, head_rate=7.0)
+    encoder = {id(weight) for part in model.base_model.children() for weight in part.parameters()}
+    pooler = getattr(model.base_model, "pooler", None)
+    encoder -= {id(weight) for weight in pooler.parameters()} if pooler is not None else set()
+    for parameter, weight in objective.named_parameters():
+        assert objective.rate_multiple(parameter) == (1.0 if id(weight) in encoder else 7.0), parameter

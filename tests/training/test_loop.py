@@ -119,6 +119,18 @@ def test_matrices_are_decayed_and_vectors_are_not():
     assert len(decayed["params"]) + len(others["params"]) == len(trainable)
 
 
+def test_a_parameter_may_learn_at_a_multiple_of_the_rate():
+    class Faster(Line):
+        def rate_multiple(self, name: str) -> float:
+            return 3.0 if name == "bias" else 1.0
+
+    usual, faster = Line(), Faster()
+    for objective in (usual, faster):
+        run(objective, replace(PLAN, steps=1, weight_decay=0.0))
+    assert torch.equal(usual.weight, faster.weight)
+    torch.testing.assert_close(faster.bias.detach(), 3 * usual.bias.detach())
+
+
 def test_the_first_step_is_adamws_own():
     """With the gradient g: w <- w (1 - rate decay) - rate g / (|g| + epsilon), clipping aside."""
     objective, plan = Line(), replace(PLAN, steps=1, clip=0.0)

@@ -25,6 +25,7 @@ Readings
   than that it is one in both directions: ours reads all tokens of the row, is as wide as the encoder, both directions
   together, and has the linear layer's dropout behind it. Of a text that is read at its first token it stands in that
   token's place with the state of each direction once it has read the whole row (models/pooling.py).
+  head_rate is no setting of the papers: a small encoder with few rows needs it (docs/methods/finetune.md).
   A CRF (models/crf.py) starts with transitions of 0 and learns them at tag_transitions_rate times the plan's rate. It
   is trained on rows, and predicts whole sentences: a window scores no start or end that is not the sentence's.
   With tag_scheme, training tags are written in that scheme, and predictions in the task's own again, before anything is
@@ -74,6 +75,7 @@ class Recipe:
     dropout: float = 0.1  # of hidden states and before the output layer
     attention_dropout: float | None = None
     head: Literal["fresh", "kept"] = "fresh"  # kept: that of the fine-tuned checkpoint which the model then must be
+    head_rate: float = 1.0  # of the head's weights, a pooler included, in multiples of the plan's rate
     pooling: Pooling = "first"  # what the classifier reads of a relation's text: its first token, or its two mentions
     sequence_layer: SequenceLayer = "linear"  # of labels of whole texts: what stands between encoder and classifier
     special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
@@ -88,8 +90,9 @@ class Recipe:
         for name, least in (("looks", 1), ("epochs", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least {least}")
-        if self.tag_transitions_rate <= 0:
-            raise ValueError(f"tag_transitions_rate = {self.tag_transitions_rate} is out of range: above 0")
+        for name in ("head_rate", "tag_transitions_rate"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} = {getattr(self, name)} is out of range: above 0")
         for name, without in (("tag_transitions", "any"), ("tag_transitions_rate", 1.0)):
             if getattr(self, name) != without and self.tag_layer not in CRF_LAYERS:
                 raise ValueError(

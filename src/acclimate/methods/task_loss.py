@@ -22,7 +22,7 @@ from acclimate.models.scale import output_layer
 from acclimate.models.taggers import crf_of, transitions_of
 from acclimate.tasks.rows import EDGES, by_word
 from acclimate.tasks.spans import best_answers
-from acclimate.tasks.tags import OUTSIDE, fallback, may_follow, scheme_of
+from acclimate.tasks.tags import OUTSIDE, fallback, may_follow, parts_of, scheme_of
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Piece, cut, pad
 from acclimate.training.plan import Plan, piece_tokens
@@ -94,17 +94,24 @@ class TaskLoss(Objective):
     """The loss of the kind that the model is for, averaged over the step's rows; for several labels a row, over rows
     times labels; for tags, over the tagged words; for spans, over both ends of each row's. Of a model with a CRF it is
     -log p(the row's tags), over the tagged words too: with transitions of 0 the same number as without the CRF.
+
+    head_rate: how many times the plan's rate the head learns at, a pooler included.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: PreTrainedModel, *, head_rate: float = 1.0) -> None:
         super().__init__()
         self.model = model
+        self.head_rate = head_rate
         self.loss = LOSSES[kind_of(model)]
         self.weights = {"task": 1.0}
         if kind_of(model) == SPAN:
             # the same for every token of a row, so no softmax sees it: Adam would make steps of its rounding errors
             output_layer(model).bias.requires_grad_(False)
         self.shares_lines = keeps_rows_apart(model)
+
+    def rate_multiple(self, name: str) -> float:
+        encoder = name.startswith(f"model.{self.model.base_model_prefix}.") and ".pooler." not in name
+        return 1.0 if encoder else self.head_rate
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"task": targets(batch)}
@@ -223,11 +230,11 @@ def allowed_transitions(labels: Sequence[str]) -> Tensor:
 
     Raises ValueError for labels that are tags of no scheme, or of which no sequence is allowed.
     """
-    scheme = scheme_of(labels)
+    scheme = None if any(len(parts_of(label)) > 1 for label in labels) else scheme_of(labels)
     if scheme is None:
         raise ValueError(
-            f"the tags {', '.join(labels)} are of no scheme that names entities (BIO, IO, IOBES, BIOUL), so nothing "
-            f"says which may follow which. Leave tag_transitions out"
+            f"the tags {', '.join(labels)} are of no scheme that names entities (BIO, IO, IOBES, BIOUL), or joint, so "
+            f"nothing says which may follow which. Leave tag_transitions out"
         )
     if OUTSIDE not in labels:
         raise ValueError(f"there is no tag O among {', '.join(labels)}. Leave tag_transitions out")

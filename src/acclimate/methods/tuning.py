@@ -81,7 +81,7 @@ class Tuning:
 
         stream = rows_stream(self.rows, batch=self.plan.batch, seed=self.plan.seed)
         run(
-            TaskLoss(self.model),
+            TaskLoss(self.model, head_rate=self.recipe.head_rate),
             stream,
             self.plan,
             self.out,

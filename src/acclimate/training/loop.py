@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,12 +45,18 @@ class NotFiniteError(ValueError):
 
 
 def adamw(objective: Objective, plan: Plan) -> torch.optim.AdamW:
-    """AdamW over every trainable parameter; biases and normalisation (vectors) are not decayed, as in BERT."""
-    trainable = [parameter for parameter in objective.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in trainable if p.ndim >= 2], "weight_decay": plan.weight_decay},
-        {"params": [p for p in trainable if p.ndim < 2], "weight_decay": 0.0},
-    ]
+    """AdamW over every trainable parameter; biases and normalisation (vectors) are not decayed, as in BERT.
+
+    A group's "multiple" is that of its parameters' rate (`Objective.rate_multiple`).
+    """
+    trainable = [(name, parameter) for name, parameter in objective.named_parameters() if parameter.requires_grad]
+    groups: list[dict[str, Any]] = []
+    for multiple in sorted({objective.rate_multiple(name) for name, _ in trainable}):
+        alike = [parameter for name, parameter in trainable if objective.rate_multiple(name) == multiple]
+        groups += [
+            {"params": [p for p in alike if p.ndim >= 2], "weight_decay": plan.weight_decay, "multiple": multiple},
+            {"params": [p for p in alike if p.ndim < 2], "weight_decay": 0.0, "multiple": multiple},
+        ]
     betas = (plan.beta_1, plan.beta_2)
     return torch.optim.AdamW(groups, lr=plan.rate, betas=betas, eps=plan.epsilon, fused=True)
 
@@ -92,7 +99,7 @@ def train(
             if not math.isfinite(norm):
                 raise NotFiniteError(f"step {step + 1}: the gradient is {norm}. {_documents(batch)} {_WAY_OUT}")
             for group in optimiser.param_groups:
-                group["lr"] = plan.rate_at(step)
+                group["lr"] = plan.rate_at(step) * group["multiple"]
             optimiser.step()
             optimiser.zero_grad()
             objective.on_update()

@@ -41,6 +41,10 @@ class Objective(nn.Module):
     def flops(self, batch: Batch) -> float:
         """Floating point operations of training on the batch once, by formula (models/flops.py)."""
 
+    def rate_multiple(self, name: str) -> float:
+        """How many times the plan's rate the parameter of this name learns at."""
+        return 1.0
+
     def on_gradients(self) -> None:
         """Once a step, on the step's whole gradient, before clipping."""
 
