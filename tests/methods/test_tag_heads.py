@@ -239,3 +239,29 @@ def test_a_checkpoint_for_other_tags_is_refused(encoder, toy_task, pairs, tmp_pa
     tuned(encoder, pairs, tmp_path, steps=1, tag_scheme="IO")
     with pytest.raises(ValueError, match="was fine-tuned for kind 'tokens' with labels"):
         finetune.test(Checkpoint(tmp_path / "checkpoint"), toy_task("tokens"), by="again", watch=unwatched)
+
+
+def test_elements_that_overlap_are_learnt_and_scored_together(encoder, tmp_path):
+    """A word of heart is both, one of soil the first element, one of orbit the second."""
+    bears = {"heart": "I-INT+I-PAR", "soil": "I-INT", "orbit": "I-PAR"}
+
+    def read(path, split):
+        generator = random.Random(split)
+        examples = []
+        for number in range(SIZES[split]):
+            topics = [generator.choice([*bears, ""]) for _ in range(6)]
+            words = [generator.choice(TOPICS[topic] if topic else PLAIN) for topic in topics]
+            tags = tuple(bears.get(topic, "O") for topic in topics)
+            examples.append(Example(f"{split}-{number}", " ".join(words), tags))
+        return examples
+
+    labels, untaught = ("O", "I-INT", "I-PAR", "I-INT+I-PAR", "I-INT+I-OUT"), ("I-INT+I-OUT",)
+    task = Task("pico", "tokens", read, labels, metric_named("word_type_macro_f1"), 32, untaught=untaught)
+    made = prepare(task, Path(), tmp_path / "data")
+    score = tuned(encoder, made, tmp_path / "run", steps=60)
+    assert score.test > 0.95
+    assert "I-INT+I-PAR" in {tag for tags in score.predicted for tag in tags}
+    with pytest.raises(ValueError, match="entities overlap"):
+        trained_labels(made, "BIO")
+    with pytest.raises(ValueError, match="joint"):
+        allowed_transitions(made.labels)

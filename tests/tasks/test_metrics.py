@@ -29,7 +29,7 @@ from acclimate.tasks.metrics import (
     metric_named,
     micro_f1_without,
 )
-from acclimate.tasks.tags import entities
+from acclimate.tasks.tags import entities, joint, parts_of
 from acclimate.tasks.task import Metric
 
 NAMES = np.array(["none", "cause", "treat", "prevent", "diagnose"])
@@ -513,3 +513,43 @@ def test_metrics_are_found_by_name() -> None:
     for unknown in ("macro-f1", "micro_f1 without ", "accuracy_and_f1 of ", ""):
         with pytest.raises(ValueError, match=f"no metric is called '{unknown}'. Known: accuracy, micro_f1"):
             metric_named(unknown)
+
+
+def overlapping(seed: int, count: int = 40) -> tuple[list[Label], list[Label]]:
+    """Words that up to three elements cover, in gold and predicted tags that often agree."""
+    generator = random.Random(seed)
+
+    def tag() -> str:
+        return joint(f"I-{element}" for element in ("INT", "OUT", "PAR") if generator.random() < 0.4)
+
+    gold = [tuple(tag() for _ in range(generator.randint(1, 9))) for _ in range(count)]
+    predicted = [tuple(own if generator.random() < 0.5 else tag() for own in tags) for tags in gold]
+    return list(gold), list(predicted)
+
+
+@pytest.mark.parametrize("name", ["word_type_macro_f1", "word_macro_f1"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_word_that_several_elements_cover_counts_for_each_as_in_scikit_learn(seed: int, name: str) -> None:
+    pair = overlapping(seed)
+    flat = [[set(parts_of(tag)) - {"O"} for tags in side for tag in tags] for side in pair]
+    binarizer = MultiLabelBinarizer(classes=["I-INT", "I-OUT", "I-PAR"])
+    gold, predicted = (binarizer.fit_transform(side) for side in flat)
+    assert METRICS[name].compute(*pair) == pytest.approx(f1_score(gold, predicted, average="macro"), abs=1e-12)
+
+
+def test_f1_over_words_that_overlap_naively_by_element() -> None:
+    pair = overlapping(7)
+    scores = []
+    for element in ("I-INT", "I-OUT", "I-PAR"):
+        ours, theirs = ([element in parts_of(tag) for tags in side for tag in tags] for side in pair)
+        hits = sum(one and other for one, other in zip(ours, theirs, strict=True))
+        precision, recall = hits / sum(theirs), hits / sum(ours)
+        scores.append(2 * precision * recall / (precision + recall))
+    assert METRICS["word_type_macro_f1"].compute(*pair) == pytest.approx(sum(scores) / 3, abs=1e-12)
+
+
+def test_where_nothing_overlaps_joint_reading_is_the_flattened_metric() -> None:
+    gold, predicted = ([tuple(tag.split("+")[0] for tag in tags) for tags in side] for side in overlapping(3))
+    flat = [[tag for tags in side for tag in tags] for side in (gold, predicted)]
+    expected = f1_score(*flat, labels=["I-INT", "I-OUT", "I-PAR"], average="macro")
+    assert METRICS["word_type_macro_f1"].compute(gold, predicted) == pytest.approx(expected, abs=1e-12)

@@ -193,3 +193,15 @@ def test_published_files_have_the_published_sizes(
     assert tuple(len(found.splits[split]) for split in SPLITS) == sizes
     assert found.labels == labels
     assert not any(file.rejected for file in found.files)
+
+
+def test_joint_tags_are_of_several_entities_and_a_set_that_train_lacks_may_be_tested(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("p53\tB-Gene\nlung\tB-Disease\nboth\tB-Disease+B-Gene\nis\tO\n")
+    for split in ("dev", "test"):
+        (tmp_path / f"{split}.txt").write_text(f"{split}\tB-Gene\nmore\tB-Disease+I-Gene\nis\tO\n")
+    (tmp_path / "train.txt").write_text((tmp_path / "train.txt").read_text() + "\nof\tB-Gene\nit\tI-Gene\n")
+    found = read(tmp_path / "train.txt")
+    assert found.untaught == ("B-Disease+B-Gene", "B-Disease+I-Gene")
+    assert found.metric.name == "entity_f1"
+    made = prepare(found.task(), tmp_path, tmp_path / "data")
+    assert made.score([("B-Disease+B-Gene", "I-Gene")], [("B-Gene", "I-Gene")]) == pytest.approx(2 / 3)

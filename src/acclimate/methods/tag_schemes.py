@@ -12,7 +12,7 @@ from typing import Literal
 
 from acclimate.core.types import Example, Label
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.tags import LETTERS, Scheme, all_tags, converted, entities, scheme_of
+from acclimate.tasks.tags import LETTERS, Scheme, all_tags, converted, entities, parts_of, scheme_of
 
 Tagging = Literal["given", Scheme]
 
@@ -28,6 +28,11 @@ def trained_labels(task: Prepared, tagging: Tagging) -> tuple[str, ...]:
         raise ValueError(
             f"tag_scheme = '{tagging}' is for tags of entities (B-, I-, O), but {task.name} is of kind '{task.kind}' "
             f"with the labels {', '.join(task.labels) or 'none'}. Leave tag_scheme out"
+        )
+    if any(len(parts_of(label)) > 1 for label in task.labels):
+        raise ValueError(
+            f"tag_scheme = '{tagging}' is for words with one tag each, but entities of {task.name} overlap. Leave it "
+            f"out"
         )
     return all_tags(task.labels, tagging)
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import combinations
 from pathlib import Path
 
 from acclimate.core.types import Example, Split
@@ -38,12 +39,13 @@ from acclimate.tasks.catalogue import (
 )
 from acclimate.tasks.formats import chemprot, ddi
 from acclimate.tasks.formats.delimited import delimited_examples, number, one_of
-from acclimate.tasks.formats.ebm import ebm_sentences
+from acclimate.tasks.formats.ebm import ELEMENTS, Overlaps, ebm_sentences
 from acclimate.tasks.formats.hoc import HALLMARKS, hoc_abstracts, hoc_sentences
 from acclimate.tasks.formats.iob import iob_examples
 from acclimate.tasks.formats.pubmedqa import ANSWERS, QUESTIONS, TEST, pubmedqa_examples
 from acclimate.tasks.metrics import METRICS, micro_f1_without
 from acclimate.tasks.relations import Encoding
+from acclimate.tasks.tags import joint
 
 TABLE = "Table 3 of Gu et al. (2021)"
 LONGEST = 512  # tokens, where the paper states none
@@ -112,6 +114,7 @@ def _tagged(
         citation=f"{citation}; preprocessed by Crichton et al., BMC Bioinformatics 18:368, 2017.",
         licence=licence,
         downloads=downloads(folder),
+        catalogue="blurb",
     )
 
 
@@ -170,13 +173,13 @@ NER = (
 )
 
 
-def _ebm_nlp(folder: Path, split: Split) -> Rows:
+def _ebm_nlp(folder: Path, split: Split, *, overlaps: Overlaps = "last") -> Rows:
     """EBM-NLP's own files; a fifth of the abstracts of train is dev, as in its authors' script."""
     corpus = file_in(folder, EBM_NLP)
     if split == "test":
-        yield from ebm_sentences(corpus, "test")
+        yield from ebm_sentences(corpus, "test", overlaps=overlaps)
         return
-    rows = list(ebm_sentences(corpus, "train"))
+    rows = list(ebm_sentences(corpus, "train", overlaps=overlaps))
     rest, back = held_back(rows, len({row.group for row in rows if isinstance(row, Example)}) // 5)
     yield from rest if split == "train" else back
 
@@ -222,10 +225,22 @@ PICO = Dataset(
                 Difference("dev", 8803, f"{CROWD_DEV} crowd-labelled abstracts"),
             ),
         ),
+        Form(
+            "overlapping",
+            (EBM_NLP,),
+            partial(_ebm_nlp, overlaps="all"),
+            archives=True,
+            note=(
+                "A word counts for each element that covers it, where BLURB has one a word. Scores are not to be "
+                "compared with the paper's."
+            ),
+            joint=tuple(joint(tags) for size in (2, 3) for tags in combinations(ELEMENTS.values(), size)),
+        ),
     ),
     citation="Nye et al., EBM-NLP, ACL 2018.",
     licence="none stated",
     downloads=downloads("ebm_pico"),
+    catalogue="blurb",
     obtain=(
         "No public file is known that holds train.tsv as BLURB cuts it. Put EBM-NLP 2.00 (ebm_nlp_2_00.tar.gz of "
         "https://github.com/bepnye/EBM-NLP) beside the others, or a train.tsv of it made with BLURB's script "
@@ -288,6 +303,7 @@ CHEMPROT = Dataset(
     citation="Krallinger et al., BioCreative VI ChemProt, 2017.",
     licence="none stated; free for research",
     downloads=downloads("chemprot"),
+    catalogue="blurb",
 )
 
 DDI_LABELS = (ddi.FALSE, *ddi.LABELS.values())
@@ -334,6 +350,7 @@ DDI = Dataset(
     citation="Herrero-Zazo et al., Journal of Biomedical Informatics 46(5), 2013.",
     licence="CC BY-NC 4.0",
     downloads=downloads("ddi"),
+    catalogue="blurb",
 )
 
 GAD = Dataset(
@@ -361,6 +378,7 @@ GAD = Dataset(
     citation="Bravo et al., BMC Bioinformatics 16:55, 2015; split of Lee et al. (BioBERT), 2020.",
     licence="none stated",
     downloads=downloads("gad"),
+    catalogue="blurb",
 )
 
 BIOSSES = Dataset(
@@ -384,6 +402,7 @@ BIOSSES = Dataset(
     citation="Sogancioglu, Ozturk and Ozgur, Bioinformatics 33(14), 2017; split of Peng et al. (BLUE), 2019.",
     licence="GPL-3.0",
     downloads=downloads("biosses"),
+    catalogue="blurb",
     runs=10,
 )
 
@@ -410,6 +429,7 @@ HOC = Dataset(
     citation="Baker et al., Bioinformatics 32(3), 2016.",
     licence="GPL-3.0",
     downloads=downloads("hoc"),
+    catalogue="blurb",
 )
 
 PUBMEDQA = Dataset(
@@ -427,6 +447,7 @@ PUBMEDQA = Dataset(
     citation="Jin et al., EMNLP 2019.",
     licence="MIT",
     downloads=downloads("pubmedqa"),
+    catalogue="blurb",
     runs=10,
 )
 
@@ -459,6 +480,7 @@ BIOASQ = Dataset(
     citation="Nentidis et al., BioASQ task 7b, 2020.",
     licence="CC BY 2.5, after registration",
     downloads=downloads("bioasq_yesno_7b"),
+    catalogue="blurb",
     obtain=(
         "BioASQ asks for registration: get task 7b at http://participants-area.bioasq.org, and make train.tsv, dev.tsv "
         "and test.tsv of it with BLURB's script: of each question its id, text, snippets, and yes or no, tabs between"

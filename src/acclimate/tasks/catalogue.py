@@ -66,6 +66,7 @@ class Form:
     undivided    (the dataset's folder) -> the training rows as the paper counts them, before dev was drawn from them;
                  None: those of train and of dev
     archives     whether the files may be folders, or lie in .zip and .tar.gz
+    joint        labels that it has beside the dataset's, tags of words with several; none need be trained on
     """
 
     name: str
@@ -76,6 +77,7 @@ class Form:
     special: tuple[str, ...] = ()
     undivided: Callable[[Path], Rows] | None = None
     archives: bool = False
+    joint: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class Dataset:
     counted    what `sizes` count
     sizes      of the splits, by the paper's table; a split that the paper has not is left out
     downloads  the files that may be fetched
+    catalogue  what `acclimate fetch` calls the catalogue that lists its downloads; "" where it has none
     obtain     what to do where a file may not be, or cannot; "" where all may
     runs       seeds that the paper averages over
     untaught   labels that no training example bears, by the paper's own split
@@ -108,6 +111,7 @@ class Dataset:
     citation: str
     licence: str
     downloads: tuple[Download, ...] = field(default=(), repr=False)
+    catalogue: str = ""
     obtain: str = ""
     runs: int = 5
     untaught: tuple[str, ...] = ()
@@ -125,11 +129,22 @@ class Dataset:
         for form in self.forms:
             if not self.missing(form, root):
                 return form
+        if not (root / self.folder).is_dir():
+            raise ValueError(
+                f"{self.name}: there is no folder {named(root / self.folder)}. "
+                f"{elsewhere(root, [self.folder]) or self.way_out(root)}"
+            )
         first = self.missing(self.forms[0], root)
         raise ValueError(
-            f"{self.name}: {named(root / self.folder)} has no {', '.join(first)}, packed or not. "
-            f"{self.obtain or 'Fetch it'}"
+            f"{self.name}: {named(root / self.folder)} has no {', '.join(first)}, packed or not. {self.way_out(root)}"
         )
+
+    def way_out(self, root: Path) -> str:
+        """How its files come to be below `root`."""
+        fetched = f"acclimate fetch {self.catalogue} --to {named(root)}" if self.catalogue else ""
+        if not self.obtain:
+            return f"Fetch it: {fetched}" if fetched else "Fetch it"
+        return f"{self.obtain}. What may be is fetched by {fetched}" if fetched else self.obtain
 
     def missing(self, form: Form, root: Path) -> list[str]:
         """The files of the form that are not there."""
@@ -154,15 +169,16 @@ class Dataset:
         A row that nothing can be made of is a ValueError there: scores without it would not be those of the dataset.
         """
         name = f"{self.name}, {self.form(form).name}" if form else self.name
+        joint = self.form(form).joint if form else ()
         return Task(
             name,
             self.kind,
             partial(_examples, self, form),
-            self.labels,
+            (*self.labels, *joint),
             self.metric,
             self.max_tokens,
             source=f"{self.citation} Licence: {self.licence}",
-            untaught=self.untaught,
+            untaught=(*self.untaught, *joint),
         )
 
 
@@ -170,10 +186,20 @@ def dataset_named(name: str, datasets: Iterable[Dataset]) -> Dataset:
     """The dataset of this name, whatever its case. Raises ValueError, naming the nearest, where there is none."""
     by_name = {dataset.name.lower(): dataset for dataset in datasets}
     if name.lower() not in by_name:
-        near = nearest(name.lower(), by_name)
-        known = ", ".join(dataset.name for dataset in by_name.values())
+        names = [dataset.name for dataset in by_name.values()]
+        near, known = nearest(name, names), ", ".join(names)
         raise ValueError(f"no dataset is called {name!r}; the nearest is {near!r}. Known: {known}")
     return by_name[name.lower()]
+
+
+def elsewhere(root: Path, folders: Iterable[str]) -> str:
+    """Where datasets' folders are that are not in `root`: above it or one below; "" where they are not there either."""
+    wanted, place = sorted(folders), root.resolve()
+    below = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
+    for near in (*place.parents[:2], *below):
+        if found := [folder for folder in wanted if (near / folder).is_dir()]:
+            return f"But {named(near)} has the folder {found[0]}: give --data {named(near)}"
+    return ""
 
 
 def find(folder: Path, name: str, *, archives: bool = True) -> Path | None:

@@ -21,7 +21,7 @@ MANY_NUMBERS = 20  # distinct numbers with decimals from which a column is hardl
 MANY_NAMES = 50  # distinct whole numbers, more than a tenth of the rows, from which they may be meant as amounts
 HUGEST = 1e30  # a number to predict beyond it would overflow the loss
 
-Stated = Literal["auto", "sequence", "multilabel", "score", "tokens"]
+Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span"]
 Placed = Sequence[tuple[str, Label]]  # place and label of each row
 
 

@@ -97,6 +97,13 @@ METRICS: dict[str, Metric] = {
 DEFAULTS: dict[Kind, str] = {
     "sequence": "macro_f1", "multilabel": "macro_f1", "score": "pearson", "tokens": "entity_f1", "span": "f1",
 }  # fmt: skip
+TOGETHER = (("exact_match", "f1"), ("strict_accuracy", "lenient_accuracy", "mrr"))  # as papers report them
+
+
+def reported_with(metric: Metric) -> tuple[Metric, ...]:
+    """What is reported of the same predictions, this metric among them: of answers all that SQuAD, or BioASQ, has."""
+    names = next((names for names in TOGETHER if metric.name in names), None)
+    return tuple(METRICS[name] for name in names) if names else (metric,)
 
 
 def metric_named(name: str) -> Metric:

@@ -6,17 +6,14 @@ what concerns a file or the labels is one ValueError with file, line, value and 
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, get_args
 
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
+from acclimate.tasks.labelled import Labelled, Own, check_apart, check_stated, metric_of, told_of_rejected
 from acclimate.tasks.labels import (
-    Stated,
     check_seen,
     check_separator,
     check_train,
@@ -28,69 +25,17 @@ from acclimate.tasks.labels import (
     told_of_singles,
 )
 from acclimate.tasks.mentions import holds_mentions, mention_rows
-from acclimate.tasks.metrics import default_metric, metric_named
-from acclimate.tasks.readers import Columns, FileRead, Row, check_accepted, read_rows
+from acclimate.tasks.question_files import holds_questions, read_questions
+from acclimate.tasks.readers import FileRead, Row, check_accepted, read_rows
 from acclimate.tasks.splitting import split_off
 from acclimate.tasks.tables import stem
 from acclimate.tasks.tagged import apart, tagged_rows, tags_metric, told_of_tags
-from acclimate.tasks.task import Kind, Metric, Task, classes_in
-from acclimate.text.packed import LIMITS, Limits, check_file, named
-from acclimate.text.recognise import nearest, printable, shown
+from acclimate.tasks.tags import parts_of
+from acclimate.tasks.task import Kind, Metric, classes_in
+from acclimate.text.packed import LIMITS, Limits, named
+from acclimate.text.recognise import printable, shown
 
-FEWEST_TOKENS = 8
-
-
-@dataclass(frozen=True)
-class Own:
-    """A user's labelled files. `text`, `label`, `pair`, `group` and `id` name columns.
-
-    kind         "auto": told by what the label column holds (tasks/labels.py)
-    separator    what stands between several labels in one field; "": none. Lists in JSON and Parquet need none
-    fold_labels  labels that differ by case or spaces only are one
-    metric       "": the default of the kind
-    seed         of the split that is made where dev or test is missing
-    """
-
-    train: Path
-    dev: Path | None = None
-    test: Path | None = None
-    text: str = "text"
-    label: str = "label"
-    pair: str | None = None
-    group: str | None = None
-    id: str | None = None
-    kind: Stated = "auto"
-    separator: str = ""
-    fold_labels: bool = False
-    metric: str = ""
-    max_tokens: int = 256
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """What was read: the examples of each split, what became of each file's rows, and what a reader should know.
-
-    source, untaught  as in tasks.task.Task; a source of "" is the files
-    """
-
-    name: str
-    kind: Kind
-    labels: tuple[str, ...]
-    metric: Metric
-    max_tokens: int
-    splits: Mapping[Split, tuple[Example, ...]]
-    files: tuple[FileRead, ...]
-    notes: tuple[str, ...]
-    source: str = ""
-    untaught: tuple[str, ...] = ()
-
-    def task(self) -> Task:
-        """The task over these examples, for tasks.prepared.prepare; it looks at no file any more."""
-        source = self.source or ", ".join(named(read.path) for read in self.files)
-        read = partial(_split_of, dict(self.splits))
-        stated: dict[str, Any] = {"source": source, "untaught": self.untaught}
-        return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, **stated)
+__all__ = ["Labelled", "Own", "read_own"]
 
 
 @dataclass(frozen=True)
@@ -111,9 +56,11 @@ def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
 
     Raises ValueError for whatever is wrong with a file as a whole, with its labels, or with what is stated.
     """
-    paths = _paths(stated)
-    _check_stated(stated, paths)
-    columns = Columns(stated.text, stated.label, stated.pair, stated.group, stated.id)
+    paths = stated.paths
+    asked = stated.kind in {"auto", "span"} and holds_questions(stated.train)
+    check_stated(stated, "span" if asked else stated.kind)
+    if asked or stated.kind == "span":
+        return read_questions(stated)
     reading = tagged_rows if stated.kind == "tokens" else read_rows
     raw: dict[Split, list[Row | Rejected]] = {}
     told: list[str] = []
@@ -122,13 +69,13 @@ def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
             raw[split], told_of_file = mention_rows(path)
             told += told_of_file
         else:
-            raw[split] = list(reading(path, columns, limits=limits))
+            raw[split] = list(reading(path, stated.columns, limits=limits))
     values = [row.label for row in raw["train"] if isinstance(row, Row)]
     column = f"{named(paths['train'])}: the column {stated.label!r}"
     kind = kind_of(values, stated=stated.kind, separator=stated.separator, where=column)
     if kind == "tokens":
         return _read_tagged(stated, paths, raw, told)
-    metric = _metric(stated.metric, kind)
+    metric = metric_of(stated.metric, kind)
     check_separator(values, kind, separator=stated.separator, where=column)
     files = {split: _labelled(paths[split], rows, kind, stated) for split, rows in raw.items()}
     spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels)
@@ -166,7 +113,8 @@ def _read_tagged(
     check_train(train, "tokens", where=where)
     for split in ("dev", "test"):
         if split in files:
-            check_seen(train, files[split].placed(), where=where, of="words")
+            # of joint tags, what each is joined of: words with a set that train never shows are scored, not learnt
+            check_seen(_taken_apart(train), _taken_apart(files[split].placed()), where=where, of="words")
     metric = tags_metric(stated.metric, {tag for _, label in train for tag in classes_in(label)}, where=where)
     notes = [*_notes_on_rows(files), *notes, *_note_on_spelling(spelling)]
     notes += told_of_tags(files["train"].labels, metric, where=where)
@@ -178,6 +126,7 @@ def _labelled_task(stated: Own, files: Mapping[Split, _File], kind: Kind, metric
     splits = _examples(files)
     missing = tuple(split for split in SPLITS if split not in files)
     train = files["train"]
+    labels = sorted({name for file in files.values() for label in file.labels for name in classes_in(label)})
     if missing:
         made, note = split_off(splits["train"], missing, kind=kind, seed=stated.seed, where=named(train.path))
         splits |= made
@@ -185,67 +134,19 @@ def _labelled_task(stated: Own, files: Mapping[Split, _File], kind: Kind, metric
     return Labelled(
         name=printable(train.path.name.split(".")[0]),
         kind=kind,
-        labels=tuple(sorted({name for label in train.labels for name in classes_in(label)})),
+        labels=tuple(labels),
         metric=metric,
         max_tokens=stated.max_tokens,
         splits={split: tuple(splits[split]) for split in SPLITS},
         files=tuple(file.read for file in files.values()),
         notes=tuple(notes),
+        untaught=tuple(name for name in labels if kind == "tokens" and len(parts_of(name)) > 1),
     )
 
 
-def _split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Split) -> list[Example]:
-    return list(splits[split])
-
-
-def _paths(stated: Own) -> dict[Split, Path]:
-    given: dict[Split, Path | None] = {"train": stated.train, "dev": stated.dev, "test": stated.test}
-    return {split: Path(path) for split, path in given.items() if path is not None}
-
-
-def _check_stated(stated: Own, paths: Mapping[Split, Path]) -> None:
-    """What can be told before any file is read."""
-    if stated.max_tokens < FEWEST_TOKENS:
-        raise ValueError(f"max_tokens={stated.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
-    roles: dict[str, str] = {}
-    for role, column in Columns(stated.text, stated.label, stated.pair, stated.group, stated.id).stated().items():
-        other = roles.setdefault(column, role)
-        if other != role and {other, role} != {"group", "id"}:
-            raise ValueError(f"{role}={column!r}: the same column as {other}. Each must name a column of its own")
-    if stated.kind not in get_args(Stated):
-        raise ValueError(
-            f"kind={stated.kind!r}: no kind of labels; the nearest is {nearest(stated.kind, get_args(Stated))!r} of "
-            f"{', '.join(get_args(Stated))}. State one of these"
-        )
-    if stated.kind == "tokens" and (stated.pair or stated.separator):
-        what = f"pair={stated.pair!r}" if stated.pair else f"separator={stated.separator!r}"
-        raise ValueError(f"{what}: a task of kind 'tokens' has lists of words and tags. Leave it out")
-    if stated.separator and stated.kind in {"sequence", "score"}:
-        raise ValueError(
-            f"separator={stated.separator!r}: stands between several labels, but kind={stated.kind!r} has one a row. "
-            f"Leave the separator out, or state kind='multilabel'"
-        )
-    if stated.metric:
-        metric_named(stated.metric)
-    places: dict[Path, Split] = {}
-    for split, path in paths.items():
-        if not (stated.kind == "tokens" and path.is_dir()):
-            check_file(path)
-        other = places.setdefault(Path(os.path.realpath(path)), split)
-        if other != split:
-            raise ValueError(f"{named(path)}: given for {other} and for {split}. Leave --{split} out: we then split")
-
-
-def _metric(name: str, kind: Kind) -> Metric:
-    if not name:
-        return metric_named(default_metric(kind))
-    metric = metric_named(name)
-    if kind not in metric.kinds:
-        raise ValueError(
-            f"metric={name!r}: judges {' and '.join(metric.kinds)}, but the labels make this a task of kind {kind!r}. "
-            f"Leave it out (then {default_metric(kind)}), or state another kind"
-        )
-    return metric
+def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]:
+    """The tags of each row, joint ones in their parts."""
+    return [(place, tuple(part for tag in classes_in(label) for part in parts_of(tag))) for place, label in labels]
 
 
 def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: Own) -> _File:
@@ -271,37 +172,21 @@ def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: Ow
 def _examples(files: Mapping[Split, _File]) -> dict[Split, list[Example]]:
     """The examples of each file, ids unique over all of them, no group in two files."""
     stems = Counter(stem(file.path) for file in files.values())
-    place_of_id: dict[str, str] = {}
-    home_of_group: dict[str, tuple[Split, str]] = {}
-    splits: dict[Split, list[Example]] = {split: [] for split in files}
+    placed: dict[Split, list[tuple[str, Example]]] = {}
     for split, file in files.items():
         name = stem(file.path) if stems[stem(file.path)] == 1 else f"{split}/{stem(file.path)}"
-        for row, label in zip(file.rows, file.labels, strict=True):
-            id = row.id or f"{name}:{row.number}"
-            if id in place_of_id:
-                raise ValueError(
-                    f"{row.place}: the id {shown(id)} already stands at {place_of_id[id]}. Rows are told apart by id: "
-                    f"correct it, take the copy out, or name no id column"
-                )
-            place_of_id[id] = row.place
-            home, place = home_of_group.setdefault(row.group, (split, row.place))
-            if row.group and home != split:
-                raise ValueError(
-                    f"{row.place}: its group {shown(row.group)} also stands in {home} ({place}), which would let the "
-                    f"model see what it is tested on. Move the whole group to one file"
-                )
-            splits[split].append(Example(id, row.text, label, row.pair, row.group))
-    return splits
+        placed[split] = [
+            (row.place, Example(row.id or f"{name}:{row.number}", row.text, label, row.pair, row.group))
+            for row, label in zip(file.rows, file.labels, strict=True)
+        ]
+    check_apart(placed, or_else=", or name no id column")
+    return {split: [example for _, example in rows] for split, rows in placed.items()}
 
 
 def _notes_on_rows(files: Mapping[Split, _File]) -> list[str]:
     notes = []
     for file in files.values():
-        if rejected := file.read.rejected:
-            notes.append(
-                f"{named(file.path)}: {len(rejected):,} of {file.read.rows:,} rows were rejected; the first is "
-                f"{rejected[0].place}: {rejected[0].reason}."
-            )
+        notes += told_of_rejected(file.read)
         if bare := sum(label == () for label in file.labels):
             notes.append(f"{named(file.path)}: {bare:,} rows bear no label.")
     return notes

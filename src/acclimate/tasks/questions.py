@@ -113,6 +113,7 @@ SQUAD = Dataset(
     ),
     citation="Rajpurkar et al., SQuAD: 100,000+ Questions for Machine Comprehension of Text, EMNLP 2016.",
     licence="CC BY-SA 4.0; the new Wikipedia questions CC BY 4.0",
+    catalogue="questions",
     downloads=(
         Download(
             SQUAD_TRAIN,

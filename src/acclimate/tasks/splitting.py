@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,14 +53,14 @@ def split_off(
             f"{where}: {len(examples)} rows are too few to split off {' and '.join(missing)}; it takes {FEWEST_ROWS}. "
             f"Add rows, or give files for dev and test"
         )
-    same, told = _same_texts(examples)
+    same, told = _same_contexts(examples) if kind == "span" else _same_texts(examples)
     shares = SHARES[missing]
     made = divide(examples, shares, kind=kind, same=same, seed=seed, origin=where)
+    strata = "" if kind == "span" else f", stratified by {STRATA.get(kind, 'label')}"  # an answer is no class
     note = (
         f"{where} was split by us, since no file was given for {' and '.join(missing)}: "
         f"{', '.join(f'{len(rows):,} {split}' for split, rows in made.items())} rows "
-        f"({' / '.join(f'{share:.0%}' for share in shares.values())}), stratified by "
-        f"{STRATA.get(kind, 'label')}, seed {seed}.{told}"
+        f"({' / '.join(f'{share:.0%}' for share in shares.values())}){strata}, seed {seed}.{told}"
     )
     if groups := {example.group for example in examples} - {""}:
         note += f" Each of the {len(groups):,} groups stands on one side."
@@ -82,13 +82,17 @@ def divide(
     same    a number for each example; those with an equal one hold the same text and stay together
     origin  where they come from, for the error
 
-    Strata are the classes; of rows with several classes or tags, the rarest; of numbers, the tenths. Where every row
+    Strata are the classes; of rows with several classes or tags, the rarest; of numbers, the tenths; answers to
+    questions are all one. Where every row
     may go where it likes, each stratum has in each split its share of the rows, rounded up or down. Each class has a
     row in train. Rows that belong together are placed first, large sets before small ones, where they distort shares
     least.
 
     Raises ValueError where there are too few sets of rows for the splits.
     """
+    given = examples
+    if kind == "span":
+        examples = [replace(example, label=()) for example in examples]
     strata = _strata(examples, kind)
     units = _units(examples, strata, same, seed)
     sizes = Counter(strata)
@@ -103,7 +107,7 @@ def divide(
             f"dev and test"
         )
     split_of = {row: where[unit.key] for unit in units for row in unit.rows}
-    return {split: [example for row, example in enumerate(examples) if split_of[row] == split] for split in shares}
+    return {split: [example for row, example in enumerate(given) if split_of[row] == split] for split in shares}
 
 
 def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
@@ -124,6 +128,15 @@ def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
     if copies := sum(count for count in counts.values() if count > 1):
         told += f" {copies:,} rows that share their text with another, exactly or nearly, stand on that one's side."
     return same, told
+
+
+def _same_contexts(examples: Sequence[Example]) -> tuple[list[int], str]:
+    """The same of questions: those on one context stay together, whatever they ask."""
+    contexts = list(dict.fromkeys(example.text for example in examples))
+    same, _ = _same_texts([Example(str(place), text, "") for place, text in enumerate(contexts)])
+    number = dict(zip(contexts, same, strict=True))
+    told = f" All questions on one of the {len(contexts):,} contexts, exactly or nearly, stand on one side."
+    return [number[example.text] for example in examples], told
 
 
 def _strata(examples: Sequence[Example], kind: Kind) -> list[str]:

@@ -42,8 +42,10 @@ def table_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
     reader = readers.get(plain.suffix)
     if reader is None or (plain.suffix == ".parquet" and path.suffix in PACKINGS):
         raise ValueError(
-            f"{named(path)}: the ending does not tell a known format; known are .csv, .tsv and .jsonl, each also with "
-            f".gz or .zst after it, and .parquet. Rename or convert the file"
+            f"{named(path)}: the ending does not tell a known format of rows; known are .csv, .tsv and .jsonl, each "
+            f"also with .gz or .zst after it, and .parquet. Rename the file, or convert it to one of these; for a "
+            f"word and its tag a line (.conll, .bio, .txt, ...), BRAT, PubTator or BioC state --kind tokens; questions "
+            f"in SQuAD's form are read from .json with --kind span, or none"
         )
     if path.stat().st_size == 0:
         raise ValueError(f"{named(path)}: is empty (0 bytes). Write it anew or name another file")

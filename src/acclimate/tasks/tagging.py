@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from operator import eq
+from itertools import chain
+from operator import and_, eq
 
 import numpy as np
 
 from acclimate.core.types import Label
 from acclimate.tasks.sums import table, texts
-from acclimate.tasks.tags import OUTSIDE, entities
+from acclimate.tasks.tags import OUTSIDE, entities, parts_of
 from acclimate.tasks.task import Values
 
 
@@ -34,34 +35,34 @@ def word_hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
     return table([(sum(map(eq, ours, theirs)), len(ours)) for ours, theirs in pairs], 2)
 
 
-def itself(tag: str) -> str | None:
-    """The tag; None for O, which is no class."""
-    return None if tag == OUTSIDE else tag
+@cache
+def tags_in(tag: str) -> frozenset[str]:
+    """The tag, or those that a joint one is of; O is no class."""
+    return frozenset(parts_of(tag)) - {OUTSIDE}
 
 
 @cache
-def type_of(tag: str) -> str | None:
-    """PAR of B-PAR and I-PAR, None of O. Raises ValueError for a tag that is no part of an entity."""
-    return next((kind for _, _, kind in entities([tag])), None)
+def types_in(tag: str) -> frozenset[str]:
+    """PAR of B-PAR and I-PAR, nothing of O. Raises ValueError for a tag that is no part of an entity."""
+    return frozenset(kind for _, _, kind in entities([tag]))
 
 
 def words_by_class(
-    gold: Sequence[Label], predicted: Sequence[Label], *, class_of: Callable[[str], str | None] = itself
+    gold: Sequence[Label], predicted: Sequence[Label], *, classes_in: Callable[[str], frozenset[str]] = tags_in
 ) -> Values:
     """(n, 3 C) for macro-F1 over words: for each class of tags, the words of it on both sides; gold; predicted.
 
-    Raises ValueError where the numbers of tags differ.
+    A word with a joint tag counts for each of its classes. Raises ValueError where the numbers of tags differ.
     """
-    pairs = [tuple([*map(class_of, side)] for side in pair) for pair in _tags(gold, predicted)]
-    classes = sorted({name for pair in pairs for side in pair for name in side if name is not None})
+    pairs = [tuple([*map(classes_in, side)] for side in pair) for pair in _tags(gold, predicted)]
+    classes = sorted({name for pair in pairs for side in pair for names in side for name in names})
     columns = {name: at for at, name in enumerate(classes)}
     counts_3nC = np.zeros((3, len(pairs), len(columns)))
     for row, (ours, theirs) in enumerate(pairs):
-        both = [one for one, other in zip(ours, theirs, strict=True) if one == other]
+        both = map(and_, ours, theirs)
         for counts_nC, side in zip(counts_3nC, (both, ours, theirs), strict=True):
-            for name, count in Counter(side).items():
-                if name is not None:
-                    counts_nC[row, columns[name]] = count
+            for name, count in Counter(chain.from_iterable(side)).items():
+                counts_nC[row, columns[name]] = count
     return np.concatenate(list(counts_3nC), axis=1)
 
 
@@ -70,7 +71,7 @@ def words_by_type(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
 
     The mean F1 of PICO's three types over words, which LinkBERT computes by making every I- a B- before seqeval.
     """
-    return words_by_class(gold, predicted, class_of=type_of)
+    return words_by_class(gold, predicted, classes_in=types_in)
 
 
 def _tags(gold: Sequence[Label], predicted: Sequence[Label]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:

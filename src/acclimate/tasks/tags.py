@@ -8,10 +8,18 @@ BIOUL    B-, I-, L-, U-, O   the same with other letters: L- the last, U- the on
 
 Spans are read from any of them as conlleval and seqeval (not strict) do: an I-, E- or L- that follows nothing of its
 type begins an entity. Tags may come without a type (B, I, O).
+
+Where entities of several types overlap, a word bears a joint tag, `I-INT+I-PAR`: the tags that it has for each, sorted,
+with `+` between them. To a model it is a tag like any other (a label powerset: Tsoumakas and Katakis, 2007, section
+2.1), so every layer, loss and loader is that of single tags. Of PICO's three elements there are eight sets with the
+empty one; one output an element with a threshold each would need another head, loss and decoding, and could not learn
+that two elements seldom share a word. It could predict sets that no training word bears, which this cannot: such words
+are scored, element by element. Two entities of one type that overlap have no tags here.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
@@ -34,6 +42,7 @@ _WRITTEN: dict[Scheme, tuple[str, str, str, str]] = {
 }
 _KNOWN = frozenset[str]().union(*LETTERS.values())
 LISTED = "B-, I-, E-, S-, L- or U-"
+_JOINT = re.compile(r"\+(?=[BIESLU]-)")  # a + within a type, as in I-Na+, joins nothing
 
 
 def words_of(text: str) -> list[str]:
@@ -46,8 +55,19 @@ def text_of(words: Iterable[str]) -> str:
     return " ".join(words)
 
 
+def parts_of(tag: str) -> tuple[str, ...]:
+    """The tags of each entity that a word is in, of a joint tag; any other tag alone."""
+    return tuple(_JOINT.split(tag)) if "+" in tag else (tag,)
+
+
+def joint(parts: Iterable[str]) -> str:
+    """The tag of a word that bears these, no two of one type; O where it bears none."""
+    return "+".join(sorted(parts)) or OUTSIDE
+
+
 def scheme_of(tags: Collection[str]) -> Scheme | None:
     """The scheme of a set of tags; None where they name no entities, as parts of speech do not."""
+    tags = {part for tag in tags for part in parts_of(tag)}
     letters = {tag.partition("-")[0] for tag in tags if tag != OUTSIDE}
     if not letters or any(tag[1:2] not in ("", "-") or tag.endswith("-") for tag in tags):
         return None
@@ -71,8 +91,11 @@ def fallback(labels: Sequence[str]) -> str:
 def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     """(first word, last word, type) of each entity, read from the tags of any scheme as conlleval and seqeval do.
 
-    An I- that follows nothing of its type begins an entity. Raises ValueError for any other tag.
+    An I- that follows nothing of its type begins an entity. Of joint tags each type is read on its own. Raises
+    ValueError for any other tag, and for a joint one of one type twice.
     """
+    if any(len(parts_of(tag)) > 1 for tag in tags):
+        return {entity for own in _by_type(tags) for entity in entities(own)}
     found: set[tuple[int, int, str]] = set()
     start, before, kind_before = 0, OUTSIDE, ""
     for place, tag in enumerate([*tags, OUTSIDE]):
@@ -130,6 +153,14 @@ def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
     if goes_on:
         return before[0] in {begin, inside} and before[2:] == tag[2:]
     return before[0] not in {begin, inside} - {end, single}
+
+
+def _by_type(tags: Sequence[str]) -> list[list[str]]:
+    """For each type the tags of its entities alone, O elsewhere."""
+    parts = [{part.partition("-")[2]: part for part in parts_of(tag) if part != OUTSIDE} for tag in tags]
+    if odd := [tag for tag, own in zip(tags, parts, strict=True) if tag != OUTSIDE and len(own) < len(parts_of(tag))]:
+        raise ValueError(f"the tag {odd[0]!r} joins two of one type; a word can bear one of each. Correct the labels")
+    return [[own.get(kind, OUTSIDE) for own in parts] for kind in sorted(set().union(*parts))]
 
 
 def borne(tags: Sequence[str], *, named: bool) -> tuple[str, ...]:

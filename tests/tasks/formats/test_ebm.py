@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from acclimate.core.types import Example, Rejected
+from acclimate.study.published import published
 from acclimate.tasks.blurb import PICO
 from acclimate.tasks.catalogue import size_of
 from acclimate.tasks.formats.ebm import ELEMENTS, SPANS, ebm_sentences
+from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import load
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "blurb"
@@ -46,6 +48,28 @@ def test_of_elements_that_overlap_the_last_counts_and_sentences_end_after_a_stop
         Example("99:0", "Aspirin in 20 men .", TAGS[:5], None, "99"),
         Example("99:5", "Pain fell", TAGS[5:], None, "99"),
     ]
+
+
+def test_with_overlaps_a_word_bears_each_element_that_covers_it(corpus):
+    rows = list(ebm_sentences(corpus, "test", overlaps="all"))
+    assert [row.label for row in rows] == [
+        ("I-INT", "O", "I-PAR", "I-INT+I-PAR", "O"),
+        ("I-INT+I-OUT", "I-OUT"),
+    ]
+
+
+def test_the_form_overlapping_is_asked_for_by_name_and_knows_every_set(corpus, tmp_path):
+    task = PICO.task("overlapping")
+    assert task.labels == (
+        "O", "I-INT", "I-OUT", "I-PAR", "I-INT+I-PAR", "I-OUT+I-PAR", "I-INT+I-OUT", "I-INT+I-OUT+I-PAR"
+    )  # fmt: skip
+    splits = load(task, tmp_path)
+    assert "I-INT+I-PAR" in splits["test"][0].label
+    found = published("EBM PICO, overlapping", tmp_path)
+    assert (found.labels, found.untaught) == (task.labels, task.labels[4:])
+    made = prepare(found.task(), tmp_path, tmp_path / "data")
+    assert made.score([("I-INT+I-PAR", "O")], [("I-INT", "I-PAR")]) == pytest.approx((1 + 0) / 2)
+    assert PICO.form_in(tmp_path).name == "raw"
 
 
 def test_an_archive_is_read_as_the_folder_is_and_test_abstracts_are_not_trained_on(corpus, tmp_path):

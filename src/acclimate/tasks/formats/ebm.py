@@ -4,9 +4,10 @@ documents/PMID.tokens                                                     tokens
 annotations/aggregated/starting_spans/ELEMENT/train/PMID.AGGREGATED.ann   as many numbers, 0 outside the element
 annotations/aggregated/starting_spans/ELEMENT/test/gold/PMID.AGGREGATED.ann
 
-Elements overlap; here each token bears one, as in BLURB and in the authors' own script (models/lstm-crf/build_data.py):
-of those that cover it the last of participants, interventions and outcomes. Sentences end after a token ".". An
-abstract that one element has no file for bears none of it, and one of the test set is not trained on.
+Elements overlap. In BLURB and in the authors' own script (models/lstm-crf/build_data.py) each token bears one: of those
+that cover it the last of participants, interventions and outcomes. With `overlaps` it bears a tag of all of them, joint
+where they are several (tasks/tags.py). Sentences end after a token ".". An abstract that one element has no file for
+bears none of it, and one of the test set is not trained on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Literal
 
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
-from acclimate.tasks.tags import OUTSIDE
+from acclimate.tasks.tags import joint
 from acclimate.text.packed import named
 from acclimate.text.recognise import printable, shown, unsound
 
@@ -27,15 +28,17 @@ SPANS = "annotations/aggregated/starting_spans"
 TOKENS = ".tokens"
 LABELS = ".AGGREGATED.ann"
 
+Overlaps = Literal["last", "all"]
 Numbers = dict[str, dict[str, list[str]]]  # abstract -> element -> a number a token
 
 
 def ebm_sentences(
-    corpus: Path, part: Literal["train", "test"], *, limits: Limits = LIMITS
+    corpus: Path, part: Literal["train", "test"], *, overlaps: Overlaps = "last", limits: Limits = LIMITS
 ) -> Iterator[Example | Rejected]:
     """An Example for each sentence of the abstracts, by PMID, or a Rejected for an abstract; the group is the abstract.
 
-    corpus: the folder, or an archive of it, with an outermost folder or not
+    corpus    the folder, or an archive of it, with an outermost folder or not
+    overlaps  what a token bears that several elements cover: the last of them, or a joint tag of all
 
     Raises ValueError where it holds no annotated abstract.
     """
@@ -55,10 +58,12 @@ def ebm_sentences(
     if not numbers[part]:
         raise ValueError(f"{named(corpus)}: holds no {SPANS}/*/{FOLDERS[part]}/*{LABELS}. Name EBM-NLP 2.00's folder")
     for abstract in sorted(numbers[part].keys() - (numbers["test"].keys() if part == "train" else set())):
-        yield from _sentences(printable(abstract), tokens.get(abstract), numbers[part][abstract])
+        yield from _sentences(printable(abstract), tokens.get(abstract), numbers[part][abstract], overlaps)
 
 
-def _sentences(abstract: str, tokens: list[str] | None, numbers: dict[str, list[str]]) -> Iterator[Example | Rejected]:
+def _sentences(
+    abstract: str, tokens: list[str] | None, numbers: dict[str, list[str]], overlaps: Overlaps
+) -> Iterator[Example | Rejected]:
     """The sentences, or why there is none."""
     if tokens is None:
         yield Rejected(f"documents/{abstract}{TOKENS}", "there is no such file; fetch the archive again")
@@ -74,12 +79,12 @@ def _sentences(abstract: str, tokens: list[str] | None, numbers: dict[str, list[
     if reason := next(filter(None, map(unsound, tokens)), ""):
         yield Rejected(f"documents/{abstract}{TOKENS}", f"a token {reason}; correct it")
         return
-    tags = [OUTSIDE] * len(tokens)
+    covered: list[list[str]] = [[] for _ in tokens]
     for element, tag in ELEMENTS.items():
-        tags = [
-            tag if number.strip("0") else before
-            for before, number in zip(tags, numbers.get(element, ["0"] * len(tokens)), strict=True)
-        ]
+        for borne, number in zip(covered, numbers.get(element, ["0"] * len(tokens)), strict=True):
+            if number.strip("0"):
+                borne.append(tag)
+    tags = [joint(each if overlaps == "all" else each[-1:]) for each in covered]
     start = 0
     for end, token in enumerate(tokens, 1):
         if token == "." or end == len(tokens):

@@ -8,7 +8,8 @@ BioASQ's factoid questions in this form are pairs: a question stands as often as
 exact_answer), whose answers are synonyms that need not stand in any context. `by_question` makes one example of the
 pairs of a question, because that is what is scored.
 
-A question of which one answer cannot be used is rejected as a whole, with its id.
+A question of which one answer cannot be used is rejected as a whole, with its id; so is one that SQuAD 2.0 states to
+have none (`is_impossible`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from acclimate.tasks.formats.archives import LIMITS, Limits, only_file
 from acclimate.tasks.spans import PASSAGE
 from acclimate.text.packed import named
 from acclimate.text.recognise import printable, shown, unsound
+
+IMPOSSIBLE = "is_impossible: no answer stands in the context"  # why SQuAD 2.0's questions without one are rejected
+FETCH = "Fetch it again"
 
 _Group = Callable[[str, str], str]
 
@@ -54,13 +58,27 @@ def squad_examples(
 
     Raises ValueError where the file is not one of SQuAD's form.
     """
-    for place, title, context, question in _questions(path, limits):
+    for _, row in placed_questions(path, group_of=group_of, answers=answers, limits=limits):
+        yield row
+
+
+def placed_questions(
+    path: Path,
+    *,
+    group_of: _Group = of_article,
+    answers: Mapping[str, tuple[str, ...]] | None = None,
+    limits: Limits = LIMITS,
+    way_out: str = FETCH,
+) -> Iterator[tuple[str, Example | Rejected]]:
+    """What `squad_examples` has, each with its place. way_out: of a file that is none of SQuAD's form."""
+    for place, title, context, question in _questions(path, limits, way_out):
         id = question.get("id") if isinstance(question, dict) else None
         if not isinstance(id, str) or not id.strip():
-            yield Rejected(place, f"{shown(question)} is no question with an id; correct it")
+            yield place, Rejected(place, f"{shown(question)} is no question with an id; correct it")
             continue
+        where = f"{place}, question {printable(id)}"
         found = _example(id, context, question, group_of(title, id), answers)
-        yield Rejected(f"{place}, question {printable(id)}", found) if isinstance(found, str) else found
+        yield where, Rejected(where, found) if isinstance(found, str) else found
 
 
 def golden_answers(path: Path, *, limits: Limits = LIMITS) -> dict[str, tuple[str, ...]]:
@@ -112,23 +130,21 @@ def by_question(pairs: Iterable[Example]) -> list[Example]:
     return found
 
 
-def _content(path: Path, limits: Limits, key: str) -> tuple[str, dict[str, Any]]:
+def _content(path: Path, limits: Limits, key: str, way_out: str = FETCH) -> tuple[str, dict[str, Any]]:
     """The file's name and the JSON object that it is, with a list under this key."""
     file, content = only_file(path, ending=".json", limits=limits)
     try:
         value = json.loads(content)
     except (RecursionError, ValueError) as error:
-        raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). Fetch it again") from error
+        raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). {way_out}") from error
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
-        raise ValueError(
-            f"{named(path)}: is {shown(value)}, where an object with a list {key!r} is needed. Fetch it again"
-        )
+        raise ValueError(f"{named(path)}: is {shown(value)}, where an object with a list {key!r} is needed. {way_out}")
     return printable(Path(file).name), value
 
 
-def _questions(path: Path, limits: Limits) -> Iterator[tuple[str, str, Any, Any]]:
+def _questions(path: Path, limits: Limits, way_out: str) -> Iterator[tuple[str, str, Any, Any]]:
     """Place, title of the article, context and question. Where a list is missing, what lacks it is the question."""
-    name, content = _content(path, limits, "data")
+    name, content = _content(path, limits, "data", way_out)
     for number, article in enumerate(content["data"], 1):
         title = str(article.get("title", "")) if isinstance(article, dict) else ""
         for at, paragraph in enumerate(_list(article, "paragraphs"), 1):
@@ -157,6 +173,8 @@ def _example(
         if group not in answers:
             return f"no answer is stated to {group!r}; add it to the file of answers"
         return Example(id, context, answers[group], asked, group)
+    if question.get("is_impossible") is True:
+        return IMPOSSIBLE
     spans = []
     for answer in question.get("answers") or [None]:
         found = _span(context, answer)

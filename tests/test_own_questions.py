@@ -1,0 +1,105 @@
+"""A user's own questions on the command line: raced, examined, and refused where a verb has no use for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from acclimate import cli
+from acclimate.core import files
+from acclimate.models.encoder import new_encoder, save_model
+from acclimate.study.doctor import examine
+from acclimate.study.published import published
+from acclimate.text.corpus import write_corpus
+from acclimate.text.documents import read_documents
+from acclimate.text.vocabulary import train_wordpiece
+from made_up_tasks import WORDS
+from squad_files import article, write
+
+SMALL = (
+    "seeds=2",
+    *("tapt.epochs=0.0", "tapt.max_tokens=32", "tapt.plan.steps=2", "tapt.plan.batch=4"),
+    *("finetune.epochs=0.0", "finetune.looks=1", "finetune.plan.steps=2", "finetune.plan.batch=4"),
+    "search.rates=[1e-3]",
+)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("inputs")
+    (place / "words.txt").write_text("\n".join(" ".join(WORDS[at : at + 30]) for at in range(0, 900, 30)))
+    tokenizer = train_wordpiece(write_corpus(read_documents(place / "words.txt"), place / "corpus"), size=200)
+    shape = {"layers": 1, "hidden": 16, "heads": 2, "vocabulary_size": 200, "longest": 64}
+    save_model(new_encoder(**shape, pad=tokenizer.pad_token_id, seed=0), tokenizer, place / "model")
+    for split, contexts in (("train", 10), ("dev", 4), ("test", 6)):
+        write(place / f"{split}.json", [article(split, contexts)])
+    return place
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(cli.app, [str(each) for each in arguments])
+
+
+def given(inputs: Path) -> list[object]:
+    return [inputs / "train.json", "--dev", inputs / "dev.json", "--test", inputs / "test.json", "--max-tokens", 64]
+
+
+def test_a_race_scores_f1_and_tells_exact_match_beside_it(inputs, tmp_path):
+    out = tmp_path / "run"
+    done = run("race", *given(inputs), "--model", inputs / "model", "--out", out, *SMALL, 'contestants=["TAPT"]')
+    assert done.exit_code == 0, done.output
+    table = (out / "table.txt").read_text()
+    assert "test F1" in table
+    assert "Of the same predictions, means over seeds: exact match: untouched " in table
+    about = files.read_json(out / "data" / "task.json")
+    assert (about["kind"], about["metric"], about["sizes"]) == ("span", "f1", {"train": 20, "dev": 8, "test": 12})
+    assert files.read_json(out / "winner" / "race.json")["contestant"] in {"untouched", "TAPT"}
+
+
+def test_evaluate_takes_bioasqs_metric(inputs, tmp_path):
+    out = tmp_path / "run"
+    done = run("evaluate", inputs / "model", *given(inputs), "--metric", "mrr", "--out", out, *SMALL)
+    assert done.exit_code == 0, done.output
+    table = " ".join((out / "table.txt").read_text().split())
+    assert "test MRR" in table
+    assert "means over seeds: strict accuracy: untouched " in table
+    assert "; lenient accuracy: untouched " in table
+
+
+def test_the_doctor_counts_what_it_read(inputs):
+    done = run("doctor", *given(inputs), "--model", inputs / "model")
+    assert done.exit_code == 0, done.output
+    assert "span" in done.output
+    assert "train.json" in done.output
+    assert "occur more than once" not in done.output  # two questions on one context are two texts
+
+
+def test_files_that_pose_as_a_published_dataset_are_warned_of(tmp_path):
+    place = tmp_path / "data" / "qa" / "squad1.1"
+    place.mkdir(parents=True)
+    for name, contexts in (("train", 20), ("dev", 10)):
+        write(place / f"{name}-v1.1.json", [article(f"{name} {at}", contexts // 10) for at in range(10)])
+    found = published("SQuAD 1.1", tmp_path / "data")
+    train, test = found.cautions
+    assert train.startswith("train has 40 questions, where the paper has 87,599: the files in ")
+    assert test.startswith("test has 20 questions, where the paper has 10,570: ")
+    warnings = [finding.what for finding in examine(found).findings if finding.level == "warning"]
+    assert [caution for caution in found.cautions if caution not in warnings] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("grid", "schemes"), "BIO, BIOUL, IO come to the same there. Choose another study"),
+        (("grid", "k"), "TLM"),
+        (("race",), "TF-IDF cannot do a task of kind 'span'"),
+    ],
+)
+def test_what_is_not_for_questions_says_so(arguments, message, inputs, tmp_path):
+    more = ['contestants=["TF-IDF"]'] if arguments == ("race",) else []
+    general = ["--general", inputs / "words.txt"] if "k" in arguments else []
+    done = run(*arguments, *given(inputs), *general, "--model", inputs / "model", "--out", tmp_path / "run", *more)
+    assert done.exit_code == 2, done.output
+    assert message in " ".join(done.output.split())
