@@ -103,11 +103,19 @@ def shown(value: object, longest: int = 60) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is spelt most alike, case aside, of the first few thousand; None where none is known."""
+    """The known name that is meant, case aside, of the first few thousand; None where none is known.
+
+    The shortest that begins with the name; else the shortest that holds it, if it has three characters; else the one
+    spelt most alike.
+    """
     folded: dict[str, str] = {}
     for each in itertools.islice(known, 5000):
         folded.setdefault(each[:100].casefold().strip(), each)
-    found = difflib.get_close_matches(name[:100].casefold().strip(), folded, n=1, cutoff=0.0)
+    asked = name[:100].casefold().strip()
+    begun = [each for each in folded if len(asked) > 1 and each.startswith(asked)]
+    if found := begun or [each for each in folded if len(asked) > 2 and asked in each]:
+        return folded[min(found, key=len)]
+    found = difflib.get_close_matches(asked, folded, n=1, cutoff=0.0)
     return folded[found[0]] if found else None
 
 
