@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Stream
+from acclimate.methods.embedding_loss import Ids, Per, TapterLoss, with_regularised
 from acclimate.methods.joint_loss import JointLoss
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import PROBLEM_TYPES
@@ -159,6 +160,20 @@ def _joint(name: str, kind: str) -> Case:
     return Case(objective, stream)
 
 
+def _regularised(name: str, per: Per = "occurrence", ids: Ids = "original") -> Case:
+    """Two of three pieces have a vector, of which padding and special tokens are none."""
+    make = mpnet if name == "mpnet" else FAMILIES[name]
+    pad_id = make().config.pad_token_id or 0
+    generator = np.random.default_rng(11)
+    regularised_V = (np.arange(VOCABULARY) >= 5) & (generator.random(VOCABULARY) < 2 / 3)
+    vectors_VF = (generator.normal(size=(VOCABULARY, 7)) * regularised_V[:, None]).astype(np.float32)
+
+    def stream(step: int) -> Batch:
+        return with_regularised(toy_rows(pad_id, step), regularised_V, per=per, ids=ids)
+
+    return Case(lambda dropout: TapterLoss(make(dropout=dropout), vectors_VF, regularised_V, seed=3), stream)
+
+
 OBJECTIVES: dict[str, Callable[[], Case]] = {
     **{f"masked language, {name}": (lambda name=name: _masked(name)) for name in (*FAMILIES, "mpnet")},
     "task": lambda: _task("sequence"),
@@ -178,6 +193,10 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "joint, several labels, roberta": lambda: _joint("roberta", "multilabel"),
     "joint, a number, mpnet": lambda: _joint("mpnet", "score"),
     "joint, tags": lambda: _joint("bert", "tokens"),
+    "regularised embeddings": lambda: _regularised("bert"),
+    "regularised embeddings, each type once, roberta": lambda: _regularised("roberta", "type"),
+    "regularised embeddings, masked ids, electra": lambda: _regularised("electra", "type", "masked"),
+    "regularised embeddings, mpnet": lambda: _regularised("mpnet"),
 }
 
 

@@ -58,6 +58,8 @@ def shrunk(recipe, tiny):
     """The recipe, of a model and materials that a test has, for two steps of each stage."""
     small = {**TINY, **tiny, "epochs": 0.0, "plan": replace(recipe.plan, steps=2, batch=2, piece_tokens=64)}
     small |= {"tokenizer": tiny["model"], "model": tiny["model"] if getattr(recipe, "model", "") else ""}
+    if hasattr(recipe, "skipgram"):
+        small["skipgram"] = replace(recipe.skipgram, dim=8, buckets=100)
     if hasattr(recipe, "finetune"):
         small["finetune"] = shrunk(recipe.finetune, tiny)
     return replace(recipe, **{field.name: small[field.name] for field in fields(recipe) if field.name in small})

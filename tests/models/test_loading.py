@@ -6,6 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from huggingface_hub import errors
+
+from acclimate.models.loading import reading
 
 ASKED = """
 from acclimate.models.loading import identity, locate, require_safetensors, resolved
@@ -19,3 +22,37 @@ def test_naming_a_model_and_gathering_a_users_files_load_no_torch(code):
     code += "\nimport sys; print(*sorted({'torch', 'transformers', 'safetensors'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr[-2000:]
+
+
+def _refused(kind: type[errors.HTTPError]) -> Exception:
+    """As the hub's library raises it; it wants the answer of the server, which nobody here reads."""
+    error = kind.__new__(kind)
+    Exception.__init__(error, "told by the hub")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (errors.RepositoryNotFoundError, "has no model of that name, or a private one. Check the spelling"),
+        (errors.GatedRepoError, "gives it only to who agreed to its terms"),
+        (errors.RemoteEntryNotFoundError, "holds no config.json"),
+        (errors.HfHubHTTPError, "did not give it: told by the hub. Without a connection, give the path"),
+        (errors.HTTPError, "did not give it: told by the hub. Without a connection, give the path"),
+        (errors.OfflineModeIsEnabled, "HF_HUB_OFFLINE is set: unset it to download"),
+    ],
+)
+def test_what_the_hub_does_not_give_is_one_error_after_one_question(
+    error: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def ask(url: str, **settings: object) -> None:
+        asked.append(url)
+        raise _refused(error) if issubclass(error, errors.HTTPError) else error("told by the hub")
+
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", ask)
+    with pytest.raises(ValueError, match=said), reading("nobody/nothing-of-the-kind"):
+        pass
+    assert len(asked) == 1
+    assert "nobody/nothing-of-the-kind" in asked[0]

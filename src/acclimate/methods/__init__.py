@@ -2,6 +2,6 @@
 
 from types import ModuleType
 
-from acclimate.methods import finetune, mlm, scratch, tlm
+from acclimate.methods import finetune, mlm, scratch, tapter, tlm
 
-METHODS: dict[str, ModuleType] = {"finetune": finetune, "mlm": mlm, "scratch": scratch, "tlm": tlm}
+METHODS: dict[str, ModuleType] = {"finetune": finetune, "mlm": mlm, "scratch": scratch, "tapter": tapter, "tlm": tlm}

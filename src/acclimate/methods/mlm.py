@@ -20,11 +20,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-import torch
 from transformers import PreTrainedModel
 
 from acclimate.core import ranks
-from acclimate.core.types import Checkpoint, Progress, Watch, counted, unwatched
+from acclimate.core.types import Checkpoint, Progress, Stream, Watch, counted, unwatched
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer
 from acclimate.models.heads import has_sparse_head
 from acclimate.models.loading import identity
@@ -33,9 +32,9 @@ from acclimate.text.segments import segments
 from acclimate.text.streams import evaluation_batches, masked_stream
 from acclimate.text.tokens import Tokens
 from acclimate.training.checkpoint import finish
+from acclimate.training.measure import measure
 from acclimate.training.objective import MaskedLanguageLoss
-from acclimate.training.pieces import cut, pack, pad
-from acclimate.training.plan import Plan, autocast_type, device, piece_tokens
+from acclimate.training.plan import Plan
 from acclimate.training.run import finished, run, write_checkpoint
 
 
@@ -70,12 +69,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
         return done
     tokenizer = load_tokenizer(recipe.model)
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
-    model = load_masked_language_model(
-        recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
-    )
-    if not has_sparse_head(model):
-        told = {"note": f"{model.config.model_type}: no sparse head, so every position goes through the whole MLM head"}
-        watch(Progress("adapt", 0, 0, "steps", told))
+    model = load_adapted(recipe, watch)
     train_masked(model, tokens, recipe, out, stage="adapt", watch=watch)
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
@@ -97,10 +91,38 @@ class Masked(Protocol):
     def plan(self) -> Plan: ...
 
 
+class Adapted(Protocol):
+    """What a recipe says of the model that it goes on with."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def dropout(self) -> float | None: ...
+    @property
+    def attention_dropout(self) -> float | None: ...
+
+
+def load_adapted(recipe: Adapted, watch: Watch) -> PreTrainedModel:
+    """The masked language model to go on with; somebody is told where its head is slow."""
+    model = load_masked_language_model(
+        recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
+    )
+    if not has_sparse_head(model):
+        told = {"note": f"{model.config.model_type}: no sparse head, so every position goes through the whole MLM head"}
+        watch(Progress("adapt", 0, 0, "steps", told))
+    return model
+
+
 def train_masked(
     model: PreTrainedModel, tokens: Tokens, recipe: Masked, out: Path, *, stage: str, watch: Watch
 ) -> None:
     """Train the model, in place, to fill in what is masked of a corpus."""
+    stream, plan = masked_run(tokens, recipe)
+    run(MaskedLanguageLoss(model), stream, plan, out, stage=stage, watch=watch)
+
+
+def masked_run(tokens: Tokens, recipe: Masked) -> tuple[Stream, Plan]:
+    """The batches of a run over a corpus, and its plan with the steps that its epochs take."""
     plan = with_steps(recipe.plan, recipe.epochs, len(segments(tokens, recipe.max_tokens)) - 1)
     stream = masked_stream(
         tokens,
@@ -110,7 +132,7 @@ def train_masked(
         rate=recipe.masking,
         whole_words=recipe.whole_words,
     )
-    run(MaskedLanguageLoss(model), stream, plan, out, stage=stage, watch=watch)
+    return stream, plan
 
 
 def check_masked(recipe: Masked) -> None:
@@ -126,7 +148,6 @@ def with_steps(plan: Plan, epochs: float, rows: int) -> Plan:
     return plan if epochs == 0 else replace(plan, steps=max(1, math.ceil(epochs * rows / plan.batch)))
 
 
-@torch.no_grad()
 def heldout_loss(
     model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
 ) -> float:
@@ -134,18 +155,9 @@ def heldout_loss(
 
     most: segments; where the corpus has more, a seeded sample of them.
     """
-    tokenizer = load_tokenizer(model)
-    tokens: Tokens = Corpus(corpus).tokens(tokenizer, watch=watch)
-    where = device()
-    objective = MaskedLanguageLoss(load_masked_language_model(model)).to(where).eval()
-    narrow = autocast_type("auto", where)
-    total, count = 0.0, 0
+    tokens: Tokens = Corpus(corpus).tokens(load_tokenizer(model), watch=watch)
     batches = evaluation_batches(
         tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=True, segments_at_most=most
     )
-    for batch in counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1):
-        for piece in (pack if objective.shares_lines else cut)(batch.lengths, piece_tokens(Plan(), where)):
-            with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
-                total += float(objective(pad(batch, piece, where))["mlm"])
-        count += objective.counts(batch)["mlm"]
-    return total / count
+    told = counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1)
+    return measure(MaskedLanguageLoss(load_masked_language_model(model)), told)["mlm"]

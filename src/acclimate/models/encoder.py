@@ -151,6 +151,11 @@ def encoder_of(model: PreTrainedModel) -> PreTrainedModel:
     return cast(PreTrainedModel, model.base_model)
 
 
+def word_embeddings(model: PreTrainedModel) -> torch.Tensor:
+    """(V, D) the embeddings of the vocabulary as they are before positions and normalisation, to read or to train."""
+    return cast(torch.Tensor, cast(Any, model).get_input_embeddings().weight)
+
+
 def family(model: PreTrainedModel) -> str:
     """The architecture's name in transformers, such as "bert" or "deberta-v2"."""
     return str(model.config.model_type)

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from logging import ERROR
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 NAMES_SHOWN = 5
+PATIENCE = 10.0  # seconds without an answer of the hub
+_WITHOUT_HUB = (
+    "Without a connection, give the path of a directory that holds config.json and model.safetensors, or download the "
+    "model into the hub's cache first and set HF_HUB_OFFLINE=1."
+)
 COUNTED = (".json", ".txt", ".model", ".safetensors")
 BESIDE = ("manifest.json", "provenance.json")
 
@@ -31,22 +37,54 @@ def reading(model: str | Path) -> Iterator[str]:
 
     Raises ValueError, the original error chained, where it cannot be found, fetched or read.
     """
-    from huggingface_hub import is_offline_mode
     from safetensors import SafetensorError
 
     where = locate(model)
+    if not Path(where).is_dir():
+        require_fetchable(where)
     try:
         with quiet():
             yield where
     except (OSError, SafetensorError) as error:
         if Path(where).is_dir():
             raise ValueError(f"{where}: cannot be loaded as a checkpoint of transformers: {error}") from error
-        offline = " (HF_HUB_OFFLINE is set: unset it to download)" if is_offline_mode() else ""
         raise ValueError(
             f"'{where}' is no directory here, and no model of that name with safetensors weights could be fetched from "
-            f"the Hugging Face hub{offline}. Without a connection, give the path of a directory that holds config.json "
-            "and model.safetensors, or download the model into the hub's cache first and set HF_HUB_OFFLINE=1."
+            f"the Hugging Face hub. {_WITHOUT_HUB}"
         ) from error
+
+
+@cache
+def require_fetchable(hub_id: str) -> None:
+    """Raises ValueError, after one question that is not repeated, where the hub's cache has no such model and the hub
+    cannot be asked for it or does not have it: transformers would ask again and again for half a minute.
+    """
+    import huggingface_hub as hub
+    from huggingface_hub import errors
+
+    if isinstance(hub.try_to_load_from_cache(hub_id, "config.json"), str):
+        return
+    missing = f"'{hub_id}' is no directory here, and"
+    try:
+        hub.get_hf_file_metadata(hub.hf_hub_url(hub_id, "config.json"), timeout=PATIENCE)
+    except errors.OfflineModeIsEnabled as error:
+        raise ValueError(
+            f"{missing} not in the hub's cache (HF_HUB_OFFLINE is set: unset it to download). {_WITHOUT_HUB}"
+        ) from error
+    except errors.GatedRepoError as error:
+        raise ValueError(
+            f"{missing} the Hugging Face hub gives it only to who agreed to its terms. Do so on its page, then log in "
+            f"with `hf auth login`"
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise ValueError(
+            f"{missing} the Hugging Face hub has no model of that name, or a private one. Check the spelling; for a "
+            f"private one log in with `hf auth login`"
+        ) from error
+    except errors.EntryNotFoundError as error:
+        raise ValueError(f"{missing} on the Hugging Face hub it holds no config.json, so it is no model") from error
+    except errors.HTTPError as error:  # type: ignore[attr-defined]  # of whichever HTTP library the hub uses
+        raise ValueError(f"{missing} the Hugging Face hub did not give it: {error}. {_WITHOUT_HUB}") from error
 
 
 def locate(model: str | Path) -> str:

@@ -21,7 +21,8 @@ from acclimate.training.plan import Plan
 
 CHECKPOINT = "checkpoint"
 RUN = "run.json"
-PLACES = ("model", "corpus", "task", "tokenizer")  # settings that say where something lies
+# settings that say where something lies
+PLACES = ("model", "corpus", "task", "tokenizer", "dev", "vectors", "vectors_corpus")
 PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
 

@@ -1,0 +1,190 @@
+"""Go on with masked language modelling on a task's texts, word embeddings held close to the domain's fastText vectors.
+
+Nishida, Nishida and Yoshida (2021), "Task-adaptive Pre-training of Language Models with Word Embedding Regularization"
+(TAPTER), section 3. First fastText vectors are trained on the texts, from public ones (text/vectors.py); then the model
+minimises, in methods/embedding_loss.py,
+
+    L_LM(X) + 1/|R(X)| sum over x in R(X) of ||f(E_x) - F_x||^2,    f(z) = LN(W_f z + b_f)                (Eq. 1)
+
+and f is thrown away: what is handed over is an ordinary checkpoint. The paper's third stage is methods/finetune.py.
+
+Readings
+  X is the whole batch of a step: the mean is over all tokens of R in it, not of each sequence by itself.
+  R has every occurrence of a piece (`per`), by what the text has at a masked position, not the mask (`ids`). Outside it
+  are special tokens, stop words (text/stop_words.py; the paper's list is not known), pieces whose text is shorter than
+  fastText's shortest n-gram, and pieces without a vector; `out/regularised.json` counts them and lists the stop words.
+  F is the mean of a piece's rows, as fastText composes it, and is not normalised; so LN has a gain and a bias, which
+  start at the vectors' own spread and mean.
+  W_f, b_f and LN learn at the rate of everything else.
+  Vectors are of lower-cased text, as the public wiki.en.bin is, and pieces are looked up in lower case.
+Deviations
+  Without public vectors (`vectors`) fastText starts from nothing, on the texts and `vectors_corpus`.
+  fastText runs on one thread, so that equal runs give equal bytes; skipgram.threads=0 takes all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerBase
+
+from acclimate.core import files, ranks
+from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
+from acclimate.methods.embedding_loss import Ids, Per, TapterLoss, with_regularised
+from acclimate.methods.loss_curve import LossCurve
+from acclimate.methods.mlm import check_masked, load_adapted, masked_run
+from acclimate.models.encoder import load_tokenizer, word_embeddings
+from acclimate.models.loading import identity
+from acclimate.text.corpus import Corpus
+from acclimate.text.stop_words import ENGLISH
+from acclimate.text.streams import evaluation_batches
+from acclimate.text.tokens import Tokens
+from acclimate.text.vectors import Skipgram, open_vectors, train_vectors
+from acclimate.text.vocabulary_vectors import STOP_WORDS, VocabularyVectors, vocabulary_vectors
+from acclimate.training.checkpoint import finish
+from acclimate.training.plan import Plan
+from acclimate.training.run import finished, run, write_checkpoint
+
+VECTORS = "vectors"  # a directory in that of a run, with
+TRAINED = "vectors.bin"
+TARGETS = "regularised.json"
+DEV_SEGMENTS = 256  # of dev, drawn by a seed where there are more
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """TAPTER. The defaults are the paper's (Tables 4 and 5), but for `max_tokens`: 512 there."""
+
+    model: str = ""  # a local directory or a hub id
+    corpus: Path = Path()  # the task's texts: a directory that text.corpus.write_corpus wrote
+    dev: Path = Path()  # texts of the same kind that nobody trains on, for curve.json; none: the training texts alone
+    vectors: str = ""  # a fastText .bin or .vec to go on from; "": from nothing
+    train_vectors: bool = True  # False: take `vectors` as they are
+    vectors_corpus: Path = Path()  # more text for the vectors, beside `corpus`
+    skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))
+    per: Per = "occurrence"  # "type": each distinct piece of a step once
+    ids: Ids = "original"  # what counts at predicted positions: "masked": the piece of the masked input
+    regularisation: float = 1.0  # weight of the second term
+    looks: int = 20  # points of curve.json, evenly spaced, the last one at the end
+    max_tokens: int = 128  # of a sequence, special tokens included; longer documents are cut, nothing is dropped
+    masking: float = 0.15  # share of the tokens that are predicted
+    whole_words: bool = False
+    dropout: float | None = None  # of hidden states; None: as the model has it
+    attention_dropout: float | None = None
+    epochs: float = 100.0  # 0: plan.steps counts
+    plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))
+
+    def __post_init__(self) -> None:
+        check_masked(self)
+        if self.regularisation <= 0:
+            raise ValueError(f"regularisation = {self.regularisation} is out of range: above 0, or take the method mlm")
+        if self.looks < 1:
+            raise ValueError(f"looks = {self.looks} is out of range: at least 1")
+        if not self.train_vectors and not self.vectors:
+            raise ValueError("train_vectors = false takes vectors as they are, but none are given. Add vectors=FILE")
+
+
+def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Train vectors and model; writes `out/checkpoint`, `out/curve.json`, `out/regularised.json`, and the vectors to
+    `out/vectors`. A run that was stopped goes on, one that ended is returned as it is.
+
+    Raises ValueError where a corpus has no text, or the model or the vectors cannot be loaded.
+    """
+    if not recipe.model:
+        raise ValueError("no model given. Add model=PATH or model=HUB_ID")
+    sources = _sources(recipe)
+    if done := finished(out, recipe, sources):
+        return done
+    tokenizer = load_tokenizer(recipe.model)
+    tokens = _tokens(recipe.corpus, tokenizer, watch)
+    dev = None if recipe.dev == Path() else _tokens(recipe.dev, tokenizer, watch)
+    vectors = _vectors(recipe, out, watch)
+    model = load_adapted(recipe, watch)
+    found = vocabulary_vectors(
+        tokenizer,
+        open_vectors(vectors),
+        size=len(word_embeddings(model)),
+        lower=recipe.skipgram.lower,
+    )
+    _write_targets(found, out)
+    objective = TapterLoss(
+        model, found.vectors_VF, found.regularised_V, regularisation=recipe.regularisation, seed=recipe.plan.seed
+    )
+    mark = partial(with_regularised, regularised_V=found.regularised_V, per=recipe.per, ids=recipe.ids)
+    masked, plan = masked_run(tokens, recipe)
+    heldout = [mark(batch) for batch in _batches(dev, recipe)] if dev else []
+    curve = LossCurve(objective, heldout, plan, recipe.looks, out)
+    curve.begin()
+    run(objective, lambda step: mark(masked(step)), plan, out, stage="adapt", watch=watch, after=curve)
+    curve.write()
+    done = write_checkpoint(out, model, tokenizer, recipe, sources)
+    finish(out)
+    return done
+
+
+def train_on(
+    corpora: Sequence[Corpus], out: Path, settings: Skipgram, *, start: Path | None = None, watch: Watch = unwatched
+) -> Path:
+    """Vectors of the corpora's texts, in `out/vectors.bin`, trained by the first process that asks."""
+    path = out / TRAINED
+
+    def texts() -> Iterator[str]:
+        return (document.text for document in chain.from_iterable(corpus.documents() for corpus in corpora))
+
+    def make() -> None:
+        if not path.exists():
+            train_vectors(texts, path, settings, start=start, watch=watch)
+
+    ranks.first_then_all(make)
+    return path
+
+
+def _vectors(recipe: Recipe, out: Path, watch: Watch) -> Path:
+    """Where the vectors are, trained if need be."""
+    start = Path(recipe.vectors) if recipe.vectors else None
+    if start is not None and not recipe.train_vectors:
+        return start
+    corpora = [Corpus(path) for path in (recipe.corpus, recipe.vectors_corpus) if path != Path()]
+    return train_on(corpora, out / VECTORS, recipe.skipgram, start=start, watch=watch)
+
+
+def _sources(recipe: Recipe) -> dict[str, str]:
+    """What the run reads, by its content."""
+    corpora = {"corpus": recipe.corpus, "dev": recipe.dev, "vectors_corpus": recipe.vectors_corpus}
+    sources = {name: Corpus(path).hash for name, path in corpora.items() if name == "corpus" or path != Path()}
+    sources["model"] = identity(recipe.model)
+    if recipe.vectors:
+        if not Path(recipe.vectors).is_file():
+            raise ValueError(
+                f"vectors = {recipe.vectors}: there is no such file. Give a fastText .bin or .vec, or none"
+            )
+        sources["vectors"] = ranks.agree(files.sha256_of(Path(recipe.vectors)) if ranks.is_first() else "")
+    return sources
+
+
+def _tokens(corpus: Path, tokenizer: PreTrainedTokenizerBase, watch: Watch) -> Tokens:
+    return ranks.first_then_all(lambda: Corpus(corpus).tokens(tokenizer, watch=watch))
+
+
+def _batches(dev: Tokens, recipe: Recipe) -> list[Batch]:
+    """Of dev, masked once and for all as the training texts are."""
+    return evaluation_batches(
+        dev,
+        batch=64,
+        longest=recipe.max_tokens,
+        seed=recipe.plan.seed,
+        rate=recipe.masking,
+        whole_words=recipe.whole_words,
+        segments_at_most=DEV_SEGMENTS,
+    )
+
+
+def _write_targets(found: VocabularyVectors, out: Path) -> None:
+    """Of which pieces R is made, for people."""
+    counts = {"regularised": int(found.regularised_V.sum()), "left_out": found.left_out}
+    if ranks.is_first():
+        files.write_json(out / TARGETS, {**counts, "stop_words": {"list": STOP_WORDS, "words": sorted(ENGLISH)}})

@@ -1,0 +1,180 @@
+"""TAPTER from its vectors to its checkpoint, on the toy's text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from transformers import AutoModelForMaskedLM
+
+from acclimate.core import files, settings
+from acclimate.core.types import Document
+from acclimate.methods import mlm, tapter
+from acclimate.methods.loss_curve import CURVE
+from acclimate.models.encoder import load_masked_language_model, word_embeddings
+from acclimate.text.corpus import write_corpus
+from acclimate.text.stop_words import ENGLISH
+from acclimate.text.vectors import Skipgram, open_vectors
+from acclimate.training.checkpoint import read_log
+from acclimate.training.plan import Plan
+
+SKIPGRAM = Skipgram(dim=12, epochs=3, min_count=1, buckets=500, sample=1.0, lower=True, threads=1)
+
+
+@pytest.fixture
+def recipe(pretrained, toy_race) -> tapter.Recipe:
+    materials = toy_race.materials
+    return tapter.Recipe(
+        model=str(pretrained),
+        corpus=materials.task_text.path,
+        dev=materials.heldout.path,
+        vectors_corpus=materials.domain.path,
+        skipgram=SKIPGRAM,
+        looks=4,
+        max_tokens=32,
+        epochs=0.0,
+        plan=Plan(steps=12, batch=16, rate=5e-3, warmup=0.1, piece_tokens=256),
+    )
+
+
+def table_of(model: str | Path) -> torch.Tensor:
+    return word_embeddings(load_masked_language_model(model)).detach()
+
+
+def test_the_embeddings_come_closer_to_the_vectors_than_language_modelling_alone_takes_them(recipe, tmp_path):
+    long = replace(recipe, plan=replace(recipe.plan, steps=60))
+    held = tapter.adapt(long, tmp_path / "tapter")
+    same = {field: getattr(long, field) for field in ("model", "corpus", "max_tokens", "epochs", "plan")}
+    plain = mlm.adapt(mlm.Recipe(**same), tmp_path / "tapt")
+    curve = files.read_json(tmp_path / "tapter" / CURVE)
+    first, last = curve[0]["dev"], curve[-1]["dev"]
+    # Figure 1: the second term falls more sharply than the first
+    assert last["embedding"] / first["embedding"] < min(0.8, last["mlm"] / first["mlm"])
+    # Appendix B: the embeddings move further than under TAPT
+    before = table_of(recipe.model)
+    moved = [float((table_of(model.path) - before).norm(dim=1).mean()) for model in (held, plain)]
+    assert moved[0] > moved[1]
+
+
+def test_the_checkpoint_is_an_ordinary_one_without_the_projection(recipe, pretrained, tmp_path):
+    checkpoint = tapter.adapt(recipe, tmp_path)
+    AutoModelForMaskedLM.from_pretrained(checkpoint.path)
+    with (
+        safe_open(checkpoint.path / "model.safetensors", framework="pt") as ours,
+        safe_open(pretrained / "model.safetensors", framework="pt") as theirs,
+    ):
+        assert set(ours.keys()) == set(theirs.keys())
+    files.check(checkpoint.path)
+    assert not [*tmp_path.glob("state-*")]
+
+
+def test_the_curve_has_both_terms_on_train_and_dev(recipe, tmp_path):
+    tapter.adapt(recipe, tmp_path)
+    curve, log = files.read_json(tmp_path / CURVE), read_log(tmp_path)
+    assert [point["step"] for point in curve] == [0, 3, 6, 9, 12]
+    assert [set(point["train"]) for point in curve] == [set(), *[{"mlm", "embedding"}] * 4]
+    assert [set(point["dev"]) for point in curve] == [{"mlm", "embedding"}] * 5
+    for term in ("mlm", "embedding"):
+        assert curve[2]["train"][term] == pytest.approx(np.mean([line[f"loss.{term}"] for line in log[3:6]]))
+    assert log[0]["loss"] == pytest.approx(log[0]["loss.mlm"] + log[0]["loss.embedding"])
+
+
+def test_without_dev_the_curve_is_that_of_the_training_texts(recipe, tmp_path):
+    tapter.adapt(replace(recipe, dev=Path()), tmp_path)
+    curve = files.read_json(tmp_path / CURVE)
+    assert all(point["dev"] == {} for point in curve)
+    assert curve[-1]["train"]["embedding"] > 0
+
+
+@pytest.mark.parametrize("stop", ["in vectors", "before step 1", "after step 7"])
+def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(recipe, stop, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    tapter.adapt(recipe, whole)
+
+    def stopping(progress):
+        if (stop == "in vectors" and progress.stage == "vectors") or (stop, progress.stage, progress.done) in {
+            ("before step 1", "adapt", 1),
+            ("after step 7", "adapt", 8),
+        }:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tapter.adapt(recipe, stopped, watch=stopping)
+    trained = stopped / tapter.VECTORS / tapter.TRAINED
+    assert trained.exists() == (stop != "in vectors")
+    begun = trained.stat().st_mtime_ns if trained.exists() else 0
+    tapter.adapt(recipe, stopped)
+    assert not begun or trained.stat().st_mtime_ns == begun  # they are trained once
+    names = [file.relative_to(whole) for file in whole.rglob("*") if file.is_file() and file.name != "clock.json"]
+    assert {Path("curve.json"), Path("vectors/vectors.bin"), Path("checkpoint/model.safetensors")} <= set(names)
+    for name in names:
+        assert (whole / name).read_bytes() == (stopped / name).read_bytes(), name
+
+
+def test_vectors_are_trained_on_all_corpora_once(tmp_path):
+    texts = {"task": "artery valve artery", "domain": "moon comet moon"}
+    corpora = [write_corpus([Document("0", text)], tmp_path / name) for name, text in texts.items()]
+    path = tapter.train_on(corpora, tmp_path / "vectors", SKIPGRAM)
+    assert {"artery", "valve", "moon", "comet"} <= set(open_vectors(path).words)
+    before = path.stat().st_mtime_ns
+    assert tapter.train_on(corpora, tmp_path / "vectors", SKIPGRAM) == path
+    assert path.stat().st_mtime_ns == before
+
+
+def test_vectors_can_be_taken_as_they_are_or_gone_on_with(recipe, tmp_path):
+    short = replace(recipe, plan=replace(recipe.plan, steps=2))
+    tapter.adapt(short, tmp_path / "one")
+    trained = tmp_path / "one" / tapter.VECTORS / tapter.TRAINED
+    given = replace(short, vectors=str(trained), train_vectors=False)
+    tapter.adapt(given, tmp_path / "given")
+    assert not (tmp_path / "given" / tapter.VECTORS).exists()
+    assert files.read_json(tmp_path / "given" / tapter.TARGETS) == files.read_json(tmp_path / "one" / tapter.TARGETS)
+    assert read_log(tmp_path / "given") == read_log(tmp_path / "one")
+    tapter.adapt(replace(short, vectors=str(trained)), tmp_path / "on")
+    words = ["artery", "moon"]
+    before, after = (open_vectors(path).of(words)[0] for path in (trained, tmp_path / "on" / "vectors" / "vectors.bin"))
+    assert np.abs(before - after).max() > 1e-3
+
+
+def test_the_run_says_of_what_r_is_made_and_lists_the_stop_words(recipe, tmp_path):
+    tapter.adapt(replace(recipe, plan=replace(recipe.plan, steps=2)), tmp_path)
+    said = files.read_json(tmp_path / tapter.TARGETS)
+    rows = len(table_of(recipe.model))
+    assert said["regularised"] + sum(said["left_out"].values()) == rows
+    assert said["stop_words"] == {"list": "acclimate.text.stop_words.ENGLISH", "words": sorted(ENGLISH)}
+
+
+def test_provenance_tells_inputs_by_content(recipe, toy_race, tmp_path):
+    checkpoint = tapter.adapt(replace(recipe, plan=replace(recipe.plan, steps=2)), tmp_path)
+    sources = files.read_json(checkpoint.path / "provenance.json")["sources"]
+    materials = toy_race.materials
+    assert sources["corpus"] == materials.task_text.hash
+    assert (sources["dev"], sources["vectors_corpus"]) == (materials.heldout.hash, materials.domain.hash)
+    stated = settings.from_toml(tapter.Recipe, checkpoint.path / "recipe.toml")
+    assert (stated.skipgram, stated.corpus, stated.vectors_corpus) == (SKIPGRAM, Path(), Path())
+    assert str(recipe.corpus) not in (checkpoint.path / "recipe.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"regularisation": 0.0}, "regularisation = 0.0 is out of range: above 0, or take the method mlm"),
+        ({"looks": 0}, "looks = 0 is out of range"),
+        ({"masking": 0.0}, "masking = 0.0 is out of range"),
+        ({"train_vectors": False}, "takes vectors as they are, but none are given. Add vectors=FILE"),
+    ],
+)
+def test_settings_out_of_range_are_refused(stated, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        tapter.Recipe(**stated)
+
+
+def test_vectors_that_are_not_there_are_named(recipe, tmp_path):
+    with pytest.raises(ValueError, match=r"vectors = nowhere\.bin: there is no such file\. Give a fastText"):
+        tapter.adapt(replace(recipe, vectors="nowhere.bin"), tmp_path)
