@@ -94,6 +94,22 @@ CASES = [
     # settings
     Case("unknown setting", f"{RACE} seed=3", ("unknown setting 'seed'", "did you mean 'seeds'?")),
     Case("unknown group", f"{RACE} pretain.layers=2", ("'pretain'", "did you mean 'pretrain'?")),
+    Case(
+        "a setting that is an option", f"{RACE} metric=accuracy", ("no setting here but an option: --metric accuracy",)
+    ),
+    Case(
+        "an option that is a setting",
+        "blurb base --data . --max-tokens 32",
+        ("--max-tokens: there is no such option", "max_tokens=VALUE"),
+    ),
+    Case("a task before its model", "evaluate train.jsonl base", ("the model comes first, evaluate base train.jsonl",)),
+    Case(
+        "a task before a hub id",
+        "evaluate GAD owner/name --data .",
+        ("the model comes first, evaluate owner/name GAD",),
+    ),
+    Case("rows of the docstrings", "evaluate base docstrings --rows 9", ("--labels-per-class does",)),
+    Case("too few rows", "evaluate base train.jsonl --rows 1", ("1 rows asked for", "until every class is there")),
     Case("text for a number", f"{RACE} seeds=three", ("seeds = 'three' is str, but must be int",)),
     Case("a unit in a setting", f"{RACE} finetune.plan.rate=3e-5/s", ("rate = '3e-5/s'", "must be float")),
     Case("half a step", f"{RACE} finetune.plan.steps=1.5", ("finetune.plan.steps = 1.5", "must be int")),

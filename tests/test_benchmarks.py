@@ -12,6 +12,7 @@ import pytest
 
 import toys
 from acclimate.tasks.metrics import METRICS
+from acclimate.text.vectors import Skipgram, train_vectors
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
@@ -107,6 +108,17 @@ def test_doctor_writes_seconds_and_the_leaks_it_found(corpus, tmp_path):
     assert "| corpus: one word changed | 1 | 1 |" in report
 
 
+def test_tapter_overhead_writes_the_ratio_of_its_steps(corpus, toy_race, tmp_path):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    options = ["--model", str(base / "checkpoint"), "--texts", "30", "--dim", "8", "--buckets", "100", "--batch", "4"]
+    options += ["--max-tokens", "32", "--pairs", "3", "--warm-up", "1", "--threads", "1"]
+    report = report_of("tapter_overhead.py", corpus, tmp_path / "overhead.md", *options)
+    assert "\n| with the second term | " in report
+    assert "\n| processor | " in report
+    assert "vectors of 8 numbers for " in report
+    assert "nan" not in report
+
+
 def test_overlap_finds_what_it_planted_and_writes_speeds(corpus, tmp_path):
     options = ["--megabytes", "0.02", "--reference-texts", "20", "--planted", "5", "--rounds", "1"]
     report = report_of(
@@ -162,3 +174,19 @@ def test_finetune_speed_writes_speeds_ratios_and_scores(toy_race, tmp_path):
     assert report.count("| Trainer grouped, bf16 |") == 2
     assert "| acclimate, bf16 | Trainer padded, fp32 |" in report
     assert "standard deviation over seeds" in report
+
+
+def test_vectors_speed_writes_the_losses_of_going_on(corpus, tmp_path):
+    texts = [json.loads(line)["text"] for line in corpus.read_text(encoding="utf-8").splitlines()]
+    domain, held_out, start = tmp_path / "domain.txt", tmp_path / "held.txt", tmp_path / "start.bin"
+    domain.write_text("\n".join(texts[:40]), encoding="utf-8")
+    held_out.write_text("\n".join(texts[40:]), encoding="utf-8")
+    train_vectors(lambda: texts, start, Skipgram(dim=8, epochs=1, min_count=1, buckets=100, lower=True))
+    out = tmp_path / "vectors.md"
+    words = [sys.executable, str(BENCHMARKS / "vectors_speed.py"), "--domain", str(domain), "--held-out", str(held_out)]
+    words += ["--start", str(start), "--out", str(out), "--threads", "1", "--shares", "1", "--work", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = out.read_text(encoding="utf-8")
+    assert str(tmp_path) not in report
+    assert "| words of the domain | words in both | the start |" in report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,20 @@ import toys
 from acclimate.core import files
 from launcher import Launcher, launcher
 
-VERBS = ("race", "doctor", "adapt", "evaluate", "retrieve", "fetch", "grid", "blurb", "report", "ship", "heads")
+VERBS = (
+    "race",
+    "doctor",
+    "adapt",
+    "evaluate",
+    "retrieve",
+    "fetch",
+    "grid",
+    "blurb",
+    "report",
+    "ship",
+    "heads",
+    "embeddings",
+)
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +193,19 @@ def test_adapt_writes_a_checkpoint_and_does_nothing_twice(run, base, toy_inputs,
     assert "adapted holds a run with other settings or inputs, see adapted/run.json. Choose another" in said
 
 
+def test_adapt_holds_embeddings_to_vectors_trained_on_raw_text(run, base, toy_inputs, tmp_path):
+    raw = [
+        f"{name}={toy_inputs}/{text}.txt"
+        for name, text in (("corpus", "domain"), ("dev", "general"), ("vectors_corpus", "general"))
+    ]
+    small = ["max_tokens=16", "epochs=0", "plan.steps=2", "plan.batch=4", "looks=1"]
+    small += ["skipgram.dim=8", "skipgram.buckets=100", "skipgram.min_count=1", "skipgram.epochs=1"]
+    status, said = run("adapt", "tapter", f"model={base}", *raw, *small, "--out", "held")
+    assert status == 0, said
+    AutoModelForMaskedLM.from_pretrained(tmp_path / "held" / "checkpoint")
+    assert set(json.loads((tmp_path / "held" / "curve.json").read_text())[-1]["dev"]) == {"mlm", "embedding"}
+
+
 def test_adapt_takes_a_recipe_file_that_the_command_line_overrides(run, toy_inputs, tmp_path):
     (tmp_path / "small.toml").write_text(
         f'corpus = "{toy_inputs}/general.txt"\nvocabulary = 200\nlayers = 1\nhidden = 8\nheads = 1\nmax_tokens = 16\n'
@@ -220,9 +247,12 @@ def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):
     status, said = run(*command, "--dry-run")
     assert status == 0, said
     assert "together" in said
+    assert "fine-tune model, rate 1e-05, seed 0" in said
     assert not (tmp_path / "scored").exists()
     status, said = run(*command)
     assert status == 0, said
+    assert "untouched" not in said.replace("than the untouched model for", "")
+    assert "(model, chosen on dev)" in said
     assert "The model scores " in said
     assert "nothing was compared with it." in said
     assert {score["contestant"] for score in files.read_json(tmp_path / "scored" / "scores.json")} == {"untouched"}

@@ -12,9 +12,11 @@ import pytest
 
 from acclimate.core.settings import to_mapping
 from acclimate.methods import METHODS, tfidf
-from acclimate.study import benchmark_recipe, choices_recipe, grid, recipe, retrieving
+from acclimate.study import benchmark_recipe, choices_recipe, grid, recipe, retrieving, two_stages_recipe
+from acclimate.text.vectors import Skipgram
 from acclimate.training.plan import Plan
 
+RACED = ("pretrain", "tapt", "tapter", "dapt", "finetune", "tlm")  # groups of a race that have a plan
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(file for folder in ("docs", "benchmarks") for file in (ROOT / folder).rglob("*.md"))]
@@ -25,9 +27,10 @@ RECIPES |= {
     "retrieve": retrieving.Recipe,
     "grid": grid.Recipe,
     "choices": choices_recipe.Recipe,
+    "grid tapter": two_stages_recipe.Recipe,
     "blurb": benchmark_recipe.Recipe,
 }
-RECIPES |= {"race": recipe.Recipe, "search": recipe.Search, "Plan": Plan}
+RECIPES |= {"skipgram": Skipgram, "race": recipe.Recipe, "search": recipe.Search, "Plan": Plan}
 
 
 @cache
@@ -99,7 +102,7 @@ def test_the_plans_of_the_recipes_are_on_the_page():
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     whole = recipe.Recipe()
     plans = {name: method.Recipe().plan for name, method in METHODS.items()}
-    plans |= {f"race: {name}": getattr(whole, name).plan for name in ("pretrain", "tapt", "dapt", "finetune", "tlm")}
+    plans |= {f"race: {name}": getattr(whole, name).plan for name in RACED}
     for name, plan in plans.items():
         named = {key: getattr(plan, key) for key in ("steps", "batch", "rate", "warmup")}
         assert f"| {name} | {' | '.join(map(str, named.values()))} |" in text

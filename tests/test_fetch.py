@@ -30,7 +30,8 @@ def test_a_copy_is_taken_and_what_is_wanting_is_said(copy, tmp_path):
     assert status == 0
     assert "3 files fetched, 0 there already" in said
     assert "No hash is known of bioasq_yesno_7b/train.tsv" in said
-    assert "GAD: not there: train.tsv, dev.tsv, test.tsv. Fetch it." in said
+    assert "GAD: not there: train.tsv, dev.tsv, test.tsv. " in said
+    assert f"Fetch it: acclimate fetch blurb --to {tmp_path / 'data'}." in said
     assert f"acclimate doctor blurb --data {tmp_path / 'data'}" in said
 
 

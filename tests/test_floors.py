@@ -13,6 +13,7 @@ FLOORS |= {
     "options": 5,
     "session": 6,
     "verbs": 7,
+    "studies": 7,
     "cli": 8,
     "__main__": 9,
 }  # screen, session: what verbs run in

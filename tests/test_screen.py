@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -40,3 +43,31 @@ def test_a_run_that_goes_on_counts_its_own_steps(told):
 def test_another_stage_of_the_same_name_begins_anew(told):
     said = told((0, "stage 1", 0), (60, "stage 1", 100), (1000, "stage 1", 0), (1060, "stage 1", 25))
     assert said.splitlines()[-1] == "stage 1: 25/100 steps, 60 s, 180 s left"
+
+
+STOPPED = """
+import sys, time
+from pathlib import Path
+from acclimate.session import errors_told, started
+import typer
+
+def verb(out: Path) -> None:
+    with errors_told(), started(out):
+        (out / "log").write_text("1")
+        print("begun", flush=True)
+        time.sleep(60)
+
+typer.run(verb)
+"""
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_run_that_is_stopped_says_what_to_type_to_go_on(tmp_path, sent, status):
+    words = [sys.executable, "-c", STOPPED, str(tmp_path / "run")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout.readline() == "begun\n"
+        run.send_signal(sent)
+        _, said = run.communicate(timeout=30)
+    assert run.returncode == status
+    assert said.startswith("acclimate: stopped. What is finished stays in ")
+    assert said.endswith(f"To go on: acclimate {tmp_path / 'run'}\n")

@@ -29,6 +29,8 @@ SETTINGS = (
     *(f"pretrain.plan.{setting}" for setting in ("steps=60", "batch=16", "rate=5e-3")),
     *(f"tapt.{setting}" for setting in ("max_tokens=32", "plan.steps=25", "plan.batch=16", "plan.rate=2e-3")),
     *(f"dapt.{setting}" for setting in ("max_tokens=32", "plan.steps=30", "plan.batch=16", "plan.rate=2e-3")),
+    *(f"tapter.{setting}" for setting in ("max_tokens=32", "plan.steps=25", "plan.batch=16", "plan.rate=2e-3")),
+    *(f"tapter.skipgram.{setting}" for setting in ("dim=16", "epochs=2", "min_count=1", "buckets=500")),
     *(f"finetune.{setting}" for setting in ("looks=4", "epochs=0.0")),
     *(f"finetune.plan.{setting}" for setting in ("steps=40", "batch=16", "rate=1e-2")),
 )

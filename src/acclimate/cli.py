@@ -10,13 +10,16 @@ import typer
 
 from acclimate import options
 from acclimate.session import command, errors_told, say, screen, started, stated_recipe, tell_findings, watched
-from acclimate.verbs import blurb, count_splits, fetch, grid, retrieve
+from acclimate.studies import grid
+from acclimate.verbs import blurb, count_splits, embeddings, fetch, retrieve
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from acclimate.study.gathering import Raw
     from acclimate.tasks.own import Own
+
+CORPORA = ("corpus", "dev", "vectors_corpus")  # settings of a method that name raw text
 
 app = typer.Typer(
     help="Adapt encoder language models to a domain, and know whether it helped.",
@@ -100,7 +103,7 @@ def doctor(
 
 @app.command()
 def adapt(
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="mlm, scratch, tlm or finetune.")],
+    method: Annotated[str, typer.Argument(metavar="METHOD", help="mlm, tapter, scratch, tlm or finetune.")],
     assignments: options.Assignments = None,
     out: options.Out = Path("runs/adapt"),
     recipe: options.RecipeFile = None,
@@ -121,8 +124,10 @@ def adapt(
         stated = stated_recipe(METHODS[method].Recipe(), recipe, assignments)
         with watched(console, track, out) as watch:
             if "corpus" in {field.name for field in fields(stated)} and getattr(stated, "reads_corpus", True):
-                corpus = corpus_at(stated.corpus, out, separated=separated, watch=watch)
-                stated = replace(stated, corpus=corpus.path)
+                for name in [field.name for field in fields(stated) if field.name in CORPORA]:
+                    if name == "corpus" or getattr(stated, name) != Path():
+                        corpus = corpus_at(getattr(stated, name), out, separated=separated, watch=watch)
+                        stated = replace(stated, **{name: corpus.path})
             if getattr(stated, "model", ""):
                 stated = replace(stated, model=resolved(stated.model))
             checkpoint = METHODS[method].adapt(stated, out, watch=watch)
@@ -138,6 +143,7 @@ def evaluate(
     own: Own,
     assignments: options.Assignments = None,
     labels_per_class: options.PerClass = None,
+    rows: options.Rows = 0,
     data: options.Data = None,
     out: options.Out = Path("runs/evaluate"),
     recipe: options.RecipeFile = None,
@@ -149,12 +155,14 @@ def evaluate(
 
     from acclimate.study import launch
     from acclimate.study.gathering import Raw
+    from acclimate.study.published import check_order
     from acclimate.study.recipe import for_model, heeded
 
     with errors_told(), started(out, held=not dry_run) as console:
+        check_order(model, str(own.train))
         usual = for_model()
         stated = replace(heeded(stated_recipe(usual, recipe, assignments), usual), contestants=())
-        given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "data": data}
+        given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "rows": rows, "data": data}
         if dry_run:
             say(console, launch.plan_text(own, Raw(), out, stated, **given))
             return
@@ -167,7 +175,7 @@ def evaluate(
 
 app.command()(retrieve)
 app.command()(fetch)
-app.command()(blurb)
+app.command(context_settings={"ignore_unknown_options": True})(blurb)  # models_and_settings refuses them
 app.command()(grid)
 
 
@@ -221,6 +229,9 @@ def heads(
         say(console, f"{analysis.as_text()}\nPage: {out}")
 
 
+app.command()(embeddings)
+
+
 def main() -> None:
     """The entry point of the command `acclimate`."""
     # Threads that wait for each other sleep instead of spinning: on a machine with other work, spinning threads hold
@@ -233,7 +244,8 @@ def _show(console: Console, run: Path, *, anew: bool = False) -> None:
     from acclimate.core import ranks
     from acclimate.core.files import read_json
     from acclimate.study.jobs import check_format
-    from acclimate.study.outcome import PAGE, TABLE, WINNER, write_pages
+    from acclimate.study.outcome import PAGE, TABLE, WINNER, read_scores, write_pages
+    from acclimate.study.tables import ALONE
 
     if ranks.is_first():
         if anew:
@@ -241,4 +253,5 @@ def _show(console: Console, run: Path, *, anew: bool = False) -> None:
             write_pages(run)
         say(console, (run / TABLE).read_text(encoding="utf-8"))
         winner = read_json(run / WINNER / "race.json")["contestant"]
+        winner = winner if len({score.contestant for score in read_scores(run)}) > 1 else ALONE
         say(console, f"Report: {run / PAGE}\nWinner: {run / WINNER} ({winner}, chosen on dev)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -44,10 +45,12 @@ Data = Annotated[
     typer.Option("--data", metavar="DIR", help="Folder of a benchmark; TASK or FILE then names what is in it."),
 ]
 Separated = Annotated[Literal["line", "blank"], typer.Option("--separated", help="How documents stand in .txt files.")]
+Rows = Annotated[int, typer.Option("--rows", help="Train on so many rows, drawn, every class among them.", min=0)]
 PerClass = Annotated[
     int | None, typer.Option("--labels-per-class", help="docstrings: so many labels a class (32); 0: all.")
 ]
 
+offered: ContextVar[frozenset[str]] = ContextVar("offered", default=frozenset())  # options of the verb that runs
 _Options = Mapping[str, tuple[Any, Any]]  # parameter -> its annotation for typer, its default
 
 _OWN: _Options = {
@@ -69,8 +72,10 @@ _OWN: _Options = {
     "id": (Annotated[str | None, typer.Option("--id", help="Column of the rows' ids.")], None),
     "kind": (
         Annotated[
-            Literal["auto", "sequence", "multilabel", "score", "tokens"],
-            typer.Option("--kind", help="One label a row, several, a number to predict, or a tag a word (tokens)."),
+            Literal["auto", "sequence", "multilabel", "score", "tokens", "span"],
+            typer.Option(
+                "--kind", help="One label a row, several, a number to predict, a tag a word (tokens), an answer (span)."
+            ),
         ],
         "auto",
     ),
@@ -123,6 +128,7 @@ def of_files(verb: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(verb)
     def parsed(**given: Any) -> None:
+        offered.set(frozenset({*given} - {"assignments", "task"}))
         values = {name: {option: given.pop(option) for option in options} for name, options in taken.items()}
         made: dict[str, Callable[..., Any]] = {"own": _own, "raw": _raw}
         verb(**given, **{name: made[name](given["task"], **stated) for name, stated in values.items()})

@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -47,11 +50,37 @@ def started(out: Path, *, held: bool = True) -> Iterator[Console]:
         ranks.start()
         try:
             with ExitStack() as stack:
+                if held and ranks.world() == 1:  # of several, torchrun stops all at once
+                    stack.enter_context(_stoppable(out))
                 if held and ranks.is_first():
                     stack.enter_context(files.hold(out))
                 yield console
         finally:
             ranks.stop()
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM came."""
+
+
+@contextmanager
+def _stoppable(out: Path) -> Iterator[None]:
+    """Where ctrl-C or SIGTERM stops the block, say what to type to go on, and end with the shell's status of it."""
+
+    def terminated(number: int, frame: FrameType | None) -> None:
+        raise _TerminatedError
+
+    main = threading.current_thread() is threading.main_thread()  # only there may handlers be set
+    before = signal.signal(signal.SIGTERM, terminated) if main else None
+    try:
+        yield
+    except (KeyboardInterrupt, _TerminatedError) as stop:
+        kept = f"What is finished stays in {out}. To go on: {command()}" if out.exists() else "Nothing was begun."
+        typer.echo(f"acclimate: stopped. {kept}", err=True)
+        raise typer.Exit(128 + (signal.SIGTERM if isinstance(stop, _TerminatedError) else signal.SIGINT)) from None
+    finally:
+        if main:
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 @contextmanager
@@ -110,4 +139,28 @@ def stated_recipe(base: Any, path: Path | None, assignments: list[str] | None) -
     """The base with what a file states, and over that what the command line states."""
     from acclimate.core import settings
 
+    _check_no_option(base, assignments or [])
     return settings.override(settings.from_toml(type(base), path, base=base) if path else base, assignments or [])
+
+
+def models_and_settings(given: list[str]) -> tuple[list[str], list[str]]:
+    """The models among what was typed, and the settings: `key=value`, where no folder is called so.
+
+    Raises ValueError for an option that the verb does not have.
+    """
+    if unknown := next((each for each in given if each.startswith("-")), ""):
+        name = unknown.partition("=")[0].lstrip("-").replace("-", "_")
+        raise ValueError(f"{unknown}: there is no such option. Settings are written without dashes, as {name}=VALUE")
+    settings = [each for each in given if "=" in each and not Path(each).is_dir()]
+    return [each for each in given if each not in settings], settings
+
+
+def _check_no_option(base: Any, assignments: list[str]) -> None:
+    """Raises ValueError for a setting that the base does not have, but which is an option of the verb that runs."""
+    from acclimate.options import offered
+
+    for each in assignments:
+        name, _, value = each.partition("=")
+        if not hasattr(base, name) and name in offered.get():
+            option = name.replace("_", "-")
+            raise ValueError(f"command line: '{name}' is no setting here but an option: --{option} {value}")

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from acclimate import options
-from acclimate.session import errors_told, say, screen, started, stated_recipe, tell_findings, watched
+from acclimate.session import (
+    errors_told,
+    models_and_settings,
+    say,
+    screen,
+    started,
+    stated_recipe,
+    watched,
+)
 
 if TYPE_CHECKING:
-    from acclimate.study.gathering import Raw
     from acclimate.tasks.own import Own
 
 
@@ -112,7 +119,7 @@ def blurb(
     from acclimate.study.recipe import heeded
 
     with errors_told(), started(out, held=not dry_run) as console:
-        models, assignments = _models_and_settings(given)
+        models, assignments = models_and_settings(given)
         stated = heeded(stated_recipe(Recipe(), recipe, assignments), Recipe())
         if dry_run:
             say(console, plan(stated, models, data, out).as_text())
@@ -122,79 +129,41 @@ def blurb(
         say(console, f"{as_text(found)}\nReport: {out / PAGE}")
 
 
-@options.of_files
-def grid(
-    study: Annotated[
-        str,
-        typer.Argument(
-            metavar="STUDY",
-            help="retrieval, k, rho_1, rho_2, stages, model or search of TLM; layers, schemes or relations of BLURB.",
-        ),
+def embeddings(
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL...", help="Local directories or hub ids; compared with the first.")
     ],
-    task: Annotated[
-        str,
-        typer.Argument(
-            metavar="TASK",
-            help="A labelled file, docstrings, or with --data a dataset; of BLURB's studies with --data MODEL...",
-        ),
-    ],
-    own: Own,
-    raw: Raw,
-    assignments: options.Assignments = None,
-    model: options.Model = None,
-    leaks: options.Leaks = "keep",
-    labels_per_class: options.PerClass = None,
-    data: options.Data = None,
-    out: options.Out = Path("runs/grid"),
-    recipe: options.RecipeFile = None,
-    dry_run: options.DryRun = False,
+    texts: Annotated[
+        Path | None, typer.Option("--texts", help="Raw text of the domain, or a table: its pieces by themselves.")
+    ] = None,
+    column: Annotated[str, typer.Option("--text", help="Column of the text, where there are columns.")] = "text",
+    words: Annotated[str, typer.Option("--words", help="Such as lead,cell: their nearest words in each model.")] = "",
+    axes: Annotated[
+        Literal["first", "all"], typer.Option("--axes", help="Principal axes of the first model's rows, or of all.")
+    ] = "first",
+    out: Annotated[Path, typer.Option("--out", help="Page to write; distances as CSV beside it.")] = Path(
+        "embeddings.html"
+    ),
 ) -> None:
-    """Vary one thing, all else and the seeds the same, and compare on dev: the studies of TLM's and BLURB's tables."""
-    from acclimate.study import choices, launch
-    from acclimate.study import grid as grids
-    from acclimate.study.choices_plan import plan
-    from acclimate.study.choices_recipe import STUDIES
-    from acclimate.study.choices_recipe import Recipe as Choices
-    from acclimate.study.recipe import Recipe as Race
+    """How far models moved the word embeddings of the first (TAPTER, Figure 1, Appendix B): a table and a page."""
+    from acclimate.study.attention_texts import texts_of
+    from acclimate.study.embeddings import analyse_embeddings
+    from acclimate.study.embeddings_page import write_page
 
-    with errors_told(), started(out, held=not dry_run) as console:
-        if study not in (known := [*grids.STUDIES, *STUDIES]):
-            raise ValueError(f"no study is called '{study}'. Known: {', '.join(known)}")
-        given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
-        if study in STUDIES and data is not None:
-            if (own, raw, [*given.values()]) != (type(own)(train=own.train), type(raw)(), [None, "keep", None]):
-                raise ValueError(
-                    f"with --data the study '{study}' runs on the datasets there: name models after it, and leave "
-                    f"--model and the options for files of your own out"
-                )
-            models, settings = _models_and_settings([task, *(assignments or [])])
-            chosen = stated_recipe(Choices(), recipe, settings)
-            if dry_run:
-                say(console, plan(study, chosen, models, data, out).as_text())
-                return
-            with watched(console, None, out) as watch:
-                say(console, choices.run_on_catalogue(study, chosen, models, data, out, watch=watch).text)
-            return
-        if dry_run:
-            raise ValueError("--dry-run is for the studies layers, schemes and relations with --data. Leave it out")
-        if study in STUDIES:
-            run: Any = choices.run_on_task
-            stated = stated_recipe(Choices(), recipe, assignments)
-            choices.check_own(study, stated, model)  # before any file is read
-        else:
-            run, stated = grids.run_grid, stated_recipe(grids.Recipe(), recipe, assignments)
-            if study != "model":
-                grids.variants(study, stated)
-        with watched(console, None, out) as watch:
-            found = launch.materials_of(own, raw, out, Race(seeds=stated.seeds), **given, data=data, watch=watch)
-            tell_findings(console, found.examination)
-            done = run(study, stated, found, out, watch=watch)
-        say(console, done.text)
-
-
-def _models_and_settings(given: list[str]) -> tuple[list[str], list[str]]:
-    settings = [each for each in given if "=" in each and not Path(each).is_dir()]
-    return [each for each in given if each not in settings], settings
+    with errors_told(), screen() as console:
+        if out.is_dir():
+            raise ValueError(f"--out {out} is a folder; name the page to write, such as {out / 'embeddings.html'}")
+        with watched(console, None, Path()) as watch:
+            analysis = analyse_embeddings(
+                models,
+                texts=None if texts is None else texts_of(texts, column=column),
+                source="" if texts is None else texts.name,
+                words=[word for word in words.replace(",", " ").split() if word],
+                axes_of=axes,
+                watch=watch,
+            )
+        sheet = write_page(out, analysis)
+        say(console, f"{analysis.as_text()}\nPage: {out}\nDistances: {sheet}")
 
 
 def count_splits(catalogue: str, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -151,3 +152,36 @@ def test_a_second_process_is_told_who_holds_a_directory_and_gets_it_once_that_on
         assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
     with files.hold(tmp_path):
         pass
+
+
+def test_a_block_that_is_refused_leaves_no_lock_and_no_directory_behind(tmp_path):
+    beside = tmp_path / "mine.txt"
+    beside.write_text("kept")
+    for place in (tmp_path / "new" / "deep", tmp_path):
+        with pytest.raises(ValueError, match="refused"), files.hold(place):
+            raise ValueError("refused")
+    assert list(tmp_path.iterdir()) == [beside]
+
+
+def test_a_block_that_breaks_off_keeps_what_it_wrote(tmp_path):
+    def stopped():
+        with files.hold(tmp_path / "run"):
+            (tmp_path / "run" / "log").write_text("1")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["log"]
+
+
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(tmp_path, monkeypatch):
+    taken = fcntl.flock
+
+    def removed_once(file, how):
+        taken(file, how)
+        monkeypatch.undo()
+        (tmp_path / ".lock").unlink()
+
+    monkeypatch.setattr(files.fcntl, "flock", removed_once)
+    with files.hold(tmp_path):
+        assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")

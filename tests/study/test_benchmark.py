@@ -396,7 +396,7 @@ def test_the_defaults_are_the_papers():
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
-        ('datasets=["Topic"]', "no dataset is called 'Topic'; the nearest is 'topics'"),
+        ('datasets=["Topic"]', "no dataset is called 'Topic'; the nearest is 'Topics'"),
         ("max_tokens=0", "Words has examples of up to 64 tokens, but one reads at most 48. Add max_tokens=48"),
         ("rows=2", "2 rows asked for, but 3 are drawn until every class is there"),
     ],
@@ -418,6 +418,13 @@ def test_datasets_that_are_not_there_are_left_out_unless_they_were_asked_for(rec
     for seeds in (-1, 1):
         with pytest.raises(ValueError, match="one seed says nothing about chance"):
             replace(recipe, seeds=seeds)
+
+
+@pytest.mark.parametrize("name", ["constant", "TF-IDF"])
+def test_a_model_that_is_called_as_a_baseline_has_a_name_of_its_own(name, tmp_path):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "config.json").write_text("{}")
+    assert contestants_of([str(tmp_path / name)])[0].name == f"{name} (model)"
 
 
 def test_a_draw_has_every_class_and_holds_the_smaller_ones():

@@ -244,7 +244,10 @@ def test_on_the_test_set_each_run_looks_once(encoder, tmp_path):
 def test_a_task_of_a_users_own(encoder, tmp_path):
     words, texts = (prepare(CATALOGUE[at].task(), Path(), tmp_path / str(at)) for at in (0, 2))
     materials = Materials(task=words, model=str(encoder))
-    found = run_on_task("schemes", stated(), materials, tmp_path / "out")
+    stages = set()
+    found = run_on_task("schemes", stated(), materials, tmp_path / "out", watch=lambda told: stages.add(told.stage))
+    assert stages
+    assert all(f"fine-tune {encoder.name}" in stage for stage in stages)  # and not the hash that jobs are called by
     assert found.found[0].variants == ("BIO", "BIOUL", "IO")
     assert (tmp_path / "out" / "schemes.txt").read_text() == found.text
     other = replace(materials, task=texts)

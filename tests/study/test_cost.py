@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import toys
-from acclimate.study.cost import estimate
+from acclimate.study.cost import Estimate, estimate, told_of_reading
 from acclimate.study.searching import foreseen, left
+from acclimate.study.stage_costs import Stage
 from acclimate.training.checkpoint import read_log
 
 
@@ -93,3 +94,11 @@ def test_a_model_of_the_hub_is_estimated_as_one_in_a_directory(toy_race, tmp_pat
         materials = replace(toy_race.materials, general=None, model=model)
         found = estimate(toy_race.recipe, materials, Path(tmp_path / "run"))
         assert "pretrain" not in {stage.label for stage in found.stages}
+
+
+def test_it_is_said_where_looks_at_dev_take_most_of_the_time():
+    learns, looks = Stage("a", "tuning", 1, 1, 10.0, reading=2.0), Stage("b", "tuning", 1, 1, 30.0, reading=28.0)
+    assert told_of_reading([learns]) == []
+    [told] = told_of_reading([learns, looks])
+    assert told.startswith("75% of the time goes into looks at dev and the test, more than into training")
+    assert told in Estimate((learns, looks), 0, 0.0, 0.0).as_text()

@@ -209,6 +209,12 @@ def test_a_test_set_that_can_show_next_to_nothing_is_a_warning():
     assert (single.detectable, "two seeds at least" in single.reach) == (None, True)
 
 
+def test_where_nothing_is_compared_there_is_no_difference_to_detect():
+    alone = examine(labelled(examples("train", 60), examples("dev", 20), examples("test", 12)), seeds=2, comparisons=0)
+    assert (alone.detectable, alone.reach) == (None, "Nothing is compared on the test set.")
+    assert not any("told from luck" in what or "too few" in what for what in whats(alone, "warning"))
+
+
 @pytest.mark.skipif(not (DATA / "tlm" / "acl_arc").is_dir(), reason="the data sets are not here")
 def test_the_known_leaks_of_acl_arc_are_found_to_the_item():
     place = DATA / "tlm" / "acl_arc"

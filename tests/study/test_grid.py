@@ -79,8 +79,10 @@ def test_a_smaller_k_is_cut_and_the_first_stages_differ_in_what_they_read(recipe
 
 def test_what_two_variants_share_is_done_once(recipe, materials, place):
     before = {path.name for path in (place / "jobs").iterdir()}
-    found = run_grid("stages", recipe, materials, place)
+    said = set()
+    found = run_grid("stages", recipe, materials, place, watch=lambda told: said.add(told.stage))
     assert [row.contestant for row in found.rows] == ["without stage 2", "two stages"]
+    assert {"without stage 2: stage 1, seed 0", "two stages: fine-tune, seed 0"} <= said
     new = {path.name.rsplit("-", 1)[0] for path in (place / "jobs").iterdir() if path.name not in before}
     assert new == {"retrieve", "stage-1-seed-0", "stage-1-seed-1", "hand-over-seed-0", "hand-over-seed-1"} | {
         "fine-tune-seed-0",

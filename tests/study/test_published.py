@@ -90,8 +90,33 @@ def test_a_form_is_named_after_a_comma(data):
 
 
 def test_what_is_no_dataset_is_told_the_nearest(data):
-    with pytest.raises(ValueError, match="no dataset is called 'Topcis'; the nearest is 'topics'"):
+    with pytest.raises(ValueError, match="no dataset is called 'Topcis'; the nearest is 'Topics'"):
         published("Topcis", data)
+
+
+def test_a_folder_of_the_wrong_level_is_told_where_the_right_one_is(data, tmp_path):
+    for given in (data / "topics", tmp_path):
+        with pytest.raises(ValueError, match=f"there is no folder {given}/topics. But {data} has .* --data {data}"):
+            published("Topics", given)
+
+
+def test_a_dataset_that_may_be_fetched_names_the_command(data):
+    with pytest.raises(ValueError, match=f"Fetch it: acclimate fetch blurb --to {data}"):
+        published("GAD", data)
+    with pytest.raises(ValueError, match=r"there is no folder .*/glue/cola. Get it from https://gluebenchmark.com"):
+        published("CoLA", data)
+
+
+def test_a_task_before_its_model_is_told(data, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    (tmp_path / "train.csv").write_text("text,label")
+    for task in ("Topics", str(tmp_path / "train.csv")):
+        words = ["evaluate", task, str(tmp_path / "model"), "--data", str(data), "--out", str(tmp_path / "run")]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 2
+        assert "the model comes first" in " ".join(done.output.split())
+        assert not (tmp_path / "run").exists()
 
 
 def test_options_of_own_files_are_refused_beside_a_dataset(data, tmp_path):
@@ -122,7 +147,7 @@ def test_a_dataset_may_be_read_to_fewer_tokens(data, tmp_path):
 def test_every_verb_with_a_task_takes_a_dataset(verb, data, tmp_path):
     done = CliRunner().invoke(app, [*verb, "topcis", "--data", str(data), "--out", str(tmp_path / "run")])
     assert done.exit_code == 2
-    assert "the nearest is 'topics'" in " ".join(done.output.split())
+    assert "the nearest is 'Topics'" in " ".join(done.output.split())
 
 
 def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
@@ -139,7 +164,12 @@ def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
     materials = Materials(task=prepare(task, Path(), tmp_path / "data"), model=str(tmp_path / "model"))
     entries = enter(Recipe(contestants=("random weights",)), materials)
     assert entries.baseline is None
-    assert Recipe().names(domain=True, general=True, kind="span") == ("TAPT", "DAPT", "random weights")
+    assert Recipe().names(domain=True, general=True, kind="span") == (
+        "TAPT",
+        "TAPTER",
+        "DAPT",
+        "random weights",
+    )
     with pytest.raises(ValueError, match="TF-IDF cannot do a task of kind 'span'"):
         enter(Recipe(contestants=("TF-IDF",)), materials)
     kept = Recipe(finetune=finetune.Recipe(head="kept"))

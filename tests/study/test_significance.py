@@ -9,7 +9,7 @@ from scipy import stats
 from acclimate.core.types import Cost, Score
 from acclimate.study import resampling
 from acclimate.study.resampling import hierarchical_bootstrap, jackknife, resample
-from acclimate.study.significance import compare, holm, improvement, interval, permutation
+from acclimate.study.significance import compare, holm, improvement, interval, permutation, possible
 from acclimate.study.spread import Spread, bounds, half_width, p_value, spread_of
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.task import Metric, Values
@@ -230,6 +230,16 @@ def test_equal_predictions_give_no_difference_and_p_of_one() -> None:
     assert (comparison.difference, comparison.low, comparison.high, comparison.p) == (0.0, 0.0, 0.0, 1.0)
     assert (comparison.p_permutation, comparison.improvement, comparison.p_seeds) == (1.0, None, None)
     assert "fewer than 10 of the 100 test items" in comparison.caution
+
+
+def test_no_interval_of_a_difference_goes_beyond_what_two_scores_can_differ_by() -> None:
+    right_Sn, wrong_Sn = np.ones((2, 4), bool), np.zeros((2, 4), bool)
+    right_Sn[0, :2], wrong_Sn[1, 2:] = False, True
+    comparison = compare(scores_of("a", right_Sn), scores_of("b", wrong_Sn), ACCURACY)
+    assert comparison.low < comparison.difference < comparison.high == 1.0
+    assert possible(0.5, 9.0, least=0.0) == (-1.0, 1.0)
+    assert possible(0.5, 9.0, least=-1.0) == (-2.0, 2.0)
+    assert possible(0.5, 0.25, least=0.0) == (0.25, 0.75)
 
 
 def test_comparing_the_other_way_round_changes_only_the_sign() -> None:

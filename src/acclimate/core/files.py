@@ -14,7 +14,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 MANIFEST = "manifest.json"
 _held: set[Path] = set()  # by this process
@@ -143,31 +143,51 @@ def check(directory: Path) -> None:
 def hold(directory: Path) -> Iterator[None]:
     """Keep every other process out of the directory; the lock ends with the process, however it ends.
 
+    Where the block raises, a lock that was new is gone again, and so are directories that were made and are empty.
     What this process holds already, it may hold again. Raises HeldError, naming the holder, where another has it.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     place = directory.resolve()
     if place in _held:
         yield
         return
-    path = directory / ".lock"
-    with open(path, "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            raise HeldError(
-                f"{directory} is in use by {holder}. Wait for it, end it, or choose another --out"
-            ) from None
+    made = [each for each in (place, *place.parents) if not each.exists()]
+    path = place / ".lock"
+    new = not path.exists()
+    with _locked(path, directory) as file:
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
         file.flush()
         _held.add(place)
         try:
             yield
+        except BaseException:
+            if new:
+                path.unlink(missing_ok=True)
+            for each in made:
+                if each.is_dir() and not any(each.iterdir()):
+                    each.rmdir()
+            raise
         finally:
             _held.remove(place)
+
+
+@contextlib.contextmanager
+def _locked(path: Path, directory: Path) -> Iterator[TextIO]:
+    """The open file, locked; its directory is made where it is missing. directory: as errors name it."""
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip() or "another process"
+                raise HeldError(
+                    f"{directory} is in use by {holder}. Wait for it, end it, or choose another --out"
+                ) from None
+            if os.fstat(file.fileno()).st_nlink:  # else its holder removed it between our opening and locking it
+                yield file
+                return
 
 
 def _flush_directory(directory: Path) -> None:

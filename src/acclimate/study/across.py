@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from acclimate.study.resampling import Resampled
-from acclimate.study.significance import Comparison, Interval, cautions, spread_of_difference
+from acclimate.study.significance import Comparison, Interval, cautions, possible, spread_of_difference
 from acclimate.study.spread import bounds, half_width, p_value, spread_of, summed
 from acclimate.tasks.task import Values
 
@@ -62,14 +62,16 @@ def mean_difference(
         float(np.dot(weights, [own.points_S.mean() for own in side])) for side in (draws, references)
     )
     difference, half = mean - reference_mean, float(half_width(total))
+    least = float(np.dot(weights, [own.least for own in draws]))
+    low, high = possible(difference, half, least=least)
     shares = [_mean_1n(ours) - _mean_1n(theirs) for ours, theirs in pairs]
     return Comparison(
         draws[0].contestant,
         references[0].contestant,
         mean,
         reference_mean,
-        low=difference - half,
-        high=difference + half,
+        low=low,
+        high=high,
         p=float(p_value(difference, total)),
         p_seeds=None,
         test=f"Student's t over paired test items and the seeds of {len(pairs)} datasets",

@@ -32,7 +32,7 @@ def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int
         raise ValueError(f"{size} texts were asked for; ask for 1 or more")
     generator = random.Random(seed)
     kept: list[tuple[int, str]] = []
-    for number, text in enumerate(_texts(path, column)):
+    for number, text in enumerate(texts_of(path, column=column)):
         if number < size:
             kept.append((number, text))
         elif (place := generator.randrange(number + 1)) < size:
@@ -42,7 +42,8 @@ def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int
     return [text for _, text in sorted(kept)]
 
 
-def _texts(path: Path, column: str) -> Iterator[str]:
+def texts_of(path: Path, *, column: str = "text") -> Iterator[str]:
+    """The texts of a file, as `sample_texts` reads them: those that hold more than white space."""
     if Path(unpacked_name(path)).suffix in TABLES:
         values = (row.get(column) for _, row in table_rows(path, [column], LIMITS) if not isinstance(row, str))
         yield from (value for value in values if isinstance(value, str) and value.strip())

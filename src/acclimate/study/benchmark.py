@@ -19,18 +19,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from acclimate.core import files, ranks
-from acclimate.core.types import SPLITS, Cost, Progress, Watch, unwatched
+from acclimate.core.types import SPLITS, Cost, Watch, unwatched
 from acclimate.models.encoder import longest_input
 from acclimate.models.loading import identity, resolved
 from acclimate.study import stages
 from acclimate.study.attention import short_names
 from acclimate.study.benchmark_page import write_benchmark
 from acclimate.study.benchmark_recipe import Recipe
-from acclimate.study.benchmark_result import CONSTANT, Benchmark, Result
+from acclimate.study.benchmark_result import BASELINES, CONSTANT, Benchmark, Result
 from acclimate.study.entries import Entries, enter
 from acclimate.study.jobs import Job, claim, do, missing
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import SCORES
+from acclimate.study.recipe import BASELINE, DICTIONARY
 from acclimate.study.recipe import Recipe as Race
 from acclimate.study.searching import Ended, scores_of, searched, test_row
 from acclimate.tasks import blurb
@@ -126,7 +127,9 @@ def contestants_of(models: Sequence[str]) -> tuple[Contestant, ...]:
     for at, key in enumerate(keys):
         if key in keys[:at]:
             raise ValueError(f"{models[keys.index(key)]} and {models[at]} are the same model. Give it once")
-    return tuple(Contestant(*own) for own in zip(short_names(places), keys, places, strict=True))
+    taken = (*BASELINES, BASELINE, DICTIONARY)  # a directory of such a name would share a baseline's row
+    names = [f"{name} (model)" if name in taken else name for name in short_names(places)]
+    return tuple(Contestant(*own) for own in zip(names, keys, places, strict=True))
 
 
 def diverged(tuned: Job, run: Path) -> bool:
@@ -177,11 +180,13 @@ def _run_dataset(
 
 def telling(watch: Watch, dataset: Dataset, own: Contestant) -> Watch:
     """The watch, told of which dataset and model a stage is."""
+    named = naming(watch, own)
+    return lambda progress: named(replace(progress, stage=f"{dataset.name}: {progress.stage}"))
 
-    def tell(progress: Progress) -> None:
-        watch(replace(progress, stage=f"{dataset.name}: {progress.stage.replace(own.key, own.name)}"))
 
-    return tell
+def naming(watch: Watch, own: Contestant) -> Watch:
+    """The watch, told the model's name where jobs have its key."""
+    return lambda progress: watch(replace(progress, stage=progress.stage.replace(own.key, own.name)))
 
 
 def _notes(recipe: Recipe, dataset: Dataset, form: Form, race: Race) -> list[str]:

@@ -92,9 +92,16 @@ def write_benchmark(out: Path, found: Benchmark) -> None:
     out.mkdir(parents=True, exist_ok=True)
     files.write_text(out / TABLE, as_text(found))
     files.write_text(out / SHEET, as_csv(found))
-    shown = [section.escaped() for section in sections(found)]
+    source = "The benchmark: Gu et al. (2021), Tables 3 and 6."
+    write_sections(out / PAGE, sections(found), title="BLURB", heading=", ".join(found.models), source=source)
+
+
+def write_sections(path: Path, made: Sequence[Section], *, title: str, heading: str, source: str) -> None:
+    """A page of these sections, with nothing but tables and sentences. source: a sentence in its foot."""
+    shown = [section.escaped() for section in made]
     template = environment().get_template("benchmark.html")
-    files.write_text(out / PAGE, template.render(sections=shown, models=found.models).translate(VISIBLE))
+    page = template.render(sections=shown, title=title, heading=heading, source=source)
+    files.write_text(path, page.translate(VISIBLE))
 
 
 def _cell(result: Result, name: str) -> dict[str, object]:

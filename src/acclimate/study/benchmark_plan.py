@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from acclimate.study.benchmark import constant, entered, select
 from acclimate.study.benchmark_recipe import Recipe
-from acclimate.study.cost import Estimate, estimate_of
+from acclimate.study.cost import Estimate, estimate_of, told_of_reading
 from acclimate.study.jobs import missing
 from acclimate.study.typeset import Section, page
 from acclimate.study.wording import duration, si
@@ -61,6 +61,7 @@ class Plan:
         lines = [
             f"Together {duration(self.seconds)} on this machine, memory {largest / 1e9:.1f} GB, disk "
             f"{disk / 1e9:.2f} GB. Tunings: fine-tunings that are left, those too that are given up on the way.",
+            *told_of_reading([stage for cell in self.cells for stage in cell.left.stages]),
             *([f"Constant answers, each within seconds: {self.constants} left."] if self.constants else []),
             *(f"{name} is left out: {why}" for name, why in self.absent.items()),
         ]

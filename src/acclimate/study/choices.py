@@ -26,7 +26,7 @@ from acclimate.core import files, ranks
 from acclimate.core.types import Cost, Score, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.study import benchmark
-from acclimate.study.benchmark import Asked, Contestant, contestants_of, telling
+from acclimate.study.benchmark import Asked, Contestant, contestants_of, naming, telling
 from acclimate.study.benchmark_recipe import Recipe as Benchmark
 from acclimate.study.benchmark_recipe import fitting
 from acclimate.study.choices_page import Choices, Compared, choices_csv, choices_text
@@ -122,7 +122,8 @@ def run_on_task(study: str, recipe: Recipe, materials: Materials, run: Path, *, 
     claim(run)
     settings = [(variant.name, replace(recipe.finetune, **variant.settings)) for variant in recipe.chosen(study)]
     arms = _differing([Arm(name, task, _fitted(stated, task)) for name, stated in settings], task.name)
-    done, compared = _compared(arms, recipe, own, materials, run=run, name=task.name, watch=watch)
+    told = naming(watch, own)
+    done, compared = _compared(arms, recipe, own, materials, run=run, name=task.name, watch=told)
     result = Choices(study, STUDIES[study].table, recipe.split, (compared,), {})
     _write(run, result, records(done, recipe.split, model=own.name))
     return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,7 +10,7 @@ from acclimate.study.benchmark import Contestant
 from acclimate.study.benchmark_plan import Plan, Planned
 from acclimate.study.choices import AlikeError, Arm, arms_of, select
 from acclimate.study.choices_recipe import Recipe
-from acclimate.study.cost import Estimate, estimate_of_jobs
+from acclimate.study.cost import Estimate, estimate_of_jobs, together
 from acclimate.study.entries import tested
 from acclimate.study.jobs import missing
 from acclimate.study.materials import Materials
@@ -62,6 +61,4 @@ def _left(arms: Sequence[Arm], recipe: Recipe, own: Contestant, run: Path) -> Es
         waiting = missing(jobs, run)
         given = [(job, 1.0) for job in waiting]
         found.append(estimate_of_jobs(given, Race(), materials, done=len(jobs) - len(waiting)))
-    stages = tuple(stage for one in found for stage in one.stages)
-    done, disk = sum(one.done for one in found), sum(one.disk for one in found)
-    return replace(found[0], stages=stages, done=done, memory=max(one.memory for one in found), disk=disk)
+    return together(found)

@@ -30,6 +30,8 @@ from acclimate.study.stage_costs import Stage, Stages
 from acclimate.study.trial import trial_model
 from acclimate.study.wording import duration, si
 
+MOST_OF_IT = 0.5  # of the time
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -46,17 +48,36 @@ class Estimate:
 
     def as_text(self) -> str:
         """A line a stage and the totals."""
-        lines = [f"{'stage':<36}{'tokens':>10}{'FLOP':>10}{'time':>14}"]
+        width = max([36, *(len(stage.label) + 2 for stage in self.stages)])
+        lines = [f"{'stage':<{width}}{'tokens':>10}{'FLOP':>10}{'time':>14}"]
         lines += [
-            f"{stage.label:<36}{si(stage.tokens):>10}{si(stage.flops):>10}{duration(stage.seconds):>14}"
+            f"{stage.label:<{width}}{si(stage.tokens):>10}{si(stage.flops):>10}{duration(stage.seconds):>14}"
             for stage in self.stages
         ]
         tokens, flops = (sum(getattr(stage, unit) for stage in self.stages) for unit in ("tokens", "flops"))
-        lines.append(f"{'together':<36}{si(tokens):>10}{si(flops):>10}{duration(self.seconds):>14}")
+        lines.append(f"{'together':<{width}}{si(tokens):>10}{si(flops):>10}{duration(self.seconds):>14}")
         lines.append(
             f"memory {self.memory / 1e9:.1f} GB, disk {self.disk / 1e9:.2f} GB; {self.done} jobs are done already."
         )
-        return "\n".join(lines)
+        return "\n".join([*lines, *told_of_reading(self.stages)])
+
+
+def told_of_reading(planned: Sequence[Stage]) -> list[str]:
+    """What to say where the looks at dev, and the test, take more of the time than the training."""
+    share = sum(stage.reading for stage in planned) / max(sum(stage.seconds for stage in planned), 1e-9)
+    if share < MOST_OF_IT:
+        return []
+    return [
+        f"{share:.0%} of the time goes into looks at dev and the test, more than into training: fewer looks "
+        f"(finetune.looks) take less."
+    ]
+
+
+def together(parts: Sequence[Estimate]) -> Estimate:
+    """What several sets of jobs take, one after the other."""
+    planned = tuple(stage for part in parts for stage in part.stages)
+    done, disk = sum(part.done for part in parts), sum(part.disk for part in parts)
+    return Estimate(planned, done, max(part.memory for part in parts), disk)
 
 
 def estimate(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool = False) -> Estimate:

@@ -6,13 +6,14 @@ something to mend. Everything is read as fine-tuning would read it, so a file th
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from acclimate.core.types import SPLITS, Example, Progress, Rejected, Split, Watch, unwatched
 from acclimate.tasks import blurb, classification, dga, glue, questions
-from acclimate.tasks.catalogue import Dataset, Form, size_of
+from acclimate.tasks.catalogue import Dataset, Form, elsewhere, size_of
 from acclimate.text.packed import named
 
 Verdict = Literal["equal", "known", "wrong"]
@@ -106,9 +107,12 @@ def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Counts:
     """
     datasets, table = datasets_of(catalogue), CATALOGUES[catalogue][0]
     if not any((folder / dataset.folder).is_dir() for dataset in datasets):
+        folders = sorted({each.folder for each in datasets})
+        fills = any(each.catalogue for each in datasets)
+        way_out = f"; acclimate fetch {catalogue} --to DIR fills one" if fills else ""
         raise ValueError(
-            f"--data {named(folder)}: has none of the folders {', '.join(sorted({each.folder for each in datasets}))}. "
-            f"Name the folder that they are in; acclimate fetch {catalogue} --to DIR fills one"
+            f"--data {named(folder)}: has none of the folders {', '.join(folders)}. "
+            f"{elsewhere(folder, folders) or f'Name the folder that they are in{way_out}'}"
         )
     counts: list[Count] = []
     rejected: list[tuple[str, Rejected]] = []
@@ -131,12 +135,18 @@ def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Counts:
 
 
 def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[Count], list[Rejected]]:
-    counts, rejected = [], []
-    sizes: dict[Split, int] = {}
+    rejected: list[Rejected] = []
+    splits: dict[Split, list[Example]] = {}
     for split in SPLITS:
-        examples, dropped = dataset.rows(folder, split, form.name)
+        splits[split], dropped = dataset.rows(folder, split, form.name)
         rejected += dropped
-        sizes[split] = size_of(examples, dataset.counted)
+    return counts_of(dataset, form, folder, splits), rejected
+
+
+def counts_of(dataset: Dataset, form: Form, folder: Path, splits: Mapping[Split, Sequence[Example]]) -> list[Count]:
+    """The counts of what was read of a dataset in this form, beside the paper's."""
+    counts = []
+    sizes = {split: size_of(examples, dataset.counted) for split, examples in splits.items()}
     if form.undivided is not None:
         rows = form.undivided(folder / dataset.folder)
         sizes["train"] = size_of((row for row in rows if isinstance(row, Example)), dataset.counted)
@@ -149,7 +159,7 @@ def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[Count], l
         verdict: Verdict = "equal" if found == stated else "known" if reasons else "wrong"
         reason = "; ".join(reasons) if verdict == "known" else ""
         counts.append(Count(dataset.name, form.name, dataset.counted, split, stated, found, verdict, reason))
-    return counts, rejected
+    return counts
 
 
 def _figure(value: int | None) -> str:

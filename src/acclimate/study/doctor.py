@@ -36,7 +36,7 @@ ENOUGH = 5  # seeds, where two say next to nothing
 WORTH = 0.9  # of the smallest difference: what brings it no lower is not advised
 GUESS = (
     "That is a guess for a score of 80 points and a metric that is a mean over items; macro-F1 over rare classes needs "
-    "more. The report says it from what the race found."
+    "more. The report says it from what was found."
 )
 
 
@@ -53,7 +53,7 @@ def examine(
 ) -> Examination:
     """What there is to say of a labelled task, a model (directory or hub id) and corpora ("domain", "general").
 
-    seeds, comparisons   of the race to come, for the smallest difference that it can detect
+    seeds, comparisons   to come, for the smallest difference that can be detected; 0: nothing is compared on test
     near                 least Jaccard similarity of a near-duplicate; 0: only exact ones and shared runs of words
 
     What is wrong becomes a finding of level "error"; nothing is raised for it.
@@ -63,7 +63,9 @@ def examine(
     watch(Progress("examining the labelled texts", 0, 0, "texts"))
     sealed = Sealed(splits, near=near)
     found = {split: leaks.found_in_rows(split, splits[split], sealed) for split in ("train", "dev")}
-    twice = tuple(each for split in SPLITS if (each := leaks.copies(split, splits[split], near=near)))
+    # several questions on one context are nearly the same text, and none too many
+    alike = 0.0 if labelled.kind == "span" else near
+    twice = tuple(each for split in SPLITS if (each := leaks.copies(split, splits[split], near=alike)))
     scans = [
         corpus_scan.scan(name, path, sealed, separated=separated, watch=watch) for name, path in (corpora or {}).items()
     ]
@@ -119,7 +121,7 @@ def removed(labelled: Labelled, examination: Examination) -> Labelled:
     if lost := [label for label in labelled.labels if label in had and label not in has]:
         raise ValueError(
             f"{labelled.name}: without the rows that hold a test text, no training example bears "
-            f"{', '.join(map(repr, lost))}. Add examples, leave such classes out, or race with the leaks in"
+            f"{', '.join(map(repr, lost))}. Add examples, leave such classes out, or keep the leaks in"
         )
     return dataclasses.replace(labelled, splits=splits, notes=tuple(notes))
 
@@ -173,7 +175,8 @@ def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) ->
         on_labels = balance.findings_on_types(counts, sizes)
     else:
         on_labels = balance.findings_on_classes(counts, sizes, labelled.metric.name)
-    noted = [Finding("note", note) for note in labelled.notes]
+    noted = [Finding("warning", caution) for caution in labelled.cautions]
+    noted += [Finding("note", note) for note in labelled.notes]
     away = [] if labelled.kind in WINDOWED else balance.give_aways(labelled.splits["train"])
     return [*_on_files(labelled), *on_labels, *away, *noted]
 
@@ -212,23 +215,27 @@ def _on_files(labelled: Labelled) -> list[Finding]:
 
 
 def _reach(items: int, seeds: int, comparisons: int) -> tuple[float | None, str, list[Finding]]:
-    """The smallest difference that can be detected, a sentence on it, and a warning where it is large."""
+    """The smallest difference that can be detected, a sentence on it, and a warning where it is large; nothing to warn
+    of where nothing is compared.
+    """
+    if comparisons < 1:
+        return None, "Nothing is compared on the test set.", []
     if items < 2 or seeds < 2:
         return None, "It takes two test texts and two seeds at least to tell a difference from luck.", []
-    design = guessed(items, seeds, comparisons=max(1, comparisons))
+    design = guessed(items, seeds, comparisons=comparisons)
     least = design.detectable()
     if least > HOPELESS:
         better = f"with {ENOUGH} it is {100 * design.detectable(seeds=ENOUGH):.1f} points"
         reach = f"With {seeds} seeds nothing that adapting gives can be told from luck; {better}. {GUESS}"
         text = f"{seeds} seeds are too few for {items:,} test texts and {comparisons} comparisons: all may be luck."
-        return least, reach, [Finding("warning", text, f"Race with {ENOUGH} seeds.")]
+        return least, reach, [Finding("warning", text, f"Take {ENOUGH} seeds.")]
     reach = f"{design.advice()} {GUESS}"
     if least < LARGE:
         return least, reach, []
     text = f"Only differences of {100 * least:.1f} points and more can be told from luck with {items:,} test texts"
     text += f" and {seeds} seeds."
     ways = [
-        ("race with more seeds", design.detectable(seeds=seeds + 2)),
+        ("take more seeds", design.detectable(seeds=seeds + 2)),
         ("label more test texts", design.detectable(items=2 * items)),
     ]
     worth = " or ".join(way for way, then in ways if then < WORTH * least)

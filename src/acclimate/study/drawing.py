@@ -129,5 +129,13 @@ def label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> None
             xycoords=side,
             textcoords=side,
             va="center",
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 1, "shrinkA": 1, "shrinkB": 0},
+            # from the text's left edge: a line to its middle would cross the names above and below
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linewidth": 1,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
+            },
         )

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from acclimate.core import settings
+from acclimate.core import files, settings
 from acclimate.core.types import SPLITS
-from acclimate.methods import finetune, scratch, tlm
+from acclimate.methods import finetune, scratch, tapter, tlm
 from acclimate.models.encoder import longest_input
 from acclimate.models.loading import identity
 from acclimate.study import retrieving, stages
@@ -21,6 +21,7 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
 
 RETRIEVE = "retrieve"
+PLACES = ("corpus", "model", "task", "dev", "vectors", "vectors_corpus")  # settings that say where something lies
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Entries:
     base      the encoder that is pretrained here; None where a model was given
     models    contestant -> the job of its model, None for the given model itself; all but the baseline
     losses    model -> the job of its loss on held-out text of the domain; links of a chain too
+    moves     model -> the job of its word embeddings' distance from the untouched model's; empty without TAPTER
     baseline  the one without an encoder
     """
 
@@ -38,6 +40,7 @@ class Entries:
     base: Job | None
     models: Mapping[str, Job | None]
     losses: Mapping[str, Job]
+    moves: Mapping[str, Job]
     baseline: Job | None
 
     def tuning(self, contestant: str, setting: Setting, seed: int) -> Job:
@@ -51,7 +54,7 @@ class Entries:
     def prepared(self) -> list[Job]:
         """Models and what is measured of them, in the order in which they are made; the baseline first."""
         baseline = [self.baseline] if self.baseline else []
-        return [*baseline, *(job for job in self.models.values() if job), *self.losses.values()]
+        return [*baseline, *(job for job in self.models.values() if job), *self.losses.values(), *self.moves.values()]
 
 
 def fine_tuned(label: str, recipe: finetune.Recipe, model: Job | None, materials: Materials) -> Job:
@@ -147,7 +150,19 @@ def enter(recipe: Recipe, materials: Materials) -> Entries:
         fitted = _job(baseline_of(task.kind), stages.terms, recipe.tfidf, {})
         baseline = replace(fitted, contents=contents, places={"task": task.path}, alone=True)
     racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *names)}
-    return Entries(recipe, materials, base, racing, losses, baseline)
+    moves = _moves(models, base, materials) if any("TAPTER" in name for name in names) else {}
+    return Entries(recipe, materials, base, racing, losses, moves, baseline)
+
+
+def _moves(models: Mapping[str, Job | None], base: Job | None, materials: Materials) -> dict[str, Job]:
+    """Of all that were adapted from the untouched model. TLM has another vocabulary, the control random weights."""
+    assert materials.task_text is not None
+    job = _with_model(_job("", stages.move, {}, {"corpus": materials.task_text}), base, materials, "untouched")
+    adapted = {name: model for name, model in models.items() if model and name not in (UNTOUCHED, CONTROL, TLM)}
+    return {
+        name: _with_model(replace(job, label=f"embedding distance, {name}", alone=True), model, materials)
+        for name, model in adapted.items()
+    }
 
 
 def _check(recipe: Recipe, materials: Materials) -> None:
@@ -171,22 +186,22 @@ def _check(recipe: Recipe, materials: Materials) -> None:
 
 def _job(label: str, work: Any, recipe: Any, corpora: Mapping[str, Corpus]) -> Job:
     stated = dict(recipe) if isinstance(recipe, Mapping) else {"recipe": settings.to_mapping(recipe)}
-    for name in ("corpus", "model", "task"):  # places, told by their content and not by their path
+    for name in PLACES:  # told by their content and not by their path
         stated.get("recipe", {}).pop(name, None)
     contents = {name: corpus.hash for name, corpus in corpora.items()}
     return Job(label, work, stated, contents, {name: corpus.path for name, corpus in corpora.items()})
 
 
-def _with_model(job: Job, model: Job | None, materials: Materials) -> Job:
+def _with_model(job: Job, model: Job | None, materials: Materials, argument: str = "model") -> Job:
     """The job on the checkpoint of another, or on the given model."""
     if model is not None:
-        return replace(job, needs={**job.needs, "model": model})
+        return replace(job, needs={**job.needs, argument: model})
     given = materials.model
     assert given is not None
     if not Path(given).is_dir():
-        return replace(job, settings={**job.settings, "model": given})
-    contents = {**job.contents, "model": identity(given)}
-    return replace(job, contents=contents, places={**job.places, "model": Path(given).absolute()})
+        return replace(job, settings={**job.settings, argument: given})
+    contents = {**job.contents, argument: identity(given)}
+    return replace(job, contents=contents, places={**job.places, argument: Path(given).absolute()})
 
 
 def _adaptations(name: str, recipe: Recipe, materials: Materials, base: Job | None) -> dict[str, Job | None]:
@@ -195,9 +210,38 @@ def _adaptations(name: str, recipe: Recipe, materials: Materials, base: Job | No
     model, done = base, []
     for step in name.split("+"):
         done.append(step)
-        corpus, stated = (materials.task_text, recipe.tapt) if step == "TAPT" else (materials.domain, recipe.dapt)
-        assert corpus is not None
-        job = _job("+".join(done), stages.adapt, stated, {"corpus": corpus})
-        model = _with_model(job, model, materials)
+        model = _with_model(_adaptation(step, "+".join(done), recipe, materials), model, materials)
         chain["+".join(done)] = model
     return chain
+
+
+def _adaptation(step: str, label: str, recipe: Recipe, materials: Materials) -> Job:
+    """One link, without the model that it starts from."""
+    if step == "TAPTER":
+        return _regularised(label, recipe.tapter, materials)
+    corpus, stated = (materials.task_text, recipe.tapt) if step == "TAPT" else (materials.domain, recipe.dapt)
+    assert corpus is not None
+    return _job(label, stages.adapt, stated, {"corpus": corpus})
+
+
+def _regularised(label: str, stated: tapter.Recipe, materials: Materials) -> Job:
+    """TAPTER on the task's texts, watched on text that was held out. Its vectors are a job of their own, which several
+    contestants share; those that are to be taken as they are, are a file.
+    """
+    assert materials.task_text is not None
+    heldout = {"dev": materials.heldout} if materials.heldout is not None else {}
+    job = _job(label, stages.regularise, stated, {"corpus": materials.task_text, **heldout})
+    given = Path(stated.vectors).absolute() if stated.vectors else None
+    if given is not None and not given.is_file():
+        raise ValueError(f"tapter.vectors = {stated.vectors}: there is no such file. Give a fastText .bin or .vec")
+    if given is not None and not stated.train_vectors:
+        contents = {**job.contents, "vectors": files.sha256_of(given)}
+        return replace(job, contents=contents, places={**job.places, "vectors": given})
+    raw = materials.domain or materials.general
+    corpora = {"corpus": materials.task_text, **({"raw": raw} if raw is not None else {})}
+    skipgram = {"skipgram": settings.to_mapping(stated.skipgram)}
+    vectors = _job("word vectors", stages.word_vectors, skipgram, corpora)
+    if given is not None:
+        contents = {**vectors.contents, "start": files.sha256_of(given)}
+        vectors = replace(vectors, contents=contents, places={**vectors.places, "start": given})
+    return replace(job, needs={"vectors": vectors})

@@ -13,12 +13,13 @@ from acclimate.core import files
 from acclimate.core.types import Cost
 from acclimate.study import stages
 from acclimate.study.budget import decided
+from acclimate.study.embedding_curves import TERMS, both_sides, read_curve
 from acclimate.study.jobs import RESULT, Job
 from acclimate.study.recipe import CONTROL, TLM, baseline_of
 from acclimate.study.wording import listed, metric_text
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log, spent
-from acclimate.training.run import environment, versions
+from acclimate.training.run import CHECKPOINT, environment, versions
 
 if TYPE_CHECKING:
     from acclimate.study.entries import Entries
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from acclimate.study.searching import Ended
 
 POINTS = 120  # of a learning curve
+WATCHED = {"mlm": "TAPTER's language modelling", "embedding": "TAPTER's distance to the vectors of fastText"}
 
 
 def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
@@ -46,6 +48,9 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
                 for name, job in adaptations.items()
             },
         }
+    kept = (read_curve(name, str(job.directory(run) / CHECKPOINT)) for name, job in adaptations.items())
+    for term, lines in both_sides([curve for curve in kept if curve is not None and curve.dev]).items():
+        curves[f"{WATCHED[term]}, on train and dev"] = {"x": "steps", "y": TERMS[term], "lines": lines}
     curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = {
         "x": "steps",
         "y": f"dev {metric_text(task.metric.name)}, points",
@@ -65,6 +70,7 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
         },
         "curves": curves,
         "losses": _losses(jobs, run),
+        "moved": {name: _result(job, run) for name, job in jobs.moves.items()},
         "pretraining": {name: asdict(cost) for name, cost in _pretraining(jobs, run).items()},
         "given": {name: _given(name, ended, run) for name in (*jobs.models, *(baselines if jobs.baseline else []))},
         "baselines": baselines,
@@ -90,7 +96,7 @@ def adapting_jobs(name: str, jobs: Entries) -> list[Job]:
     found: list[Job] = []
     job = jobs.models.get(name)
     while job is not None and job is not jobs.base:
-        if job.work in (stages.adapt, stages.joint):
+        if job.work in (stages.adapt, stages.regularise, stages.joint):
             found = [*(need for name, need in job.needs.items() if name != "model"), job, *found]
         job = job.needs.get("model")
     return found
@@ -103,7 +109,7 @@ def _smoothed(directory: Path, name: str) -> list[tuple[float, float]]:
     if name == TLM:
         external = np.array([line["loss.external"] > 0 for line in log])
         log, tokens = [line for line, own in zip(log, external, strict=True) if own], tokens[external]
-    losses = np.array([line["loss"] for line in log])
+    losses = np.array([line.get("loss.mlm" if name != TLM else "loss", line["loss"]) for line in log])
     stretches = np.array_split(np.arange(len(log)), min(POINTS, len(log)))
     return [(float(tokens[own[-1]]), float(losses[own].mean())) for own in stretches]
 

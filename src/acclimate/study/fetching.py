@@ -277,5 +277,5 @@ def _fetched(datasets: Sequence[Dataset], to: Path, new: Sequence[str], kept: Se
     for dataset in datasets:
         missing = dataset.missing(dataset.forms[0], to)
         if missing:
-            wanting[dataset.name] = f"not there: {', '.join(missing)}. {dataset.obtain or 'Fetch it'}."
+            wanting[dataset.name] = f"not there: {', '.join(missing)}. {dataset.obtain or dataset.way_out(to)}."
     return Fetched(to, tuple(new), tuple(kept), tuple(name for name in (*new, *kept) if name not in known), wanting)

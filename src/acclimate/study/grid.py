@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks
-from acclimate.core.types import Cost, Score, Watch, unwatched
+from acclimate.core.types import Cost, Progress, Score, Watch, unwatched
 from acclimate.methods import tlm
 from acclimate.study import retrieving, stages
 from acclimate.study.entries import cut, fine_tuned, first_stage, retrieved, tested
@@ -165,7 +166,7 @@ def run_grid(study: str, recipe: Recipe, materials: Materials, run: Path, *, wat
     scores = []
     for name, seeds in jobs.items():
         for own in seeds:
-            result = do(own.tuned, run, watch=watch)
+            result = do(own.tuned, run, watch=partial(_tell, watch, name))
             row = dev_row(name, own.seed, result, gold, task)
             scores.append(replace(row, adapting=own.adapting(run), finetuning=spent(own.tuned.directory(run))))
     table = rows(scores, task.metric, untouched=asked[0].name)
@@ -179,6 +180,11 @@ def run_grid(study: str, recipe: Recipe, materials: Materials, run: Path, *, wat
         files.write_text(run / f"{study}.txt", text)
     ranks.wait()
     return Grid(table, text)
+
+
+def _tell(watch: Watch, variant: str, progress: Progress) -> None:
+    """Jobs are not called by a variant, since several may share one; who watches is told whose turn it is."""
+    watch(replace(progress, stage=f"{variant}: {progress.stage}"))
 
 
 class _Jobs:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from acclimate.core.types import Label, Score
-from acclimate.tasks.tags import entities
+from acclimate.tasks.tags import entities, parts_of
 
 MOST = 15  # labels of a confusion table; more cannot be read
 
@@ -125,7 +125,11 @@ def _mean_f1_of_types(scores: Sequence[Score], types: Sequence[str], *, named: b
 def _found(label: Label, *, named: bool) -> set[tuple[int, int, str]]:
     """(first word, last word, type) of each entity that the tags name, or of each word with its tag."""
     assert isinstance(label, tuple)  # asked of tasks of tags only
-    return entities(label) if named else {(place, place, tag) for place, tag in enumerate(label)}
+    return (
+        entities(label)
+        if named
+        else {(place, place, part) for place, tag in enumerate(label) for part in parts_of(tag)}
+    )
 
 
 def _classes(label: Label) -> frozenset[str]:

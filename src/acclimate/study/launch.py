@@ -22,7 +22,9 @@ from acclimate.study.published import published, unplaced
 from acclimate.study.race import run_race
 from acclimate.study.recipe import Recipe, for_model
 from acclimate.study.report import Study
-from acclimate.tasks.own import Labelled, Own
+from acclimate.study.tables import ALONE, UNTOUCHED
+from acclimate.tasks.labelled import Labelled, Own, fewer
+from acclimate.tasks.own import read_own
 
 LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matters
 
@@ -37,7 +39,7 @@ def race(
     pair: str | None = None,
     group: str | None = None,
     id: str | None = None,
-    kind: Literal["auto", "sequence", "multilabel", "score", "tokens"] = "auto",
+    kind: Literal["auto", "sequence", "multilabel", "score", "tokens", "span"] = "auto",
     separator: str = "",
     fold_labels: bool = False,
     metric: str = "",
@@ -58,8 +60,9 @@ def race(
 ) -> Study:
     """Which way of adapting a model to these data gives the best model, by how much, at what cost?
 
-    train, dev, test   labelled files (CSV, TSV, JSONL, Parquet; .gz, .zst); what is not given is split off train. Or
-                       train="docstrings": the embedded default, with `labels_per_class` labels a class (32; 0: all)
+    train, dev, test   labelled files (CSV, TSV, JSONL, Parquet, or questions in SQuAD's JSON; .gz, .zst); what is not
+                       given is split off train. Or train="docstrings": the embedded default, with `labels_per_class`
+                       labels a class (32; 0: all)
     text, label, pair, group, id   columns by name; rows of a group stay on one side of a split
     kind, separator, fold_labels, metric, max_tokens, split_seed   as in tasks.own.Own, where the last is `seed`
     data               the folder of a benchmark; then train names one of its datasets, such as "SciERC"
@@ -113,31 +116,27 @@ def materials_of(
     model: str | None = None,
     leaks: Leaks = "keep",
     labels_per_class: int | None = None,
+    rows: int = 0,
     watch: Watch = unwatched,
 ) -> Materials:
     """What the race runs on: the user's files; the dataset that `own.train` names, of those in the folder `data`; or
     the embedded default where that is what `own.train` says.
+
+    rows: so many training rows, every class among them, drawn; 0: all
 
     Raises ValueError for options that a dataset or the embedded default would ignore, and as `gather` does.
     """
     if data is not None or str(own.train) != DOCSTRINGS:
         if labels_per_class is not None:
             raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
-        if data is not None and own != Own(train=own.train, max_tokens=own.max_tokens):
-            raise ValueError(
-                f"the dataset '{own.train}' brings its own splits, columns, kind and metric: with --data leave the "
-                f"options for files of your own out; --max-tokens may stand, to read less"
-            )
-        if data is None and not Path(own.train).exists() and (way_out := unplaced(str(own.train))):
-            raise ValueError(way_out)
-        read: Own | Labelled = own
-        if data is not None:
-            read = published(str(own.train), data)
-            if own.max_tokens != Own(train=own.train).max_tokens:
-                read = replace(read, max_tokens=min(read.max_tokens, own.max_tokens))
+        read = labelled_of(own, data)
+        if rows:
+            read = fewer(read if isinstance(read, Labelled) else read_own(read), rows, seed=0)
         rivals = len(recipe.names(domain=raw.domain is not None, general=raw.general is not None))
-        given: dict[str, Any] = {"model": model, "leaks": leaks, "seeds": recipe.seeds, "comparisons": max(1, rivals)}
+        given: dict[str, Any] = {"model": model, "leaks": leaks, "seeds": recipe.seeds, "comparisons": rivals}
         return gather(out, read, raw, **given, watch=watch)
+    if rows:
+        raise ValueError(f"--rows draws from files and datasets; of '{DOCSTRINGS}' --labels-per-class does")
     if own != Own(train=own.train) or raw != Raw() or leaks != "keep":
         raise ValueError(
             f"the task '{DOCSTRINGS}' brings its own files, columns, metric, lengths and corpora: leave the options "
@@ -147,10 +146,33 @@ def materials_of(
     return materials.docstrings(out, labels_per_class=drawn or None, model=model, watch=watch)
 
 
+def labelled_of(own: Own, data: Path | None) -> Own | Labelled:
+    """What `gather` reads the labelled files from: the dataset that `own.train` names, of those in the folder `data`,
+    or the files as they are stated.
+
+    Raises ValueError for options that a dataset would ignore, and for the name of one without its folder.
+    """
+    if data is None:
+        if not Path(own.train).exists() and (way_out := unplaced(str(own.train))):
+            raise ValueError(way_out)
+        return own
+    if own != Own(train=own.train, max_tokens=own.max_tokens):
+        raise ValueError(
+            f"the dataset '{own.train}' brings its own splits, columns, kind and metric: with --data leave the "
+            f"options for files of your own out; --max-tokens may stand, to read less"
+        )
+    read = published(str(own.train), data)
+    if own.max_tokens != Own(train=own.train).max_tokens:
+        read = replace(read, max_tokens=min(read.max_tokens, own.max_tokens))
+    return read
+
+
 def start(
     recipe: Recipe, found: Materials, out: Path, *, budget: str | None, command: str, watch: Watch = unwatched
 ) -> Study:
     """Run the race and write its pages."""
+    if recipe.contestants == ():
+        watch = _called(watch)
     limit = parse_budget(budget) if budget else None
     estimator = costs_of(limit.unit) if limit else None
     run_race(recipe, found, out, command=command, budget=limit, estimator=estimator, watch=watch)
@@ -158,10 +180,19 @@ def start(
     return study_of(out)
 
 
+def _called(watch: Watch) -> Watch:
+    """The watch of a model that runs alone."""
+    return lambda progress: watch(replace(progress, stage=progress.stage.replace(UNTOUCHED, ALONE)))
+
+
 def foreseen_cost(recipe: Recipe, found: Materials, out: Path, *, budget: str | None) -> tuple[Estimate, list[str]]:
     """What `start` would still do in `out`, and what a budget leaves out of the recipe."""
     if budget is None:
-        return estimate(recipe, found, out), []
+        cost = estimate(recipe, found, out)
+        if recipe.contestants == ():
+            named = (replace(stage, label=stage.label.replace(UNTOUCHED, ALONE)) for stage in cost.stages)
+            cost = replace(cost, stages=tuple(named))
+        return cost, []
     limit = parse_budget(budget)
     searching = with_search(recipe)
     costs = costs_of(limit.unit)(searching, found, out)

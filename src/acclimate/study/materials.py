@@ -28,7 +28,7 @@ DOCSTRINGS = "docstrings"
 class Materials:
     """What a race runs on: `model` (a directory or hub id), or else a small encoder that is pretrained on `general`.
 
-    task_text    its training texts, to adapt on (TAPT)
+    task_text    its training texts, to adapt on (TAPT, TAPTER)
     general      TLM retrieves from it too
     heldout      text of the domain that nobody adapts on, to measure the loss
     notes        what was done to the files, in sentences
@@ -53,7 +53,8 @@ class Materials:
 
     def texts(self) -> dict[str, int]:
         """Documents that each way of adapting sees, by its name in a race's recipe."""
-        corpora = {"pretrain": self.general, "tapt": self.task_text, "dapt": self.domain, "tlm": self.general}
+        corpora = {"pretrain": self.general, "tapt": self.task_text, "tapter": self.task_text}
+        corpora |= {"dapt": self.domain, "tlm": self.general}
         return {name: len(corpus) for name, corpus in corpora.items() if corpus is not None}
 
     def identity(self) -> str:

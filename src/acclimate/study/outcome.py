@@ -23,8 +23,9 @@ from acclimate.study.retrieved_examples import shown_from
 from acclimate.study.sections import Leakage, Looks, Trial, search_remark
 from acclimate.study.tables import Row
 from acclimate.study.verdict import claims, remarks, verdict
-from acclimate.study.wording import listed, points
-from acclimate.tasks.metrics import metric_named
+from acclimate.study.word_embeddings import Distances
+from acclimate.study.wording import listed, metric_text, points
+from acclimate.tasks.metrics import metric_named, reported_with
 from acclimate.tasks.task import Kind
 
 SCORES, FACTS, PAGE, TABLE, SHEET = "scores.json", "facts.json", "report.html", "table.txt", "table.csv"
@@ -74,6 +75,10 @@ def study_of(run: Path) -> Study:
     facts["alerts"] = [*facts.get("alerts", ()), *filter(None, [seen.warning() if seen else ""])]
     facts["curves"] = {title: Curves(**curve) for title, curve in facts["curves"].items()}
     facts["pretraining"] = {name: Cost(**cost) for name, cost in facts.get("pretraining", {}).items()}
+    facts["moved"] = {
+        name: {where: Distances(**found) for where, found in own.items()}
+        for name, own in facts.get("moved", {}).items()
+    }
     facts["losses"] = {name: (before, after) for name, (before, after) in facts["losses"].items()}
     said = verdict(rows, baselines=baselines, cut=cut, stopped=facts.pop("stopped", ""))
     if leakage is not None and leakage.changed:
@@ -81,7 +86,7 @@ def study_of(run: Path) -> Study:
     facts["alerts"] += untaught(rows, scores, kind, baselines=baselines)
     return Study(
         verdict=said,
-        remarks=[*remarks(rows), *filter(None, [search_remark(search)])],
+        remarks=[*remarks(rows), *filter(None, [beside(scores, rows), search_remark(search)])],
         rows=rows,
         winner=winner,
         leakage=leakage,
@@ -91,6 +96,19 @@ def study_of(run: Path) -> Study:
         **_label_parts(kind, scores, winner),
         **facts,
     )
+
+
+def beside(scores: Sequence[Score], rows: Sequence[Row]) -> str:
+    """The other metrics that are reported of the same predictions, means over seeds; "" where there are none."""
+    told = []
+    for metric in reported_with(metric_named(scores[0].metric)):
+        if metric.name != scores[0].metric:
+            values: dict[str, list[float]] = {row.contestant: [] for row in rows}
+            for score in scores:
+                values[score.contestant].append(metric.compute(score.gold, score.predicted))
+            means = [f"{name} {points(sum(own) / len(own))}" for name, own in values.items()]
+            told.append(f"{metric_text(metric.name)}: {', '.join(means)}")
+    return f"Of the same predictions, means over seeds: {'; '.join(told)}." if told else ""
 
 
 def leakage_of(

@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from acclimate.core.types import SPLITS
-from acclimate.study.counting import CATALOGUES
+from acclimate.study.counting import CATALOGUES, counts_of
 from acclimate.tasks.catalogue import Dataset, dataset_named
 from acclimate.tasks.own import Labelled
 from acclimate.tasks.readers import FileRead
+from acclimate.text.packed import named
 
 
 def published(name: str, folder: Path) -> Labelled:
@@ -30,17 +31,24 @@ def published(name: str, folder: Path) -> Labelled:
     splits = {split: tuple(task.read(folder, split)) for split in SPLITS}
     notes = [f"{dataset.name} is read from {folder / dataset.folder} in the form '{form.name}'."]
     notes += [form.note] if form.note else []
+    odd = [each for each in counts_of(dataset, form, folder, splits) if each.verdict == "wrong"]
+    cautions = [
+        f"{each.split} has {each.found:,} {each.counted}, where the paper has {each.stated:,}: the files in "
+        f"{named(folder / dataset.folder)} are not those of {dataset.name}, whose scores these cannot be beside."
+        for each in odd
+    ]
     return Labelled(
         name=f"{dataset.name}, {form.name}" if stated else dataset.name,
         kind=dataset.kind,
-        labels=dataset.labels,
+        labels=task.labels,
         metric=dataset.metric,
         max_tokens=dataset.max_tokens,
         splits=splits,
         files=tuple(FileRead(Path(f"{dataset.name} {split}"), len(own), len(own), ()) for split, own in splits.items()),
         notes=tuple(notes),
+        cautions=tuple(cautions),
         source=task.source,
-        untaught=dataset.untaught,
+        untaught=task.untaught,
     )
 
 
@@ -52,6 +60,14 @@ def unplaced(name: str) -> str:
     if any(dataset.name.lower() == called for _, datasets in CATALOGUES.values() for dataset in datasets):
         return f"'{name}' is a published dataset: add --data DIR, the folder of its catalogue"
     return ""
+
+
+def check_order(model: str, task: str) -> None:
+    """Raises ValueError where the two of `evaluate MODEL TASK` stand the other way round."""
+    holds_model = any((Path(task) / name).is_file() for name in ("config.json", "checkpoint/config.json"))
+    is_task = not Path(model).is_dir() and (unplaced(model) or Path(model).is_file())
+    if is_task and (holds_model or not (unplaced(task) or Path(task).exists())):
+        raise ValueError(f"'{model}' is a task and {task} a model: the model comes first, evaluate {task} {model}")
 
 
 def _dataset(name: str) -> Dataset:

@@ -29,6 +29,7 @@ from acclimate.study.plots import (
 from acclimate.study.retrieved_examples import DOCUMENTS, QUERIES, examples
 from acclimate.study.sections import Leakage, Looks, QueryShown, Trial
 from acclimate.study.tables import Row
+from acclimate.study.word_embeddings import Distances
 
 Fact = str | int | float | bool | None | Sequence[str] | Mapping[str, str | int | float]
 LARGEST = 2_000_000  # bytes: a page that a mail takes
@@ -61,6 +62,7 @@ class Study:
     curves       title -> lines, such as the loss of each adapting stage, the dev score during fine-tuning
     pretraining  contestant -> what the model took that it rests on and that was made here, once for all that do
     losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token
+    moved        contestant -> over what -> how far its word embeddings lie from the untouched model's
     labels       per label, the untouched model against `winner`; `counted`: "items", "entities", "words"
     confusions   gold by predicted label, a table for each of the two
     predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
@@ -82,6 +84,7 @@ class Study:
     curves: Mapping[str, Curves] = field(default_factory=dict)
     losses: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     pretraining: Mapping[str, Cost] = field(default_factory=dict)
+    moved: Mapping[str, Mapping[str, Distances]] = field(default_factory=dict)
     winner: str = ""
     labels: Sequence[LabelScore] = ()
     counted: str = "items"

@@ -25,7 +25,7 @@ def retrieve(
     pair: str | None = None,
     group: str | None = None,
     id: str | None = None,
-    kind: Literal["auto", "sequence", "multilabel", "score", "tokens"] = "auto",
+    kind: Literal["auto", "sequence", "multilabel", "score", "tokens", "span"] = "auto",
     separator: str = "",
     fold_labels: bool = False,
     split_seed: int = 0,

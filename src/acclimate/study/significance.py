@@ -58,7 +58,8 @@ class Comparison:
 
     Of means over datasets (across.py) only names, means, low, high, p, test and caution are known.
 
-    low, high      95% interval of the expected difference, for this pair alone (not widened for other contestants)
+    low, high      95% interval of the expected difference, for this pair alone (not widened for other contestants), as
+                   far as two scores can differ
     p              two-sided, of the hypothesis that the expected scores over seeds and test items are equal
     p_seeds        the t test over seeds alone, these test items taken as all there are; None where no seed differs
     test           what p comes from, in words
@@ -146,7 +147,7 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
     difference = mean - reference_mean
     paired = contestant.seeds == reference.seeds
     spread = spread_of_difference(contestant, reference)
-    half = float(half_width(spread))
+    low, high = possible(difference, float(half_width(spread)), least=contestant.least)
     shares_1n = contestant.shares_Sn.mean(axis=0, keepdims=True) - reference.shares_Sn.mean(axis=0, keepdims=True)
     likely, likely_low, likely_high = improvement(difference, spread, min(len(ours_S), len(theirs_S)))
     return Comparison(
@@ -154,8 +155,8 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
         reference.contestant,
         mean,
         reference_mean,
-        low=difference - half,
-        high=difference + half,
+        low=low,
+        high=high,
         p=float(p_value(difference, spread)),
         p_seeds=_t_test(ours_S, theirs_S, paired),
         test=f"Student's t over paired test items and {'paired' if paired else 'unpaired'} seeds",
@@ -170,6 +171,11 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
         seeds=min(len(ours_S), len(theirs_S)),
         caution=cautions(min(len(ours_S), len(theirs_S)), shares_1n),
     )
+
+
+def possible(difference: float, half: float, *, least: float) -> tuple[float, float]:
+    """Ends of the interval, none beyond what two scores from `least` to 1 can differ by."""
+    return max(difference - half, least - 1), min(difference + half, 1 - least)
 
 
 def spread_of_difference(contestant: Resampled, reference: Resampled) -> Spread:

@@ -32,6 +32,8 @@ from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.plan import Plan
 
+CHARACTERS_A_WORD = 6.0  # spaces and punctuation included
+WORDS_A_SECOND = 1e5  # that vectors of 100 numbers are trained on by one thread; not measured here
 CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
 TRIED = 6  # steps; the first two warm up
 TOKENS = 6_144  # of a tried step, about: a few pieces of a CPU, after which the speed is that of a full step
@@ -40,7 +42,11 @@ READ = 64  # examples that are read to see how long predicting takes
 
 @dataclass(frozen=True)
 class Stage:
-    """One job that is still to do, or a share of it. kind: what it counts as in a budget (budget.Costs)."""
+    """One job that is still to do, or a share of it.
+
+    kind     what it counts as in a budget (budget.Costs)
+    reading  of the seconds, those in which dev or test is read and nothing is learnt
+    """
 
     label: str
     kind: str
@@ -48,6 +54,7 @@ class Stage:
     flops: float
     seconds: float
     share: float = 1.0
+    reading: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,13 @@ class Stages:
             texts = self.materials.task_text
             own = self.recipe.tapt if texts is not None and corpus.path == texts.path else self.recipe.dapt
             return self._masked(job, corpus, own, before=0.0)
+        if job.work is stages.regularise:
+            assert self.materials.task_text is not None
+            return self._masked(job, self.materials.task_text, self.recipe.tapter, before=0.0)
+        if job.work is stages.word_vectors:
+            characters = sum(Corpus(job.places[name]).characters for name in ("corpus", "raw") if name in job.places)
+            words = characters / CHARACTERS_A_WORD * self.recipe.tapter.skipgram.epochs
+            return Stage(job.label, "fixed", 0, 0, words / WORDS_A_SECOND)
         if job.work is stages.retrieve:
             assert self.materials.general is not None
             return Stage(job.label, "fixed", 0, 0, self.materials.general.characters / CHARACTERS_A_SECOND)
@@ -118,7 +132,7 @@ class Stages:
             return self._read(job, self._tried(tuning), self._test_tokens(tuning), "test")
         if job.work is stages.test_terms:
             return Stage(job.label, "fixed", 0, 0, 1e-3 * task.sizes["train"])
-        seconds = self.loading if job.work is stages.untrained else 5e-3 * task.sizes["train"]
+        seconds = self.loading if job.work in (stages.untrained, stages.move) else 5e-3 * task.sizes["train"]
         return Stage(job.label, "fixed", 0, 0, seconds)
 
     def _masked(self, job: Job, corpus: Corpus, recipe: Any, *, before: float) -> Stage:
@@ -137,20 +151,22 @@ class Stages:
         plan = mlm.with_steps(own.plan, own.epochs, task.sizes["train"])
         tokens = share * plan.steps * plan.batch * tried.row
         looks = share * min(own.looks, plan.steps) + (share < 1)  # where it stops, it is looked at too
-        seconds = tried.loading + tokens * tried.training.seconds + looks * tried.dev * tried.reading.seconds
+        reading = looks * tried.dev * tried.reading.seconds
+        seconds = tried.loading + tokens * tried.training.seconds + reading
         label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
-        return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share)
+        return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share, reading)
 
     def _read(self, job: Job, tried: _Tried, tokens: float, kind: str) -> Stage:
         """Reading so many tokens without training on them."""
-        seconds = self.loading + tokens * tried.reading.seconds
-        return Stage(job.label, kind, tokens, tokens * tried.reading.flops, seconds)
+        reading = tokens * tried.reading.seconds
+        return Stage(job.label, kind, tokens, tokens * tried.reading.flops, self.loading + reading, reading=reading)
 
     def _tried(self, own: finetune.Recipe) -> _Tried:
         """Some steps of fine-tuning, the same for whatever differs only in how long it runs, at what rate and seed."""
         task, usual = self.materials.task, finetune.Recipe()
         plan = replace(own.plan, steps=TRIED, rate=usual.plan.rate, seed=0, compile=False)
         alike = replace(own, model=str(self.base), task=task.path, epochs=0.0, looks=1, choose="best", plan=plan)
+        alike = replace(alike, head="fresh")  # as large as one that is kept, which the base has not yet
         key = settings.digest(settings.to_mapping(alike))[:12]
         if key not in self.tried:
             begun = time.perf_counter()

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from acclimate.core import files, settings
+from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
 from acclimate.methods import constant as constants
-from acclimate.methods import dictionary, finetune, looks, mlm, scratch, tfidf, tlm
+from acclimate.methods import dictionary, finetune, looks, mlm, scratch, tapter, tfidf, tlm
 from acclimate.study import retrieving
+from acclimate.study.embeddings import embedding_distances
 from acclimate.study.jobs import RESULT
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.text.corpus import Corpus
+from acclimate.text.vectors import Skipgram
 from acclimate.training.checkpoint import CLOCK, read_log
 from acclimate.training.run import CHECKPOINT
 
@@ -42,6 +45,41 @@ def adapt(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, m
     """DAPT or TAPT, by the corpus."""
     stated = settings.from_mapping(mlm.Recipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
     return _trained(out, mlm.adapt(stated, out, watch=watch))
+
+
+def word_vectors(
+    *,
+    out: Path,
+    watch: Watch,
+    skipgram: Mapping[str, Any],
+    corpus: Path,
+    raw: Path | None = None,
+    start: Path | None = None,
+) -> Result:
+    """fastText on the task's texts and raw text, in `out/vectors.bin`; with `start` from public vectors."""
+    begun = time.monotonic()
+    corpora = [Corpus(path) for path in (corpus, raw) if path is not None]
+    tapter.train_on(corpora, out, settings.from_mapping(Skipgram, skipgram), start=start, watch=watch)
+    if ranks.is_first():
+        files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
+    return {"documents": sum(map(len, corpora))}
+
+
+def regularise(
+    *,
+    out: Path,
+    watch: Watch,
+    recipe: Mapping[str, Any],
+    corpus: Path,
+    model: str | Path,
+    vectors: Path,
+    dev: Path | None = None,
+) -> Result:
+    """TAPTER on vectors that are trained already: a file, or that of a job."""
+    file = vectors / tapter.TRAINED if vectors.is_dir() else vectors
+    places = {"corpus": str(corpus), "model": _checkpoint(model), "vectors": str(file), "dev": str(dev or Path())}
+    stated = settings.from_mapping(tapter.Recipe, {**recipe, **places, "train_vectors": False})
+    return _trained(out, tapter.adapt(stated, out, watch=watch))
 
 
 def retrieve(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, task: Path) -> Result:
@@ -88,6 +126,13 @@ def stage_1(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
 def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:
     """MLM loss on text of the domain that nobody trained on, in nats a masked sub-word."""
     return {"loss": mlm.heldout_loss(_checkpoint(model), corpus, max_tokens=max_tokens, watch=watch)}
+
+
+def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched: str | Path) -> Result:
+    """How far the model's word embeddings lie from the untouched one's: all, and those of the corpus's pieces."""
+    texts = (document.text for document in Corpus(corpus).documents())
+    found = embedding_distances(_checkpoint(untouched), _checkpoint(model), texts, watch=watch)
+    return {where: asdict(distances) for where, distances in found.items()}
 
 
 def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:

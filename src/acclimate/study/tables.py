@@ -38,6 +38,7 @@ from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Metric
 
 UNTOUCHED = "untouched"
+ALONE = "model"  # what people read in its place where it runs alone, as in evaluate, and may be an adapted one
 WIDTH = 110
 
 
@@ -125,11 +126,15 @@ def without(scores: Sequence[Score], ids: Collection[str]) -> list[Score]:
 
 
 def as_text(rows: Sequence[Row]) -> str:
-    """Two aligned tables of at most 110 columns: the result, and what stands behind it (dev, each seed)."""
+    """Two aligned tables of at most 110 columns: the result, and what stands behind it (dev, each seed). A row that is
+    alone is that of the model: nothing says that it is untouched.
+    """
+    if len(rows) == 1:
+        rows = [replace(rows[0], contestant=ALONE)]
     head = [
         "",
         f"test {metric_text(rows[0].metric)}",
-        "against untouched",
+        "against untouched" if len(rows) > 1 else "",
         "p (Holm)",
         "tokens",
         "FLOP",
