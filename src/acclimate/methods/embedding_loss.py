@@ -47,6 +47,12 @@ def with_regularised(
     return replace(batch, tokens={**batch.tokens, REGULARISED: np.where(kept_N, 1 + pieces_N, 0)})
 
 
+def spread_of(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> float:
+    """The standard deviation of the numbers of the vectors that count, about the mean of each of the F numbers."""
+    counted_RF = vectors_VF[regularised_V]
+    return float((counted_RF - counted_RF.mean(axis=0)).std())
+
+
 class TapterLoss(Objective):
     """Terms `mlm`, as MaskedLanguageLoss has it, and `embedding`: ||f(E_x) - F_x||^2 with f(z) = LN(W z + b), averaged
     over R, which batches carry as `with_regularised` puts it there.
@@ -84,11 +90,9 @@ class TapterLoss(Objective):
         with seeded(seed):
             self.linear = nn.Linear(width, vectors_VF.shape[1])
         self.norm = nn.LayerNorm(vectors_VF.shape[1], eps=EPSILON)
-        counted_RF = vectors_VF[regularised_V]
-        mean_F = counted_RF.mean(axis=0)
         with torch.no_grad():
-            self.norm.weight.fill_(float((counted_RF - mean_F).std()))
-            self.norm.bias.copy_(torch.from_numpy(mean_F))
+            self.norm.weight.fill_(spread_of(vectors_VF, regularised_V))
+            self.norm.bias.copy_(torch.from_numpy(vectors_VF[regularised_V].mean(axis=0)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {**self.language.counts(batch), "embedding": int(np.count_nonzero(batch.tokens[REGULARISED]))}

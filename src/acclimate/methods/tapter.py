@@ -29,12 +29,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
 from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
-from acclimate.methods.embedding_loss import Ids, Per, TapterLoss, with_regularised
+from acclimate.methods.embedding_loss import Ids, Per, TapterLoss, spread_of, with_regularised
 from acclimate.methods.loss_curve import LossCurve
 from acclimate.methods.mlm import check_masked, load_adapted, masked_run
 from acclimate.models.encoder import load_tokenizer, word_embeddings
@@ -66,6 +68,7 @@ class Recipe:
     train_vectors: bool = True  # False: take `vectors` as they are
     vectors_corpus: Path = Path()  # more text for the vectors, beside `corpus`
     skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))
+    scale: Literal["given", "unit"] = "given"  # of the vectors; "unit": all divided by their standard deviation
     per: Per = "occurrence"  # "type": each distinct piece of a step once
     ids: Ids = "original"  # what counts at predicted positions: "masked": the piece of the masked input
     regularisation: float = 1.0  # weight of the second term
@@ -111,8 +114,13 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
         lower=recipe.skipgram.lower,
     )
     _write_targets(found, out)
+    scale = spread_of(found.vectors_VF, found.regularised_V) if recipe.scale == "unit" else 1.0
     objective = TapterLoss(
-        model, found.vectors_VF, found.regularised_V, regularisation=recipe.regularisation, seed=recipe.plan.seed
+        model,
+        found.vectors_VF / np.float32(scale),
+        found.regularised_V,
+        regularisation=recipe.regularisation,
+        seed=recipe.plan.seed,
     )
     mark = partial(with_regularised, regularised_V=found.regularised_V, per=recipe.per, ids=recipe.ids)
     masked, plan = masked_run(tokens, recipe)
