@@ -135,7 +135,7 @@ def _theirs(given: argparse.Namespace, settings: Skipgram, domain: Path, out: Pa
     words = [given.peer_python, str(script), str(domain), str(out), json.dumps(said), str(settings.threads)]
     answer = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     seconds = json.loads(answer.splitlines()[-1])["seconds"]
-    return settings.epochs * open_bin(out).counts.sum() / seconds
+    return settings.epochs * open_bin(out).read / seconds
 
 
 def _going_on(given: argparse.Namespace, domain: Path, held_out: Path, folder: Path) -> str:
@@ -185,7 +185,8 @@ def _method(given: argparse.Namespace) -> str:
 Skip-gram with negative sampling, n-grams of 3 to 6 characters, window 5, 5 negatives, min_count 5, on text that is
 split into words and lower-cased before, the same file for both. Beside the tool: {given.epochs} epoch at rate .05,
 {given.buckets:,} buckets, {given.rounds} rounds, in each of which both have a turn, every second round in reverse
-order. Words are counted as both train on them: without those rarer than min_count, line ends included. Seconds are of
+order. Words are counted as each trains on them, line ends included: ours are those of the text but the ones rarer than
+min_count; the tool leaves these out too, but reads on until it has trained on as many as the text has. Seconds are of
 the processor, all threads together, and of training alone, without counting words, filling the rows and writing the
 file: of the tool what a call takes beyond one for no epochs, of ours from the first piece of 20,000 words on.
 Of several figures: median (least to most).
