@@ -175,7 +175,7 @@ def test_tensorboard_gets_events_of_every_stage(run, toy_inputs, tmp_path):
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard" / "run"))
     events.Reload()
     tags = set(events.Tags()["scalars"])
-    assert {"pretrain/loss", "fine-tune untouched, seed 0/dev"} <= tags
+    assert {"pretrain/loss", "fine-tune model, seed 0/dev"} <= tags
 
 
 def test_adapt_writes_a_checkpoint_and_does_nothing_twice(run, base, toy_inputs, tmp_path):

@@ -107,6 +107,41 @@ def test_a_kill_while_a_directory_is_replaced_leaves_no_part_of_it(tmp_path, mon
     assert [file.name for file in tmp_path.iterdir()] == ["made"]
 
 
+def test_a_large_file_appears_whole_and_what_a_kill_left_goes_with_the_next(tmp_path):
+    path = tmp_path / "large.bin"
+    code = "import os, sys; from pathlib import Path; from acclimate.core import files\n"
+    code += "with files.new_file(Path(sys.argv[1])) as file: file.write(b'half'); file.flush(); os.kill(os.getpid(), 9)"
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == -9
+        assert len([*tmp_path.iterdir()]) == 1
+        assert not path.exists()
+    with pytest.raises(TypeError), files.new_file(path) as file:
+        file.write("text")
+    assert not [*tmp_path.iterdir()]
+    with files.new_file(path) as file:
+        file.write(b"whole")
+    assert [*tmp_path.iterdir()] == [path]
+    assert path.read_bytes() == b"whole"
+
+
+def test_an_input_is_hashed_once_until_it_changes(tmp_path, monkeypatch):
+    path, read = tmp_path / "given.bin", []
+    path.write_bytes(b"one")
+    hashed = files.sha256_of
+    monkeypatch.setattr(files, "sha256_of", lambda place: read.append(place) or hashed(place))
+    monkeypatch.chdir(tmp_path)
+    assert {files.sha256_of_input(each) for each in (path, path.relative_to(tmp_path))} == {
+        files.sha256_of_bytes(b"one")
+    }
+    assert len(read) == 1
+    path.write_bytes(b"two")
+    os.utime(path, (0, 0))
+    assert files.sha256_of_input(path) == files.sha256_of_bytes(b"two")
+    path.write_bytes(b"three")
+    os.utime(path, (0, 0))
+    assert files.sha256_of_input(path) == files.sha256_of_bytes(b"three")
+
+
 def test_json_that_is_no_utf_8_is_damaged(tmp_path):
     (tmp_path / "value.json").write_bytes(b'{"a": "\xff"}')
     with pytest.raises(files.DamagedError, match=r"value\.json: byte 7 is not UTF-8"):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from acclimate.core.types import NOT_PREDICTED, Batch
-from acclimate.methods.embedding_loss import REGULARISED, TapterLoss, with_regularised
+from acclimate.methods.embedding_loss import REGULARISED, TapterLoss, of_unit_spread, with_regularised
 from acclimate.models.encoder import word_embeddings
 from acclimate.models.flops import training_flops
 from acclimate.training.objective import MaskedLanguageLoss
@@ -112,6 +112,21 @@ def test_f_starts_at_the_scale_of_the_vectors():
         mean = float(objective(piece_of(batch))["embedding"].detach()) / objective.counts(batch)["embedding"]
         spread = (scale * VECTORS_VF)[REGULARISED_V].var(axis=0).sum()
         assert 1 < mean / spread < 3
+
+
+def test_vectors_of_unit_spread_differ_from_the_given_ones_in_scale_alone():
+    scaled = of_unit_spread(0.01 * VECTORS_VF, REGULARISED_V)
+    counted = scaled[REGULARISED_V]
+    assert np.sqrt(np.mean((counted - counted.mean(axis=0)) ** 2)) == pytest.approx(1)
+    np.testing.assert_allclose(scaled, of_unit_spread(VECTORS_VF, REGULARISED_V), rtol=1e-4)
+    given, own = VECTORS_VF[REGULARISED_V].ravel(), counted.ravel()
+    assert given @ own == pytest.approx(np.linalg.norm(given) * np.linalg.norm(own))
+
+
+def test_vectors_that_are_all_the_same_have_no_spread_to_be_divided_by():
+    same = np.ones_like(VECTORS_VF)
+    with pytest.raises(ValueError, match=r"scale = 'unit' .* but it is 0: no two of the \d+ .* Set scale=given"):
+        of_unit_spread(same, REGULARISED_V)
 
 
 def test_without_a_piece_of_r_the_term_is_0_and_its_gradient_too():

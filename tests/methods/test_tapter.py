@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +19,7 @@ from transformers import AutoModelForMaskedLM
 from acclimate.core import files, settings
 from acclimate.core.types import Document
 from acclimate.methods import mlm, tapter
+from acclimate.methods.embedding_loss import spread_of
 from acclimate.methods.loss_curve import CURVE
 from acclimate.models.encoder import load_masked_language_model, word_embeddings
 from acclimate.text.corpus import write_corpus
@@ -127,6 +132,39 @@ def test_vectors_are_trained_on_all_corpora_once(tmp_path):
     assert path.stat().st_mtime_ns == before
 
 
+def test_vectors_that_were_damaged_since_are_not_gone_on_with(recipe, tmp_path):
+    adapted = tapter.adapt(recipe, tmp_path)
+    trained = tmp_path / tapter.VECTORS / tapter.TRAINED
+    sources = files.read_json(adapted.path / "provenance.json")["sources"]
+    assert sources["trained_vectors"] == files.sha256_of(trained)
+    content = bytearray(trained.read_bytes())
+    content[-5] ^= 1
+    trained.write_bytes(content)
+    shutil.rmtree(adapted.path)
+    with pytest.raises(files.DamagedError, match=re.escape(str(trained))):
+        tapter.adapt(recipe, tmp_path)
+
+
+def test_what_a_kill_while_vectors_are_written_left_is_gone_after_the_next_run(tmp_path):
+    corpora = [write_corpus([Document("0", "artery valve artery")], tmp_path / "corpus")]
+    script = f"""
+import os, signal
+from acclimate.core import files
+from acclimate.methods import tapter
+from acclimate.text.corpus import Corpus
+from acclimate.text.vectors import Skipgram
+from pathlib import Path
+files.settle = lambda temporary, path: os.kill(os.getpid(), signal.SIGKILL)
+tapter.train_on([Corpus(Path({str(corpora[0].path)!r}))], Path({str(tmp_path / "vectors")!r}), {SKIPGRAM!r})
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -signal.SIGKILL
+    [left] = [file for file in tmp_path.rglob("*vectors.bin*") if file.is_file()]
+    assert left.stat().st_size > 10_000
+    path = tapter.train_on(corpora, tmp_path / "vectors", SKIPGRAM)
+    assert [file for file in tmp_path.rglob("*vectors.bin*") if file.is_file()] == [path]
+    assert {each.name for each in tmp_path.iterdir()} == {"corpus", "vectors"}
+
+
 def test_vectors_can_be_taken_as_they_are_or_gone_on_with(recipe, tmp_path):
     short = replace(recipe, plan=replace(recipe.plan, steps=2))
     tapter.adapt(short, tmp_path / "one")
@@ -140,6 +178,21 @@ def test_vectors_can_be_taken_as_they_are_or_gone_on_with(recipe, tmp_path):
     words = ["artery", "moon"]
     before, after = (open_vectors(path).of(words)[0] for path in (trained, tmp_path / "on" / "vectors" / "vectors.bin"))
     assert np.abs(before - after).max() > 1e-3
+
+
+@pytest.mark.parametrize("scale", ["given", "unit"])
+def test_the_spread_of_what_embeddings_are_held_to_is_the_vectors_own_or_1(scale, recipe, tmp_path, monkeypatch):
+    held = []
+
+    class Kept(tapter.TapterLoss):
+        def __init__(self, model, vectors_VF, regularised_V, **stated):
+            held.append(spread_of(vectors_VF, regularised_V))
+            super().__init__(model, vectors_VF, regularised_V, **stated)
+
+    monkeypatch.setattr(tapter, "TapterLoss", Kept)
+    tapter.adapt(replace(recipe, scale=scale, plan=replace(recipe.plan, steps=1), looks=1), tmp_path)
+    [spread] = held
+    assert spread == pytest.approx(1) if scale == "unit" else 0 < spread < 0.9
 
 
 def test_the_run_says_of_what_r_is_made_and_lists_the_stop_words(recipe, tmp_path):

@@ -84,7 +84,8 @@ def test_a_race_with_tapter_adapts_measures_and_scores(raced):
     [held] = (run / "jobs").glob("tapter-*")
     assert scores["TAPTER"].adapting == spent(vectors) + spent(held)
     assert scores["TAPTER"].adapting.seconds > spent(held).seconds > 0
-    assert (vectors / tapter.TRAINED).exists()
+    provenance = files.read_json(held / "checkpoint" / "provenance.json")
+    assert provenance["sources"]["vectors"] == files.sha256_of(vectors / tapter.VECTORS / tapter.TRAINED)
     assert not (held / tapter.VECTORS).exists()
     assert [point["step"] for point in files.read_json(held / CURVE)][-1] == recipe.tapter.plan.steps
     study = study_of(run)
@@ -102,6 +103,14 @@ def test_what_tapter_costs_is_estimated(raced, tmp_path):
         [job] = (run / "jobs").glob(f"{label.lower().replace('+', '-')}-[0-9a-f]*")
         assert found[label].tokens == pytest.approx(spent(job).tokens, rel=0.15)
         assert found[label].flops == pytest.approx(spent(job).flops, rel=0.15)
+    assert found["TAPTER"].reading > 0  # its looks at dev, which its seconds count too
+    shorter = replace(recipe, tapter=replace(recipe.tapter, looks=1))
+    looked = {stage.label: stage for stage in estimate(shorter, materials, tmp_path).stages}["TAPTER"]
+    looks = min(recipe.tapter.looks, recipe.tapter.plan.steps)
+    assert looks > 1
+    assert 0.1 * looks < found["TAPTER"].reading / looked.reading < 10 * looks  # each trial is timed anew
+    unwatched = replace(materials, heldout=None)
+    assert {stage.label: stage for stage in estimate(recipe, unwatched, tmp_path).stages}["TAPTER"].reading == 0
     assert found["word vectors"].kind == "fixed"  # a budget shortens training, not the vectors
     assert found["word vectors"].seconds > 0
     assert [job for job in enter(recipe, materials).models.values() if job and job.work is stages.regularise]

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+import squad_files
 import toys
 from acclimate.core.files import cache, read_json
 from acclimate.study import gathering
 from acclimate.study.examination import Examination
-from acclimate.study.gathering import HELD_OUT, Leaks, gather
+from acclimate.study.gathering import HELD_OUT, Leaks, Raw, gather
 from acclimate.study.leak_findings import on_model
-from acclimate.study.materials import Materials, corpus_at, listing
+from acclimate.study.materials import Materials, corpus_at, listing, texts_of
+from acclimate.tasks.own import Own
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
 
@@ -93,6 +95,46 @@ def test_a_domain_too_small_to_hold_any_of_it_out_goes_without(inputs, tmp_path)
 def test_tapt_sees_the_training_texts_and_no_others(inputs, tmp_path):
     materials = made(tmp_path / "run", inputs)
     assert texts(materials.task_text) == [row.text for row in materials.task.examples("train")]
+
+
+def asked(place: Path, *, pairs: bool) -> Own:
+    """Files of questions: three on each context as SQuAD has them, or pairs of which two ask the same."""
+    for split, contexts in (("train", 5), ("dev", 2), ("test", 3)):
+        if pairs:
+            own = [
+                squad_files.pairs(f"{split}{number}", 2, f"What is it, {split} {number}?") for number in range(contexts)
+            ]
+            content = [{"title": "", "paragraphs": [paragraph for each in own for paragraph in each]}]
+        else:
+            content = [squad_files.article(split, contexts, 3)]
+        squad_files.write(place / f"{split}.json", content)
+    return Own(**{split: place / f"{split}.json" for split in ("train", "dev", "test")}, max_tokens=64)
+
+
+def test_of_questions_tapt_sees_each_training_context_once_and_no_question(inputs, tmp_path):
+    materials = gather(tmp_path / "run", asked(tmp_path, pairs=False), Raw(general=inputs / "general.txt"), model=None)
+    assert len(materials.task.examples("train")) == 15
+    assert texts(materials.task_text) == [squad_files.context(f"train {number}") for number in range(5)]
+
+
+def test_contexts_of_a_question_that_has_several_are_documents_of_their_own(inputs, tmp_path):
+    task = gather(tmp_path / "run", asked(tmp_path, pairs=True), Raw(general=inputs / "general.txt"), model=None).task
+    assert len(task.examples("dev")) == 2
+    own = [squad_files.context(f"dev{number} {at}") for number in range(2) for at in range(2)]
+    assert texts(texts_of(task, "dev", tmp_path / "corpora")) == own
+
+
+def test_a_context_of_a_question_that_has_several_never_measures(inputs, tmp_path):
+    stated = asked(tmp_path, pairs=True)
+    several = [squad_files.pairs(f"dev{number}", 3, f"What is dev {number}?") for number in range(30)]
+    squad_files.write(tmp_path / "dev.json", [{"title": "", "paragraphs": [each for own in several for each in own]}])
+    known = [paragraph["context"] for own in several for paragraph in own]
+    lines = [*known, *(squad_files.context(f"domain {number}") for number in range(80))]
+    (tmp_path / "domain.txt").write_text("\n".join(lines) + "\n")
+    raw = Raw(domain=tmp_path / "domain.txt", general=inputs / "general.txt")
+    materials = gather(tmp_path / "run", stated, raw, model=None)
+    assert materials.heldout is not None
+    assert not set(texts(materials.heldout)) & set(known)
 
 
 def test_the_same_files_are_read_once_and_changed_ones_anew(inputs, tmp_path):

@@ -19,6 +19,11 @@ def test_a_rate_that_is_stated_is_the_rate():
     assert rates("finetune.plan.rate=1e-3") == ["rate 0.001"]
 
 
+def test_vectors_from_nothing_are_of_unit_spread():
+    for usual in (Recipe(), for_model()):
+        assert (usual.tapter.vectors, usual.tapter.scale) == ("", "unit")
+
+
 def test_rates_that_are_stated_are_searched():
     assert rates("finetune.plan.rate=1e-3", "search.rates=[1e-4,2e-4]") == ["rate 0.0001", "rate 0.0002"]
     assert len(rates("finetune.epochs=3", "search.epochs=[1,2]")) == 3 * 2

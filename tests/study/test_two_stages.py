@@ -28,7 +28,7 @@ from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.vocabulary import train_wordpiece
 from made_up_tasks import WORDS
-from squad_files import article, pairs, write
+from squad_files import article, context, pairs, write
 
 SIZES = {"train": 8, "dev": 4, "test": 6}
 SMALL = (
@@ -36,6 +36,7 @@ SMALL = (
     *(f"{name}.plan.{setting}" for name in ("tapt", "tapter") for setting in ("steps=3", "batch=4", "rate=1e-3")),
     *(f"{name}.{setting}" for name in ("tapt", "tapter") for setting in ("epochs=0.0", "max_tokens=32")),
     *(f"tapter.{setting}" for setting in ("looks=1", "skipgram.dim=8", "skipgram.buckets=100", "skipgram.epochs=1")),
+    "tapter.scale=given",  # of the 200 pieces one alone has a vector
     *(f"first_stage.{setting}" for setting in ("epochs=0.0", "plan.steps=2", "plan.batch=4", "plan.rate=1e-3")),
     *(f"finetune.{setting}" for setting in ("epochs=0.0", "plan.steps=2", "plan.batch=4", "plan.rate=1e-3")),
 )
@@ -91,7 +92,8 @@ def test_the_defaults_are_table_4s():
         assert (plan.batch, plan.rate, plan.warmup, plan.weight_decay) == (256, 5e-5, 0.06, 0.01)
         assert (adapting.epochs, adapting.max_tokens) == (100, 512)
     vectors = recipe.tapter.skipgram
-    assert (vectors.min_count, vectors.epochs, vectors.dim) == (2, 10, 300)
+    assert (vectors.min_count, vectors.epochs, vectors.dim, vectors.rate) == (2, 10, 300, 0.05)
+    assert (recipe.tapter.vectors, recipe.tapter.scale) == ("", "unit")  # from nothing
 
 
 def test_each_model_is_adapted_once_and_each_first_stage_is_trained_once_a_seed(ran):
@@ -254,6 +256,38 @@ def test_a_first_stage_on_test_questions_is_refused(inputs, tmp_path):
     one = replace(own(inputs), test=write(tmp_path / "test.json", [article("first", 20, 1)]))
     with pytest.raises(ValueError, match=r"first: \d+ training rows of leak stand in dev or test of train, such as"):
         given(one, Raw(), recipe, tmp_path / "run", model=str(inputs / "model"))
+
+
+@pytest.mark.parametrize("same", ["pairs", "questions"])
+def test_a_first_stage_on_the_pairs_of_test_questions_is_refused(same, inputs, tmp_path):
+    """Test has a question with all of its contexts, train a pair a row."""
+    content = json.loads((inputs / "first.json").read_text())
+    for number in range(SIZES["test"]):
+        seed = f"test{number}" if same == "pairs" else f"other{number}"
+        leaked = pairs(seed, 2, f"What is it, test {number}?")[: 1 if same == "pairs" else 2]
+        content["data"].append({"title": f"leaked {number}", "paragraphs": leaked})
+    (tmp_path / "leak.json").write_text(json.dumps(content))
+    recipe = stated(f"first={tmp_path / 'leak.json'}")
+    with pytest.raises(ValueError, match=r"first: \d+ training rows of leak stand in dev or test of train, such as"):
+        given(own(inputs), Raw(), recipe, tmp_path / "run", model=str(inputs / "model"))
+
+
+def test_a_question_that_every_context_is_asked_is_no_leak(inputs, tmp_path):
+    """Of questions of SQuAD's kind, which are scored on one context each."""
+    for name, title in (("train", "a"), ("dev", "b"), ("test", "c"), ("first", "d")):
+        made = article(title, 20, 1)
+        for paragraph in made["paragraphs"]:
+            paragraph["qas"][0]["question"] = "What is treated?"
+        write(tmp_path / f"{name}.json", [made])
+    alike = Own(**{split: tmp_path / f"{split}.json" for split in SIZES}, max_tokens=64)
+    recipe = stated(f"first={tmp_path / 'first.json'}")
+    assert given(alike, Raw(), recipe, tmp_path / "run", model=str(inputs / "model")).first is not None
+
+
+def test_what_is_watched_on_dev_is_each_context_once_and_no_question(ran):
+    _, found, _, _, _ = ran
+    watched = [document.text for document in found.materials.heldout.documents()]
+    assert watched == [context(f"dev{number} {at}") for number in range(SIZES["dev"]) for at in range(2)]
 
 
 @pytest.mark.parametrize(

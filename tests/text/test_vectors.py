@@ -5,19 +5,23 @@ import json
 import math
 import random
 import re
+import signal
 import struct
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from acclimate.text import vectors_training
 from acclimate.text.vectors import Skipgram, open_vectors, train_vectors
 from acclimate.text.vectors_files import open_bin, write_bin
 from acclimate.text.vectors_kernels import WHOLE, train_lines
 from acclimate.text.vectors_loss import skipgram_loss
-from acclimate.text.vectors_text import number_words
-from acclimate.text.vectors_training import alias_table, ngrams, parts
+from acclimate.text.vectors_text import Numbered, number_words
+from acclimate.text.vectors_training import alias_table, ngrams, noise, parts, retention, train
 
 # fasttext 0.9.3: train_unsupervised(text, "skipgram", dim=8, bucket=300, minCount=2, epoch=3, thread=10, minn=2,
 # maxn=4, neg=3, ws=3), then save_model, and get_word_vector for the words of the .json
@@ -155,7 +159,9 @@ def test_a_text_file_that_is_damaged_is_named(tmp_path):
     for content, said in (
         ("rats 0.5 1\n", ":1: .*Add that line"),
         ("2 2\nrats 1 2\n", "1 of its words"),
-        ("1 2\nrats 1\n", "'rats' has 1 values"),
+        ("1 2\nrats 1\n", ":2: the word 'rats' has 1 values"),
+        ("4 2\nthe 1 2\nthe 1 2\nof 1 2\nrats\n", ":5: the word 'rats' has 0 values"),
+        ("1 2\r\nrats\r\n", ":2: the word 'rats' has 0 values"),
     ):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(ValueError, match=said):
@@ -278,6 +284,83 @@ def test_the_alias_table_draws_in_proportion_to_the_weights():
     assert np.allclose(chances, weights / weights.sum(), atol=1e-8)
 
 
+def test_sub_sampling_and_negatives_have_the_tools_probabilities():
+    counts, read, sample = np.array([600, 90, 4]), 1_000, 0.01  # 306 of the words are too rare to take part
+    shares = (0.6, 0.09, 0.004)
+    expected = [math.sqrt(sample / share) + sample / share for share in shares[:2]]
+    assert retention(counts, read, sample) == pytest.approx([*expected, 1.0], rel=1e-12)
+    total = 600**0.5 + 90**0.5 + 4**0.5
+    assert noise(counts) == pytest.approx([600**0.5 / total, 90**0.5 / total, 4**0.5 / total], rel=1e-12)
+
+
+def test_a_run_is_one_plain_pass_over_the_epochs_with_the_rate_falling_to_0(tmp_path, monkeypatch):
+    monkeypatch.setattr(vectors_training, "_CHUNK", 8)
+    settings = replace(SMALL, min_count=2, window=3, sample=0.03, rate=0.3, seed=4)
+    text = number_words(texts(), tmp_path, min_count=2, lower=True)
+    made, end = parts(text.words, 2, 4, 300), text.words.index("</s>")
+    random = np.random.default_rng(0)
+    inputs = random.normal(0, 0.5, (len(text.words) + len(made.buckets), 16)).astype(np.float32)
+    outputs = random.normal(0, 0.5, (len(text.words), 16)).astype(np.float32)
+    exact = inputs.astype(float), outputs.astype(float)
+    shares = [count / text.read for count in text.counts]
+    kept = [min(1, math.sqrt(0.03 / share) + 0.03 / share) * WHOLE for share in shares]
+    assert min(kept) < 0.9 * WHOLE
+    limits, others = (table.tolist() for table in alias_table(text.counts**0.5))
+    numbers = text.numbers.tolist()
+    pieces = [numbers[:9], numbers[9:]]  # of two lines and one: the first to end at or after 8
+    assert [piece.count(-1) for piece in pieces] == [2, 1]
+    place, total, losses = 0, 2 * len(numbers), []
+    for chunk, piece in enumerate(pieces * 2):
+        drawn = (3, 5, 0.3 * (1 - place / total), 0.3 / total, (4 << 32) + chunk)
+        pairs, loss = naive_training(piece, end, made, *exact, kept, limits, others, *drawn)
+        losses.append(loss / pairs)
+        place += len(piece)
+    assert place == total
+    told = []
+    train(text, end, made, inputs=inputs, outputs=outputs, rate=0.3, settings=settings, watch=told.append)
+    assert [progress.values["loss"] for progress in told] == pytest.approx(losses, rel=1e-5)
+    assert np.abs(inputs - exact[0]).max() < 1e-5
+    assert np.abs(outputs - exact[1]).max() < 1e-5
+
+
+def test_training_that_diverges_names_the_rate(tmp_path):
+    six = ["artery valve moon comet heart star"] * 30
+    said = r"not finite after 210 of 10,500 words: the rate of 1 is too high\. Lower skipgram\.rate, to 0\.1 say"
+    with pytest.raises(ValueError, match=said):
+        train_vectors(lambda: six, tmp_path / "out.bin", replace(SMALL, rate=1.0, epochs=50))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_training_that_diverges_with_the_last_update_is_noticed_too():
+    """No pair comes after it whose loss could tell."""
+    text = Numbered(["a", "b"], np.array([1, 1]), np.array([0, 1, -1], np.int32), 2)
+    inputs, outputs = np.zeros((2, 16), np.float32), np.zeros((2, 16), np.float32)
+    outputs[1] = 3e38
+    made, settings = parts(text.words, 3, 0, 1), replace(SMALL, epochs=1, longest=0)
+    with pytest.raises(ValueError, match="not finite after 3 of 3 words"):
+        train(text, -1, made, inputs=inputs, outputs=outputs, rate=10.0, settings=settings)
+
+
+def test_what_a_kill_while_writing_left_is_gone_after_the_next_run(tmp_path):
+    out = tmp_path / "out.bin"
+    script = f"""
+import os, signal, sys
+from pathlib import Path
+from acclimate.text.vectors_files import open_bin, write_bin
+file = open_bin(Path({str(OFFICIAL)!r}))
+def rows():
+    yield file.inputs
+    os.kill(os.getpid(), signal.SIGKILL)
+write_bin(Path({str(out)!r}), file.header, file.words, file.counts, file.read, inputs=rows(), outputs=[])
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -signal.SIGKILL
+    assert len([*tmp_path.iterdir()]) == 1
+    assert not out.exists()
+    train_vectors(texts, out, SMALL)
+    assert [*tmp_path.iterdir()] == [out]
+    assert open_vectors(out).of(["rats"])[1].all()
+
+
 def test_the_same_seed_and_one_thread_give_the_same_file(tmp_path):
     told = []
     one = train_vectors(texts, tmp_path / "new" / "one.bin", SMALL, watch=told.append).read_bytes()
@@ -363,6 +446,15 @@ def test_the_loss_of_output_rows_of_zero_is_that_of_guessing(tmp_path):
     assert skipgram_loss(path, texts(), among, SMALL) == pytest.approx(6 * math.log(2), abs=1e-4)
     with pytest.raises(ValueError, match="'absent'"):
         skipgram_loss(path, texts(), {"absent": 1}, SMALL)
+    with pytest.raises(ValueError, match="no two of the words meet"):
+        skipgram_loss(path, ["rats"], among, SMALL)
+
+
+@pytest.mark.parametrize("among", [{}, {"rats": 3}, {"rats": 3, "the": 0}])
+def test_a_loss_without_another_word_to_draw_is_refused(tmp_path, among):
+    path = train_vectors(texts, tmp_path / "out.bin", STILL)
+    with pytest.raises(ValueError, match="fewer than two words that occur"):
+        skipgram_loss(path, ["rats rats rats"], among, SMALL)
 
 
 def some(path, count):

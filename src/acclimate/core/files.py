@@ -13,8 +13,9 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 MANIFEST = "manifest.json"
 _held: set[Path] = set()  # by this process
@@ -41,6 +42,22 @@ def write_bytes(path: Path, content: bytes) -> None:
     with open(temporary, "wb") as file:
         file.write(content)
     settle(temporary, path)
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A temporary sibling to fill, for a large file; when the block ends it becomes `path`, replacing an older one.
+
+    Where the block raises, the sibling is removed; a kill leaves it, and the next call for the same `path` begins with
+    emptying it. Two processes must not write the same `path` at once.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+        settle(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def settle(temporary: Path, path: Path) -> None:
@@ -85,6 +102,17 @@ def sha256_of(path: Path) -> str:
     """64 hex digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_input(path: Path) -> str:
+    """64 hex digits, of a file that is only read: hashed once a process for as long as its size and times stay."""
+    status = path.stat()
+    return _sha256_of_version(path.resolve(), status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache
+def _sha256_of_version(path: Path, inode: int, size: int, changed: int) -> str:
+    return sha256_of(path)
 
 
 def sha256_of_bytes(content: bytes) -> str:

@@ -53,6 +53,17 @@ def spread_of(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> float:
     return float((counted_RF - counted_RF.mean(axis=0)).std())
 
 
+def of_unit_spread(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> np.ndarray:
+    """The vectors divided by their spread. Raises ValueError where they have none."""
+    spread = spread_of(vectors_VF, regularised_V)
+    if not spread > 0:
+        raise ValueError(
+            f"scale = 'unit' divides the vectors by their standard deviation, but it is {spread:g}: no two of the "
+            f"{int(regularised_V.sum()):,} that count differ. Set scale=given, or train the vectors on more text"
+        )
+    return vectors_VF / np.float32(spread)
+
+
 class TapterLoss(Objective):
     """Terms `mlm`, as MaskedLanguageLoss has it, and `embedding`: ||f(E_x) - F_x||^2 with f(z) = LN(W z + b), averaged
     over R, which batches carry as `with_regularised` puts it there.

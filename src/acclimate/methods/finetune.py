@@ -75,7 +75,7 @@ class Recipe:
     dropout: float = 0.1  # of hidden states and before the output layer
     attention_dropout: float | None = None
     head: Literal["fresh", "kept"] = "fresh"  # kept: that of the fine-tuned checkpoint which the model then must be
-    head_rate: float = 1.0  # of the head's weights, a pooler included, in multiples of the plan's rate
+    head_rate: float = 1.0  # of the head's weights, a pooler included but no CRF, in multiples of the plan's rate
     pooling: Pooling = "first"  # what the classifier reads of a relation's text: its first token, or its two mentions
     sequence_layer: SequenceLayer = "linear"  # of labels of whole texts: what stands between encoder and classifier
     special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions

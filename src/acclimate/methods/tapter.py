@@ -16,9 +16,11 @@ Readings
   F is the mean of a piece's rows, as fastText composes it, and is not normalised; so LN has a gain and a bias, which
   start at the vectors' own spread and mean.
   W_f, b_f and LN learn at the rate of everything else.
+  The vectors are as large as they are given (`scale`).
   Vectors are of lower-cased text, as the public wiki.en.bin is, and pieces are looked up in lower case.
 Deviations
   Without public vectors (`vectors`) fastText starts from nothing, on the texts and `vectors_corpus`.
+  On from a .bin fastText goes at rate .025, not .05 (docs/methods/tapter.md has the measurement).
   fastText runs on one thread, so that equal runs give equal bytes; skipgram.threads=0 takes all.
 """
 
@@ -31,12 +33,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
 from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
-from acclimate.methods.embedding_loss import Ids, Per, TapterLoss, spread_of, with_regularised
+from acclimate.methods.embedding_loss import Ids, Per, TapterLoss, of_unit_spread, with_regularised
 from acclimate.methods.loss_curve import LossCurve
 from acclimate.methods.mlm import check_masked, load_adapted, masked_run
 from acclimate.models.encoder import load_tokenizer, word_embeddings
@@ -59,7 +60,9 @@ DEV_SEGMENTS = 256  # of dev, drawn by a seed where there are more
 
 @dataclass(frozen=True)
 class Recipe:
-    """TAPTER. The defaults are the paper's (Tables 4 and 5), but for `max_tokens`: 512 there."""
+    """TAPTER. The defaults are the paper's for SQuAD (Tables 4 and 5), but for `max_tokens` (512 there), public vectors
+    to start from (none are given here) and the rate at which vectors go on from a .bin (.025; the tool's .05 there).
+    """
 
     model: str = ""  # a local directory or a hub id
     corpus: Path = Path()  # the task's texts: a directory that text.corpus.write_corpus wrote
@@ -114,10 +117,9 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
         lower=recipe.skipgram.lower,
     )
     _write_targets(found, out)
-    scale = spread_of(found.vectors_VF, found.regularised_V) if recipe.scale == "unit" else 1.0
     objective = TapterLoss(
         model,
-        found.vectors_VF / np.float32(scale),
+        found.vectors_VF if recipe.scale == "given" else of_unit_spread(found.vectors_VF, found.regularised_V),
         found.regularised_V,
         regularisation=recipe.regularisation,
         seed=recipe.plan.seed,
@@ -129,6 +131,8 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     curve.begin()
     run(objective, lambda step: mark(masked(step)), plan, out, stage="adapt", watch=watch, after=curve)
     curve.write()
+    if (out / VECTORS).is_dir():
+        sources["trained_vectors"] = files.read_json(out / VECTORS / files.MANIFEST)[TRAINED]
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return done
@@ -137,18 +141,23 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
 def train_on(
     corpora: Sequence[Corpus], out: Path, settings: Skipgram, *, start: Path | None = None, watch: Watch = unwatched
 ) -> Path:
-    """Vectors of the corpora's texts, in `out/vectors.bin`, trained by the first process that asks."""
-    path = out / TRAINED
+    """Vectors of the corpora's texts, `vectors.bin` in the directory `out`, trained by the first process that asks.
+
+    Raises DamagedError where those that stand there are not what was written.
+    """
 
     def texts() -> Iterator[str]:
         return (document.text for document in chain.from_iterable(corpus.documents() for corpus in corpora))
 
     def make() -> None:
-        if not path.exists():
-            train_vectors(texts, path, settings, start=start, watch=watch)
+        if (out / files.MANIFEST).exists():
+            files.check(out)
+        else:
+            with files.new_directory(out) as temporary:
+                train_vectors(texts, temporary / TRAINED, settings, start=start, watch=watch)
 
     ranks.first_then_all(make)
-    return path
+    return out / TRAINED
 
 
 def _vectors(recipe: Recipe, out: Path, watch: Watch) -> Path:
@@ -170,7 +179,7 @@ def _sources(recipe: Recipe) -> dict[str, str]:
             raise ValueError(
                 f"vectors = {recipe.vectors}: there is no such file. Give a fastText .bin or .vec, or none"
             )
-        sources["vectors"] = ranks.agree(files.sha256_of(Path(recipe.vectors)) if ranks.is_first() else "")
+        sources["vectors"] = ranks.agree(files.sha256_of_input(Path(recipe.vectors)) if ranks.is_first() else "")
     return sources
 
 

@@ -95,7 +95,8 @@ class TaskLoss(Objective):
     times labels; for tags, over the tagged words; for spans, over both ends of each row's. Of a model with a CRF it is
     -log p(the row's tags), over the tagged words too: with transitions of 0 the same number as without the CRF.
 
-    head_rate: how many times the plan's rate the head learns at, a pooler included.
+    head_rate: how many times the plan's rate the head learns at, a pooler included. A CRF's own weights, whose rate is
+    models/crf.py's, go without.
     """
 
     def __init__(self, model: PreTrainedModel, *, head_rate: float = 1.0) -> None:
@@ -111,7 +112,7 @@ class TaskLoss(Objective):
 
     def rate_multiple(self, name: str) -> float:
         encoder = name.startswith(f"model.{self.model.base_model_prefix}.") and ".pooler." not in name
-        return 1.0 if encoder else self.head_rate
+        return 1.0 if encoder or name.startswith("model.crf.") else self.head_rate
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"task": targets(batch)}

@@ -69,7 +69,7 @@ def told_of_reading(planned: Sequence[Stage]) -> list[str]:
         return []
     return [
         f"{share:.0%} of the time goes into looks at dev and the test, more than into training: fewer looks "
-        f"(finetune.looks) take less."
+        f"(finetune.looks, and tapter.looks) take less."
     ]
 
 

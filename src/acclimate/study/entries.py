@@ -235,13 +235,13 @@ def _regularised(label: str, stated: tapter.Recipe, materials: Materials) -> Job
     if given is not None and not given.is_file():
         raise ValueError(f"tapter.vectors = {stated.vectors}: there is no such file. Give a fastText .bin or .vec")
     if given is not None and not stated.train_vectors:
-        contents = {**job.contents, "vectors": files.sha256_of(given)}
+        contents = {**job.contents, "vectors": files.sha256_of_input(given)}
         return replace(job, contents=contents, places={**job.places, "vectors": given})
     raw = materials.domain or materials.general
     corpora = {"corpus": materials.task_text, **({"raw": raw} if raw is not None else {})}
     skipgram = {"skipgram": settings.to_mapping(stated.skipgram)}
     vectors = _job("word vectors", stages.word_vectors, skipgram, corpora)
     if given is not None:
-        contents = {**vectors.contents, "start": files.sha256_of(given)}
+        contents = {**vectors.contents, "start": files.sha256_of_input(given)}
         vectors = replace(vectors, contents=contents, places={**vectors.places, "start": given})
     return replace(job, needs={"vectors": vectors})

@@ -15,10 +15,11 @@ from acclimate.study.corpus_scan import documents_of
 from acclimate.study.doctor import examine, removed
 from acclimate.study.examination import Examination
 from acclimate.study.leak_findings import after_removal, on_model
-from acclimate.study.materials import Materials, built_corpus, listing
+from acclimate.study.materials import Materials, built_corpus, listing, texts_of
 from acclimate.study.typeset import amount
 from acclimate.tasks.own import Labelled, Own, read_own
 from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.spans import PASSAGE
 from acclimate.text.corpus import Corpus
 from acclimate.text.overlap import normalised
 from acclimate.text.recognise import printable
@@ -91,8 +92,7 @@ def gather(
     if ranks.is_first():
         files.write_json(run / EXAMINATION, found.to_json())
     place = run / "corpora"
-    texts = (Document(row.id, f"{row.text} {row.pair or ''}".strip(), task.name) for row in task.examples("train"))
-    task_text = ranks.first_then_all(lambda: built_corpus(place / f"task-{task.hashes['train'][:12]}", texts, watch))
+    task_text = texts_of(task, "train", place, watch)
     making = _Making(raw, place, task, found, watch)
     domain, heldout, on_domain = making.domain()
     general, on_general = making.general()
@@ -233,5 +233,8 @@ def _held(document: Document) -> bool:
 
 
 def _texts(row: Example) -> set[str]:
-    """What of an example must not be met again: its text, that of its pair, and both as TAPT would read them."""
-    return {normalised(text) for text in (row.text, row.pair or row.text, f"{row.text} {row.pair or ''}")}
+    """What of an example must not be met again: its text, that of its pair, and both as TAPT would read them; of a
+    question with several contexts each of them.
+    """
+    parts = (*row.text.split(PASSAGE), row.text, row.pair or row.text, f"{row.text} {row.pair or ''}")
+    return {normalised(text) for text in parts}

@@ -4,17 +4,18 @@ them of a user's own files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.files import cache
-from acclimate.core.types import Document, Watch, counted, unwatched
+from acclimate.core.types import Document, Split, Watch, counted, unwatched
 from acclimate.models.loading import identity, resolved
 from acclimate.tasks.docstrings import build_docstrings
 from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.spans import PASSAGE
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import files_of, read_documents
 
@@ -28,7 +29,7 @@ DOCSTRINGS = "docstrings"
 class Materials:
     """What a race runs on: `model` (a directory or hub id), or else a small encoder that is pretrained on `general`.
 
-    task_text    its training texts, to adapt on (TAPT, TAPTER)
+    task_text    its training texts, as `texts_of` has them, to adapt on (TAPT, TAPTER)
     general      TLM retrieves from it too
     heldout      text of the domain that nobody adapts on, to measure the loss
     notes        what was done to the files, in sentences
@@ -132,6 +133,31 @@ def listing(source: Path) -> list[tuple[str, int, int]]:
     made = source / "corpus.json"
     facts = [(str(file.relative_to(source)), file.stat()) for file in ([made] if made.exists() else files_of(source))]
     return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts]
+
+
+def texts_of(task: Prepared, split: Split, place: Path, watch: Watch = unwatched) -> Corpus:
+    """The split's texts as a corpus in the directory `place`: a document a row, of its text and that of its pair.
+
+    Of questions each different context once, whatever is asked of it, and no question (docs/methods/tapter.md).
+    """
+    asked = task.kind == "span"
+    texts = _contexts(task, split) if asked else _rows(task, split)
+    path = place / f"{'contexts' if asked else 'task'}-{task.hashes[split][:12]}"
+    return ranks.first_then_all(lambda: built_corpus(path, texts, watch))
+
+
+def _rows(task: Prepared, split: Split) -> Iterator[Document]:
+    for row in task.examples(split):
+        yield Document(row.id, f"{row.text} {row.pair or ''}".strip(), task.name)
+
+
+def _contexts(task: Prepared, split: Split) -> Iterator[Document]:
+    told: set[str] = set()
+    for row in task.examples(split):
+        for context in row.text.split(PASSAGE):
+            if context.strip() and context not in told:
+                told.add(context)
+                yield Document(row.id, context, task.name)
 
 
 def built_corpus(path: Path, documents: Iterable[Document], watch: Watch) -> Corpus:

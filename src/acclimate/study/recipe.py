@@ -141,6 +141,7 @@ class Recipe:
     tapter: tapter.Recipe = field(
         default_factory=lambda: tapter.Recipe(
             skipgram=SMALL_VECTORS,
+            scale="unit",  # vectors from nothing are as large as they were trained for long
             looks=10,
             whole_words=True,
             epochs=0.0,
@@ -232,12 +233,12 @@ def for_model() -> Recipe:
     """The papers' own settings, for a pretrained model of the usual size.
 
     TAPT and TAPTER as the latter states them and fine-tuning as BLURB does (the defaults of methods/mlm.py,
-    methods/tapter.py and methods/finetune.py), with BLURB's three rates to choose from; fewer n-gram buckets than the
-    2,000,000 that are there for public vectors; DAPT as DGA states it: 2,500 steps of 256 sequences of 164 tokens, rate
-    1e-4, no decay.
+    methods/tapter.py and methods/finetune.py), with BLURB's three rates to choose from; vectors from nothing, so of
+    unit spread, of words that occur twice, with fewer n-gram buckets than the 2,000,000 of public ones; DAPT as DGA
+    states it: 2,500 steps of 256 sequences of 164 tokens, rate 1e-4, no decay.
     """
     dapt = mlm.Recipe(max_tokens=164, epochs=0.0, plan=Plan(2_500, 256, 1e-4, warmup=0.1, weight_decay=0.0))
     search = Search(rates=(1e-5, 3e-5, 5e-5))
     vectors = replace(SMALL_VECTORS, dim=300, buckets=200_000)
-    held = tapter.Recipe(skipgram=vectors)
+    held = tapter.Recipe(skipgram=vectors, scale="unit")
     return Recipe(tapt=mlm.Recipe(), tapter=held, dapt=dapt, finetune=finetune.Recipe(), search=search)

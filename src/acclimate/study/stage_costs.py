@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import settings
 from acclimate.core.types import Stream, unwatched
-from acclimate.methods import finetune, mlm, tlm
+from acclimate.methods import finetune, mlm, tapter, tlm
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.methods.tuning import SPANS, Tuning
 from acclimate.models.encoder import load_masked_language_model, new_encoder
@@ -100,36 +100,32 @@ class Stages:
     def stage(self, job: Job, share: float) -> Stage:
         task = self.materials.task
         if job.work is stages.pretrain:
-            assert self.materials.general is not None
-            whole = self.preparing * self.materials.general.characters / sampled_characters(self.materials.general)
-            return self._masked(job, self.materials.general, self.recipe.pretrain, before=whole)
-        if job.work is stages.adapt:
             corpus = Corpus(job.places["corpus"])
-            texts = self.materials.task_text
+            whole = self.preparing * corpus.characters / sampled_characters(corpus)
+            return self._masked(job, corpus, self.recipe.pretrain, before=whole)
+        if job.work is stages.adapt:
+            corpus, texts = Corpus(job.places["corpus"]), self.materials.task_text
             own = self.recipe.tapt if texts is not None and corpus.path == texts.path else self.recipe.dapt
             return self._masked(job, corpus, own, before=0.0)
         if job.work is stages.regularise:
-            assert self.materials.task_text is not None
-            return self._masked(job, self.materials.task_text, self.recipe.tapter, before=0.0)
+            return self._masked(job, Corpus(job.places["corpus"]), self.recipe.tapter, before=0.0)
         if job.work is stages.word_vectors:
             characters = sum(Corpus(job.places[name]).characters for name in ("corpus", "raw") if name in job.places)
             words = characters / CHARACTERS_A_WORD * self.recipe.tapter.skipgram.epochs
             return Stage(job.label, "fixed", 0, 0, words / WORDS_A_SECOND)
         if job.work is stages.retrieve:
-            assert self.materials.general is not None
-            return Stage(job.label, "fixed", 0, 0, self.materials.general.characters / CHARACTERS_A_SECOND)
+            return Stage(job.label, "fixed", 0, 0, Corpus(job.places["corpus"]).characters / CHARACTERS_A_SECOND)
         if job.work is stages.joint:
             assert self.materials.general is not None
             return self._masked(job, self.materials.general, self.recipe.tlm, before=0.0)
         if job.work is stages.heldout:
-            rows = self._lengths(Corpus(job.places["corpus"]), self.recipe.dapt.max_tokens)
-            count = min(2_000, len(rows) / sampled_share(Corpus(job.places["corpus"])))
-            return self._read(job, self._tried(self.recipe.finetune), float(np.mean(rows)) * count, "fixed")
+            tokens = self._tokens(job.places["corpus"], self.recipe.dapt, 2_000)
+            return self._read(job, self.recipe.finetune, tokens, "fixed")
         if job.work is stages.fine_tune:
             return self._tuning(job, share)
         if job.work is stages.test:
             tuning = _tuning_of(job.needs["tuned"])
-            return self._read(job, self._tried(tuning), self._test_tokens(tuning), "test")
+            return self._read(job, tuning, self._test_tokens(tuning), "test")
         if job.work is stages.test_terms:
             return Stage(job.label, "fixed", 0, 0, 1e-3 * task.sizes["train"])
         seconds = self.loading if job.work in (stages.untrained, stages.move) else 5e-3 * task.sizes["train"]
@@ -138,12 +134,14 @@ class Stages:
     def _masked(self, job: Job, corpus: Corpus, recipe: Any, *, before: float) -> Stage:
         lengths = self._lengths(corpus, recipe.max_tokens)
         rows = len(lengths) / sampled_share(corpus)
-        epochs = getattr(recipe, "epochs", 0.0)  # TLM counts steps only
-        plan: Plan = mlm.with_steps(recipe.plan, epochs, round(rows))
+        plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))  # TLM counts steps only
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
-        speed = self._speed(recipe, lengths, plan)
-        seconds = before + self.loading + tokens * speed.seconds
-        return Stage(job.label, "adapting", tokens, tokens * speed.flops, seconds)
+        speed, reading = self._speed(recipe, lengths, plan), 0.0
+        if "dev" in job.places:  # TAPTER alone is watched
+            looked = min(recipe.looks, plan.steps) * self._tokens(job.places["dev"], recipe, tapter.DEV_SEGMENTS)
+            reading = looked * self._tried(self.recipe.finetune).reading.seconds
+        seconds = before + self.loading + tokens * speed.seconds + reading
+        return Stage(job.label, "adapting", tokens, tokens * speed.flops, seconds, reading=reading)
 
     def _tuning(self, job: Job, share: float) -> Stage:
         task, own = self.materials.task, _tuning_of(job)
@@ -156,10 +154,10 @@ class Stages:
         label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
         return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share, reading)
 
-    def _read(self, job: Job, tried: _Tried, tokens: float, kind: str) -> Stage:
+    def _read(self, job: Job, own: finetune.Recipe, tokens: float, kind: str) -> Stage:
         """Reading so many tokens without training on them."""
-        reading = tokens * tried.reading.seconds
-        return Stage(job.label, kind, tokens, tokens * tried.reading.flops, self.loading + reading, reading=reading)
+        seconds, flops = tokens * self._tried(own).reading.seconds, tokens * self._tried(own).reading.flops
+        return Stage(job.label, kind, tokens, flops, self.loading + seconds, reading=seconds)
 
     def _tried(self, own: finetune.Recipe) -> _Tried:
         """Some steps of fine-tuning, the same for whatever differs only in how long it runs, at what rate and seed."""
@@ -207,6 +205,11 @@ class Stages:
     def _rows_tried(self, plan: Plan, lengths: np.ndarray) -> int:
         """Rows of a step, so many that its speed is that of the plan's."""
         return min(plan.batch, max(4, round(TOKENS / float(np.mean(lengths)))))
+
+    def _tokens(self, place: Path, recipe: Any, most: int) -> float:
+        """Tokens of a corpus's rows, or of so many of them."""
+        lengths = self._lengths(Corpus(place), recipe.max_tokens)
+        return float(np.mean(lengths)) * min(most, len(lengths) / sampled_share(Corpus(place)))
 
     def _lengths(self, corpus: Corpus, longest: int) -> np.ndarray:
         """Tokens of each row of a sample of the corpus."""

@@ -56,10 +56,10 @@ def word_vectors(
     raw: Path | None = None,
     start: Path | None = None,
 ) -> Result:
-    """fastText on the task's texts and raw text, in `out/vectors.bin`; with `start` from public vectors."""
+    """fastText on the task's texts and raw text, in `out/vectors`; with `start` from public vectors."""
     begun = time.monotonic()
     corpora = [Corpus(path) for path in (corpus, raw) if path is not None]
-    tapter.train_on(corpora, out, settings.from_mapping(Skipgram, skipgram), start=start, watch=watch)
+    tapter.train_on(corpora, out / tapter.VECTORS, settings.from_mapping(Skipgram, skipgram), start=start, watch=watch)
     if ranks.is_first():
         files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
     return {"documents": sum(map(len, corpora))}
@@ -76,7 +76,10 @@ def regularise(
     dev: Path | None = None,
 ) -> Result:
     """TAPTER on vectors that are trained already: a file, or that of a job."""
-    file = vectors / tapter.TRAINED if vectors.is_dir() else vectors
+    file = vectors
+    if vectors.is_dir():
+        files.check(vectors / tapter.VECTORS)
+        file = vectors / tapter.VECTORS / tapter.TRAINED
     places = {"corpus": str(corpus), "model": _checkpoint(model), "vectors": str(file), "dev": str(dev or Path())}
     stated = settings.from_mapping(tapter.Recipe, {**recipe, **places, "train_vectors": False})
     return _trained(out, tapter.adapt(stated, out, watch=watch))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks
-from acclimate.core.types import Cost, Document, Example, Watch, unwatched
+from acclimate.core.types import Cost, Example, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.models.encoder import longest_input
 from acclimate.study.cost import Estimate, estimate_of_jobs, together
@@ -31,7 +31,7 @@ from acclimate.study.gathering import Leaks, Raw, gather
 from acclimate.study.grid_page import records
 from acclimate.study.jobs import Job, claim, do, missing, with_needs
 from acclimate.study.launch import labelled_of
-from acclimate.study.materials import Materials, built_corpus
+from acclimate.study.materials import Materials, texts_of
 from acclimate.study.recipe import Recipe as Race
 from acclimate.study.searching import dev_row, test_row
 from acclimate.study.two_stages_page import TwoStages, judged, mean_cost, two_stages_csv, two_stages_text, write_page
@@ -90,9 +90,7 @@ def given(
     counts: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": pairs}
     materials = gather(out, target, raw, model=model, leaks=leaks, **counts, watch=watch)
     task = materials.task
-    texts = (Document(row.id, f"{row.text} {row.pair or ''}".strip(), task.name) for row in task.examples("dev"))
-    place = out / "corpora" / f"dev-{task.hashes['dev'][:12]}"
-    heldout = ranks.first_then_all(lambda: built_corpus(place, texts, watch))
+    heldout = texts_of(task, "dev", out / "corpora", watch)
     notes = [*materials.notes, *(f"First stage: {note}" for note in ((*first.cautions, *first.notes) if first else ()))]
     materials = replace(materials, heldout=heldout, notes=tuple(notes))
     if first is None:
@@ -219,8 +217,13 @@ def _check_first(first: Labelled, target: Labelled) -> None:
             f"'{target.kind}' with {len(target.labels)}; its head can only be kept where both are the same. Leave "
             f"'first' out"
         )
-    sealed = {_content(row) for split in ("dev", "test") for row in target.splits[split]}
-    if seen := [row for row in first.splits["train"] if _content(row) in sealed]:
+    rows = [row for split in ("dev", "test") for row in target.splits[split]]
+    sealed = {_content(row) for row in rows}
+    # a question that is scored with all of its contexts (tasks/formats/squad.py::by_question) has its id as the group;
+    # in train they stand one by one, and with any other it is the same question
+    merged = [row for row in rows if target.kind == "span" and row.id == row.group]
+    asked = {normalised(row.pair or "") for row in merged} - {""}
+    if seen := [row for row in first.splits["train"] if _content(row) in sealed or _content(row)[1] in asked]:
         raise ValueError(
             f"first: {len(seen):,} training rows of {first.name} stand in dev or test of {target.name}, such as "
             f"{seen[0].id!r}. Take them out of one of them"

@@ -32,11 +32,11 @@ _SPACE = 32
 _MANY = 16 * BINS  # shingles, after which a sketch with an empty bin means that few of them differ
 
 
-def compiled(function: Function, *, fastmath: bool = False) -> Function:
+def compiled(function: Function, *, fastmath: bool | set[str] = False) -> Function:
     """To be called from Python: compiled on its first call, and kept on disk where there is a place to write to.
 
     What is kept is renewed when the function's own file changes; `touch` overlap_search.py after a change of this one.
-    fastmath: sums may be taken in any order, as vector instructions do.
+    fastmath: numba's; "reassoc" lets sums be taken in any order, as vector instructions do.
     """
     try:
         return cast(Function, numba.njit(nogil=True, cache=True, fastmath=fastmath)(function))

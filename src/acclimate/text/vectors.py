@@ -14,13 +14,15 @@ Readings
   of the public vectors. A line of text is a line of the tool, and a window never leaves it. wiki.*.bin are of text in
   lower case (set lower=True) without digits; cc.*.bin keep case.
   What drives negatives and sub-sampling are the counts of the new text, also when going on: its words are to be told
-  apart from one another, and no other output row is needed. The file gets the sum of both counts.
+  apart from one another, and no other output row is needed. As in the tool, a word's share, by which it is left out,
+  is of all words read, too rare ones included. The file gets the sum of both counts.
   New words begin as the mean of their n-grams' rows, so that their vectors do not jump, with output rows of 0. They
   come after the start's words, whatever their counts.
-  min_count is asked of all words of the new text, also of those that the start has: rarer ones keep their rows. With
-  them the held-out loss was higher (2.434 against 2.420 after five epochs on a million words of a domain).
-  The rate begins anew and falls to 0. Going on from a `.bin`, it begins at half: .025 gave 2.402 where .05 gave 2.420,
-  and training from nothing 2.407.
+  min_count is asked of all words of the new text, also of those that the start has: rarer ones keep their rows.
+  The rate begins anew and falls to 0. Going on from a `.bin`, it begins at half, .025: held-out loss was lower than at
+  .05, with three seeds each. That .025 was chosen on the same held-out text, from one start and one domain; whether
+  going on is any better than from nothing where the domain has a million words is not established (.004 to .006).
+  benchmarks/reports/2026-11-22-vectors.md has the figures.
 Deviations
   A text is read exactly `epochs` times. The tool, which counts the words that it leaves out, reads on until it has seen
   as many.
@@ -97,9 +99,10 @@ def train_vectors(
     """Train on the texts, from nothing or a `.bin` or `.vec`, and write `out`, a `.bin` that the official tool opens.
 
     In memory are the rows of the texts' words and of the buckets that they touch; all others go from file to file.
-    Going on with a .bin of 2,000,000 x 300 (7.2 GB) on a million words took .52 GB at peak (anonymous memory, Python
-    and its modules included; pages of the mapped file, which the system takes back as it likes, come on top).
-    Raises ValueError where the start cannot be gone on with under these settings, or the texts have too few words.
+    Pages of a mapped start come on top, which the system takes back as it likes. A kill leaves a hidden file beside
+    `out`, which the next call for the same `out` overwrites.
+    Raises ValueError where the start cannot be gone on with under these settings, the texts have too few words, or
+    training diverges.
     """
     source = start_from(start, settings)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +115,7 @@ def train_vectors(
     end = text.words.index(END) if END in text.words else -1
     rate = settings.rate or (GOING_ON if source.trained else FROM_NOTHING)
     arrays = {"inputs": inputs, "outputs": outputs}
-    train(text.numbers, text.counts, end, made, **arrays, rate=rate, settings=settings, watch=watch)
+    train(text, end, made, **arrays, rate=rate, settings=settings, watch=watch)
     counts = np.concatenate([source.counts, np.zeros(len(new), np.int64)])
     counts[numbers] += text.counts
     names, rows = [*source.words, *(text.words[number] for number in new)], inputs[:, : settings.dim]

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import math
 import mmap
-import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from acclimate.core.files import settle
+from acclimate.core.files import new_file
 
 END = "</s>"  # the word that stands for the end of a line; it has no n-grams
 SKIPGRAM, NEGATIVE_SAMPLING = 2, 2  # what the tool calls model sg and loss ns
@@ -154,20 +154,15 @@ def write_bin(
     outputs: Iterable[np.ndarray],
 ) -> None:
     """Write a `.bin`, whole or not at all. inputs, outputs: (any, dim) float32 rows, in turn; see `Bin`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(struct.pack("<2i", _MAGIC, _VERSION) + _HEADER.pack(*header))
-            file.write(_COUNTS.pack(len(words), len(words), 0, read, -1))
-            for word, count in zip(words, counts.tolist(), strict=True):
-                file.write(word.encode("utf-8", "surrogateescape") + b"\0" + _ENTRY.pack(count, 0))
-            for blocks, rows in ((inputs, len(words) + header.buckets), (outputs, len(words))):
-                file.write(_MATRIX.pack(False, rows, header.dim))
-                for block in blocks:
-                    file.write(np.ascontiguousarray(block, "<f4").data)
-        settle(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with new_file(path) as file:
+        file.write(struct.pack("<2i", _MAGIC, _VERSION) + _HEADER.pack(*header))
+        file.write(_COUNTS.pack(len(words), len(words), 0, read, -1))
+        for word, count in zip(words, counts.tolist(), strict=True):
+            file.write(word.encode("utf-8", "surrogateescape") + b"\0" + _ENTRY.pack(count, 0))
+        for blocks, rows in ((inputs, len(words) + header.buckets), (outputs, len(words))):
+            file.write(_MATRIX.pack(False, rows, header.dim))
+            for block in blocks:
+                file.write(np.ascontiguousarray(block, "<f4").data)
 
 
 @dataclass(frozen=True)
@@ -189,14 +184,19 @@ class Vec:
         with open(self.path, "rb") as file:
             for place, number in enumerate(numbers.tolist()):
                 file.seek(self.places[number])
-                values = file.readline().split(b" ", 1)[1].split()
+                values = file.readline().partition(b" ")[2].split()
                 if len(values) != self.dim:
                     raise ValueError(
-                        f"{self.path}: the word {self.words[number]!r} has {len(values)} values; its first line says "
-                        f"{self.dim}. {_AGAIN}"
+                        f"{self.path}:{self._line(number)}: the word {self.words[number]!r} has {len(values)} values; "
+                        f"the first line says {self.dim}. {_AGAIN}"
                     )
                 rows[place] = np.array(values, np.float32)
         return rows
+
+    def _line(self, number: int) -> int:
+        """Which line of the file, from 1, this word has."""
+        with open(self.path, "rb") as file:
+            return 1 + sum(1 for end in accumulate(map(len, file)) if end <= self.places[number])
 
     def bucket_rows(self, numbers: np.ndarray) -> np.ndarray:
         """None: there are no n-grams."""
@@ -219,7 +219,7 @@ def open_vec(path: Path) -> Vec:
         place = len(first)
         places: list[int] = []
         for line in file:
-            word = line.split(b" ", 1)[0].decode("utf-8", "surrogateescape")
+            word = line.rstrip(b"\r\n").partition(b" ")[0].decode("utf-8", "surrogateescape")
             if index.setdefault(word, len(places)) == len(places):  # of two lines for a word the first counts
                 places.append(place)
             place += len(line)

@@ -15,6 +15,8 @@ import numpy as np
 from acclimate.text.overlap_kernels import compiled, mix
 
 LONGEST_LINE = 1024  # words; longer ones are cut, as by the official tool
+# sums in any order, but NaN and infinity stay what they are, so that the loss tells that training diverged
+ANY_ORDER = {"reassoc", "contract", "arcp", "nsz", "afn"}
 WHOLE = 1 << 32  # a probability p is kept as p * WHOLE and met by 32 random bits
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -69,7 +71,7 @@ def random_rows(numbers: Any, seed: int, dim: int) -> Any:
     return rows
 
 
-@partial(compiled, fastmath=True)
+@partial(compiled, fastmath=ANY_ORDER)
 def train_lines(
     numbers: Any,
     end: int,
@@ -88,6 +90,8 @@ def train_lines(
     seed: int,
 ) -> Any:
     """Skip-gram with negative sampling over lines of text, as the official tool does it; (pairs, sum of their losses).
+
+    The loss is NaN where a row that was met was not finite.
 
     numbers           the words' numbers, -1 where a line ends; end: the number of the word "</s>", or -1
     begins, rows      the input rows that word w is the mean of: rows[begins[w] : begins[w + 1]]

@@ -6,6 +6,7 @@ overwrite one another's updates now and then (Recht et al., 2011, Hogwild), so t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from acclimate.core.threads import in_turn, processors
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.vectors_kernels import WHOLE, subwords, train_lines
+from acclimate.text.vectors_text import Numbered
 
 _CHUNK = 20_000  # numbers that a thread takes at a time
 _LANES = 16  # rows are as long as a multiple of this, so that no part of a row is left to scalar code
@@ -95,8 +97,7 @@ def room(rows: int, dim: int) -> np.ndarray:
 
 
 def train(
-    numbers: np.ndarray,
-    counts: np.ndarray,
+    text: Numbered,
     end: int,
     parts: Parts,
     *,
@@ -108,12 +109,13 @@ def train(
 ) -> None:
     """Move the rows, in place, as `train_lines` does.
 
-    numbers, counts   as `Numbered` has them; end: the number of "</s>", or -1
-    rate              that of the first word
+    text   its numbers and counts; end: the number of "</s>", or -1
+    rate   that of the first word
+    Raises ValueError where the rows do not stay finite.
     """
-    shares = counts / counts.sum()
-    kept = np.minimum(np.sqrt(settings.sample / shares) + settings.sample / shares, 1) * WHOLE
-    limits, others = alias_table(counts**0.5)
+    numbers = text.numbers
+    kept = retention(text.counts, text.read, settings.sample) * WHOLE
+    limits, others = alias_table(noise(text.counts))
     cuts = _cuts(numbers)
     total = settings.epochs * len(numbers)
     arrays = (end, parts.begins, parts.rows, parts.echoes, inputs, outputs, kept.astype(np.uint64), limits, others)
@@ -130,8 +132,35 @@ def train(
 
     threads = settings.threads or processors()
     for done, pairs, loss in in_turn(work, range(settings.epochs * (len(cuts) - 1)), threads):
+        if not math.isfinite(loss):
+            raise _diverged(rate, done, total)
         values = {"loss": loss / pairs} if pairs else {}
         watch(Progress("vectors", done, total, "words", values))
+    if not all(np.isfinite([rows.min(), rows.max()]).all() for rows in (inputs, outputs)):
+        raise _diverged(rate, total, total)
+
+
+def _diverged(rate: float, done: int, total: int) -> ValueError:
+    return ValueError(
+        f"the vectors are not finite after {done:,} of {total:,} words: the rate of {rate:g} is too high. "
+        f"Lower skipgram.rate, to {rate / 10:g} say"
+    )
+
+
+def retention(counts: np.ndarray, read: int, sample: float) -> np.ndarray:
+    """(V,) probabilities that sub-sampling leaves a word in: sqrt(t / f) + t / f, at most 1, t being `sample`.
+
+    f is the word's share of the `read` words of the text, those that are too rare to take part included, as in the tool
+    (Mikolov et al. have the first term only).
+    """
+    shares = counts / read
+    return np.minimum(np.sqrt(sample / shares) + sample / shares, 1)
+
+
+def noise(counts: np.ndarray) -> np.ndarray:
+    """(V,) the distribution of negatives: in proportion to the square roots of the counts."""
+    roots = np.sqrt(counts)
+    return np.asarray(roots / roots.sum())
 
 
 def _cuts(numbers: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ CHECKPOINT = "checkpoint"
 RUN = "run.json"
 # settings that say where something lies
 PLACES = ("model", "corpus", "task", "tokenizer", "dev", "vectors", "vectors_corpus")
-PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
+PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "numba", "llvmlite", "scipy", "scikit-learn")
 
 
 def run(
