@@ -69,7 +69,7 @@ def test_a_race_killed_at_twenty_random_moments_ends_with_the_same_bytes(
                 stage = _unfinished(tmp_path / RUN)
                 hit[stage] += 1
                 print(f"kill {hit.total():2} after {after:.2f} s: {stage}")
-                if hit.total() == KILLS:
+                if hit.total() in (KILLS, MOST_KILLS):
                     assert start.run(command, tmp_path) == 0, (tmp_path / "output.txt").read_text()
                     break
             _assert_same(expected, _results(tmp_path / RUN))
