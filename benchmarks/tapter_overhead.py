@@ -49,7 +49,7 @@ def main() -> None:
         corpus = write_corpus(islice(read_documents(given.corpus), given.texts), place / "corpus")
         begun = time.process_time()
         settings = Skipgram(dim=given.dim, epochs=1, buckets=given.buckets, lower=True, threads=1)
-        vectors = train_on([corpus], place, settings)
+        vectors = train_on([corpus], place / "vectors", settings)
         trained = time.process_time() - begun
         tokenizer = load_tokenizer(given.model)
         rows = len(word_embeddings(load_masked_language_model(given.model)))

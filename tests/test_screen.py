@@ -46,8 +46,9 @@ def test_another_stage_of_the_same_name_begins_anew(told):
 
 
 STOPPED = """
-import sys, time
+import signal, time
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is started with it ignored
 from acclimate.session import errors_told, started
 import typer
 

@@ -275,7 +275,7 @@ def test_elements_that_overlap_are_learnt_and_scored_together(encoder, tmp_path)
     score = tuned(encoder, made, tmp_path / "run", steps=60)
     assert score.test > 0.95
     assert "I-INT+I-PAR" in {tag for tags in score.predicted for tag in tags}
-    with pytest.raises(ValueError, match="entities overlap"):
+    with pytest.raises(ValueError, match="entities of pico overlap"):
         trained_labels(made, "BIO")
     with pytest.raises(ValueError, match="joint"):
         allowed_transitions(made.labels)

@@ -66,7 +66,7 @@ def test_what_is_missing_is_named_and_so_is_a_form_that_there_is_not(root):
         TOY.form_in(root)
     with pytest.raises(ValueError, match="no form is called 'other'"):
         TOY.task("other")
-    with pytest.raises(ValueError, match="no dataset is called 'tyo'; the nearest is 'toy'"):
+    with pytest.raises(ValueError, match="no dataset is called 'tyo'; the nearest is 'Toy'"):
         dataset_named("tyo", [TOY])
     assert dataset_named("TOY", [TOY]) is TOY
 

@@ -52,6 +52,9 @@ def test_the_new_wikipedia_stands_in_where_the_training_file_is_wanting(squad: P
 
 
 def test_a_missing_file_is_named_with_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"BioASQ 5b factoid: there is no folder .*bioasq.*registration"):
+        BIOASQ.form_in(tmp_path)
+    (tmp_path / BIOASQ.folder).mkdir(parents=True)
     with pytest.raises(ValueError, match=r"BioASQ 5b factoid: .* has no BioASQ-train-factoid-5b.json.*registration"):
         BIOASQ.form_in(tmp_path)
 

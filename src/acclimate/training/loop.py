@@ -99,7 +99,7 @@ def train(
             if not math.isfinite(norm):
                 raise NotFiniteError(f"step {step + 1}: the gradient is {norm}. {_documents(batch)} {_WAY_OUT}")
             for group in optimiser.param_groups:
-                group["lr"] = plan.rate_at(step) * group["multiple"]
+                group["lr"] = plan.rate_at(step) * group.get("multiple", 1.0)
             optimiser.step()
             optimiser.zero_grad()
             objective.on_update()
