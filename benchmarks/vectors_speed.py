@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from page import head, spread, table, tell, write
@@ -149,13 +150,14 @@ def _going_on(given: argparse.Namespace, domain: Path, held_out: Path, folder: P
         threads=given.threads,
     )
     for share in map(float, given.shares.split(",")):
-        train_vectors(lambda share=share: _texts(domain, share), out, settings)  # type: ignore[misc]
+        texts = partial(_texts, domain, share)
+        train_vectors(texts, out, settings)
         alone, counts = open_bin(out), _counts(out)
         among = {word: count for word, count in counts.items() if word in start.index}
         losses = [_loss(given.start, held_out, among), _loss(out, held_out, among)]
         for epochs, rate in ((5, None), (5, FROM_NOTHING), (1, None)):
             mine = replace(settings, epochs=epochs, rate=rate)
-            train_vectors(lambda share=share: _texts(domain, share), out, mine, start=given.start)  # type: ignore[misc]
+            train_vectors(texts, out, mine, start=given.start)
             losses.append(_loss(out, held_out, among))
         tell(f"share {share}: {losses}")
         rows.append((f"{alone.read:,}", f"{len(among):,} of {len(counts):,}", *(f"{loss:.3f}" for loss in losses)))

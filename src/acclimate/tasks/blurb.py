@@ -15,6 +15,8 @@ Readings, where the paper is silent or its files are not those of its table:
   form "dummified" reads what BLURB's own script writes (id, sentence, label; no header).
 
 Deviations: the differences of each form, which `acclimate doctor blurb` tells beside the counts.
+
+Long because it is a table: thirteen values, each with its source, licence, sizes and files, and hardly any code.
 """
 
 from __future__ import annotations
