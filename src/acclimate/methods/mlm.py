@@ -16,14 +16,15 @@ Deviations
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import ranks
-from acclimate.core.types import Checkpoint, Progress, Stream, Watch, counted, unwatched
+from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch, counted, unwatched
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer
 from acclimate.models.heads import has_sparse_head
 from acclimate.models.loading import identity
@@ -33,7 +34,7 @@ from acclimate.text.streams import evaluation_batches, masked_stream
 from acclimate.text.tokens import Tokens
 from acclimate.training.checkpoint import finish
 from acclimate.training.measure import measure
-from acclimate.training.objective import MaskedLanguageLoss
+from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.plan import Plan
 from acclimate.training.run import finished, run, write_checkpoint
 
@@ -61,6 +62,27 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
 
     Raises ValueError where the corpus has no text or the model cannot be loaded.
     """
+    return adapt_with(recipe, out, lambda start: MaskedLanguageLoss(start.model), watch=watch)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run on a corpus begins from. model: what is trained, in place, and handed over."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    tokens: Tokens
+
+
+def adapt_with(
+    recipe: Recipe,
+    out: Path,
+    objective: Callable[[Start], Objective],
+    *,
+    mark: Callable[[Batch], Batch] | None = None,
+    watch: Watch = unwatched,
+) -> Checkpoint:
+    """`adapt` with any loss on masked batches. mark: what else a step's batch gets, a pure function of it."""
     if not recipe.model:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     corpus = Corpus(recipe.corpus)
@@ -70,7 +92,9 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     tokenizer = load_tokenizer(recipe.model)
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
     model = load_adapted(recipe, watch)
-    train_masked(model, tokens, recipe, out, stage="adapt", watch=watch)
+    masked, plan = masked_run(tokens, recipe)
+    stream = masked if mark is None else lambda step: mark(masked(step))
+    run(objective(Start(model, tokenizer, tokens)), stream, plan, out, stage="adapt", watch=watch)
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return done
