@@ -9,13 +9,13 @@ import argparse
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
-from page import head, spread, table, tell, write
+from page import head, spread, table, write
+from turns import Clock, median_ratio, precision_name, timed
 
 from acclimate.methods.embedding_loss import TapterLoss, with_regularised
 from acclimate.methods.tapter import train_on
@@ -27,18 +27,9 @@ from acclimate.text.vectors import Skipgram, open_vectors
 from acclimate.text.vocabulary_vectors import VocabularyVectors, vocabulary_vectors
 from acclimate.training.loop import Step, adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
-from acclimate.training.plan import Plan, autocast_type, device
+from acclimate.training.plan import Plan, device
 
 PLAIN, TERM = "masked language modelling", "with the second term"
-
-
-@dataclass
-class Clock:
-    """Of each counted step: processor seconds of the whole process, seconds on the wall, tokens."""
-
-    processor: list[float] = field(default_factory=list)
-    wall: list[float] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
 
 
 def main() -> None:
@@ -58,7 +49,7 @@ def main() -> None:
         looked_up = time.process_time() - begun
         clocks, share = _measured(given, corpus, found)
     where = torch.cuda.get_device_name() if device().type == "cuda" else f"CPU, {given.threads} threads"
-    facts = [("device", where), ("model", Path(given.model).name), ("precision", _precision(given))]
+    facts = [("device", where), ("model", Path(given.model).name), ("precision", precision_name(given.precision))]
     write(
         given.out,
         [
@@ -106,25 +97,9 @@ def _measured(given: argparse.Namespace, corpus: Corpus, found: VocabularyVector
         PLAIN: begun(MaskedLanguageLoss(model()), stream),
         TERM: begun(term, lambda step: with_regularised(stream(step), found.regularised_V)),
     }
-    clocks = {name: Clock() for name in running}
-    for pair in range(steps):
-        for name in running if pair % 2 else [*running][::-1]:
-            processor, wall = time.process_time(), time.perf_counter()
-            step = next(running[name])
-            taken = time.process_time() - processor, time.perf_counter() - wall
-            if pair >= given.warm_up:
-                clocks[name].processor.append(taken[0])
-                clocks[name].wall.append(taken[1])
-                clocks[name].tokens.append(step.tokens)
-        if (pair + 1) % 10 == 0:
-            tell(f"{pair + 1} of {steps} pairs")
+    clocks = timed(running, rounds=given.pairs, warm_up=given.warm_up)
     counts = [term.counts(with_regularised(stream(step), found.regularised_V))["embedding"] for step in range(steps)]
     return clocks, sum(counts[given.warm_up :]) / sum(clocks[TERM].tokens)
-
-
-def _precision(given: argparse.Namespace) -> str:
-    narrow = autocast_type(given.precision, device())
-    return "float32" if narrow is None else str(narrow).removeprefix("torch.")
 
 
 def _method(given: argparse.Namespace, clocks: dict[str, Clock], found: VocabularyVectors, share: float) -> str:
@@ -147,19 +122,10 @@ def _steps(clocks: dict[str, Clock]) -> str:
     first = table(("step", "processor seconds: median (least to most)", "seconds on the wall"), rows)
     ratios = []
     for what in ("processor", "wall"):
-        own, plain = (np.array(getattr(clocks[name], what)) for name in (TERM, PLAIN))
-        low, high = _interval(own / plain)
-        middle = float(np.median(own / plain))
-        ratios.append((what, f"{middle:.3f} [{low:.3f}, {high:.3f}]", f"{own.sum() / plain.sum():.3f}"))
+        own, plain = (getattr(clocks[name], what) for name in (TERM, PLAIN))
+        ratios.append((what, median_ratio(own, plain), f"{sum(own) / sum(plain):.3f}"))
     names = ("time", "ratio within a pair: median [95% interval of the median]", "ratio of the sums")
     return f"## Steps\n\n{first}\n\n### With the term by without\n\n{table(names, ratios)}"
-
-
-def _interval(ratios: np.ndarray) -> tuple[float, float]:
-    """Of the median, by 2,000 bootstrap samples of the pairs."""
-    drawn = np.random.default_rng(0).choice(ratios, (2_000, len(ratios)))
-    low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
-    return float(low), float(high)
 
 
 if __name__ == "__main__":

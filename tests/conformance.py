@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,26 +17,35 @@ from transformers import (
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    PreTrainedModel,
 )
 
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Stream
+from acclimate.methods.dga import DgaLoss
+from acclimate.methods.distil_loss import DistillationToken, KnowledgeDistillation, Text, with_distillation_token
+from acclimate.methods.domain import appended
 from acclimate.methods.embedding_loss import Ids, Per, TapterLoss, with_regularised
 from acclimate.methods.joint_loss import JointLoss
+from acclimate.methods.light import LightLoss
+from acclimate.methods.sequence_contrast import CONTRASTS
 from acclimate.methods.task_loss import TaskLoss
+from acclimate.methods.token_contrast_loss import TokenAlignment, TokenAwareContrast, with_anchors
 from acclimate.models.classifier import PROBLEM_TYPES
 from acclimate.models.joint_head import new_joint_head
+from acclimate.models.light import add_adapters
 from acclimate.models.pooling import PooledClassifiers, Pooling, SequenceLayer, set_pooling
 from acclimate.models.taggers import Layer, SequenceTaggers, set_layer
 from acclimate.tasks.rows import EDGES
 from acclimate.training.checkpoint import LOG, resumable
 from acclimate.training.loop import adamw, train
-from acclimate.training.objective import MaskedLanguageLoss, Objective
-from acclimate.training.pieces import Piece, pack, pad, together
+from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
+from acclimate.training.pieces import Layout, cut, pack, pad, together
 from acclimate.training.plan import Plan
 from families import FAMILIES, VOCABULARY, mpnet
 
 ROWS = 8
 LABELS = 3
+CPU = torch.device("cpu")
 PLAN = Plan(steps=4, batch=ROWS, rate=1e-2, warmup=0.25, precision="float32", piece_tokens=64)
 
 
@@ -174,6 +184,94 @@ def _regularised(name: str, per: Per = "occurrence", ids: Ids = "original") -> C
     return Case(lambda dropout: TapterLoss(make(dropout=dropout), vectors_VF, regularised_V, seed=3), stream)
 
 
+def _adapted(name: str) -> Case:
+    """Adapters that have learnt something: of new ones the first matrices get hardly a gradient."""
+    plain = _masked(name)
+
+    def make(dropout: float) -> Objective:
+        model = FAMILIES[name](dropout=dropout)
+        add_adapters(model, 4, seed=3)
+        objective = LightLoss(model)
+        with torch.no_grad():
+            for weight in filter(lambda weight: weight.requires_grad, objective.parameters()):
+                weight.mul_(100)
+        return objective
+
+    return Case(make, plain.stream)
+
+
+def _prompted(name: str) -> Case:
+    """The last four pieces of the vocabulary behind each row."""
+    plain, prompt = _masked(name), range(VOCABULARY - 4, VOCABULARY)
+    return Case(
+        lambda dropout: LightLoss(FAMILIES[name](dropout=dropout), prompt, prompt_rate=3.0),
+        lambda step: appended(plain.stream(step), prompt),
+    )
+
+
+def _soft_masked(name: str, **settings: Any) -> Case:
+    """DGA with heads of unequal importance, none of which is held fast."""
+    make = mpnet if name == "mpnet" else FAMILIES[name]
+    pad_id = make().config.pad_token_id or 0
+    importance = {"heads": torch.tensor([[0.2, 0.9], [0.6, 0.1]])}
+    return Case(
+        lambda dropout: DgaLoss(make(dropout=dropout), importance, **settings), lambda step: toy_rows(pad_id, step)
+    )
+
+
+def another(name: str) -> PreTrainedModel:
+    """A teacher: a model of the family whose weights differ from the student's."""
+    model = mpnet() if name == "mpnet" else FAMILIES[name]()
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(17)
+        for weight in model.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    return model
+
+
+def _distilled(name: str, text: Text = "unmasked", *, token: bool = False) -> Case:
+    """Towards a teacher of other weights, each token or a distillation token."""
+    make = mpnet if name == "mpnet" else FAMILIES[name]
+    pad_id = make().config.pad_token_id or 0
+    if not token:
+        return Case(
+            lambda dropout: KnowledgeDistillation(make(dropout=dropout), another(name), text=text),
+            lambda step: toy_rows(pad_id, step),
+        )
+    return Case(
+        lambda dropout: DistillationToken(make(dropout=dropout), another(name), text=text, seed=3),
+        lambda step: with_distillation_token(toy_rows(pad_id, step)),
+    )
+
+
+def _contrasted(name: str, contrast: str) -> Case:
+    """Of one row nothing is predicted."""
+    make = mpnet if name == "mpnet" else FAMILIES[name]
+    pad_id = make().config.pad_token_id or 0
+
+    def stream(step: int) -> Batch:
+        batch = toy_rows(pad_id, step)
+        third = np.repeat(np.arange(ROWS) == 2, batch.lengths)
+        return replace(batch, tokens={"labels": np.where(third, NOT_PREDICTED, batch.tokens["labels"])})
+
+    return Case(lambda dropout: CONTRASTS[contrast](make(dropout=dropout)), stream)
+
+
+def _tokens_contrasted(name: str, contrast: str) -> Case:
+    """Masked text against a teacher of other weights, or tokens of rows against tokens of other rows."""
+    make = mpnet if name == "mpnet" else FAMILIES[name]
+    pad_id = make().config.pad_token_id or 0
+    if contrast == "tacl":
+        return Case(
+            lambda dropout: TokenAwareContrast(make(dropout=dropout), another(name), temperature=0.1),
+            lambda step: toy_rows(pad_id, step),
+        )
+    return Case(
+        lambda dropout: TokenAlignment(make(dropout=dropout), negatives=5),
+        lambda step: with_anchors(toy_rows(pad_id, step), anchors=4, window=5, seed=0),
+    )
+
+
 OBJECTIVES: dict[str, Callable[[], Case]] = {
     **{f"masked language, {name}": (lambda name=name: _masked(name)) for name in (*FAMILIES, "mpnet")},
     "task": lambda: _task("sequence"),
@@ -193,10 +291,37 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "joint, several labels, roberta": lambda: _joint("roberta", "multilabel"),
     "joint, a number, mpnet": lambda: _joint("mpnet", "score"),
     "joint, tags": lambda: _joint("bert", "tokens"),
+    **{f"adapters, {name}": (lambda name=name: _adapted(name)) for name in ("bert", "distilbert", "modernbert")},
+    **{f"prompt, {name}": (lambda name=name: _prompted(name)) for name in ("bert", "roberta", "deberta-v2")},
     "regularised embeddings": lambda: _regularised("bert"),
     "regularised embeddings, each type once, roberta": lambda: _regularised("roberta", "type"),
     "regularised embeddings, masked ids, electra": lambda: _regularised("electra", "type", "masked"),
     "regularised embeddings, mpnet": lambda: _regularised("mpnet"),
+    "SimCSE": lambda: _contrasted("bert", "simcse"),
+    "SimCSE, modernbert": lambda: _contrasted("modernbert", "simcse"),
+    "SimCSE, mpnet": lambda: _contrasted("mpnet", "simcse"),
+    "InfoWord": lambda: _contrasted("bert", "infoword"),
+    "InfoWord, roberta": lambda: _contrasted("roberta", "infoword"),
+    "InfoWord, deberta-v2": lambda: _contrasted("deberta-v2", "infoword"),
+    "InfoWord, mpnet": lambda: _contrasted("mpnet", "infoword"),
+    "DGA": lambda: _soft_masked("bert"),
+    "DGA, three passes, update, roberta": lambda: _soft_masked("roberta", anchor="mlm", reading="update"),
+    "DGA, heads' outputs, domain, modernbert": lambda: _soft_masked(
+        "modernbert", reading="head_output", knowledge="domain"
+    ),
+    "DGA without contrast, deberta-v2": lambda: _soft_masked("deberta-v2", weight=0.0),
+    "distillation": lambda: _distilled("bert"),
+    "distillation on masked text, roberta": lambda: _distilled("roberta", "masked"),
+    "distillation token": lambda: _distilled("bert", token=True),
+    "distillation token on masked text, roberta": lambda: _distilled("roberta", "masked", token=True),
+    "distillation token, electra": lambda: _distilled("electra", token=True),
+    "distillation token, modernbert": lambda: _distilled("modernbert", token=True),
+    "distillation token on masked text, mpnet": lambda: _distilled("mpnet", "masked", token=True),
+    "contrast of tokens, tacl": lambda: _tokens_contrasted("bert", "tacl"),
+    "contrast of tokens, tacl, deberta-v2": lambda: _tokens_contrasted("deberta-v2", "tacl"),
+    "contrast of tokens, taco": lambda: _tokens_contrasted("bert", "taco"),
+    "contrast of tokens, taco, modernbert": lambda: _tokens_contrasted("modernbert", "taco"),
+    "contrast of tokens, taco, mpnet": lambda: _tokens_contrasted("mpnet", "taco"),
 }
 
 
@@ -204,19 +329,16 @@ def check_sums_match_counts(case: Case) -> None:
     """A term's sum over the step by its count is the mean that the loop reports; pieces add up to the whole."""
     objective, batch = case.objective(0.0).eval(), case.stream(0)
     counts = objective.counts(batch)
-    whole = objective(_piece(batch))
-    halves = [objective(_piece(batch.take(rows))) for rows in np.split(np.arange(ROWS), 2)]
+    whole, halves = _sums(objective, [batch]), _sums(objective, _parts(batch, 2))
     assert set(whole) == set(counts) == set(objective.weights)
     [step] = _steps(case, PLAN_ONE_STEP)
     for term, value in whole.items():
-        torch.testing.assert_close(sum(half[term] for half in halves), value, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(halves[term], value, rtol=1e-4, atol=1e-4)
         assert abs(step.losses[term] - float(value.detach()) / max(1, counts[term])) < 1e-4
 
 
 def check_pieces_do_not_matter(case: Case) -> None:
     """The same weights whether a step goes through the model in pieces of 8, 4 or 1 rows."""
-    if case.objective(0.0).couples_rows:
-        return
     trained = [_weights(case, Plan(**{**vars(PLAN), "piece_tokens": most})) for most in (8 * 20, 4 * 20, 1)]
     for other in trained[1:]:
         for name, value in trained[0].items():
@@ -254,7 +376,7 @@ def check_stop_and_resume(case: Case, directory: Path) -> None:
 def check_every_weight_learns(case: Case) -> None:
     """Each trainable parameter gets a gradient that is not zero everywhere."""
     objective = case.objective(0.0).eval()
-    losses = objective(_piece(case.stream(0)))
+    losses = _sums(objective, [case.stream(0)])
     sum(objective.weights[term] * value for term, value in losses.items()).backward()
     idle = [name for name, weight in objective.named_parameters() if weight.requires_grad and not _moves(weight)]
     # a softmax does not see what all its inputs share, so the keys' biases of an attention have no say
@@ -264,12 +386,9 @@ def check_every_weight_learns(case: Case) -> None:
 def check_padding_does_not_matter(case: Case) -> None:
     """Rows alone and rows beside a longer one have the same loss."""
     objective, batch = case.objective(0.0).eval(), case.stream(0)
-    if objective.couples_rows:
-        return
-    beside = objective(_piece(batch))
-    alone = [objective(_piece(batch.take(np.array([row])))) for row in range(ROWS)]
-    for term, value in beside.items():
-        torch.testing.assert_close(sum(row[term] for row in alone), value, rtol=1e-4, atol=1e-4)
+    alone = _sums(objective, _parts(batch, ROWS))
+    for term, value in _sums(objective, [batch]).items():
+        torch.testing.assert_close(alone[term], value, rtol=1e-4, atol=1e-4)
 
 
 def check_sharing_lines_does_not_matter(case: Case) -> None:
@@ -279,13 +398,51 @@ def check_sharing_lines_does_not_matter(case: Case) -> None:
         return
     layouts = pack(batch.lengths, 64)
     assert any(layout.shared for layout in layouts)
-    packed = [objective(pad(batch, layout, torch.device("cpu"))) for layout in layouts]
-    for term, value in objective(_piece(batch)).items():
-        torch.testing.assert_close(sum(piece[term] for piece in packed), value, rtol=1e-4, atol=1e-4)
+    packed = _added(objective, [objective(pad(batch, layout, CPU)) for layout in layouts], layouts)
+    for term, value in _sums(objective, [batch]).items():
+        torch.testing.assert_close(packed[term], value, rtol=1e-4, atol=1e-4)
 
 
-def _piece(batch: Batch) -> Piece:
-    return pad(batch, together(batch.lengths), torch.device("cpu"))
+def check_views_are_drawn_first(case: Case) -> None:
+    """Alone and on the way to the other terms, the views that rows are compared by meet the same dropout."""
+    objective, batch = case.objective(0.1).train(), case.stream(0)
+    if not objective.couples_rows:
+        return
+    for layout in (pack if objective.shares_lines else cut)(batch.lengths, 64):
+        piece = pad(batch, layout, CPU)
+        with torch.random.fork_rng():
+            torch.manual_seed(5)
+            on_the_way = objective(piece)[VIEWS]
+            torch.manual_seed(5)
+            with torch.no_grad():
+                alone = objective.views(piece)
+            other = objective.views(piece)
+        assert len(alone) == len(layout.rows_R)
+        assert alone.dtype == torch.float32
+        assert torch.equal(alone, on_the_way)
+        assert not torch.equal(alone, other)
+
+
+def _parts(batch: Batch, number: int) -> list[Batch]:
+    return [batch.take(rows) for rows in np.array_split(np.arange(ROWS), number)]
+
+
+def _sums(objective: Objective, parts: list[Batch]) -> dict[str, Tensor]:
+    """Each term's sum over the parts together, every row of them on a line of its own."""
+    return _added(objective, [objective(pad(part, together(part.lengths), CPU)) for part in parts])
+
+
+def _added(
+    objective: Objective, pieces: list[dict[str, Tensor]], layouts: list[Layout] | None = None
+) -> dict[str, Tensor]:
+    """What pieces say, added; rows are compared over all of them, in the order of the batch."""
+    sums = {term: torch.stack([piece[term] for piece in pieces]).sum() for term in pieces[0] if term != VIEWS}
+    if objective.couples_rows:
+        views = torch.cat([piece[VIEWS] for piece in pieces])
+        if layouts:
+            views = views[np.argsort(np.concatenate([layout.rows_R for layout in layouts]))]
+        sums |= objective.compared(views)
+    return sums
 
 
 def _moves(weight: Tensor) -> bool:

@@ -119,6 +119,7 @@ def study_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> Stud
         },
         curves=_curves(),
         losses={"TAPT": (4.31, 3.62), "DAPT": (4.31, 2.95), "DGA": (4.31, 2.98), "random weights": (10.32, 10.32)},
+        general_losses={"TAPT": (3.87, 3.93), "DAPT": (3.87, 4.36), "DGA": (3.87, 3.86)},
         given={name: equal | {"adapting steps": number} for name, number in steps.items()}
         | {SIMPLE: {"seeds": "0 to 4", "chosen on": "dev", "C": 1.0}},
         winner="DAPT",

@@ -119,6 +119,17 @@ def test_tapter_overhead_writes_the_ratio_of_its_steps(corpus, toy_race, tmp_pat
     assert "nan" not in report
 
 
+def test_dga_cost_writes_the_ratio_of_each_reading_and_the_share_of_importance(corpus, toy_race, tmp_path):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    options = ["--model", str(base / "checkpoint"), "--texts", "30", "--batch", "4", "--max-tokens", "32"]
+    options += ["--rounds", "2", "--warm-up", "1", "--subset", "8", "--threads", "1"]
+    report = report_of("dga_cost.py", corpus, tmp_path / "cost.md", *options)
+    for reading in ("DGA", "DGA, anchor = mlm", "DGA, gradient caching", "DGA without contrast"):
+        assert f"\n| {reading} | " in report
+    assert "% of the time." in report
+    assert "nan" not in report
+
+
 def test_overlap_finds_what_it_planted_and_writes_speeds(corpus, tmp_path):
     options = ["--megabytes", "0.02", "--reference-texts", "20", "--planted", "5", "--rounds", "1"]
     report = report_of(

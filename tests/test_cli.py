@@ -28,6 +28,7 @@ VERBS = (
     "ship",
     "heads",
     "embeddings",
+    "importance",
 )
 
 

@@ -38,3 +38,7 @@ def test_padding_does_not_matter(case):
 
 def test_sharing_lines_does_not_matter(case):
     conformance.check_sharing_lines_does_not_matter(case)
+
+
+def test_views_are_drawn_first(case):
+    conformance.check_views_are_drawn_first(case)

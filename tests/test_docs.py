@@ -13,10 +13,11 @@ import pytest
 from acclimate.core.settings import to_mapping
 from acclimate.methods import METHODS, tfidf
 from acclimate.study import benchmark_recipe, choices_recipe, grid, recipe, retrieving, two_stages_recipe
+from acclimate.study.budget import ADAPTED
 from acclimate.text.vectors import Skipgram
 from acclimate.training.plan import Plan
 
-RACED = ("pretrain", "tapt", "tapter", "dapt", "finetune", "tlm")  # groups of a race that have a plan
+RACED = ("finetune", "tlm", *ADAPTED)  # groups of a race that have a plan
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(file for folder in ("docs", "benchmarks") for file in (ROOT / folder).rglob("*.md"))]
@@ -104,7 +105,7 @@ def test_the_plans_of_the_recipes_are_on_the_page():
     plans = {name: method.Recipe().plan for name, method in METHODS.items()}
     plans |= {f"race: {name}": getattr(whole, name).plan for name in RACED}
     for name, plan in plans.items():
-        named = {key: getattr(plan, key) for key in ("steps", "batch", "rate", "warmup")}
+        named = {key: getattr(plan, key) for key in ("steps", "batch", "rate", "warmup", "weight_decay")}
         assert f"| {name} | {' | '.join(map(str, named.values()))} |" in text
         assert plan == dataclasses.replace(Plan(), **named), f"{name} differs in more than the table has columns for"
 

@@ -11,7 +11,7 @@ import typer
 from acclimate import options
 from acclimate.session import command, errors_told, say, screen, started, stated_recipe, tell_findings, watched
 from acclimate.studies import grid
-from acclimate.verbs import blurb, count_splits, embeddings, fetch, retrieve
+from acclimate.verbs import blurb, count_splits, embeddings, fetch, importance, retrieve
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -230,6 +230,7 @@ def heads(
 
 
 app.command()(embeddings)
+app.command()(importance)
 
 
 def main() -> None:

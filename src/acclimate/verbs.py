@@ -166,6 +166,68 @@ def embeddings(
         say(console, f"{analysis.as_text()}\nPage: {out}\nDistances: {sheet}")
 
 
+def importance(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A local directory or a hub id.")],
+    domains: Annotated[
+        list[str], typer.Argument(metavar="NAME=TEXTS...", help="Two domains or more: raw text, a corpus or a table.")
+    ],
+    column: Annotated[str, typer.Option("--text", help="Column of the text, where there are columns.")] = "text",
+    sample: Annotated[int, typer.Option("--sample", help="So many texts of each domain, drawn evenly.")] = 300,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Read of a text, at most.")] = 164,
+    normalisation: Annotated[
+        Literal["paper", "min-max", "rank"], typer.Option("--normalisation", help="paper: Eq. 10, |tanh z|.")
+    ] = "paper",
+    over: Annotated[
+        Literal["layer", "model"], typer.Option("--over", help="Heads are normalised among those of a layer, or all.")
+    ] = "layer",
+    dropout: Annotated[
+        float | None, typer.Option("--dropout", help="Of hidden states; else as the model has it.")
+    ] = None,
+    attention_dropout: Annotated[
+        float | None, typer.Option("--attention-dropout", help="Likewise, of attention.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Page to write; figures and heads as CSV beside it.")] = Path(
+        "importance.html"
+    ),
+) -> None:
+    """How alike head importance is in several domains (DGA, 4.3), what chance gives beside it: tables and a page."""
+    from acclimate.study.head_importance import analyse_importance
+    from acclimate.study.head_importance_page import write_page
+
+    with errors_told(), screen() as console:
+        if out.is_dir():
+            raise ValueError(f"--out {out} is a folder; name the page to write, such as {out / 'importance.html'}")
+        sources = _named_sources(domains)
+        with watched(console, None, Path()) as watch:
+            analysis = analyse_importance(
+                model,
+                sources,
+                column=column,
+                sample=sample,
+                max_tokens=max_tokens,
+                how=normalisation,
+                over=over,
+                dropout=dropout,
+                attention_dropout=attention_dropout,
+                watch=watch,
+            )
+        sheet, heads = write_page(out, analysis)
+        say(console, f"{analysis.as_text()}\nPage: {out}\nFigures: {sheet}\nHeads: {heads}")
+
+
+def _named_sources(given: list[str]) -> dict[str, Path]:
+    """Domain -> its texts. Raises ValueError for what does not say which domain it is, and where two have one name."""
+    found: dict[str, Path] = {}
+    for each in given:
+        name, equals, place = each.partition("=")
+        if not (name and equals and place):
+            raise ValueError(f"'{each}': say which domain texts are of, as NAME=TEXTS")
+        if name in found:
+            raise ValueError(f"two domains are called '{name}': {found[name]} and {place}. Name each differently")
+        found[name] = Path(place)
+    return found
+
+
 def count_splits(catalogue: str, folder: Path) -> None:
     """`doctor` of a benchmark's folder. Exit status 1 where a count differs for no known reason, or cannot be made."""
     from acclimate.study.counting import count

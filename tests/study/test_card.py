@@ -251,3 +251,15 @@ def test_a_number_and_several_labels_are_told_as_such():
     assert "none, one or several" in several
     assert "its probability is over .5" in several
     assert "Reads two texts" in render(made_up(paired=True))
+
+
+def test_what_adapting_forgot_stands_beside_the_scores_where_it_was_measured():
+    page = render(made_up(general_losses={"DAPT": (3.5, 3.75)}))
+    head, _, untouched, adapted = (
+        line.split(" | ")
+        for line in page.splitlines()
+        if line.startswith(("| con", "|---|---|---|---|-", "| unt", "| DAPT ("))
+    )
+    assert (untouched[head.index("general loss")], adapted[head.index("general loss")]) == ("3.50", "3.75 (+0.25)")
+    assert "what was forgotten" in page
+    assert "general loss" not in render(made_up())

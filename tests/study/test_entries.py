@@ -34,6 +34,26 @@ def raced(toy_race, tmp_path_factory):
     return recipe, materials, run
 
 
+def test_losses_on_domain_and_general_text_are_the_same_work_on_two_corpora(recipe, toy_race):
+    entries = enter(recipe, toy_race.materials)
+    assert entries.losses.keys() == entries.general_losses.keys() >= {"untouched", "TAPTER", "DAPT+TAPTER"}
+    for name, general in entries.general_losses.items():
+        domain = entries.losses[name]
+        assert (general.work, general.settings, general.needs) == (domain.work, domain.settings, domain.needs)
+        assert general.contents == {"corpus": toy_race.materials.general_heldout.hash}
+        assert general in entries.prepared()
+    assert enter(recipe, replace(toy_race.materials, general_heldout=None)).general_losses == {}
+
+
+def test_of_tlm_a_loss_is_measured_only_where_it_keeps_the_models_vocabulary(toy_race):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    recipe = replace(toy_race.recipe, contestants=("TLM",))
+    materials = replace(toy_race.materials, model=str(base / "checkpoint"))
+    assert set(enter(recipe, materials).general_losses) == {"untouched"}
+    onward = replace(recipe, tlm=replace(recipe.tlm, model=materials.model))
+    assert set(enter(onward, materials).general_losses) == {"untouched", "TLM"}
+
+
 def test_two_contestants_share_the_vectors(recipe, toy_race):
     models = enter(recipe, toy_race.materials).models
     alone, chained = models["TAPTER"], models["DAPT+TAPTER"]

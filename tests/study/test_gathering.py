@@ -84,6 +84,34 @@ def test_dev_and_test_texts_are_kept_out_of_general_text_too(inputs, tmp_path):
     assert sealed.upper() not in texts(materials.general)
 
 
+def test_the_general_text_is_parted_into_what_is_used_and_what_measures_forgetting(inputs, tmp_path):
+    known = [json.loads(line)["text"] for line in (inputs / "train.jsonl").read_text().splitlines()]
+    general = inputs / "general.txt"
+    lines = general.read_text().splitlines()
+    general.write_text("\n".join([*lines, *known]) + "\n")
+    materials = made(tmp_path / "run", inputs)
+    used, measuring = texts(materials.general), texts(materials.general_heldout)
+    assert 0 < len(measuring) < 3 * len(used) / HELD_OUT
+    assert sorted(set(lines)) == sorted({*used, *measuring} - set(known))
+    assert not set(used) & set(measuring)
+    assert not set(known) & set(measuring), "TAPT trains on these"
+    assert f"{len(used):,} are used, {len(measuring):,} measure forgetting" in " ".join(materials.notes)
+
+
+def test_of_much_general_text_a_smaller_share_measures_and_none_of_it_adapts_as_domain_text(
+    inputs, tmp_path, monkeypatch
+):
+    domain, general = inputs / "domain.txt", inputs / "general.txt"
+    domain.write_text(domain.read_text() + general.read_text())
+    before = made(tmp_path / "before", inputs)
+    monkeypatch.setattr(gathering, "MOST_HELD_OUT", 8)  # of 300 documents, so that one in 40 is
+    materials = made(tmp_path / "run", inputs)
+    measuring = set(texts(materials.general_heldout))
+    assert measuring < set(texts(before.general_heldout))
+    assert not measuring & set(texts(materials.domain))
+    assert materials.domain.hash == before.domain.hash
+
+
 def test_a_domain_too_small_to_hold_any_of_it_out_goes_without(inputs, tmp_path):
     domain = inputs / "domain.txt"
     domain.write_text("a few words about the moon\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,6 +113,14 @@ def test_a_model_is_compared_with_task_driven_training_from_it_and_from_nothing(
     assert found.rows[0].contestant == "model"
     assert found.rows[0].adapting.tokens == 0
     assert all(row.adapting.tokens > 0 for row in found.rows[1:])
+    losses = {line["contestant"]: line for line in csv.DictReader((tmp_path / "model.csv").read_text().splitlines())}
+    before, on_it, from_nothing = (
+        losses[name]["general_loss"] for name in ("model", "model + MLM on task data", "TLM")
+    )
+    assert from_nothing == "", "a loss of another vocabulary is no smaller or larger"
+    difference = float(losses["model + MLM on task data"]["general_loss_difference"])
+    assert difference == pytest.approx(float(on_it) - float(before))
+    assert f"{float(on_it):.2f} ({difference:+.2f})" in found.text
 
 
 def test_a_model_that_is_stated_and_not_given_is_told(recipe, toy_race, tmp_path):

@@ -26,7 +26,8 @@ def drawn(study: Study) -> dict[str, str]:
         "flops": score_against_cost(study.rows, quantity="flops"),
         "differences": differences(study.rows),
         "curves": learning_curves(curves.lines, curves.x, curves.y),
-        "losses": heldout_losses(study.losses),
+        "losses": heldout_losses(study.losses, "domain"),
+        "general losses": heldout_losses(study.general_losses, "general"),
         "numbers": gold_against_predicted([(float(i), i + 0.5) for i in range(20)], "DAPT"),
     }
 
@@ -87,7 +88,7 @@ def test_nasty_names_stay_names(study: Study) -> None:
         score_against_cost(rows),
         differences(rows),
         learning_curves({NASTY: [(0, 1), (1, 2)]}, NASTY, NASTY, title=NASTY),
-        heldout_losses({NASTY: (3.0, 2.0)}),
+        heldout_losses({NASTY: (3.0, 2.0)}, "general"),
         gold_against_predicted([(0.0, 1.0), (2.0, 2.0)], NASTY),
     ]
     for svg in plots:

@@ -74,13 +74,24 @@ def test_facts_tell_losses_curves_budgets_and_hashes(toy_race):
     facts = files.read_json(toy_race.run / "facts.json")
     assert set(facts["losses"]) == {"TAPT", "DAPT"}
     assert all(after < before for before, after in facts["losses"].values())
+    assert set(facts["general_losses"]) == {"TAPT", "DAPT"}
+    [untouched] = {before for before, _ in facts["general_losses"].values()}
+    assert untouched != facts["losses"]["DAPT"][0]
     assert set(facts["given"]) == NAMES
     [masked, dev] = facts["curves"].values()
     assert set(masked["lines"]) == {"pretraining", "TAPT", "DAPT"}
     assert [step for step, _ in dev["lines"]["TAPT"]] == [10, 20, 30, 40]
-    hashes = {"corpus, domain", "corpus, held-out", "task, test", "model, DAPT", "model, untouched"}
+    hashes = {
+        "corpus, domain",
+        "corpus, held-out",
+        "corpus, general, held-out",
+        "task, test",
+        "model, DAPT",
+        "model, untouched",
+    }
     assert hashes <= set(facts["hashes"])
     assert any("measure the loss" in note for note in facts["notes"])
+    assert any("measure forgetting" in note for note in facts["notes"])
 
 
 def test_the_page_and_the_tables_are_there(toy_race):
@@ -89,6 +100,7 @@ def test_the_page_and_the_tables_are_there(toy_race):
     assert all(name in page for name in NAMES)
     table = (toy_race.run / "table.txt").read_text()
     assert study_of(toy_race.run).verdict in table
+    assert all("general loss" in text.lower() for text in (page, table))
     assert len((toy_race.run / "table.csv").read_text().splitlines()) == 1 + len(NAMES)
 
 
@@ -121,6 +133,7 @@ def test_another_setting_repeats_only_what_depends_on_it(toy_race):
     assert again == {
         "TAPT",
         "held-out loss, TAPT",
+        "general loss, TAPT",
         *(f"{stage} TAPT, seed {seed}" for stage in ("fine-tune", "test") for seed in (0, 1)),
     }
     longer = replace(toy_race.recipe, seeds=3)

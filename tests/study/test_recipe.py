@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from acclimate.core import settings
+from acclimate.methods import tapter
 from acclimate.study.recipe import Recipe, for_model, heeded
 
 
@@ -21,7 +22,7 @@ def test_a_rate_that_is_stated_is_the_rate():
 
 def test_vectors_from_nothing_are_of_unit_spread():
     for usual in (Recipe(), for_model()):
-        assert (usual.tapter.vectors, usual.tapter.scale) == ("", "unit")
+        assert (usual.tapter.vectors, tapter.scale_of(usual.tapter)) == ("", "unit")
 
 
 def test_rates_that_are_stated_are_searched():

@@ -110,6 +110,7 @@ def test_markup_in_data_stays_text(study: Study) -> None:
             rows=[replace(row, contestant=f"{nasty}{i}") for i, row in enumerate(study.rows)],
             task={nasty: nasty},
             losses={nasty: (2.0, 1.0)},
+            general_losses={nasty: (2.0, 1.0)},
             given=settings | {nasty: {}},
             winner=nasty,
             labels=[LabelScore(nasty, 3, 0.5, 0.6)],
@@ -296,3 +297,11 @@ def test_a_page_with_thousands_of_long_labels_stays_small_and_says_what_it_left_
     assert text.count("The first 300 of 5,000.") == 4
     assert "The first 20 of 5,000." in text
     assert "The first 900 of 2,800." in text
+
+
+def test_losses_on_general_text_stand_beside_the_scores_and_in_a_plot_of_their_own(study: Study, text: str) -> None:
+    assert '<td class="number" data-value="4.36">4.36 (+0.49)</td>' in text
+    assert '<td class="number" data-value="3.87">3.87</td>' in text
+    for kind in ("domain", "general"):
+        assert text.count(f"Loss on held-out {kind} text before and after adapting") == 1
+    assert "eneral loss" not in render(replace(study, general_losses={}))

@@ -119,3 +119,17 @@ def test_the_csv_has_what_pretraining_took_where_it_is_told(table: list[Row]) ->
     found = {line["contestant"]: line["pretraining_flops"] for line in lines}
     assert (found["DAPT"], found["TAPT"]) == ("2000000000.0", "0.0")
     assert "pretraining_flops" not in as_csv(table)
+
+
+def test_losses_on_general_text_stand_beside_every_score_where_there_are_any(table: list[Row]) -> None:
+    losses = {"DAPT": (3.875, 4.36), "TAPT": (3.875, 3.8)}
+    text = as_text(table, general=losses)
+    assert max(map(len, text.splitlines())) <= 110
+    told = {line.split("  ")[0]: line for line in text.partition("general loss")[2].splitlines()}
+    assert ("3.88" in told["untouched"], "4.36 (+0.49)" in told["DAPT"]) == (True, True)
+    assert "what was forgotten" in " ".join(text.split())
+    lines = {line["contestant"]: line for line in csv.DictReader(io.StringIO(as_csv(table, general=losses)))}
+    assert float(lines["DAPT"]["general_loss_difference"]) == 4.36 - 3.875
+    assert (lines["untouched"]["general_loss"], lines["untouched"]["general_loss_difference"]) == ("3.875", "")
+    assert lines["DGA"]["general_loss"] == ""
+    assert "general" not in (as_text(table) + as_csv(table)).lower()

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from acclimate import cli
 from acclimate.core import files, settings
 from acclimate.core.types import Cost, Score
+from acclimate.methods import tapter
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.study.cost import Estimate
 from acclimate.study.gathering import Raw
@@ -93,7 +94,7 @@ def test_the_defaults_are_table_4s():
         assert (adapting.epochs, adapting.max_tokens) == (100, 512)
     vectors = recipe.tapter.skipgram
     assert (vectors.min_count, vectors.epochs, vectors.dim, vectors.rate) == (2, 10, 300, 0.05)
-    assert (recipe.tapter.vectors, recipe.tapter.scale) == ("", "unit")  # from nothing
+    assert (recipe.tapter.vectors, tapter.scale_of(recipe.tapter)) == ("", "unit")  # from nothing
 
 
 def test_each_model_is_adapted_once_and_each_first_stage_is_trained_once_a_seed(ran):

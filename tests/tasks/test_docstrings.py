@@ -19,7 +19,7 @@ from sklearn.naive_bayes import MultinomialNB
 
 from acclimate.core.types import Example, Split
 from acclimate.tasks import sources
-from acclimate.tasks.docstrings import Docstrings, build_docstrings
+from acclimate.tasks.docstrings import CORPORA, Docstrings, build_docstrings
 from acclimate.tasks.task import load
 from acclimate.text.corpus import Corpus
 from acclimate.text.overlap import normalised
@@ -40,6 +40,7 @@ def test_sizes(docstrings: Docstrings, splits: Splits) -> None:
     assert docstrings.general.characters > 8e6
     assert docstrings.domain.characters > 5e6
     assert 0.03 < docstrings.heldout.characters / docstrings.domain.characters < 0.06
+    assert 0.03 < docstrings.general_heldout.characters / docstrings.general.characters < 0.06
     for examples in splits.values():
         assert min(Counter(example.label for example in examples).values()) >= 9
 
@@ -54,7 +55,7 @@ def test_adaptation_never_sees_test_text(docstrings: Docstrings, splits: Splits)
     modules = {example.group for example in tested}
     texts = {normalised(example.text) for example in tested}
     names = {example.id for example in tested}
-    for corpus in (docstrings.domain, docstrings.heldout, docstrings.general, docstrings.task_text):
+    for corpus in (getattr(docstrings, name) for name in CORPORA):
         for document in corpus.documents():
             assert document.id not in names
             assert document.source not in modules
@@ -62,9 +63,10 @@ def test_adaptation_never_sees_test_text(docstrings: Docstrings, splits: Splits)
 
 
 def test_held_out_text_is_in_no_other_corpus(docstrings: Docstrings) -> None:
-    heldout = {normalised(document.text) for document in docstrings.heldout.documents()}
-    for corpus in (docstrings.domain, docstrings.general, docstrings.task_text):
-        assert heldout.isdisjoint(normalised(document.text) for document in corpus.documents())
+    for heldout in (docstrings.heldout, docstrings.general_heldout):
+        texts = {normalised(document.text) for document in heldout.documents()}
+        for corpus in (docstrings.domain, docstrings.general, docstrings.task_text):
+            assert texts.isdisjoint(normalised(document.text) for document in corpus.documents())
 
 
 def test_task_text_is_the_whole_train_split(docstrings: Docstrings, splits: Splits) -> None:

@@ -49,10 +49,6 @@ class Line(Objective):
         self.hooks.append("update")
 
 
-class Coupled(Line):
-    couples_rows = True
-
-
 def rows(step: int) -> Batch:
     """Four rows of one to four ids; the third of step 1 holds a 13."""
     ids = np.arange(1, 11) if step != 1 else np.array([1, 2, 3, 4, 5, 13, 7, 8, 9, 10])
@@ -87,25 +83,6 @@ def test_many_documents_are_counted_and_not_listed():
     objective = Line("loss")
     with pytest.raises(NotFiniteError, match=r"document 7 and 12 more\."):
         list(train(objective, lambda step: batch, plan, adamw(objective, plan)))
-
-
-def test_an_objective_that_couples_rows_is_not_cut_and_says_what_to_set():
-    with pytest.raises(
-        ValueError,
-        match=r"Coupled compares the rows of a batch with each other, so 4 sequences cannot be cut into pieces of 15 "
-        r"tokens: .* Set piece_tokens to at least 16, or lower batch\.",
-    ):
-        run(Coupled(), replace(PLAN, piece_tokens=15))
-    assert run(Coupled(), replace(PLAN, piece_tokens=16))[-1].loss == run(Line())[-1].loss
-
-
-def test_an_objective_that_couples_rows_stays_in_one_process(monkeypatch):
-    from acclimate.core import ranks
-    from acclimate.training import loop
-
-    monkeypatch.setattr(ranks, "world", lambda: 2)
-    with pytest.raises(ValueError, match="Coupled compares the rows of a batch with each other, so it runs in one"):
-        loop._pieces(Coupled(), rows(0), 1_000)
 
 
 def test_matrices_are_decayed_and_vectors_are_not():

@@ -6,7 +6,10 @@ import gc
 import os
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 
@@ -87,6 +90,17 @@ def total(values: list[float]) -> list[float]:
     numbers = torch.tensor(values, dtype=torch.float64, device=device)
     dist.all_reduce(numbers)
     return [float(number) for number in numbers]
+
+
+def added(values: Tensor) -> Tensor:
+    """Element by element, the sum over all processes of a tensor that each has on its device; without gradient."""
+    if world() == 1:
+        return values
+    import torch.distributed as dist
+
+    values = values.contiguous()
+    dist.all_reduce(values)
+    return values
 
 
 def first_then_all(make: Callable[[], T]) -> T:

@@ -3,7 +3,7 @@
 Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", section 4.2: all adapt on raw text
 of the domain with masked language modelling, for equally many steps, and add something to it.
 
-Shape suffixes: L lines, W width of a line in tokens, R rows, D hidden.
+Shape suffixes: L lines, W width of a line in tokens, R rows, T tokens of the longest, D hidden.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.methods import mlm
 from acclimate.models.encoder import encoder_of
-from acclimate.models.heads import inputs_of
+from acclimate.models.heads import hidden_and_masked_logits, inputs_of
 from acclimate.models.lines import rows_of
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
@@ -36,6 +36,15 @@ class DomainRecipe(mlm.Recipe):
     plan: Plan = field(default_factory=lambda: Plan(steps=2_500, batch=256, rate=1e-4, warmup=0.1, weight_decay=0.0))
 
 
+def check_dropout(model: PreTrainedModel) -> None:
+    """Raises ValueError where two passes of the model in training would be one and the same."""
+    if not any(module.p > 0 for module in encoder_of(model).modules() if isinstance(module, nn.Dropout)):
+        raise ValueError(
+            f"two passes over a text are compared, which differ by dropout alone, but this {model.config.model_type} "
+            "has none. Set dropout=0.1"
+        )
+
+
 def unmasked(piece: Piece) -> Piece:
     """The piece with the tokens that the text has at the predicted positions."""
     ids_LW, labels_M = piece["input_ids"], piece["labels"]
@@ -50,16 +59,22 @@ def hidden_states(model: PreTrainedModel, piece: Piece) -> Tensor:
     return hidden_LWD
 
 
+def masked_pass(model: PreTrainedModel, piece: Piece) -> tuple[Tensor, Tensor]:
+    """The sum of masked language modelling over the piece, and (L, W, D) the last hidden states, of one pass."""
+    hidden_LWD, logits_MV = hidden_and_masked_logits(model, piece, piece["positions"])
+    return nn.functional.cross_entropy(logits_MV.float(), piece["labels"], reduction="sum"), hidden_LWD
+
+
+def by_row(hidden_LWD: Tensor, piece: Piece) -> tuple[Tensor, Tensor]:
+    """(R, T, D) each row on a line of its own, and (R, T) bool: where it has a token, special ones included."""
+    if (rows := rows_of(piece)) is not None:
+        return hidden_LWD.flatten(0, 1)[rows.places_RT], rows.there_RT
+    return hidden_LWD, piece.get("attention_mask", torch.ones_like(piece["input_ids"])) > 0
+
+
 def row_means(hidden_LWD: Tensor, piece: Piece) -> Tensor:
     """(R, D) float32: of each row, the mean over its tokens, special ones included and padding left out."""
-    hidden_LWD = hidden_LWD.float()
-    if (rows := rows_of(piece)) is not None:
-        there_RT = rows.there_RT
-        hidden_RTD = hidden_LWD.flatten(0, 1)[rows.places_RT]
-    elif "attention_mask" in piece:
-        there_RT, hidden_RTD = piece["attention_mask"] > 0, hidden_LWD
-    else:
-        return hidden_LWD.mean(1)
+    hidden_RTD, there_RT = by_row(hidden_LWD.float(), piece)
     return (hidden_RTD * there_RT[:, :, None]).sum(1) / there_RT.sum(1, keepdim=True)
 
 

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import ranks
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch, counted, unwatched
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer, require_room
 from acclimate.models.heads import has_sparse_head
 from acclimate.models.loading import identity
 from acclimate.text.corpus import Corpus
@@ -79,19 +79,26 @@ def adapt_with(
     out: Path,
     objective: Callable[[Start], Objective],
     *,
+    ready: Callable[[PreTrainedModel, PreTrainedTokenizerBase], PreTrainedTokenizerBase] | None = None,
     mark: Callable[[Batch], Batch] | None = None,
     watch: Watch = unwatched,
 ) -> Checkpoint:
-    """`adapt` with any loss on masked batches. mark: what else a step's batch gets, a pure function of it."""
+    """`adapt` with any loss on masked batches.
+
+    ready  puts into the model, in place, what the method adds to it, and gives the tokenizer to go on with
+    mark   what else a step's batch gets, a pure function of it
+    """
     if not recipe.model:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     corpus = Corpus(recipe.corpus)
     sources = {"corpus": corpus.hash, "model": identity(recipe.model)}
     if done := finished(out, recipe, sources):
         return done
-    tokenizer = load_tokenizer(recipe.model)
+    model, tokenizer = load_adapted(recipe, watch), load_tokenizer(recipe.model)
+    if ready is not None:
+        tokenizer = ready(model, tokenizer)
+    require_room(model, recipe.max_tokens)
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
-    model = load_adapted(recipe, watch)
     masked, plan = masked_run(tokens, recipe)
     stream = masked if mark is None else lambda step: mark(masked(step))
     run(objective(Start(model, tokenizer, tokens)), stream, plan, out, stage="adapt", watch=watch)

@@ -16,7 +16,7 @@ Readings
   F is the mean of a piece's rows, as fastText composes it, and is not normalised; so LN has a gain and a bias, which
   start at the vectors' own spread and mean.
   W_f, b_f and LN learn at the rate of everything else.
-  The vectors are as large as they are given (`scale`).
+  Public vectors are as large as they are given; those from nothing are brought to unit spread (`scale`).
   Vectors are of lower-cased text, as the public wiki.en.bin is, and pieces are looked up in lower case.
 Deviations
   Without public vectors (`vectors`) fastText starts from nothing, on the texts and `vectors_corpus`.
@@ -58,6 +58,9 @@ TARGETS = "regularised.json"
 DEV_SEGMENTS = 256  # of dev, drawn by a seed where there are more
 
 
+Scale = Literal["auto", "given", "unit"]
+
+
 @dataclass(frozen=True)
 class Recipe:
     """TAPTER. The defaults are the paper's for SQuAD (Tables 4 and 5), but for `max_tokens` (512 there), public vectors
@@ -71,7 +74,7 @@ class Recipe:
     train_vectors: bool = True  # False: take `vectors` as they are
     vectors_corpus: Path = Path()  # more text for the vectors, beside `corpus`
     skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))
-    scale: Literal["given", "unit"] = "given"  # of the vectors; "unit": all divided by their standard deviation
+    scale: Scale = "auto"  # of the vectors; "unit": all divided by their standard deviation; "auto": where from nothing
     per: Per = "occurrence"  # "type": each distinct piece of a step once
     ids: Ids = "original"  # what counts at predicted positions: "masked": the piece of the masked input
     regularisation: float = 1.0  # weight of the second term
@@ -119,7 +122,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     _write_targets(found, out)
     objective = TapterLoss(
         model,
-        found.vectors_VF if recipe.scale == "given" else of_unit_spread(found.vectors_VF, found.regularised_V),
+        found.vectors_VF if scale_of(recipe) == "given" else of_unit_spread(found.vectors_VF, found.regularised_V),
         found.regularised_V,
         regularisation=recipe.regularisation,
         seed=recipe.plan.seed,
@@ -136,6 +139,13 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return done
+
+
+def scale_of(recipe: Recipe) -> Scale:
+    """What is done where "auto" is stated: vectors from nothing are as large as they were trained for long."""
+    if recipe.scale != "auto":
+        return recipe.scale
+    return "given" if recipe.vectors else "unit"
 
 
 def train_on(

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Batch, Example, Label, Progress, Watch
 from acclimate.methods.looks import Looks
 from acclimate.methods.mlm import with_steps
 from acclimate.methods.tag_schemes import Tagging, as_given, as_trained, merged, trained_labels
 from acclimate.methods.task_loss import TaskLoss, allowed_transitions, predict
 from acclimate.models.classifier import load_classifier, register
-from acclimate.models.encoder import dropout_known, load_tokenizer
+from acclimate.models.encoder import dropout_known, load_tokenizer, require_room
 from acclimate.models.kept_head import load_with_head
 from acclimate.models.pooling import Pooling
 from acclimate.models.scale import Scale, fold, folded, scale_of
@@ -47,9 +48,10 @@ class Tuning:
         self.recipe, self.task, self.out, self.watch = recipe, task, out, watch
         self.tokenizer = load_tokenizer(recipe.model)
         # whoever truncates with the checkpoint's tokenizer cuts as we did
-        self.tokenizer.model_max_length = task.max_tokens
+        self.tokenizer.model_max_length = task.max_tokens + prompt_length(self.tokenizer)
         self.labels = trained_labels(task, recipe.tag_scheme)
         self.model = _loaded(recipe, task, self.labels, watch)
+        require_room(self.model, task.max_tokens)
         register(self.model, self.tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
         self.rows, self.scale = training_rows(task, self.tokenizer, recipe.pooling, recipe.tag_scheme)
         if self.scale is not None and recipe.head == "kept":

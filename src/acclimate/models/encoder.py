@@ -12,11 +12,14 @@ from transformers import (
     AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
+from acclimate.core.prompt import FIELD
 from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
+from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
 
 # Any: its class methods are untyped in transformers.
@@ -67,11 +70,26 @@ def dropout_known(model: str | Path) -> bool:
 def longest_input(model: str | Path) -> int | None:
     """Tokens that a model can read at once, as far as its config says."""
     with reading(model) as where:
-        config = configuration(where)
+        return longest_of(configuration(where))
+
+
+def longest_of(config: PreTrainedConfig) -> int | None:
+    """`longest_input` by a config; a prompt, which stands behind the input, is left out."""
+    prompt = int(getattr(config, FIELD, 0))
     positions = getattr(config, "max_position_embeddings", None)
     if positions and config.model_type in ("roberta", "camembert", "xlm-roberta"):
-        return int(positions) - int(config.pad_token_id) - 1  # they count positions from behind the padding's id
-    return int(positions) if positions else None
+        positions -= int(config.pad_token_id) + 1  # they count positions from behind the padding's id
+    return int(positions) - prompt if positions else None
+
+
+def require_room(model: PreTrainedModel, max_tokens: int) -> None:
+    """Raises ValueError where a prompt of the model (models/light.py) does not fit behind rows of `max_tokens`."""
+    longest, prompt = longest_of(model.config), int(getattr(model.config, FIELD, 0))
+    if prompt and longest is not None and max_tokens > longest:
+        raise ValueError(
+            f"rows of {max_tokens} tokens and a prompt of {prompt} are more than the {longest + prompt} that the model "
+            f"reads. Set max_tokens to at most {longest}"
+        )
 
 
 def random_twin(model: str | Path, *, seed: int) -> PreTrainedModel:
@@ -80,7 +98,10 @@ def random_twin(model: str | Path, *, seed: int) -> PreTrainedModel:
     Same config and seed, same weights; torch's generator is left as it was found. Only the config is read.
     """
     with reading(model) as where, seeded(seed):
-        twin: PreTrainedModel = _MaskedLanguageModel.from_config(configuration(where), dtype=torch.float32)
+        config = configuration(where)
+        twin: PreTrainedModel = _MaskedLanguageModel.from_config(config, dtype=torch.float32)
+        if bottleneck := bottleneck_of(config):
+            attach_adapters(twin, bottleneck)
     twin.train(False)
     return twin
 

@@ -8,13 +8,17 @@ counted as if it were global.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from torch import nn
 from transformers import PreTrainedModel
 
 
-def weights_by_part(model: PreTrainedModel) -> tuple[int, int]:
-    """(weights met by every token, weights met by every prediction), matrices only.
+def weights_by_part(
+    model: PreTrainedModel, among: Callable[[nn.Parameter], bool] = lambda weight: True
+) -> tuple[int, int]:
+    """(weights met by every token, weights met by every prediction), matrices only, of those that are asked for.
 
     A pooler counts to the predictions: it sees one token a row.
     """
@@ -22,7 +26,8 @@ def weights_by_part(model: PreTrainedModel) -> tuple[int, int]:
     base = model.base_model_prefix + "."
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.LSTM):
-            weights = sum(weight.numel() for weight in module.parameters(recurse=False) if weight.dim() > 1)
+            own = (weight for weight in module.parameters(recurse=False) if weight.dim() > 1 and among(weight))
+            weights = sum(weight.numel() for weight in own)
             if name.startswith(base) and "pooler" not in name:
                 body += weights
             else:

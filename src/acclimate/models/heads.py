@@ -109,6 +109,21 @@ def hidden_and_masked_logits(
     return outputs.hidden_states[-1], outputs.logits.flatten(0, 1).index_select(0, positions)
 
 
+def ends_and_masked_logits(
+    model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, T, D) what enters the first layer, then as `hidden_and_masked_logits`; all of one and the same pass."""
+    inputs = inputs_of(model, piece)
+    if has_sparse_head(model):
+        outputs = encoder_of(model)(**inputs, output_hidden_states=True)
+        hidden_BTD = outputs.last_hidden_state
+        logits_MV = SPARSE_HEADS[family(model)](model, hidden_BTD.flatten(0, 1).index_select(0, positions))
+        return outputs.hidden_states[0], hidden_BTD, logits_MV
+    outputs = model(**inputs, output_hidden_states=True)
+    logits_MV = outputs.logits.flatten(0, 1).index_select(0, positions)
+    return outputs.hidden_states[0], outputs.hidden_states[-1], logits_MV
+
+
 def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What of a piece the model's forward takes; labels and the like stay behind.
 

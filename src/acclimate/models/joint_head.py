@@ -19,6 +19,7 @@ from transformers import ElectraConfig, ElectraForSequenceClassification, Electr
 from acclimate.models.classifier import PROBLEM_TYPES, SCORE, SPAN, TOKENS
 from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import FIRST_POSITION
+from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, reading, seeded
 
 ALIKE = ("bert", "camembert", "electra", "roberta", "xlm-roberta")  # families whose encoder has ELECTRA's form
@@ -90,6 +91,8 @@ def as_classifier(model: PreTrainedModel, head: nn.Sequential, kind: str, labels
     )
     with seeded(0):
         classifier = (ElectraForTokenClassification if kind == TOKENS else ElectraForSequenceClassification)(config)
+        if bottleneck := bottleneck_of(model.config):
+            attach_adapters(classifier, bottleneck)
     weights = {f"electra.{name}": value for name, value in encoder_of(model).state_dict().items()}
     weights = {name: value for name, value in weights.items() if not name.startswith("electra.pooler.")}
     positions = "electra.embeddings.position_embeddings.weight"

@@ -28,6 +28,7 @@ _WITHOUT_HUB = (
     "model into the hub's cache first and set HF_HUB_OFFLINE=1."
 )
 COUNTED = (".json", ".txt", ".model", ".safetensors")
+DRAWN = "weights_drawn"  # of a loaded model, for `drawn_weights`
 BESIDE = ("manifest.json", "provenance.json")
 
 
@@ -207,16 +208,19 @@ def require_encoder(model: PreTrainedModel, absent: Iterable[str], where: str) -
 
 
 def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, set[str]]:
-    """A model of an Auto class, and the names of its weights that the checkpoint lacks or has in another shape.
+    """A model of an Auto class, with the adapters that its config states (models/light.py), and the names of its
+    weights that the checkpoint lacks or has in another shape.
 
     Those are drawn under `seed`, and none may belong to the encoder.
     Nothing is said about attention: transformers takes SDPA where the family has it, and its plain code elsewhere.
     """
     import torch
 
+    from acclimate.models.light import with_adapters
+
     require_safetensors(where)
     with seeded(seed):
-        model, report = kind.from_pretrained(
+        model, report = with_adapters(kind, config).from_pretrained(
             where,
             config=config,
             dtype=torch.float32,  # transformers would keep the checkpoint's
@@ -228,4 +232,11 @@ def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> 
     absent = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
     require_encoder(model, absent, where)
     own_memory(model)
+    setattr(model, DRAWN, frozenset(absent))
     return model, absent
+
+
+def drawn_weights(model: PreTrainedModel) -> frozenset[str]:
+    """Names of the weights that a loaded model's checkpoint lacked, such as those of a head; of a new model none."""
+    drawn: frozenset[str] = getattr(model, DRAWN, frozenset())
+    return drawn

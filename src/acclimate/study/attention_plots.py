@@ -37,7 +37,7 @@ def kinds_of_heads(heads: Heads, name: str) -> str:
     """
     layers, across = heads.kinds.shape
     with matplotlib.rc_context(STYLE):
-        figure, axes = _grid(layers, across, CELL)
+        figure, axes = heads_axes(layers, across, CELL)
         for (layer, head), kind in np.ndenumerate(heads.kinds):
             corner = (head - 0.44, layer - 0.44)
             if kind == OTHER:
@@ -64,7 +64,7 @@ def maps_of_heads(heads: Heads, name: str) -> str:
         shades[layer * pitch :, head * pitch :][:tokens, :tokens] = weights[layer, head]
     size = float(np.clip(7.0 / across, SMALLEST, LARGEST_MAP))
     with matplotlib.rc_context(STYLE):
-        figure, axes = _grid(layers, across, size)
+        figure, axes = heads_axes(layers, across, size)
         picture = np.zeros((*shades.shape, 4))
         picture[..., :3], picture[..., 3] = to_rgb(SHADE), shades  # its ground is the page's
         margin = tokens / pitch / 2
@@ -100,7 +100,7 @@ def told(heads: Heads) -> list[str]:
     return [*phrases, f"{others} of {heads.kinds.size} heads neither"]
 
 
-def _grid(layers: int, across: int, size: float) -> tuple[Figure, Any]:
+def heads_axes(layers: int, across: int, size: float) -> tuple[Figure, Any]:
     """Axes with a unit for each head, `size` inches wide, layers down and heads across."""
     width, height = max(across * size, 2.2) + BESIDE, layers * size + ABOVE
     figure = Figure(figsize=(width, height))

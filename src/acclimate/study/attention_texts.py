@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from acclimate.models.attention import Marks
 from acclimate.tasks.tables import table_rows
+from acclimate.text.corpus import Corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.packed import LIMITS, unpacked_name
 
@@ -24,7 +25,8 @@ SPACES = "\u0120\u2581"  # stand before a piece that begins one: byte-level toke
 def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int = 0) -> list[str]:
     """So many texts of a file, drawn evenly in one pass, in the file's order; all where there are fewer.
 
-    path  raw text (text/documents.py), or a table with the texts in `column` (tasks/tables.py)
+    path  raw text (text/documents.py), a folder made by write_corpus, or a table with the texts in `column`
+          (tasks/tables.py)
 
     Raises ValueError where it holds none.
     """
@@ -48,7 +50,9 @@ def texts_of(path: Path, *, column: str = "text") -> Iterator[str]:
         values = (row.get(column) for _, row in table_rows(path, [column], LIMITS) if not isinstance(row, str))
         yield from (value for value in values if isinstance(value, str) and value.strip())
     else:
-        yield from (document.text for document in read_documents(path, field=column) if document.text.strip())
+        made = (path / "corpus.json").exists()
+        documents = Corpus(path).documents() if made else read_documents(path, field=column)
+        yield from (document.text for document in documents if document.text.strip())
 
 
 def ids_of(texts: Iterable[str], tokenizer: Any, longest: int) -> Iterator[list[int]]:

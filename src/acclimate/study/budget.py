@@ -19,7 +19,7 @@ from acclimate.core import files, ranks
 from acclimate.methods import mlm, scratch, tapter
 from acclimate.study.halving import HALFWAY, tunings
 from acclimate.study.jobs import DIRECTORY, RESULT, WALL
-from acclimate.study.recipe import UNTOUCHED, Recipe, Search, Setting
+from acclimate.study.recipe import DOMAIN, UNTOUCHED, Recipe, Search, Setting
 from acclimate.study.wording import duration, si
 from acclimate.training import checkpoint
 from acclimate.training.checkpoint import CLOCK, LOG
@@ -33,6 +33,7 @@ LEAST_BATCH = 8
 ENOUGH = 3  # seeds that are worth more than another setting
 SPREAD = 3.0  # the rates tried in a budgeted race that names none: the recipe's own, this much below and above
 
+ADAPTED = ("pretrain", "tapt", "tapter", *dict.fromkeys(field for field, _ in DOMAIN.values()))  # of a race's recipe
 Masked = TypeVar("Masked", mlm.Recipe, scratch.Recipe, tapter.Recipe)
 
 _TIMES = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -158,7 +159,7 @@ def fit(
 ) -> Fitted:
     """What of the recipe fits into the budget, of which `spent` is gone; for so many contestants that are fine-tuned.
 
-    texts: documents that pretrain, tapt, tapter and dapt see.
+    texts: documents that those of ADAPTED see.
 
     Raises ValueError where not even two contestants with one setting and two seeds do, saying how much would do.
     """
@@ -227,10 +228,7 @@ def _cut(recipe: Recipe, share: float, tried: int, seeds: int, texts: Mapping[st
         recipe,
         seeds=seeds,
         search=search,
-        pretrain=_shortened(recipe.pretrain, share, texts.get("pretrain", 0)),
-        tapt=_shortened(recipe.tapt, share, texts.get("tapt", 0)),
-        tapter=_shortened(recipe.tapter, share, texts.get("tapter", 0)),
-        dapt=_shortened(recipe.dapt, share, texts.get("dapt", 0)),
+        **{name: _shortened(getattr(recipe, name), share, texts.get(name, 0)) for name in ADAPTED},
         tlm=replace(recipe.tlm, plan=_fewer(recipe.tlm.plan, share)),
     )
 

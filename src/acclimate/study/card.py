@@ -15,7 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from acclimate.core.types import Score
-from acclimate.study import markdown, wording
+from acclimate.study import forgetting, markdown, wording
+from acclimate.study.forgetting import Losses
 from acclimate.study.labels import LabelScore
 from acclimate.study.onnx_copy import FILE, Int8
 from acclimate.study.tables import Row
@@ -58,12 +59,14 @@ class Leaked:
 class Card:
     """What the card tells.
 
-    shipped      the score of the seed that was shipped; rows: all contestants, `untouched` first
+    shipped      the score of the seed that was shipped; rows: all contestants, `untouched` first; general_losses: what
+                 their adapting forgot, as report.Study has it
     base         the hub id that everything began from; "": no id is known, `origin` says it in words
     sizes        split -> number of examples; files: name -> (rows, accepted) as they were read
     leaks        None: nobody looked; rows_without, verdict_without: with the `leaked` test items left out, if any
     unseen       labels that no test item bears
     cut          test texts that were longer than max_tokens
+    adapters     their bottleneck, where the encoder has some, which transformers alone does not load
     rounding     test texts whose two best classes are equal up to rounding and fell the other way
     """
 
@@ -79,6 +82,7 @@ class Card:
     shipped: Score
     verdict: str
     rows: Sequence[Row]
+    general_losses: Losses = field(default_factory=dict)
     per_label: Sequence[LabelScore] = ()
     unseen: Sequence[str] = ()
     base: str = ""
@@ -102,6 +106,7 @@ class Card:
     environment: Mapping[str, str] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     cut: int = 0
+    adapters: int = 0
     rounding: int = 0
     int8: Int8 | None = None
 
@@ -145,6 +150,8 @@ def render(card: Card) -> str:
     }
     said = {
         "card": card,
+        "general": forgetting.beside([row.contestant for row in card.rows], card.general_losses),
+        "forgetting": forgetting.MEANING,
         "metadata": Markup(metadata(card).to_yaml()),
         "loading": markdown.fenced(loading(card), "python"),
         "loading_int8": markdown.fenced(loading_int8(card), "python"),
@@ -198,6 +205,17 @@ def metadata(card: Card) -> ModelCardData:
 
 def loading(card: Card) -> str:
     """How to ask the model, as code that runs."""
+    auto = "AutoModelFor" + ("TokenClassification" if card.kind == "tokens" else "SequenceClassification")
+    lines = _loading(card)
+    if not card.adapters:
+        return lines
+    ours = "from transformers import AutoTokenizer\nfrom acclimate.models.classifier import load_finetuned"
+    lines = lines.replace(f"from transformers import {auto}, AutoTokenizer", ours)
+    return lines.replace(f"{auto}.from_pretrained(where)", "load_finetuned(where)")
+
+
+def _loading(card: Card) -> str:
+    """The same with transformers alone."""
     if card.kind == "tokens":
         return TAGGING
     texts = '["A text.", "Another one."]'

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
+from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Example, Score
+from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import HUB_ID
 from acclimate.study import tables
 from acclimate.study.card import Card, Leaked
@@ -61,6 +63,7 @@ def card_of(told: Told) -> Card:
         shipped=score,
         verdict=study.verdict,
         rows=study.rows,
+        general_losses=study.general_losses,
         base=base,
         origin=origin,
         source=task.source,
@@ -82,6 +85,7 @@ def card_of(told: Told) -> Card:
         environment=facts["environment"],
         hashes=facts["hashes"] | {"weights that are shipped": files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]},
         cut=_cut(told),
+        adapters=bottleneck_of(told.model.model.config),
         rounding=told.rounding,
         int8=told.int8,
         **_label_parts(scores, score, task),
@@ -138,7 +142,7 @@ def _cut(told: Told) -> int:
     texts = [example.text for example in told.examples]
     pairs = [example.pair or "" for example in told.examples] if paired else None
     encoded = tokenizer(texts, pairs, truncation=False, verbose=False)["input_ids"]
-    return sum(len(ids) > told.task.max_tokens for ids in encoded)
+    return sum(len(ids) > told.task.max_tokens + prompt_length(tokenizer) for ids in encoded)
 
 
 def _origin(run: Path, score: Score) -> tuple[str, str]:

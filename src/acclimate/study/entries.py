@@ -6,33 +6,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from acclimate.core import files, settings
+from acclimate.core import settings
 from acclimate.core.types import SPLITS
-from acclimate.methods import finetune, scratch, tapter, tlm
+from acclimate.methods import finetune, scratch, tlm
 from acclimate.models.encoder import longest_input
 from acclimate.models.loading import identity
+from acclimate.models.parts import heads_known
 from acclimate.study import retrieving, stages
+from acclimate.study.adapting import adaptations, job_of, with_model
 from acclimate.study.jobs import Job
 from acclimate.study.materials import Materials
-from acclimate.study.recipe import BASELINE, CONTROL, TLM, UNTOUCHED, Recipe, Setting, baseline_of
+from acclimate.study.recipe import BASELINE, CONTROL, DOMAIN, TLM, UNTOUCHED, Recipe, Setting, baseline_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
 
 RETRIEVE = "retrieve"
-PLACES = ("corpus", "model", "task", "dev", "vectors", "vectors_corpus")  # settings that say where something lies
 
 
 @dataclass(frozen=True)
 class Entries:
     """The jobs that come before any fine-tuning.
 
-    base      the encoder that is pretrained here; None where a model was given
-    models    contestant -> the job of its model, None for the given model itself; all but the baseline
-    losses    model -> the job of its loss on held-out text of the domain; links of a chain too
-    moves     model -> the job of its word embeddings' distance from the untouched model's; empty without TAPTER
-    baseline  the one without an encoder
+    base            the encoder that is pretrained here; None where a model was given
+    models          contestant -> the job of its model, None for the given model itself; all but the baseline
+    losses          model -> the job of its loss on held-out text of the domain; links of a chain too
+    general_losses  likewise on held-out general text
+    moves           model -> the job of its word embeddings' distance from the untouched model's; empty without TAPTER
+    baseline        the one without an encoder
     """
 
     recipe: Recipe
@@ -40,6 +41,7 @@ class Entries:
     base: Job | None
     models: Mapping[str, Job | None]
     losses: Mapping[str, Job]
+    general_losses: Mapping[str, Job]
     moves: Mapping[str, Job]
     baseline: Job | None
 
@@ -54,22 +56,23 @@ class Entries:
     def prepared(self) -> list[Job]:
         """Models and what is measured of them, in the order in which they are made; the baseline first."""
         baseline = [self.baseline] if self.baseline else []
-        return [*baseline, *(job for job in self.models.values() if job), *self.losses.values(), *self.moves.values()]
+        measured = [job for jobs in (self.losses, self.general_losses, self.moves) for job in jobs.values()]
+        return [*baseline, *(job for job in self.models.values() if job), *measured]
 
 
 def fine_tuned(label: str, recipe: finetune.Recipe, model: Job | None, materials: Materials) -> Job:
     """Fine-tuning a job's model, or the given one."""
     task = materials.task
     contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
-    job = replace(_job(label, stages.fine_tune, recipe, {}), contents=contents, places={"task": task.path})
-    return _with_model(job, model, materials)
+    job = replace(job_of(label, stages.fine_tune, recipe, {}), contents=contents, places={"task": task.path})
+    return with_model(job, model, materials)
 
 
 def retrieved(recipe: retrieving.Recipe, materials: Materials) -> Job:
     """What the training texts bring up from the general text."""
     task, general = materials.task, materials.general
     assert general is not None
-    job = _job(RETRIEVE, stages.retrieve, recipe, {"corpus": general})
+    job = job_of(RETRIEVE, stages.retrieve, recipe, {"corpus": general})
     contents = {**job.contents, **{str(split): task.hashes[split] for split in SPLITS}}
     return replace(job, contents=contents, places={**job.places, "task": task.path}, alone=True)
 
@@ -89,13 +92,19 @@ def first_stage(label: str, recipe: tlm.Recipe, corpus: Job | None, materials: M
         stated.pop(later)
     contents = {name: task.hashes[name] for name in ("about", "train")}
     places: dict[str, Path] = {"task": task.path}
-    job = replace(_job(label, stages.joint, {"recipe": stated}, {}), contents=contents, places=places)
+    job = replace(job_of(label, stages.joint, {"recipe": stated}, {}), contents=contents, places=places)
     if recipe.tokenizer:
         own = {"tokenizer": identity(recipe.tokenizer)}
         job = replace(job, contents={**contents, **own}, places={**places, "tokenizer": Path(recipe.tokenizer)})
     if corpus is not None:
         job = replace(job, needs={"retrieved": corpus})
-    return _with_model(job, None, materials) if recipe.model else job
+    return with_model(job, None, materials) if recipe.model else job
+
+
+def heldout_loss(label: str, corpus: Corpus, model: Job | None, materials: Materials, *, max_tokens: int) -> Job:
+    """A model's language modelling loss on held-out text, under the same masks for every model of one vocabulary."""
+    job = job_of(label, stages.heldout, {"max_tokens": max_tokens}, {"corpus": corpus})
+    return with_model(replace(job, alone=True), model, materials)
 
 
 def tested(tuned: Job, task: Prepared) -> Job:
@@ -119,10 +128,11 @@ def enter(recipe: Recipe, materials: Materials) -> Entries:
     base = None
     if materials.model is None:
         assert materials.general is not None
-        base = _job("pretrain", stages.pretrain, recipe.pretrain, {"corpus": materials.general})
+        base = job_of("pretrain", stages.pretrain, recipe.pretrain, {"corpus": materials.general})
     models: dict[str, Job | None] = {UNTOUCHED: base}
     raw = {"domain": materials.domain is not None, "general": materials.general is not None}
-    names = recipe.names(**raw, kind=materials.task.kind)
+    heads = materials.model is None or heads_known(materials.model)
+    names = recipe.names(**raw, kind=materials.task.kind, heads=heads)
     if recipe.finetune.head == "kept" and (others := [name for name in names if name != BASELINE]):
         raise ValueError(
             f"finetune.head = 'kept' goes on with the model's own head, which {others[0]} has not. Leave it out, or "
@@ -130,37 +140,42 @@ def enter(recipe: Recipe, materials: Materials) -> Entries:
         )
     for name in names:
         if name == CONTROL:
-            models[name] = _with_model(Job(CONTROL, stages.untrained, {"seed": 0}), base, materials)
+            models[name] = with_model(Job(CONTROL, stages.untrained, {"seed": 0}), base, materials)
         elif name == TLM:
             models[name] = first_stage(TLM, recipe.tlm, retrieved(recipe.retrieval, materials), materials)
         elif name != BASELINE:
-            models |= _adaptations(name, recipe, materials, base)
-    losses: dict[str, Job] = {}
-    if materials.heldout is not None:
-        length = {"max_tokens": recipe.dapt.max_tokens}
-        for adapted, model in models.items():
-            if adapted == TLM:  # a loss a sub-word of another vocabulary is no smaller or larger
-                continue
-            job = _job(f"held-out loss, {adapted}", stages.heldout, length, {"corpus": materials.heldout})
-            losses[adapted] = _with_model(replace(job, alone=True), model, materials)
+            models |= adaptations(name, recipe, materials, base)
+    # a loss a sub-word of another vocabulary is no smaller or larger
+    read = {name: model for name, model in models.items() if name != TLM or recipe.tlm.model}
+    longest = recipe.dapt.max_tokens
+    losses = {
+        name: heldout_loss(f"held-out loss, {name}", materials.heldout, model, materials, max_tokens=longest)
+        for name, model in read.items()
+        if materials.heldout is not None
+    }
+    general_losses = {
+        name: heldout_loss(f"general loss, {name}", materials.general_heldout, model, materials, max_tokens=longest)
+        for name, model in read.items()
+        if materials.general_heldout is not None
+    }
     baseline = None
     if BASELINE in names:
         task = materials.task
         contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
-        fitted = _job(baseline_of(task.kind), stages.terms, recipe.tfidf, {})
+        fitted = job_of(baseline_of(task.kind), stages.terms, recipe.tfidf, {})
         baseline = replace(fitted, contents=contents, places={"task": task.path}, alone=True)
     racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *names)}
     moves = _moves(models, base, materials) if any("TAPTER" in name for name in names) else {}
-    return Entries(recipe, materials, base, racing, losses, moves, baseline)
+    return Entries(recipe, materials, base, racing, losses, general_losses, moves, baseline)
 
 
 def _moves(models: Mapping[str, Job | None], base: Job | None, materials: Materials) -> dict[str, Job]:
     """Of all that were adapted from the untouched model. TLM has another vocabulary, the control random weights."""
     assert materials.task_text is not None
-    job = _with_model(_job("", stages.move, {}, {"corpus": materials.task_text}), base, materials, "untouched")
+    job = with_model(job_of("", stages.move, {}, {"corpus": materials.task_text}), base, materials, "untouched")
     adapted = {name: model for name, model in models.items() if model and name not in (UNTOUCHED, CONTROL, TLM)}
     return {
-        name: _with_model(replace(job, label=f"embedding distance, {name}", alone=True), model, materials)
+        name: with_model(replace(job, label=f"embedding distance, {name}", alone=True), model, materials)
         for name, model in adapted.items()
     }
 
@@ -174,74 +189,14 @@ def _check(recipe: Recipe, materials: Materials) -> None:
         raise ValueError("TLM retrieves from general text: give --general, or leave TLM out of contestants")
     if recipe.tlm.model and not materials.model:
         raise ValueError(f"tlm.model = {recipe.tlm.model!r}, but no model is given. Add --model {recipe.tlm.model}")
-    if materials.domain is None and any("DAPT" in name for name in recipe.contestants or ()):
-        raise ValueError("DAPT needs raw text of the domain: give --corpus, or leave DAPT out of contestants")
+    links = [link for name in recipe.contestants or () for link in name.split("+") if link in DOMAIN]
+    if materials.domain is None and links:
+        raise ValueError(
+            f"{links[0]} needs raw text of the domain: give --corpus, or leave {links[0]} out of contestants"
+        )
     longest = scratch.positions(recipe.pretrain) if materials.model is None else longest_input(materials.model)
     if longest is not None and materials.task.max_tokens > longest:
         raise ValueError(
             f"examples of up to {materials.task.max_tokens} tokens, but the model reads at most {longest}. "
             f"Set --max-tokens {longest}"
         )
-
-
-def _job(label: str, work: Any, recipe: Any, corpora: Mapping[str, Corpus]) -> Job:
-    stated = dict(recipe) if isinstance(recipe, Mapping) else {"recipe": settings.to_mapping(recipe)}
-    for name in PLACES:  # told by their content and not by their path
-        stated.get("recipe", {}).pop(name, None)
-    contents = {name: corpus.hash for name, corpus in corpora.items()}
-    return Job(label, work, stated, contents, {name: corpus.path for name, corpus in corpora.items()})
-
-
-def _with_model(job: Job, model: Job | None, materials: Materials, argument: str = "model") -> Job:
-    """The job on the checkpoint of another, or on the given model."""
-    if model is not None:
-        return replace(job, needs={**job.needs, argument: model})
-    given = materials.model
-    assert given is not None
-    if not Path(given).is_dir():
-        return replace(job, settings={**job.settings, argument: given})
-    contents = {**job.contents, argument: identity(given)}
-    return replace(job, contents=contents, places={**job.places, argument: Path(given).absolute()})
-
-
-def _adaptations(name: str, recipe: Recipe, materials: Materials, base: Job | None) -> dict[str, Job | None]:
-    """The chain of a name such as "DAPT+TAPT", each link by the name that it would have alone."""
-    chain: dict[str, Job | None] = {}
-    model, done = base, []
-    for step in name.split("+"):
-        done.append(step)
-        model = _with_model(_adaptation(step, "+".join(done), recipe, materials), model, materials)
-        chain["+".join(done)] = model
-    return chain
-
-
-def _adaptation(step: str, label: str, recipe: Recipe, materials: Materials) -> Job:
-    """One link, without the model that it starts from."""
-    if step == "TAPTER":
-        return _regularised(label, recipe.tapter, materials)
-    corpus, stated = (materials.task_text, recipe.tapt) if step == "TAPT" else (materials.domain, recipe.dapt)
-    assert corpus is not None
-    return _job(label, stages.adapt, stated, {"corpus": corpus})
-
-
-def _regularised(label: str, stated: tapter.Recipe, materials: Materials) -> Job:
-    """TAPTER on the task's texts, watched on text that was held out. Its vectors are a job of their own, which several
-    contestants share; those that are to be taken as they are, are a file.
-    """
-    assert materials.task_text is not None
-    heldout = {"dev": materials.heldout} if materials.heldout is not None else {}
-    job = _job(label, stages.regularise, stated, {"corpus": materials.task_text, **heldout})
-    given = Path(stated.vectors).absolute() if stated.vectors else None
-    if given is not None and not given.is_file():
-        raise ValueError(f"tapter.vectors = {stated.vectors}: there is no such file. Give a fastText .bin or .vec")
-    if given is not None and not stated.train_vectors:
-        contents = {**job.contents, "vectors": files.sha256_of_input(given)}
-        return replace(job, contents=contents, places={**job.places, "vectors": given})
-    raw = materials.domain or materials.general
-    corpora = {"corpus": materials.task_text, **({"raw": raw} if raw is not None else {})}
-    skipgram = {"skipgram": settings.to_mapping(stated.skipgram)}
-    vectors = _job("word vectors", stages.word_vectors, skipgram, corpora)
-    if given is not None:
-        contents = {**vectors.contents, "start": files.sha256_of_input(given)}
-        vectors = replace(vectors, contents=contents, places={**vectors.places, "start": given})
-    return replace(job, needs={"vectors": vectors})

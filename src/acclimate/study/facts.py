@@ -69,7 +69,8 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
             "tokens read of an example, at most": task.max_tokens,
         },
         "curves": curves,
-        "losses": _losses(jobs, run),
+        "losses": _losses(jobs.losses, jobs, run),
+        "general_losses": _losses(jobs.general_losses, jobs, run),
         "moved": {name: _result(job, run) for name, job in jobs.moves.items()},
         "pretraining": {name: asdict(cost) for name, cost in _pretraining(jobs, run).items()},
         "given": {name: _given(name, ended, run) for name in (*jobs.models, *(baselines if jobs.baseline else []))},
@@ -120,8 +121,9 @@ def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
     return [(float(at[0][0]), 100 * float(np.mean([score for _, score in at]))) for at in zip(*looks, strict=True)]
 
 
-def _losses(jobs: Entries, run: Path) -> dict[str, tuple[float, float]]:
-    losses = {name: _result(job, run)["loss"] for name, job in jobs.losses.items()}
+def _losses(measured: Mapping[str, Job], jobs: Entries, run: Path) -> dict[str, tuple[float, float]]:
+    """Contestants that adapted the untouched model -> its loss, and theirs."""
+    losses = {name: _result(job, run)["loss"] for name, job in measured.items()}
     before = losses.get("untouched")
     adapted = {name: loss for name, loss in losses.items() if adapting_jobs(name, jobs)}
     return {name: (before, loss) for name, loss in adapted.items() if before is not None}
@@ -188,7 +190,7 @@ def _looks(task: Prepared, run: Path) -> dict[str, Any]:
 
 def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
     corpora = {"general": materials.general, "domain": materials.domain, "held-out": materials.heldout}
-    corpora["task texts"] = materials.task_text
+    corpora |= {"general, held-out": materials.general_heldout, "task texts": materials.task_text}
     named = {f"corpus, {name}": corpus.hash for name, corpus in corpora.items() if corpus is not None}
     named |= {f"task, {name}": value for name, value in materials.task.hashes.items()}
     models = {f"model, {name}": job for name, job in jobs.models.items() if job is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,9 @@ from acclimate.text.recognise import printable
 
 EXAMINATION = "examination.json"
 SEALED: tuple[Split, ...] = ("dev", "test")
-HELD_OUT = 20  # one document of so many of the domain is held out for measuring the loss
+HELD_OUT = 20  # one document of so many of the raw text is held out for measuring the loss
+MOST_HELD_OUT = 2_000  # documents of general text that are; of more than 20 times as many a smaller share is
+HELDOUT = {"domain": "heldout", "general": "general-heldout"}  # folder of what is held out of each raw text
 
 Leaks = Literal["keep", "drop"]
 
@@ -68,8 +71,9 @@ def gather(
     doctor said.
 
     Documents that hold a dev or test text adapt nobody. leaks: what becomes of labelled rows that hold a test text:
-    kept, and the race is scored both ways; or dropped. One in HELD_OUT documents of the domain is held out of adapting,
-    to measure the loss on. Raises ValueError for whatever is wrong with the files, before anything is trained.
+    kept, and the race is scored both ways; or dropped. One in HELD_OUT documents of the domain, and at most as many of
+    the general text, are held out of all training and retrieval, to measure the loss on. Raises ValueError for whatever
+    is wrong with the files, before anything is trained.
     """
     if raw.general is None and model is None:
         raise ValueError(
@@ -95,7 +99,7 @@ def gather(
     task_text = texts_of(task, "train", place, watch)
     making = _Making(raw, place, task, found, watch)
     domain, heldout, on_domain = making.domain()
-    general, on_general = making.general()
+    general, general_heldout, on_general = making.general()
     return Materials(
         task=task,
         task_text=task_text,
@@ -103,6 +107,7 @@ def gather(
         general=general,
         domain=domain,
         heldout=heldout,
+        general_heldout=general_heldout,
         notes=(*labelled.notes, *on_domain, *on_general),
         examination=found,
     )
@@ -136,40 +141,50 @@ class _Making:
         """The documents that adapt, those that measure the loss (None where there are none), and what to say of it."""
         if self.raw.domain is None:
             return None, None, []
-        # TAPT trains on the task's own texts: none of them may measure the loss
+        adapting, heldout, counts = self._parted("domain", self.raw.domain, HELD_OUT)
+        note = (
+            f"Of the domain's {amount(counts.documents, 'document')} {len(adapting):,} adapt, {len(heldout or ()):,} "
+            f"measure the loss; {counts.left_out(len(adapting) + len(heldout or ()))}"
+        )
+        return adapting, heldout, [note]
+
+    def general(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
+        """The documents to pretrain on or to retrieve from, those that measure forgetting, and what to say of it.
+
+        One in a multiple of HELD_OUT is held out: of a corpus of any size at most about MOST_HELD_OUT, and what stands
+        in the domain's text too is held out there as well, so nobody adapts on it.
+        """
+        if self.raw.general is None:
+            return None, None, []
+        one_in = HELD_OUT * math.ceil(self._counts("general").documents / (HELD_OUT * MOST_HELD_OUT))
+        used, heldout, counts = self._parted("general", self.raw.general, one_in)
+        if heldout is None and not counts.leaked and not counts.empty and len(used) == counts.documents:
+            return used, None, []
+        note = (
+            f"Of the general text's {amount(counts.documents, 'document')} {len(used):,} are used, "
+            f"{len(heldout or ()):,} measure forgetting; {counts.left_out(len(used) + len(heldout or ()))}"
+        )
+        return used, heldout, [note]
+
+    def _parted(self, name: str, source: Path, one_in: int) -> tuple[Corpus, Corpus | None, _Counts]:
+        """The documents that are trained on or retrieved from; one in so many, held out (None where there are none).
+
+        A document that is held out by its text and is a text of the task too is in neither: TAPT trains on the task's.
+        """
         seen = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
 
+        def trains(document: Document) -> bool:
+            return not _held(document, one_in)
+
         def measures(document: Document) -> bool:
-            return _held(document) and normalised(document.text) not in seen
+            return _held(document, one_in) and normalised(document.text) not in seen
 
-        self._check_some("domain", self.raw.domain, _adapts)
-        adapting = self._kept("domain", self.raw.domain, _adapts)
+        self._check_some(name, source, trains)
+        training = self._kept(name, name, source, trains, one_in)
         heldout = None
-        if any(True for _ in self._left("domain", self.raw.domain, measures)):
-            heldout = self._kept("heldout", self.raw.domain, measures)
-        facts = self._counts("domain")
-        known = facts.documents - facts.empty - facts.leaked - len(adapting) - len(heldout or ())
-        note = (
-            f"Of the domain's {amount(facts.documents, 'document')} {len(adapting):,} adapt, {len(heldout or ()):,} "
-            f"measure the loss; {facts.leaked:,} that hold a dev or test text were left out"
-        )
-        note += f", {known:,} that would have measured the loss are labelled texts" if known else ""
-        return adapting, heldout, [f"{note}{_empty(facts.empty)}."]
-
-    def general(self) -> tuple[Corpus | None, list[str]]:
-        """The documents to pretrain on or to retrieve from, and what to say of those that were left out."""
-        if self.raw.general is None:
-            return None, []
-        self._check_some("general", self.raw.general, _any)
-        kept = self._kept("general", self.raw.general, _any)
-        facts = self._counts("general")
-        if not facts.leaked and not facts.empty:
-            return kept, []
-        note = (
-            f"Of the general text's {amount(facts.documents, 'document')} {len(kept):,} are used; "
-            f"{facts.leaked:,} that hold a dev or test text were left out{_empty(facts.empty)}."
-        )
-        return kept, [note]
+        if any(True for _ in self._left(name, source, measures)):
+            heldout = self._kept(name, HELDOUT[name], source, measures, one_in)
+        return training, heldout, self._counts(name)
 
     def _left(self, name: str, source: Path, keep: Callable[[Document], bool]) -> Iterator[Document]:
         """The documents with text that hold no dev or test text and are to be kept."""
@@ -178,12 +193,12 @@ class _Making:
             if str(number) not in leaked and document.text.strip() and keep(document):
                 yield document
 
-    def _kept(self, name: str, source: Path, keep: Callable[[Document], bool]) -> Corpus:
-        of = "domain" if name == "heldout" else name
+    def _kept(self, name: str, part: str, source: Path, keep: Callable[[Document], bool], one_in: int) -> Corpus:
         hashes = {split: self.task.hashes[split] for split in SPLITS}
-        made_of = [listing(source), self.raw.separated, hashes, sorted(self.found.leaked.get(of, ()))]
-        path = self.place / f"{name}-{settings.digest(made_of)[:12]}"
-        return ranks.first_then_all(lambda: built_corpus(path, self._left(of, source, keep), self.watch))
+        leaked = sorted(self.found.leaked.get(name, ()))
+        made_of = [listing(source), self.raw.separated, hashes, leaked, one_in]
+        path = self.place / f"{part}-{settings.digest(made_of)[:12]}"
+        return ranks.first_then_all(lambda: built_corpus(path, self._left(name, source, keep), self.watch))
 
     def _check_some(self, name: str, source: Path, keep: Callable[[Document], bool]) -> None:
         if any(True for _ in self._left(name, source, keep)):
@@ -214,22 +229,17 @@ class _Counts:
     empty: int
     leaked: int
 
-
-def _empty(count: int) -> str:
-    return f", and {count:,} without text" if count else ""
-
-
-def _any(document: Document) -> bool:
-    return True
-
-
-def _adapts(document: Document) -> bool:
-    return not _held(document)
+    def left_out(self, kept: int) -> str:
+        """Why of the documents only so many are left, as the end of a sentence."""
+        known = self.documents - self.empty - self.leaked - kept
+        said = f"{self.leaked:,} that hold a dev or test text were left out"
+        said += f", {known:,} that would have measured the loss are labelled texts" if known else ""
+        return f"{said}, and {self.empty:,} without text." if self.empty else f"{said}."
 
 
-def _held(document: Document) -> bool:
+def _held(document: Document, one_in: int) -> bool:
     """Whether the document is held out: by its text, so that copies fall on one side."""
-    return int(hashlib.sha256(normalised(document.text).encode()).hexdigest(), 16) % HELD_OUT == 0
+    return int(hashlib.sha256(normalised(document.text).encode()).hexdigest(), 16) % one_in == 0
 
 
 def _texts(row: Example) -> set[str]:

@@ -20,13 +20,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from acclimate.core import files, ranks
 from acclimate.core.types import Cost, Progress, Score, Watch, unwatched
 from acclimate.methods import tlm
 from acclimate.study import retrieving, stages
-from acclimate.study.entries import cut, fine_tuned, first_stage, retrieved, tested
+from acclimate.study.entries import cut, fine_tuned, first_stage, heldout_loss, retrieved, tested
 from acclimate.study.grid_page import grid_text, records
 from acclimate.study.jobs import Job, claim, do
 from acclimate.study.materials import Materials
@@ -170,13 +171,14 @@ def run_grid(study: str, recipe: Recipe, materials: Materials, run: Path, *, wat
             row = dev_row(name, own.seed, result, gold, task)
             scores.append(replace(row, adapting=own.adapting(run), finetuning=spent(own.tuned.directory(run))))
     table = rows(scores, task.metric, untouched=asked[0].name)
-    lines = [grid_text(table, {name: seeds[0].facts(run) for name, seeds in jobs.items()})]
+    general = _general_losses(recipe, jobs, materials, run, watch)
+    lines = [grid_text(table, {name: seeds[0].facts(run) for name, seeds in jobs.items()}, general)]
     if study == "search":
         lines.append(_chosen(table, jobs, materials, run, watch))
     text = "\n\n".join(lines) + "\n"
     if ranks.is_first():
         files.write_json(run / f"{study}.scores.json", records(scores, "dev"))
-        files.write_text(run / f"{study}.csv", as_csv(table))
+        files.write_text(run / f"{study}.csv", as_csv(table, general=general))
         files.write_text(run / f"{study}.txt", text)
     ranks.wait()
     return Grid(table, text)
@@ -192,6 +194,7 @@ class _Jobs:
 
     def __init__(self, variant: Variant, recipe: Recipe, materials: Materials, seed: int, most: int) -> None:
         self.seed = seed
+        self.goes_on = variant.tlm is not None and bool(variant.tlm.model)  # from the given model's weights
         self.joint: Job | None = None
         self.asked: Job | None = None
         words = f"seed {seed}"  # and not the variant: what variants share has one name
@@ -218,6 +221,25 @@ class _Jobs:
 
     def facts(self, run: Path) -> Mapping[str, Any]:
         return files.read_json(self.joint.directory(run) / tlm.COST) if self.joint else {}
+
+
+def _general_losses(
+    recipe: Recipe, jobs: Mapping[str, Sequence[_Jobs]], materials: Materials, run: Path, watch: Watch
+) -> dict[str, tuple[float, float]]:
+    """Variants that go on from the given model -> its loss on held-out general text, and theirs, mean over seeds."""
+    corpus, going_on = materials.general_heldout, {name: seeds for name, seeds in jobs.items() if seeds[0].goes_on}
+    if corpus is None or not going_on:
+        return {}
+
+    def loss(label: str, model: Job | None) -> float:
+        job = heldout_loss(label, corpus, model, materials, max_tokens=recipe.tlm.max_tokens)
+        return float(do(job, run, watch=watch)["loss"])
+
+    before = loss("general loss, model", None)
+    return {
+        name: (before, mean(loss(f"general loss, seed {own.seed}", own.joint) for own in seeds))
+        for name, seeds in going_on.items()
+    }
 
 
 def _chosen(

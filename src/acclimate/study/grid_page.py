@@ -8,6 +8,8 @@ from textwrap import fill
 from typing import Any
 
 from acclimate.core.types import Score, Split
+from acclimate.study import forgetting
+from acclimate.study.forgetting import Losses
 from acclimate.study.significance import LEVEL
 from acclimate.study.tables import WIDTH, Row, aligned
 from acclimate.study.verdict import remarks
@@ -19,15 +21,20 @@ _LEGEND = (
 )
 
 
-def grid_text(table: Sequence[Row], facts: Mapping[str, Mapping[str, Any]]) -> str:
-    """facts: variant -> what its first stage left (methods/tlm.py::COST), empty where it has none."""
+def grid_text(table: Sequence[Row], facts: Mapping[str, Mapping[str, Any]], general: Losses) -> str:
+    """facts: variant -> what its first stage left (methods/tlm.py::COST), empty where it has none. general: losses on
+    general text, those of variants that go on from a model.
+    """
+    losses = forgetting.beside([row.contestant for row in table], general)
     costs = []
     for row in table:
         stage_1 = facts[row.contestant]
         epochs, flops = (f"{stage_1['internal_epochs']:.1f}", si(stage_1["paper_flops"])) if stage_1 else ("-", "-")
-        costs.append([epochs, si(row.adapting.flops), flops])
-    shown = compared(table, "dev", ["epochs", "FLOP", "paper's"], costs)
-    return "\n\n".join([shown, _LEGEND.format(first=table[0].contestant), said(table, "dev")])
+        costs.append([epochs, si(row.adapting.flops), flops, *([str(losses[row.contestant])] if losses else [])])
+    head = ["epochs", "FLOP", "paper's", *([forgetting.HEADING] if losses else [])]
+    legend = [_LEGEND.format(first=table[0].contestant)]
+    legend += [fill(f"General loss: {forgetting.MEANING}", WIDTH)] if losses else []
+    return "\n\n".join([compared(table, "dev", head, costs), "\n".join(legend), said(table, "dev")])
 
 
 def compared(table: Sequence[Row], split: Split, head: Sequence[str], costs: Sequence[Sequence[str]]) -> str:

@@ -13,6 +13,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.files import cache
 from acclimate.core.types import Document, Split, Watch, counted, unwatched
 from acclimate.models.loading import identity, resolved
+from acclimate.study.recipe import DOMAIN
 from acclimate.tasks.docstrings import build_docstrings
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.spans import PASSAGE
@@ -29,11 +30,12 @@ DOCSTRINGS = "docstrings"
 class Materials:
     """What a race runs on: `model` (a directory or hub id), or else a small encoder that is pretrained on `general`.
 
-    task_text    its training texts, as `texts_of` has them, to adapt on (TAPT, TAPTER)
-    general      TLM retrieves from it too
-    heldout      text of the domain that nobody adapts on, to measure the loss
-    notes        what was done to the files, in sentences
-    examination  what the doctor found; None for the embedded default
+    task_text        its training texts, as `texts_of` has them, to adapt on (TAPT, TAPTER)
+    general          TLM retrieves from it too
+    heldout          text of the domain that nobody adapts on, to measure the loss
+    general_heldout  likewise general text that nobody here pretrains or adapts on or retrieves, to measure forgetting
+    notes            what was done to the files, in sentences
+    examination      what the doctor found; None for the embedded default
     """
 
     task: Prepared
@@ -42,6 +44,7 @@ class Materials:
     general: Corpus | None = None
     domain: Corpus | None = None
     heldout: Corpus | None = None
+    general_heldout: Corpus | None = None
     notes: tuple[str, ...] = ()
     examination: Examination | None = None
 
@@ -55,7 +58,7 @@ class Materials:
     def texts(self) -> dict[str, int]:
         """Documents that each way of adapting sees, by its name in a race's recipe."""
         corpora = {"pretrain": self.general, "tapt": self.task_text, "tapter": self.task_text}
-        corpora |= {"dapt": self.domain, "tlm": self.general}
+        corpora |= {"tlm": self.general, **{field: self.domain for field, _ in DOMAIN.values()}}
         return {name: len(corpus) for name, corpus in corpora.items() if corpus is not None}
 
     def identity(self) -> str:
@@ -78,6 +81,7 @@ def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, wa
         general=built.general,
         domain=built.domain,
         heldout=built.heldout,
+        general_heldout=built.general_heldout,
     )
 
 

@@ -79,7 +79,8 @@ def study_of(run: Path) -> Study:
         name: {where: Distances(**found) for where, found in own.items()}
         for name, own in facts.get("moved", {}).items()
     }
-    facts["losses"] = {name: (before, after) for name, (before, after) in facts["losses"].items()}
+    for which in ("losses", "general_losses"):
+        facts[which] = {name: (before, after) for name, (before, after) in facts.get(which, {}).items()}
     said = verdict(rows, baselines=baselines, cut=cut, stopped=facts.pop("stopped", ""))
     if leakage is not None and leakage.changed:
         said += f" {_differs(leakage)}"
@@ -161,8 +162,9 @@ def write_pages(run: Path) -> Study:
     study = study_of(run)
     write_report(run / PAGE, study)
     said = "\n".join([study.verdict, *study.alerts, *study.remarks])
-    files.write_text(run / TABLE, f"{tables.as_text(study.rows)}\n{said}\n")
-    files.write_text(run / SHEET, tables.as_csv(study.rows, pretraining=study.pretraining))
+    files.write_text(run / TABLE, f"{tables.as_text(study.rows, general=study.general_losses)}\n{said}\n")
+    sheet = tables.as_csv(study.rows, pretraining=study.pretraining, general=study.general_losses)
+    files.write_text(run / SHEET, sheet)
     return study
 
 

@@ -141,11 +141,14 @@ def learning_curves(
         return svg(figure, f"curves-{zlib.crc32(title.encode()):08x}", title, told)
 
 
-def heldout_losses(losses: Mapping[str, tuple[float, float]]) -> str:
-    """Masked-token loss (nats a token) on held-out domain text, before (hollow) and after (filled) adapting."""
+def heldout_losses(losses: Mapping[str, tuple[float, float]], kind: str) -> str:
+    """Masked-token loss (nats a token) on held-out text, before (hollow) and after (filled) adapting.
+
+    kind: "domain" or "general" text; plots of two kinds share no ids.
+    """
     with matplotlib.rc_context(STYLE):
         figure, axes = _figure(
-            HALF, 1.0 + 0.42 * len(losses), xlabel="loss on held-out domain text, nats a masked token"
+            HALF, 1.0 + 0.42 * len(losses), xlabel=f"loss on held-out {kind} text, nats a masked token"
         )
         for place, (before, after) in enumerate(losses.values()):
             axes.plot([before, after], [place, place], color=MUTED, linewidth=1.4)
@@ -155,7 +158,7 @@ def heldout_losses(losses: Mapping[str, tuple[float, float]]) -> str:
             axes.text(1.02, place, text, transform=axes.get_yaxis_transform(), va="center")
         _names(axes, list(losses))
         told = [f"{name}: {before:.3f} before, {after:.3f} after" for name, (before, after) in losses.items()]
-        return svg(figure, "heldout-losses", "Loss on held-out domain text before and after adapting", told)
+        return svg(figure, f"heldout-losses-{kind}", f"Loss on held-out {kind} text before and after adapting", told)
 
 
 def gold_against_predicted(pairs: Sequence[tuple[float, float]], contestant: str) -> str:

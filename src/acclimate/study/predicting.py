@@ -1,4 +1,5 @@
-"""What a shipped model says of texts, asked as anybody would ask it: by Auto classes of transformers and no more.
+"""What a shipped model says of texts, asked as anybody would ask it: by Auto classes of transformers and no more; or by
+models/classifier.py, of an encoder with adapters, which those do not know.
 
 Nothing of methods/ is used here, so that agreeing with what was scored means something.
 
@@ -24,7 +25,8 @@ from transformers import (
 )
 
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
-from acclimate.models.classifier import labels_of
+from acclimate.models.classifier import labels_of, load_finetuned
+from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import quiet
 from acclimate.models.pooling import pooling_of, sequence_layer_of
 from acclimate.models.taggers import layer_of
@@ -46,7 +48,7 @@ Outputs = np.ndarray | list[np.ndarray]  # (n, C); of tags (w, C) for each of n 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model and its tokenizer, as transformers' Auto classes load them. asked: its logits of a batch."""
+    """A model and its tokenizer, as anybody loads them. asked: its logits of a batch."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -77,6 +79,8 @@ def load(directory: Path) -> Loaded:
                 f"{directory}: its tags come from more than a linear layer (tag_layer={layer}), which no class of "
                 f"transformers has. Use it with acclimate, or fine-tune with tag_layer=linear"
             )
+        if bottleneck_of(config):
+            return Loaded(load_finetuned(directory), tokenizer)
         tags = any(name.endswith("ForTokenClassification") for name in config.architectures or ())
         auto: Any = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
         model: Any = auto.from_pretrained(directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)

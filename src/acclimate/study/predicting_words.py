@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, Example, Watch, counted, unwatched
 from acclimate.tasks.rows import WORD, encode
 from acclimate.tasks.tags import words_of
@@ -78,7 +79,7 @@ def _rows(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase) -> li
 def _windows(examples: Sequence[Example], numbers: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> list[Row]:
     if not examples:
         return []
-    batch = encode(examples, tokenizer, tokenizer.model_max_length, "tokens")
+    batch = encode(examples, tokenizer, tokenizer.model_max_length - prompt_length(tokenizer), "tokens")
     rows = []
     for row, sentence in enumerate(batch.rows["example"].tolist()):
         own = slice(batch.offsets[row], batch.offsets[row + 1])

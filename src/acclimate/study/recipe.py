@@ -7,7 +7,20 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Literal, Protocol, TypeVar, cast
 
-from acclimate.methods import finetune, mlm, scratch, tapter, tfidf, tlm
+from acclimate.methods import (
+    dga,
+    distil,
+    finetune,
+    light,
+    mlm,
+    scratch,
+    sequence_contrast,
+    tapter,
+    tfidf,
+    tlm,
+    token_contrast,
+)
+from acclimate.models.parts import PLACES
 from acclimate.study import retrieving
 from acclimate.text.vectors import Skipgram
 from acclimate.training.plan import Plan
@@ -19,9 +32,32 @@ CONTROL = "random weights"
 TLM = "TLM"
 UNFIT = {"span": (BASELINE, TLM)}  # kind of task -> who has no model for it
 
-Contestant = Literal["TAPT", "TAPTER", "DAPT", "DAPT+TAPT", "DAPT+TAPTER", "TLM", "TF-IDF", "random weights"]
+Contestant = Literal[
+    "TAPT", "TAPTER", "DAPT", "DAPT+TAPT", "DAPT+TAPTER", "DGA", "adapter", "prompt", "KD", "AdaptedDeiT", "SimCSE",
+    "InfoWord", "TaCL", "TaCO", "TLM", "TF-IDF", "random weights",
+]  # fmt: skip
+# who adapts on raw text of the domain -> the race's settings of its method (a name of METHODS but for "dapt"), and what
+# makes it this contestant; all but the first are those of DGA's Table 2
+DOMAIN: dict[str, tuple[str, dict[str, str]]] = {
+    "DAPT": ("dapt", {}),
+    "DGA": ("dga", {}),
+    "adapter": ("light", {"kind": "adapter"}),
+    "prompt": ("light", {"kind": "prompt"}),
+    "KD": ("distil", {"teacher": "kd"}),
+    "AdaptedDeiT": ("distil", {"teacher": "deit"}),
+    "SimCSE": ("sequence_contrast", {"contrast": "simcse"}),
+    "InfoWord": ("sequence_contrast", {"contrast": "infoword"}),
+    "TaCL": ("token_contrast", {"contrast": "tacl"}),
+    "TaCO": ("token_contrast", {"contrast": "taco"}),
+}
 # from nothing, on as little text as a race has: words that occur twice, as TAPTER's Table 5 has it for less text
 SMALL_VECTORS = Skipgram(dim=100, min_count=2, buckets=50_000, lower=True, threads=1)
+SMALL: dict[str, Any] = {  # what a small encoder does on a domain's text
+    "max_tokens": 128,
+    "whole_words": True,
+    "plan": Plan(steps=600, batch=16, rate=1e-3, warmup=0.06),
+}
+NOISY: dict[str, Any] = {**SMALL, "dropout": 0.1}  # two passes over a text have to differ
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
 DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
 
@@ -141,13 +177,19 @@ class Recipe:
     tapter: tapter.Recipe = field(
         default_factory=lambda: tapter.Recipe(
             skipgram=SMALL_VECTORS,
-            scale="unit",  # vectors from nothing are as large as they were trained for long
             looks=10,
             whole_words=True,
             epochs=0.0,
             plan=Plan(steps=400, batch=16, rate=1e-3, warmup=0.06),
         )
     )
+    dga: dga.Recipe = field(  # of two heads a layer Eq. 10 would make one and the same number
+        default_factory=lambda: dga.Recipe(**NOISY, over="model", subset=200, anchor="mlm")
+    )
+    light: light.Recipe = field(default_factory=lambda: light.Recipe(**SMALL))
+    distil: distil.Recipe = field(default_factory=lambda: distil.Recipe(**SMALL))
+    sequence_contrast: sequence_contrast.Recipe = field(default_factory=lambda: sequence_contrast.Recipe(**NOISY))
+    token_contrast: token_contrast.Recipe = field(default_factory=lambda: token_contrast.Recipe(**SMALL))
     finetune: finetune.Recipe = field(
         default_factory=lambda: finetune.Recipe(epochs=9.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
     )
@@ -177,18 +219,27 @@ class Recipe:
         if self.contestants is not None and len(set(self.contestants)) < len(self.contestants):
             raise ValueError(f"contestants = {list(self.contestants)}: each may stand once")
 
-    def names(self, *, domain: bool, general: bool, kind: str = "sequence") -> tuple[str, ...]:
-        """Who races against the untouched model. domain, general: whether there is raw text of either; kind: of task.
+    def names(self, *, domain: bool, general: bool, kind: str = "sequence", heads: bool = True) -> tuple[str, ...]:
+        """Who races against the untouched model. domain, general: whether there is raw text of either; kind: of task;
+        heads: whether those of the model are known to DGA.
 
         Raises ValueError for one that is named and cannot do tasks of this kind.
         """
         if self.contestants is None:
-            raw = (*(("DAPT",) if domain else ()), *((TLM,) if general else ()))
+            raw = (*(("DAPT", *(("DGA",) if heads else ())) if domain else ()), *((TLM,) if general else ()))
             everyone = ("TAPT", "TAPTER", *raw, BASELINE, CONTROL)
             return tuple(name for name in everyone if name not in UNFIT.get(kind, ()))
         if unfit := [name for name in self.contestants if name in UNFIT.get(kind, ())]:
             raise ValueError(f"{' and '.join(unfit)} cannot do a task of kind '{kind}'. Leave it out of contestants")
+        if not heads and "DGA" in self.contestants:
+            raise ValueError(f"DGA knows the heads of {', '.join(PLACES)} only. Leave it out of contestants")
         return self.contestants
+
+    def on_domain(self, name: str) -> mlm.Recipe:
+        """How a contestant of DOMAIN adapts."""
+        field, own = DOMAIN[name]
+        stated: mlm.Recipe = replace(getattr(self, field), **own)
+        return stated
 
     def settings(self) -> tuple[Setting, ...]:
         """What each contestant tries, in a fixed order; of a search that draws, the combinations of what is listed."""
@@ -233,12 +284,24 @@ def for_model() -> Recipe:
     """The papers' own settings, for a pretrained model of the usual size.
 
     TAPT and TAPTER as the latter states them and fine-tuning as BLURB does (the defaults of methods/mlm.py,
-    methods/tapter.py and methods/finetune.py), with BLURB's three rates to choose from; vectors from nothing, so of
-    unit spread, of words that occur twice, with fewer n-gram buckets than the 2,000,000 of public ones; DAPT as DGA
-    states it: 2,500 steps of 256 sequences of 164 tokens, rate 1e-4, no decay.
+    methods/tapter.py and methods/finetune.py), with BLURB's three rates to choose from; vectors from nothing,
+    of words that occur twice, with fewer n-gram buckets than the 2,000,000 of public ones; DAPT as DGA
+    states it: 2,500 steps of 256 sequences of 164 tokens, rate 1e-4, no decay; and so DGA and all that it is compared
+    with, with the dropout of BERT and RoBERTa where two passes have to differ.
     """
     dapt = mlm.Recipe(max_tokens=164, epochs=0.0, plan=Plan(2_500, 256, 1e-4, warmup=0.1, weight_decay=0.0))
     search = Search(rates=(1e-5, 3e-5, 5e-5))
     vectors = replace(SMALL_VECTORS, dim=300, buckets=200_000)
-    held = tapter.Recipe(skipgram=vectors, scale="unit")
-    return Recipe(tapt=mlm.Recipe(), tapter=held, dapt=dapt, finetune=finetune.Recipe(), search=search)
+    noise: dict[str, Any] = {"dropout": 0.1, "attention_dropout": 0.1}
+    return Recipe(
+        tapt=mlm.Recipe(),
+        tapter=tapter.Recipe(skipgram=vectors),
+        dapt=dapt,
+        dga=dga.Recipe(**noise),
+        light=light.Recipe(),
+        distil=distil.Recipe(),
+        sequence_contrast=sequence_contrast.Recipe(**noise),
+        token_contrast=token_contrast.Recipe(),
+        finetune=finetune.Recipe(),
+        search=search,
+    )

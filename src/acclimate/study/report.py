@@ -15,8 +15,9 @@ from markupsafe import Markup
 
 from acclimate.core.files import write_text
 from acclimate.core.types import Cost
-from acclimate.study import wording
+from acclimate.study import forgetting, wording
 from acclimate.study.examination import Examination
+from acclimate.study.forgetting import Losses
 from acclimate.study.labels import Confusion, LabelScore
 from acclimate.study.plots import (
     colours_of,
@@ -61,7 +62,8 @@ class Study:
     task         name, source, sizes of the splits, labels, metric: whatever says what was measured
     curves       title -> lines, such as the loss of each adapting stage, the dev score during fine-tuning
     pretraining  contestant -> what the model took that it rests on and that was made here, once for all that do
-    losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token
+    losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token;
+                 `general_losses` likewise on held-out general text: what adapting forgot
     moved        contestant -> over what -> how far its word embeddings lie from the untouched model's
     labels       per label, the untouched model against `winner`; `counted`: "items", "entities", "words"
     confusions   gold by predicted label, a table for each of the two
@@ -82,7 +84,8 @@ class Study:
     remarks: Sequence[str] = ()
     alerts: Sequence[str] = ()
     curves: Mapping[str, Curves] = field(default_factory=dict)
-    losses: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    losses: Losses = field(default_factory=dict)
+    general_losses: Losses = field(default_factory=dict)
     pretraining: Mapping[str, Cost] = field(default_factory=dict)
     moved: Mapping[str, Mapping[str, Distances]] = field(default_factory=dict)
     winner: str = ""
@@ -128,6 +131,8 @@ def render(study: Study) -> str:
         scatters=scatters,
         settings=_settings(study),
         label_counts=_turned(study.examination.label_counts) if study.examination else {},
+        general=forgetting.beside([row.contestant for row in study.rows], study.general_losses),
+        forgetting=forgetting.MEANING,
         retrieved=examples(study.retrieved),
         retrieved_most=(QUERIES, DOCUMENTS),
         exp=exp,
@@ -169,8 +174,9 @@ def _plots(study: Study) -> list[tuple[str, Markup]]:
     drawn = [("Score against cost", score_against_cost(study.rows))]
     if any(row.comparison for row in study.rows):
         drawn.append(("Differences to the untouched model", differences(study.rows)))
-    if study.losses:
-        drawn.append(("Loss on held-out domain text, before and after adapting", heldout_losses(study.losses)))
+    for kind, losses in (("domain", study.losses), ("general", study.general_losses)):
+        if losses:
+            drawn.append((f"Loss on held-out {kind} text, before and after adapting", heldout_losses(losses, kind)))
     for title, curves in study.curves.items():
         plot = learning_curves(curves.lines, curves.x, curves.y, title=title, colours=colours_of(study.rows))
         drawn.append((title, plot))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
+from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Example, Score, Watch, unwatched
 from acclimate.models.classifier import PROBLEM_TYPES, TOKENS
 from acclimate.study import onnx_copy, predicting
@@ -142,8 +143,9 @@ def _settle(directory: Path, shipped: predicting.Loaded, task: Prepared) -> None
     changed: dict[str, Any] = {"model_input_names": [name for name in names if name in known]}
     if changed["model_input_names"] == names:
         changed = {}
-    if shipped.tokenizer.model_max_length != task.max_tokens:
-        changed["model_max_length"] = task.max_tokens
+    longest = task.max_tokens + prompt_length(shipped.tokenizer)
+    if shipped.tokenizer.model_max_length != longest:
+        changed["model_max_length"] = longest
     if changed:
         path = directory / "tokenizer_config.json"
         files.write_json(path, files.read_json(path) | changed)

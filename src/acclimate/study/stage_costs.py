@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import settings
 from acclimate.core.types import Stream, unwatched
-from acclimate.methods import finetune, mlm, tapter, tlm
+from acclimate.methods import METHODS, finetune, mlm, tapter, tlm
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.methods.tuning import SPANS, Tuning
 from acclimate.models.encoder import load_masked_language_model, new_encoder
@@ -104,9 +104,10 @@ class Stages:
             whole = self.preparing * corpus.characters / sampled_characters(corpus)
             return self._masked(job, corpus, self.recipe.pretrain, before=whole)
         if job.work is stages.adapt:
-            corpus, texts = Corpus(job.places["corpus"]), self.materials.task_text
-            own = self.recipe.tapt if texts is not None and corpus.path == texts.path else self.recipe.dapt
-            return self._masked(job, corpus, own, before=0.0)
+            method = METHODS[job.settings.get("method", "mlm")]
+            own = settings.from_mapping(method.Recipe, job.settings["recipe"])
+            passes = method.passes(own) if hasattr(method, "passes") else 1.0
+            return self._masked(job, Corpus(job.places["corpus"]), own, before=0.0, passes=passes)
         if job.work is stages.regularise:
             return self._masked(job, Corpus(job.places["corpus"]), self.recipe.tapter, before=0.0)
         if job.work is stages.word_vectors:
@@ -131,7 +132,8 @@ class Stages:
         seconds = self.loading if job.work in (stages.untrained, stages.move) else 5e-3 * task.sizes["train"]
         return Stage(job.label, "fixed", 0, 0, seconds)
 
-    def _masked(self, job: Job, corpus: Corpus, recipe: Any, *, before: float) -> Stage:
+    def _masked(self, job: Job, corpus: Corpus, recipe: Any, *, before: float, passes: float = 1.0) -> Stage:
+        """passes: of a step, in those of masked language modelling."""
         lengths = self._lengths(corpus, recipe.max_tokens)
         rows = len(lengths) / sampled_share(corpus)
         plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))  # TLM counts steps only
@@ -140,8 +142,8 @@ class Stages:
         if "dev" in job.places:  # TAPTER alone is watched
             looked = min(recipe.looks, plan.steps) * self._tokens(job.places["dev"], recipe, tapter.DEV_SEGMENTS)
             reading = looked * self._tried(self.recipe.finetune).reading.seconds
-        seconds = before + self.loading + tokens * speed.seconds + reading
-        return Stage(job.label, "adapting", tokens, tokens * speed.flops, seconds, reading=reading)
+        seconds = before + self.loading + tokens * passes * speed.seconds + reading
+        return Stage(job.label, "adapting", tokens, tokens * passes * speed.flops, seconds, reading=reading)
 
     def _tuning(self, job: Job, share: float) -> Stage:
         task, own = self.materials.task, _tuning_of(job)

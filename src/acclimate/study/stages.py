@@ -14,8 +14,8 @@ from typing import Any
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
+from acclimate.methods import METHODS, dictionary, finetune, looks, mlm, scratch, tapter, tfidf, tlm
 from acclimate.methods import constant as constants
-from acclimate.methods import dictionary, finetune, looks, mlm, scratch, tapter, tfidf, tlm
 from acclimate.study import retrieving
 from acclimate.study.embeddings import embedding_distances
 from acclimate.study.jobs import RESULT
@@ -41,10 +41,13 @@ def untrained(*, out: Path, watch: Watch, model: str | Path, seed: int) -> Resul
     return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
 
-def adapt(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: str | Path) -> Result:
-    """DAPT or TAPT, by the corpus."""
-    stated = settings.from_mapping(mlm.Recipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
-    return _trained(out, mlm.adapt(stated, out, watch=watch))
+def adapt(
+    *, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: str | Path, method: str = "mlm"
+) -> Result:
+    """DAPT or TAPT, by the corpus; or another method of adapting on raw text."""
+    own = METHODS[method]
+    stated = settings.from_mapping(own.Recipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
+    return _trained(out, own.adapt(stated, out, watch=watch))
 
 
 def word_vectors(
@@ -127,7 +130,7 @@ def stage_1(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
 
 
 def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:
-    """MLM loss on text of the domain that nobody trained on, in nats a masked sub-word."""
+    """MLM loss on text that nobody trained on, of the domain or general, in nats a masked sub-word."""
     return {"loss": mlm.heldout_loss(_checkpoint(model), corpus, max_tokens=max_tokens, watch=watch)}
 
 

@@ -11,10 +11,13 @@ import io
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from acclimate.core.types import Cost, Score
+from acclimate.study import forgetting
+from acclimate.study.forgetting import Losses
 from acclimate.study.significance import (
     Comparison,
     Interval,
@@ -125,12 +128,15 @@ def without(scores: Sequence[Score], ids: Collection[str]) -> list[Score]:
     return left
 
 
-def as_text(rows: Sequence[Row]) -> str:
+def as_text(rows: Sequence[Row], *, general: Losses = MappingProxyType({})) -> str:
     """Two aligned tables of at most 110 columns: the result, and what stands behind it (dev, each seed). A row that is
     alone is that of the model: nothing says that it is untouched.
+
+    general: losses on general text; without any, no column for them.
     """
     if len(rows) == 1:
         rows = [replace(rows[0], contestant=ALONE)]
+    losses = forgetting.beside([row.contestant for row in rows], general)
     head = [
         "",
         f"test {metric_text(rows[0].metric)}",
@@ -159,6 +165,7 @@ def as_text(rows: Sequence[Row]) -> str:
             row.contestant,
             points(row.dev_mean),
             chance_text(row.comparison),
+            *([str(losses[row.contestant])] if losses else []),
             " ".join(points(score) for score in row.scores)
             if len(row.scores) <= 10
             else f"{len(row.scores)} seeds, {points(min(row.scores))} to {points(max(row.scores))}",
@@ -170,7 +177,9 @@ def as_text(rows: Sequence[Row]) -> str:
         "fine-tuning, a seed. Improves: the probability that it scores higher than the untouched model for a new seed "
         "and test set."
     )
-    details = aligned(["", "dev", "improves", "test score of each seed"], behind)
+    legend += f" General loss: {forgetting.MEANING}" if losses else ""
+    measured = [forgetting.HEADING] if losses else []
+    details = aligned(["", "dev", "improves", *measured, "test score of each seed"], behind)
     return "\n".join([aligned(head, result), "", *textwrap.wrap(legend, WIDTH), "", details, ""])
 
 
@@ -198,16 +207,21 @@ def as_markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_csv(rows: Sequence[Row], *, pretraining: Mapping[str, Cost] | None = None) -> str:
+def as_csv(
+    rows: Sequence[Row], *, pretraining: Mapping[str, Cost] | None = None, general: Losses = MappingProxyType({})
+) -> str:
     """Unrounded figures, a line for each contestant; seeds and their scores are lists separated by spaces.
 
     pretraining: contestant -> what the model took that it rests on, once for all that do; None: no columns for it.
+    general: losses on general text; without any, no columns for them.
     """
     named = ("adapting", "finetuning", *(["pretraining"] if pretraining is not None else []))
     stages = [f"{stage}_{unit}" for stage in named for unit in ("tokens", "flops", "seconds")]
     differences = ["difference", "difference_low", "difference_high", "p", "p_holm", "p_seeds", "p_permutation"]
     differences += ["improvement", "improvement_low", "improvement_high"]
     head = ["contestant", "task", "metric", "mean", "low", "high", "seeds", "scores", "dev", *differences, *stages]
+    losses = forgetting.beside([row.contestant for row in rows], general)
+    head += ["general_loss", "general_loss_difference"] if losses else []
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(head)
@@ -223,7 +237,8 @@ def as_csv(rows: Sequence[Row], *, pretraining: Mapping[str, Cost] | None = None
         costs = [value for cost in taken for value in (cost.tokens, cost.flops, cost.seconds)]
         score = row.score
         start = [row.contestant, row.task, row.metric, score.mean, score.low, score.high]
-        writer.writerow([*start, *lists, row.dev_mean, *against, *costs])
+        measured = [losses[row.contestant].loss, losses[row.contestant].difference] if losses else []
+        writer.writerow([*start, *lists, row.dev_mean, *against, *costs, *measured])
     return file.getvalue()
 
 

@@ -25,7 +25,7 @@ class Recipe:
     """Table 2 of Nishida et al. (2021): the model as it is, with TAPT, with TAPTER, each fine-tuned in two stages.
 
     The defaults are those of Tables 4 and 5 for BioASQ, but that vectors start from nothing, with fewer buckets, and so
-    are of unit spread: with public ones state tapter.skipgram.buckets and tapter.scale=given. SQuAD alone, with `first`
+    are of unit spread: with public ones state tapter.skipgram.buckets. SQuAD alone, with `first`
     empty, has finetune.epochs=5, tapter.skipgram.min_count=5 and tapter.skipgram.epochs=5 there.
     """
 
@@ -37,9 +37,7 @@ class Recipe:
     rows_seed: int = 0  # of both draws
     split: Literal["dev", "test"] = "test"  # what is scored; with "test" each run is one look at the test set
     tapt: mlm.Recipe = field(default_factory=lambda: mlm.Recipe(max_tokens=512))
-    tapter: tapter.Recipe = field(
-        default_factory=lambda: tapter.Recipe(max_tokens=512, skipgram=BIOASQ_VECTORS, scale="unit")
-    )
+    tapter: tapter.Recipe = field(default_factory=lambda: tapter.Recipe(max_tokens=512, skipgram=BIOASQ_VECTORS))
     first_stage: finetune.Recipe = field(default_factory=lambda: _fine_tuning(2.0))
     finetune: finetune.Recipe = field(default_factory=lambda: _fine_tuning(10.0))
 

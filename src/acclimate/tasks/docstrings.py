@@ -3,8 +3,9 @@
 The task is to tell from a SciPy docstring which subpackage it documents (stats, optimize, signal, ...). Modules, not
 docstrings, are divided into train, dev and test; names that give the label away are masked. The domain is what NumPy,
 SciPy and scikit-learn say about themselves; general text comes from the standard library, PyTorch and other packages
-that acclimate brings along. Doctests are left out of all texts: their numbers are no language. Which versions are
-installed decides the content, so with a lock file it is always the same.
+that acclimate brings along, and what measures forgetting from a few packages more. Doctests are left out of all texts:
+their numbers are no language. Which versions are installed decides the content, so with a lock file it is always the
+same.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ from acclimate.tasks.task import labels_per_class as low_resource
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.overlap import normalised
 
-FORMAT = 1  # raise it with every change of the content that this file writes
+FORMAT = 2  # raise it with every change of the content that this file writes
 DOMAIN = ("scipy", "numpy", "sklearn")
 # what the dependencies of acclimate bring along; one that is not installed is left out, and the cache's name says so
 GENERAL = (
     *(STANDARD_LIBRARY, "torch", "transformers", "huggingface_hub", "tokenizers", "safetensors", "networkx"),
     *("matplotlib", "PIL", "pyarrow", "fsspec", "jinja2", "rich", "typer", "joblib", "packaging", "filelock", "mpmath"),
 )
+# likewise; none of it is pretrained on or retrieved from, so that a loss on general text can be measured there
+UNSEEN = ("pygments", "pyparsing", "click", "dateutil", "contourpy", "tqdm", "regex")
 # half of all sources and little text: 2,500 near copies of each other in transformers, PyTorch's compiler and exporters
 WITHOUT = (
     *("transformers.models", "torch._inductor", "torch._dynamo", "torch._functorch", "torch._export", "torch._refs"),
@@ -53,17 +56,20 @@ NAMES = (
     *("scipy", "numpy", "np", "sklearn", "scikit-learn", "matplotlib", "plt", "pandas", "torch"),
     *("linalg", "ndimage", "fftpack", "stats"),
 )
+CORPORA = ("general", "domain", "heldout", "general_heldout", "task_text")
 
 
 @dataclass(frozen=True)
 class Docstrings:
     """The default task and its corpora, all below `path`.
 
-    general    text of no particular domain, to pretrain a small encoder on
-    domain     docstrings of NumPy, SciPy and scikit-learn; nothing of the task's dev and test modules, nor near copies
-    heldout    domain text that is in none of the others, to measure a language model's loss on
-    task_text  the texts of the whole train split, also of examples whose labels are withheld
-    counts     how many texts were left out, and why
+    general          text of no particular domain, to pretrain a small encoder on
+    domain           docstrings of NumPy, SciPy and scikit-learn; nothing of the task's dev and test modules, nor near
+                     copies
+    heldout          domain text that is in none of the others, to measure a language model's loss on
+    general_heldout  the same for general text: that of the packages UNSEEN, without near copies of the others
+    task_text        the texts of the whole train split, also of examples whose labels are withheld
+    counts           how many texts were left out, and why
 
     Documents bear the dotted name of what they document as id, and that of their module as source.
     """
@@ -73,6 +79,7 @@ class Docstrings:
     general: Corpus
     domain: Corpus
     heldout: Corpus
+    general_heldout: Corpus
     task_text: Corpus
     counts: Mapping[str, int]
 
@@ -87,7 +94,7 @@ def build_docstrings(
 
     Raises ValueError where SciPy, NumPy or scikit-learn is not installed, or the cache is damaged.
     """
-    versions = {package: version(package) for package in (*DOMAIN, *GENERAL)}
+    versions = {package: version(package) for package in (*DOMAIN, *GENERAL, *UNSEEN)}
     key = hashlib.sha256(json.dumps([FORMAT, versions]).encode()).hexdigest()[:16]
     path = Path(cache) / f"docstrings-{key}"
     if not path.exists():
@@ -113,7 +120,7 @@ def build_docstrings(
         seed=seed,
         max_tokens=max_tokens,
     )
-    corpora = {name: Corpus(path / name) for name in ("general", "domain", "heldout", "task_text")}
+    corpora = {name: Corpus(path / name) for name in CORPORA}
     return Docstrings(task=task, path=path, counts=facts["counts"], **corpora)
 
 
@@ -143,10 +150,13 @@ def _read_split(path: Path, split: Split, *, labels_per_class: int | None, seed:
 def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) -> None:
     counts: Counter[str] = Counter()
     seen: set[str] = set()
-    packages = partial(counted, watch=watch, stage="reading docstrings", unit="packages", every=1)
-    domain = _distinct(
-        (found for package in packages(DOMAIN, total=len(DOMAIN)) for found in docstrings(package)), seen, counts
-    )
+
+    def told(named: Sequence[str]) -> Iterator[Docstring]:
+        for package in counted(named, watch, "reading docstrings", total=len(named), unit="packages", every=1):
+            if package in DOMAIN or versions[package] is not None:
+                yield from docstrings(package, without=WITHOUT)
+
+    domain = _distinct(told(DOMAIN), seen, counts)
     splits = _divide([found for found in domain if found.package == "scipy"], counts)
     tested = {example.group for split in ("dev", "test") for example in splits[split]}
     evaluation = [found.text for found in domain if found.module in tested]
@@ -159,18 +169,11 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
     heldout = [found for found in domain if found.module in apart]
     domain = [found for found in domain if found.module not in apart]
     heldout = _without_copies(heldout, [found.text for found in domain], "heldout", counts)
-    installed = [package for package in GENERAL if versions[package] is not None]
-    general = _distinct(
-        (
-            found
-            for package in packages(installed, total=len(installed))
-            for found in docstrings(package, without=WITHOUT)
-        ),
-        seen,
-        counts,
-    )
+    general, unseen = (_distinct(told(own), seen, counts) for own in (GENERAL, UNSEEN))
     general = _without_copies(general, [*evaluation, *(found.text for found in heldout)], "general", counts)
-    for name, found in (("domain", domain), ("heldout", heldout), ("general", general)):
+    others = [*evaluation, *(found.text for found in (*general, *domain))]
+    unseen = _without_copies(unseen, others, "general_heldout", counts)
+    for name, found in (("domain", domain), ("heldout", heldout), ("general", general), ("general_heldout", unseen)):
         write_corpus((Document(each.name, each.text, each.module) for each in found), directory / name)
     write_corpus((Document(row.id, row.text, row.group) for row in splits["train"]), directory / "task_text")
     for split in SPLITS:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from acclimate.core.prompt import prompt_length
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Example
 from acclimate.tasks.relation_rows import mention_places
 from acclimate.tasks.spans import encode_spans, with_ends
@@ -38,9 +39,10 @@ def encode(
 ) -> Batch:
     """The texts of all examples as one batch, in their order. Labels are not looked at: `labelled` adds them.
 
-    Each is cut to `max_tokens`, of a pair the longer text first; sentences of tagged words (kind "tokens") are read in
-    windows, so that an example may have several rows, and the batch carries tokens["word"], rows["example"],
-    rows["words"] and rows["edges"]. So are contexts of questions (kind "span"): tasks/spans.py.
+    Each is cut to `max_tokens`, of a pair the longer text first; a prompt (core/prompt.py) stands behind that.
+    Sentences of tagged words (kind "tokens") are read in windows, so that an example may have several rows, and the
+    batch carries tokens["word"], rows["example"], rows["words"] and rows["edges"]. So are contexts of questions (kind
+    "span"): tasks/spans.py.
 
     spans  where the two mentions of an example stand in its text, for rows["mentions"]: the tokens that they touch, or
            the row's first token in place of a mention that was cut off
@@ -55,7 +57,7 @@ def encode(
         texts,
         pairs,
         truncation=True,
-        max_length=max_tokens,
+        max_length=max_tokens + prompt_length(tokenizer),
         return_attention_mask=False,
         return_offsets_mapping=spans is not None,
     )
@@ -143,7 +145,7 @@ def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBa
         verbose=False,
     )
     before, after = _frame(tokenizer)
-    room = max_tokens - len(before) - len(after)
+    room = max_tokens + prompt_length(tokenizer) - len(before) - len(after)
     if room < 1:
         raise ValueError(f"rows of {max_tokens} tokens have no room for a word. Raise max_tokens")
     ids, words, of, counts, edges = [], [], [], [], []

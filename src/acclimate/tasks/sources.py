@@ -27,7 +27,7 @@ SKIPPED = frozenset(
     | {"_vendor", "_vendored", "vendor", "externals", "_external", "extern", "tkinter", "turtledemo"}
 )
 # import name -> name in the package index, where they differ
-DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow"}
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow", "dateutil": "python-dateutil"}
 ATTACHING = frozenset({"add_newdoc", "add_docstr", "_add_docstr", "add_docstr_all"})
 
 

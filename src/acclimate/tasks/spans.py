@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, Batch, Example
 from acclimate.tasks.answers import RANKS
 
@@ -67,7 +68,7 @@ def encode_spans(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase
             [questions[number] for number, _, _ in several],
             [text for _, _, text in several],
             truncation="only_second",
-            max_length=max_tokens,
+            max_length=max_tokens + prompt_length(tokenizer),
             stride=min(OVERLAP, max_tokens // 4),
             return_overflowing_tokens=True,
             return_offsets_mapping=True,

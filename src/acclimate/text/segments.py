@@ -14,16 +14,17 @@ _TOKENS_AT_ONCE = 1 << 20  # bounds the memory; a longer document is cut in one 
 def segments(tokens: Tokens, longest: int) -> np.ndarray:
     """(S + 1,) int64 ascending, from 0 to N: segment s is tokens.ids[result[s]:result[s + 1]].
 
-    longest  tokens of a sequence, prefix and suffix included
+    longest  tokens of a sequence, prefix and suffix included, but no prompt (core/prompt.py)
     Nothing is dropped and no segment runs over the end of a document. A document is cut only where a word begins, or
     within a word that is too long for any segment; into the fewest segments that this allows, of nearly equal length.
     Raises ValueError where `longest` leaves no room for a token.
     """
-    room = longest - tokens.frame
+    frame = tokens.frame - tokens.prompt
+    room = longest - frame
     if room < 1:
         raise ValueError(
-            f"sequences of at most {longest} tokens have no room for text: the tokenizer adds {tokens.frame} special "
-            f"tokens. Set longest to at least {tokens.frame + 1}"
+            f"sequences of at most {longest} tokens have no room for text: the tokenizer adds {frame} special "
+            f"tokens. Set longest to at least {frame + 1}"
         )
     boundaries = [np.zeros(1, np.int64)]
     for first, last in _stretches(tokens.documents):

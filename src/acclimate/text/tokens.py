@@ -14,6 +14,7 @@ import numpy as np
 import tokenizers
 
 from acclimate.core.files import read_json, write_json
+from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Document
 from acclimate.text.words import word_starts
 
@@ -36,6 +37,7 @@ class Tokens:
     word_starts  (N,) bool, where a token begins a word as `acclimate.text.words` has it, whatever the tokenizer
     documents    (D + 1,) int64; document d is ids[documents[d]:documents[d + 1]] and may be without tokens
     prefix, suffix  the ids that the tokenizer puts before and after a single sequence
+    prompt       how many of the suffix are a learnt prompt (core/prompt.py)
     mask, pad    ids
     vocabulary   1 + the largest id
     special      ids of all special tokens, ascending; they also occur in `ids` where a text spells one ("[MASK]") or
@@ -55,6 +57,7 @@ class Tokens:
     special: tuple[int, ...]
     tokenizer: str
     corpus: str
+    prompt: int = 0
 
     @property
     def frame(self) -> int:
@@ -106,6 +109,7 @@ def build_tokens(
             f"the tokenizer makes no token of the {count:,} documents. Use one that knows their characters"
         )
     facts |= {"version": _VERSION, "tokens": total, "documents": count, "tokenizer": identity, "corpus": corpus}
+    facts["prompt"] = prompt_length(tokenizer)
     write_json(directory / _FACTS, facts)
 
 
@@ -128,6 +132,7 @@ def open_tokens(path: Path) -> Tokens:
         special=tuple(facts["special"]),
         tokenizer=facts["tokenizer"],
         corpus=facts["corpus"],
+        prompt=facts.get("prompt", 0),
     )
 
 

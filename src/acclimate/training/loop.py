@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,8 @@ from torch.distributed._composable.replicate import replicate
 from acclimate.core import ranks
 from acclimate.core.types import Batch, Stream
 from acclimate.training.memory import keep_freed_memory
-from acclimate.training.objective import Objective
-from acclimate.training.pieces import Layout, cut, pack, pad, together
+from acclimate.training.objective import VIEWS, Objective
+from acclimate.training.pieces import Layout, cut, in_order, pack, pad, together
 from acclimate.training.plan import Plan, autocast_type, device, piece_tokens
 
 
@@ -68,17 +69,16 @@ def train(
 
     The objective and the optimiser are changed in place and belong to the caller between steps. Dropout is seeded by
     (plan.seed, step, piece), so a run needs no generator state to go on as if it had never stopped, and pieces fall to
-    processes without changing the noise. Under torchrun each process trains on its share of the step's pieces.
+    processes without changing the noise. Under torchrun each process trains on its share of the step's pieces. Where
+    the objective couples rows, each is compared with all others of the step, however that is cut.
 
-    Raises NotFiniteError where a loss or gradient is not finite, before the weights move; ValueError where an objective
-    that couples rows has more tokens a batch than fit into a piece.
+    Raises NotFiniteError where a loss or gradient is not finite, before the weights move.
     """
     where = device()
     if where.type == "cpu":
         keep_freed_memory()
     objective.to(where)
-    parallel = ranks.world() > 1
-    if parallel:
+    if ranks.world() > 1:
         replicate(objective)
     if plan.compile:
         objective.compile(dynamic=True)
@@ -122,64 +122,122 @@ _WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the la
 
 def _pieces(objective: Objective, batch: Batch, most: int) -> list[Layout]:
     """How the rows of the step lie in its pieces."""
-    if not objective.couples_rows:
-        return (pack if objective.shares_lines else cut)(batch.lengths, most)
-    name, rows, needed = type(objective).__name__, len(batch), len(batch) * int(batch.lengths.max())
-    if needed > most:
-        raise ValueError(
-            f"{name} compares the rows of a batch with each other, so {rows} sequences cannot be cut into pieces "
-            f"of {most} tokens: each row would meet fewer negatives. Set piece_tokens to at least {needed}, or "
-            "lower batch."
-        )
-    if ranks.world() > 1:
-        raise ValueError(f"{name} compares the rows of a batch with each other, so it runs in one process only.")
-    return [together(batch.lengths)]
+    if objective.shares_lines:
+        return pack(batch.lengths, most)
+    whole = together(batch.lengths)
+    # caching takes another forward pass, which costs more than cutting saves of padding
+    return [whole] if objective.couples_rows and whole.tokens <= most else cut(batch.lengths, most)
 
 
 def _accumulate(
     objective: Objective, batch: Batch, pieces: list[Layout], plan: Plan, *, step: int, where: torch.device
 ) -> dict[str, float]:
-    """Leave the step's whole gradient on the parameters; return each term's mean over the step.
-
-    A process without a piece of its own repeats the first with weight 0: all must take part in averaging gradients, and
-    cutting more finely for more processes would change which dropout noise a row meets.
-    """
+    """Leave the step's whole gradient on the parameters; return each term's mean over the step."""
     objective.train()
     counts = {term: max(1, count) for term, count in objective.counts(batch).items()}
-    mine = list(range(ranks.rank(), len(pieces), ranks.world()))
-    turns = [(index, 1.0) for index in mine] or [(0, 0.0)]
-    narrow = autocast_type(plan.precision, where)
-    sums: list[dict[str, Tensor]] = []
+    turns = _turns(len(pieces))
+    sums: list[tuple[np.ndarray, dict[str, Tensor]]] = []  # with the rows that they are of
+    gradient_BVD = None
+    if objective.couples_rows and len(pieces) > 1:
+        gradient_BVD, compared = _compare(objective, batch, pieces, plan, counts=counts, step=step, where=where)
+        sums.append((np.arange(len(batch)), {term: value * ranks.is_first() for term, value in compared.items()}))
     for turn, (index, share) in enumerate(turns):
         if ranks.world() > 1:
             # gradients meet once a step: only the last backward pass averages what all of them left
             objective.set_requires_gradient_sync(turn == len(turns) - 1)  # type: ignore[operator]
-        with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
-            torch.manual_seed(noise_seed(plan.seed, step, index))
-            with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
-                terms = objective(pad(batch, pieces[index], where))
-            # replicate averages over processes, the step's gradient is a sum: hence the factor
-            loss = sum(objective.weights[term] * value / counts[term] for term, value in terms.items())
-            (loss * (share * ranks.world())).backward()
-        sums.append({term: value.detach() * share for term, value in terms.items()})
-    return _means(objective, batch, [pieces[index] for index, _ in turns], sums, counts=counts, step=step)
+        rows_R = pieces[index].rows_R
+        along: list[Tensor] = []
+        with _noise(plan, step, index, where):
+            terms = objective(pad(batch, pieces[index], where))
+        if objective.couples_rows:
+            views_RVD = terms.pop(VIEWS)
+            if gradient_BVD is None:
+                terms |= objective.compared(in_order([views_RVD], [pieces[index]], len(batch)))
+            else:
+                along = [(views_RVD * gradient_BVD[torch.from_numpy(rows_R).to(where)]).sum()]
+        loss = torch.stack([*_weighted(objective, terms, counts), *along]).sum()
+        # replicate averages over processes, the step's gradient is a sum: hence the factor
+        (loss * (share * ranks.world())).backward()  # type: ignore[no-untyped-call]
+        sums.append((rows_R, {term: value.detach() * share for term, value in terms.items()}))
+    return _means(objective, batch, sums, counts=counts, step=step)
+
+
+def _compare(
+    objective: Objective,
+    batch: Batch,
+    pieces: list[Layout],
+    plan: Plan,
+    *,
+    counts: dict[str, int],
+    step: int,
+    where: torch.device,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """(B, V, D) gradient of the terms that couple rows at the views of all rows, and the sums of these terms.
+
+    Gradient caching (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"): the
+    views of all pieces and processes are made without gradient; each piece then goes through the model again, under the
+    same noise, and what it gives to the parameters is the gradient of sum(views * this one).
+    """
+    if plan.compile:
+        raise ValueError(
+            f"{type(objective).__name__} compares the rows of a batch with each other, so one cut into {len(pieces)} "
+            "pieces goes through the model twice under the same dropout, which compiled code does not draw again. Set "
+            f"compile=false, or piece_tokens to at least {len(batch) * int(batch.lengths.max())}"
+        )
+    turns = _turns(len(pieces))
+    views = []
+    for index, share in turns:
+        with torch.no_grad(), _noise(plan, step, index, where):
+            views.append(objective.views(pad(batch, pieces[index], where)) * share)
+    views_BVD = ranks.added(in_order(views, [pieces[index] for index, _ in turns], len(batch)))
+    finite_B = views_BVD.isfinite().flatten(1).all(1).cpu().numpy()
+    if not finite_B.all():
+        named = batch.take(np.flatnonzero(~finite_B))
+        raise NotFiniteError(f"step {step + 1}: views are not finite. {_documents(named)} {_WAY_OUT}")
+    compared = objective.compared(views_BVD.requires_grad_())
+    (gradient_BVD,) = torch.autograd.grad(_weighted(objective, compared, counts), views_BVD)
+    return gradient_BVD, {term: value.detach() for term, value in compared.items()}
+
+
+def _turns(pieces: int) -> list[tuple[int, float]]:
+    """The pieces that this process takes, and with what weight.
+
+    A process without a piece of its own repeats the first with weight 0: all must take part in averaging gradients, and
+    cutting more finely for more processes would change which dropout noise a row meets.
+    """
+    return [(index, 1.0) for index in range(ranks.rank(), pieces, ranks.world())] or [(0, 0.0)]
+
+
+@contextmanager
+def _noise(plan: Plan, step: int, piece: int, where: torch.device) -> Iterator[None]:
+    """The dropout of a piece, and the plan's precision; the caller's generators are left alone."""
+    narrow = autocast_type(plan.precision, where)
+    with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
+        torch.manual_seed(noise_seed(plan.seed, step, piece))
+        with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+            yield
+
+
+def _weighted(objective: Objective, sums: dict[str, Tensor], counts: dict[str, int]) -> list[Tensor]:
+    """What each term adds to the loss of the step."""
+    return [objective.weights[term] * value / counts[term] for term, value in sums.items()]
 
 
 def _means(
     objective: Objective,
     batch: Batch,
-    pieces: list[Layout],
-    sums: list[dict[str, Tensor]],
+    sums: list[tuple[np.ndarray, dict[str, Tensor]]],
     *,
     counts: dict[str, int],
     step: int,
 ) -> dict[str, float]:
     """Each term's mean over the whole step; all processes stop together where one has a term that is not finite."""
     terms = list(objective.weights)
-    table = torch.stack([torch.stack([piece[term].double() for term in terms]) for piece in sums]).cpu()
+    none = torch.zeros((), device=next(iter(sums[0][1].values())).device)
+    table = torch.stack([torch.stack([found.get(term, none).double() for term in terms]) for _, found in sums]).cpu()
     totals = ranks.total(table.sum(0).tolist())
     if not all(map(math.isfinite, totals)):
-        bad = [piece.rows_R for piece, values in zip(pieces, table, strict=True) if not values.isfinite().all()]
+        bad = [rows for (rows, _), values in zip(sums, table, strict=True) if not values.isfinite().all()]
         named = batch.take(np.concatenate(bad)) if bad else batch
         stated = ", ".join(f"{term} = {value}" for term, value in zip(terms, totals, strict=True))
         raise NotFiniteError(f"step {step + 1}: the loss is not finite ({stated}). {_documents(named)} {_WAY_OUT}")

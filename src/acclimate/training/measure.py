@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import torch
 
 from acclimate.core.types import Batch
-from acclimate.training.objective import Objective
-from acclimate.training.pieces import cut, pack, pad
+from acclimate.training.objective import VIEWS, Objective
+from acclimate.training.pieces import cut, in_order, pack, pad
 from acclimate.training.plan import Plan, autocast_type, device, piece_tokens
 
 
@@ -23,10 +23,18 @@ def measure(objective: Objective, batches: Iterable[Batch], plan: Plan | None = 
     narrow = autocast_type(plan.precision, where)
     sums, counts = dict.fromkeys(objective.weights, 0.0), dict.fromkeys(objective.weights, 0)
     for batch in batches:
-        for layout in (pack if objective.shares_lines else cut)(batch.lengths, piece_tokens(plan, where)):
+        layouts = (pack if objective.shares_lines else cut)(batch.lengths, piece_tokens(plan, where))
+        views = []
+        for layout in layouts:
             with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
-                for term, value in objective(pad(batch, layout, where)).items():
-                    sums[term] += float(value)
+                terms = objective(pad(batch, layout, where))
+            if objective.couples_rows:
+                views.append(terms.pop(VIEWS))
+            for term, value in terms.items():
+                sums[term] += float(value)
+        if objective.couples_rows:
+            for term, value in objective.compared(in_order(views, layouts, len(batch))).items():
+                sums[term] += float(value)
         for term, count in objective.counts(batch).items():
             counts[term] += count
     return {term: sums[term] / max(1, counts[term]) for term in sums}

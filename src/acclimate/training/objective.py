@@ -1,6 +1,7 @@
 """A model together with what is minimised.
 
-Shape suffixes: M predicted positions of a piece, V vocabulary.
+Shape suffixes: M predicted positions of a piece, V vocabulary; of views: R rows of a piece, B of the step, V views of a
+row, D numbers of a view.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from acclimate.models.flops import training_flops
 from acclimate.models.heads import has_sparse_head, keeps_rows_apart, masked_logits
 from acclimate.training.pieces import Piece
 
+VIEWS = "views"  # under this name `forward` of an objective that couples rows returns them
+
 
 class Objective(nn.Module):
     """What a run minimises: sum over terms of `weights[term] * (sum of the term over the step) / counts[term]`.
@@ -23,10 +26,14 @@ class Objective(nn.Module):
     `forward` takes a piece of the step's batch and returns each term's *sum* over it; the loop divides by the count of
     the whole step, so that pieces, processes and padding never change the loss. Whatever has
     parameters is a child module.
+
+    Where a row's loss depends on the other rows of the step, `couples_rows` is True. Then `views` says what rows are
+    compared by, `compared` turns the views of all rows of the step into the sums of the terms that couple them, and
+    `forward` returns the sums of the other terms, and the views under VIEWS.
     """
 
     weights: dict[str, float]
-    couples_rows = False  # True where a row's loss depends on other rows of the batch: such a batch is never cut
+    couples_rows = False
     shares_lines = False  # True where the model keeps rows apart that share a line (training/pieces.py)
 
     @abstractmethod
@@ -36,6 +43,21 @@ class Objective(nn.Module):
     @abstractmethod
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         """Each term's sum over the piece, as float32 scalars."""
+
+    def views(self, piece: Piece) -> Tensor:
+        """(R, V, D) float32: what each row of the piece is compared by, in the order of its layout's rows.
+
+        Where a step is cut, the loop calls this first, without gradient, and `forward` later, from the same state of
+        the generator: there the views must draw their dropout as here, before anything else draws.
+        """
+        raise NotImplementedError
+
+    def compared(self, views_BVD: Tensor) -> dict[str, Tensor]:
+        """The sums of the terms that couple rows, over all rows of the step, in the batch's order; outside autocast.
+
+        It has no parameters of its own: a projection belongs into `views`.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def flops(self, batch: Batch) -> float:

@@ -4,12 +4,13 @@ Rows of text are short and of very different length. Where the model can keep th
 rows share a line: each sees itself only and counts its positions from 0, so the result is that of rows alone. Elsewhere
 each row has a line to itself, and a piece holds rows of about one length.
 
-Shape suffixes: R rows of a piece, L lines, W width of a line in tokens, M predicted positions.
+Shape suffixes: R rows of a piece, B rows of the batch, L lines, W width of a line in tokens, M predicted positions.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -138,6 +139,13 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
             arrays[name] = put(values, NOT_PREDICTED if name == TAGS else 0)
     arrays.update(rows.rows)
     return {name: torch.from_numpy(values).to(where, non_blocking=True) for name, values in arrays.items()}
+
+
+def in_order(values: Sequence[Tensor], layouts: Sequence[Layout], rows: int) -> Tensor:
+    """(B, ...) what pieces say of their rows, (R, ...) each, in the order of the batch; 0 for rows in none of them."""
+    said = torch.cat(list(values))
+    order = torch.from_numpy(np.concatenate([layout.rows_R for layout in layouts])).to(said.device)
+    return said.new_zeros(rows, *said.shape[1:]).index_copy(0, order, said)
 
 
 def _alone(rows: np.ndarray, lengths: np.ndarray) -> Layout:

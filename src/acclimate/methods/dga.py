@@ -1,0 +1,217 @@
+"""Go on with masked language modelling on raw text of the domain, the heads that carry general knowledge held back.
+
+Ke, Shao, Lin, Xu, Shu and Liu (2022), "Adapting a Language Model While Preserving its General Knowledge" (DGA),
+section 3. First the importance of each attention head is told from the text itself (methods/importance.py, Eq. 5 to 8);
+then the model minimises
+
+    L_MLM + lambda_1 L_contrast                                                                            (Eq. 16)
+
+with the heads' gradients multiplied by 1 - I (methods/soft_mask.py, Eq. 9), and
+
+    L_contrast = -log e^(sim(o, o+) / tau) / sum_j (e^(sim(o, o+_j) / tau) + e^(sim(o, o-_j) / tau))       (Eq. 15)
+
+o and o+ are the means of a text's last hidden states in two passes with dropout, o- that of a pass whose heads are
+multiplied by their importance (Eq. 11 to 14; methods/contrast_loss.py). The checkpoint is an ordinary one.
+
+Readings
+  The contrast is of the texts as they are; masks are for the first term alone.
+  o- has a gradient too, and dropout like the others. With `anchor = "mlm"` o is the mean of the masked pass that the
+  first term makes anyway, so a step has three passes, not four.
+  Where more than heads are masked (`parts`, Table 3's (H, I), (H, I, O) and (H, I, O, E)), o- is still gated at heads.
+  "Without contrast" is `contrast = 0`. "Random mask" draws importances (`importance = "random"`) for the soft mask and
+  the contrast alike. "Domain-specific" gates o and o+ with 1 - I (`knowledge = "domain"`), as the released code does.
+Deviations
+  AdamW divides a gradient by its own size, so a factor that stays the same on it is next to no factor at all:
+  `reading = "update"` multiplies what the optimiser does instead (docs/methods/dga.md). Default is the paper's.
+  The released code ranks heads without dropout, on rounding noise; has different texts as positives; masks the wrong
+  axis of W_q, W_k and W_v; and takes means over padding. None of that is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from acclimate.core import files, ranks
+from acclimate.core.types import Batch, Checkpoint, Watch, counted, unwatched
+from acclimate.methods.contrast_loss import contrast
+from acclimate.methods.domain import DomainRecipe, check_dropout, hidden_states, masked_pass, row_means, unmasked
+from acclimate.methods.importance import How, Over, head_importance, normalised, random_importance
+from acclimate.methods.mlm import Start, adapt_with
+from acclimate.methods.soft_mask import Reading, SoftMask
+from acclimate.models.flops import training_flops
+from acclimate.models.gates import gated
+from acclimate.models.parts import Part, gate_shape
+from acclimate.text.streams import evaluation_batches
+from acclimate.training.objective import VIEWS, MaskedLanguageLoss
+from acclimate.training.pieces import Piece
+
+IMPORTANCE = "importance.json"  # in the directory of a run
+BATCH = 32  # rows of which importance is computed at once
+
+Anchor = Literal["own", "mlm"]
+Knowledge = Literal["full", "domain"]
+
+
+@dataclass(frozen=True)
+class Recipe(DomainRecipe):
+    """DGA, with section 4.2's settings as defaults."""
+
+    parts: tuple[Part, ...] = ("heads",)  # whose gradients are masked; importance is computed for each
+    reading: Reading = "gradient"  # what is multiplied by 1 - I: "gradient", "head_output" or "update"
+    importance: Literal["proxy", "random"] = "proxy"
+    normalisation: How = "paper"  # Eq. 10; "min-max" and "rank" do not protect the least important heads too
+    over: Over = "layer"  # what an importance is normalised among: the heads of its layer, or of the "model"
+    subset: int = 10_000  # sequences at most that importance is computed on; 1.64 million tokens in the paper
+    contrast: float = 1.0  # lambda_1; 0: no contrast
+    temperature: float = 0.05
+    anchor: Anchor = "own"
+    knowledge: Knowledge = "full"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rules = {"subset": self.subset >= 1, "contrast": self.contrast >= 0, "temperature": self.temperature > 0}
+        for name, holds in rules.items():
+            if not holds:
+                raise ValueError(f"{name} = {getattr(self, name)} is out of range")
+        if not self.parts or len(set(self.parts)) < len(self.parts):
+            raise ValueError(f"parts = {list(self.parts)}: at least one, each once")
+        if self.plan.compile and self.reading == "head_output":
+            raise ValueError(
+                "plan.compile keeps no watch over hooks, which reading = 'head_output' works by. Set plan.compile=false"
+            )
+        if self.contrast and "heads" not in self.parts:
+            raise ValueError(f"parts = {list(self.parts)}: the contrast gates heads. Add heads, or set contrast=0")
+
+
+def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Compute importance, train; writes `out/checkpoint` and `out/importance.json`. A run that was stopped goes on, one
+    that ended is returned as it is.
+
+    Raises ValueError where the corpus has no text, or the model cannot be loaded, has no dropout (two passes would be
+    one), or is of a family whose heads are not known.
+    """
+
+    def objective(start: Start) -> DgaLoss:
+        if recipe.contrast:
+            check_dropout(start.model)
+        found = ranks.first_then_all(lambda: _importance(recipe, start, out, watch))
+        return DgaLoss(
+            start.model,
+            {part: normalised(values, recipe.normalisation, over=recipe.over) for part, values in found.items()},
+            reading=recipe.reading,
+            weight=recipe.contrast,
+            temperature=recipe.temperature,
+            anchor=recipe.anchor,
+            knowledge=recipe.knowledge,
+        )
+
+    return adapt_with(recipe, out, objective, watch=watch)
+
+
+def passes(recipe: Recipe) -> float:
+    """Of the encoder in a step, in those of masked language modelling."""
+    return (3.0 if recipe.anchor == "mlm" else 4.0) if recipe.contrast else 1.0
+
+
+class DgaLoss(MaskedLanguageLoss):
+    """Terms `mlm`, as MaskedLanguageLoss has it, and `contrast`, Eq. 15 averaged over the step's texts; soft-masked.
+
+    importance  part -> I^norm in [0, 1], shaped as `models.parts.gate_shape` says
+    weight      lambda_1; 0 leaves the second term out, and rows are not compared with each other
+
+    Raises ValueError for importances out of range, of another shape, or of a family whose heads are not known.
+    """
+
+    general_LH: Tensor
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        importance: Mapping[Part, Tensor],
+        *,
+        reading: Reading = "gradient",
+        weight: float = 1.0,
+        temperature: float = 0.05,
+        anchor: Anchor = "own",
+        knowledge: Knowledge = "full",
+    ) -> None:
+        super().__init__(model)
+        self.soft_mask = SoftMask(model, importance, reading)
+        self.temperature, self.anchor, self.knowledge = temperature, anchor, knowledge
+        if weight:
+            self.weights = {**self.weights, "contrast": weight}
+            self.couples_rows = True
+            self.register_buffer("general_LH", importance["heads"].clone(), persistent=False)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        own = super().counts(batch)
+        return {**own, "contrast": len(batch)} if self.couples_rows else own
+
+    def forward(self, piece: Piece) -> dict[str, Tensor]:
+        if not self.couples_rows:
+            return super().forward(piece)
+        if self.anchor == "own":
+            views_R3D = self.views(piece)
+            return {**super().forward(piece), VIEWS: views_R3D}
+        loss, hidden_LWD = masked_pass(self.model, piece)
+        return {"mlm": loss, VIEWS: self._views(piece, row_means(hidden_LWD, piece))}
+
+    def views(self, piece: Piece) -> Tensor:
+        """(R, 3, D) o, o+ and o- of each text."""
+        if self.anchor == "own":
+            return self._views(piece, self._mean(unmasked(piece), self._full()))
+        return self._views(piece, self._mean(piece, None))
+
+    def compared(self, views_B3D: Tensor) -> dict[str, Tensor]:
+        return {"contrast": contrast(views_B3D, self.temperature)}
+
+    def flops(self, batch: Batch) -> float:
+        passes = {"own": 3, "mlm": 2}[self.anchor] if self.couples_rows else 0
+        return super().flops(batch) + passes * training_flops(self.model, batch.lengths, predicted=0)
+
+    def on_gradients(self) -> None:
+        self.soft_mask.on_gradients()
+
+    def on_update(self) -> None:
+        self.soft_mask.on_update()
+
+    def _views(self, piece: Piece, anchor_RD: Tensor) -> Tensor:
+        text = unmasked(piece)
+        positive_RD, general_RD = self._mean(text, self._full()), self._mean(text, self.general_LH)
+        return torch.stack([anchor_RD, positive_RD, general_RD], dim=1)
+
+    def _full(self) -> Tensor | None:
+        """The heads' gates of o and o+."""
+        return 1 - self.general_LH if self.knowledge == "domain" else None
+
+    def _mean(self, piece: Piece, gates_LH: Tensor | None) -> Tensor:
+        with nullcontext() if gates_LH is None else gated(self.model, {"heads": gates_LH}):
+            return row_means(hidden_states(self.model, piece), piece)
+
+
+def _importance(recipe: Recipe, start: Start, out: Path, watch: Watch) -> dict[Part, Tensor]:
+    """Of each part, before normalisation, as in `out/importance.json`, which is written where it is not there."""
+    path = out / IMPORTANCE
+    if not path.exists():
+        if recipe.importance == "random":
+            found = {part: random_importance(gate_shape(start.model, part), recipe.plan.seed) for part in recipe.parts}
+        else:
+            batches = evaluation_batches(
+                start.tokens,
+                batch=BATCH,
+                longest=recipe.max_tokens,
+                seed=recipe.plan.seed,
+                segments_at_most=recipe.subset,
+            )
+            told = counted(batches, watch, "importance", total=len(batches), unit="batches", every=10)
+            found = head_importance(start.model, told, parts=recipe.parts, seed=recipe.plan.seed)
+        files.write_json(path, {part: values.double().tolist() for part, values in found.items()})
+    return {part: torch.tensor(values) for part, values in files.read_json(path).items()}

@@ -1,0 +1,194 @@
+"""Which heads a masked language model's robustness rests on, told from raw text.
+
+Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge" (DGA), section 3.1. The importance
+of head h of layer l is
+
+    I_lh = 1/M sum_m |d KL(f1(x_m), f2(x_m)) / d g_lh|                                                   (Eq. 6 to 8)
+
+where g_lh = 1 multiplies the head's output (Eq. 5), and f1 and f2 are passes over the same text under different
+dropout; the other parts of Table 3 likewise (models/parts.py).
+
+Readings
+  "The KL-divergence of the two representations" is that of softmax over the numbers of the last hidden state, averaged
+  over the tokens of a text, special ones included. Texts are as they are, nothing masked.
+  The gates of both passes are the same ones, so the gradient comes through both.
+  "Normalize makes the I_lh have a mean of 0 and standard deviation of 1" (Eq. 10): over the heads of each layer, as in
+  the released code, or over all of them (`over="model"`); the deviation is the unbiased one. With two heads a layer
+  |tanh z| is the same for both, whatever their importance.
+Deviations
+  The released code computes this without dropout, where both passes agree and what is left is rounding noise; takes
+  softmax over the positions; and sums gradients with their signs. None of that is done here.
+  As |tanh z| is printed, the least important heads of a layer are protected like the most important ones. "min-max"
+  (the least important 0, the most important 1) and "rank" (the share of the others that are less important) do not.
+
+Shape suffixes: R rows, L lines, W width of a line in tokens, D hidden.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from acclimate.core.types import Batch
+from acclimate.methods.domain import hidden_states, row_means, unmasked
+from acclimate.models.gates import gated
+from acclimate.models.heads import keeps_rows_apart
+from acclimate.models.parts import Part, gate_shape
+from acclimate.training.loop import noise_seed
+from acclimate.training.pieces import Piece, cut, pack, pad
+from acclimate.training.plan import Plan, device, piece_tokens
+
+How = Literal["paper", "min-max", "rank"]
+Over = Literal["layer", "model"]
+
+
+def head_importance(
+    model: PreTrainedModel, batches: Iterable[Batch], *, parts: Sequence[Part] = ("heads",), seed: int
+) -> dict[Part, Tensor]:
+    """Part -> importance of each gate, float32 on the CPU, shaped as `gate_shape` says.
+
+    Each row has gates of its own, so a single backward pass has every |gradient| of Eq. 6; no weight gets one. The cost
+    is 4/3 of training on the batches once. The model is moved to this process's device, and is else as it was.
+
+    batches  texts; tokens that are masked (`labels`) are put back
+    seed     of the dropout noise
+
+    Raises ValueError where the model has no dropout, for a family whose heads are not known, and without texts.
+    """
+    where, rows = device(), 0
+    sums = {part: torch.zeros(gate_shape(model, part), dtype=torch.float64, device=where) for part in parts}
+    most = piece_tokens(Plan(), where) // 2  # two passes are held at once
+    lay = pack if keeps_rows_apart(model) else cut
+    model.to(where)  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
+    with _only_noise(model):
+        for step, batch in enumerate(batches):
+            for index, layout in enumerate(lay(batch.lengths, most)):
+                piece = pad(batch, layout, where)
+                piece = unmasked(piece) if "labels" in piece else piece
+                with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
+                    torch.manual_seed(noise_seed(seed, step, index))
+                    for part, gradients in row_gradients(model, piece, len(layout.rows_R), parts).items():
+                        sums[part] += gradients.abs().sum(0, dtype=torch.float64)
+            rows += len(batch)
+    if not rows:
+        raise ValueError("there are no texts to tell the importance of heads from. Give some of the domain")
+    return {part: (total / rows).float().cpu() for part, total in sums.items()}
+
+
+def row_gradients(model: PreTrainedModel, piece: Piece, rows: int, parts: Sequence[Part]) -> dict[Part, Tensor]:
+    """Part -> (R, ...) for each row, the gradient at its gates of the KL-divergence of two passes (Eq. 7 and 8).
+
+    Raises ValueError where the passes do not differ.
+    """
+    gates = {part: torch.ones(rows, *gate_shape(model, part), device=model.device) for part in parts}
+    for values in gates.values():
+        values.requires_grad_()
+    with gated(model, gates, piece):
+        first_LWD, second_LWD = hidden_states(model, piece), hidden_states(model, piece)
+    if torch.equal(first_LWD, second_LWD):
+        raise ValueError(
+            "the model has no dropout, so two passes over a text are one and the same, and their difference says "
+            "nothing about heads. Set dropout=0.1 and attention_dropout=0.1, as BERT and RoBERTa had"
+        )
+    found = torch.autograd.grad(row_means(divergence(first_LWD, second_LWD)[..., None], piece).sum(), [*gates.values()])
+    return dict(zip(gates, found, strict=True))
+
+
+def divergence(first_LWD: Tensor, second_LWD: Tensor) -> Tensor:
+    """(L, W) KL(p || q) of each token, p and q softmax over the numbers of its two states."""
+    log_p_LWD, log_q_LWD = first_LWD.float().log_softmax(-1), second_LWD.float().log_softmax(-1)
+    return (log_p_LWD.exp() * (log_p_LWD - log_q_LWD)).sum(-1)
+
+
+def normalised(importance: Tensor, how: How = "paper", *, over: Over = "layer") -> Tensor:
+    """I^norm in [0, 1], shaped like the importance (layers, gates).
+
+    how   "paper": |tanh z|, Eq. 10; "min-max"; "rank"
+    over  what z, least and most, or ranks are told among: the gates of a layer, or all
+
+    Where all of them are equally important, "paper" and "min-max" are 0 and "rank" is 1/2.
+    """
+    groups = importance.double().flatten() if over == "model" else importance.double()
+    groups = groups.reshape(-1, groups.shape[-1])
+    if how == "paper":
+        spread = groups.std(-1, keepdim=True) if groups.shape[-1] > 1 else torch.zeros(len(groups), 1)
+        scaled = _ratio(groups - groups.mean(-1, keepdim=True), spread).tanh().abs()
+    elif how == "min-max":
+        least, most = groups.aminmax(dim=-1, keepdim=True)
+        scaled = _ratio(groups - least, most - least)
+    else:
+        scaled = torch.stack([_ranks(group) for group in groups])
+    return scaled.reshape(importance.shape).to(importance.dtype)
+
+
+def random_importance(shape: tuple[int, ...], seed: int) -> Tensor:
+    """Drawn evenly from [0, 1): Table 3's "random mask", before normalisation."""
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """How alike two importances are once normalised.
+
+    cosine     of all gates (the paper's section 4.3)
+    random     the same of two importances that were drawn at random, mean over draws: normalisation alone gives that
+    random_95  what 95% of the draws stay below
+    """
+
+    cosine: float
+    random: float
+    random_95: float
+
+
+def similarity(
+    first: Tensor, second: Tensor, how: How = "paper", *, over: Over = "layer", seed: int = 0, draws: int = 1000
+) -> Similarity:
+    """Of two importances of one shape, before normalisation."""
+    seeds = torch.Generator().manual_seed(seed)
+    shapes = [(2, *first.shape)] * draws
+    null = [
+        _cosine(*(normalised(one, how, over=over) for one in torch.rand(shape, generator=seeds))) for shape in shapes
+    ]
+    return Similarity(
+        cosine=_cosine(normalised(first, how, over=over), normalised(second, how, over=over)),
+        random=sum(null) / draws,
+        random_95=sorted(null)[math.ceil(0.95 * draws) - 1],
+    )
+
+
+@contextmanager
+def _only_noise(model: PreTrainedModel) -> Iterator[None]:
+    """In the block the model has dropout, and no weight gets a gradient; then it is as it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    wanted = [(weight, weight.requires_grad) for weight in model.parameters()]
+    model.train().requires_grad_(False)
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+        for weight, want in wanted:
+            weight.requires_grad_(want)
+
+
+def _ratio(above: Tensor, below: Tensor) -> Tensor:
+    """Their quotient, 0 where nothing differs."""
+    return torch.where(below > 0, above / below.clamp(min=torch.finfo(below.dtype).tiny), 0.0)
+
+
+def _ranks(values: Tensor) -> Tensor:
+    """The share of the others that are smaller; equal ones count half."""
+    _, which, times = torch.unique(values, return_inverse=True, return_counts=True)
+    smaller: Tensor = times.cumsum(0) - times + (times - 1) / 2
+    return smaller.double()[which] / max(1, len(values) - 1)
+
+
+def _cosine(first: Tensor, second: Tensor) -> float:
+    return float(nn.functional.cosine_similarity(first.double().flatten(), second.double().flatten(), dim=0))

@@ -1,0 +1,140 @@
+"""Go on with masked language modelling on raw text of the domain, the model itself frozen: adapters, or a prompt.
+
+Two of DGA's baselines (Ke et al., 2022, section 4.2). "MLM (Adapter)": two fully connected layers with a skip
+connection, bottleneck 64, behind each attention and each feed-forward layer (Houlsby et al., 2019, "Parameter-Efficient
+Transfer Learning for NLP"). "MLM (Prompt)": 100 tokens at the end of every sequence (Lester et al., 2021, "The Power of
+Scale for Parameter-Efficient Prompt Tuning"). The loss is that of `training.objective.MaskedLanguageLoss`, as a
+function of these alone; in fine-tuning all that the checkpoint has is trained.
+
+Readings
+  An adapter is as in Houlsby et al. and their code: GELU, weights from a normal of .001 cut off at two of them, biases
+  0, so that it begins as the identity; after the dropout, before what it is added to. Of DistilBERT, whose attention
+  has no dropout behind it, after the projection; of ModernBERT, whose layers normalise first, at the end of the
+  branches. Layer normalisation, which Houlsby et al. train too, stays frozen: "only the adapters are trained".
+  Prompt tokens begin evenly between -.5 and .5 and learn at .3 (both Lester et al.'s; with AdamW and the plan's course
+  of the rate, where they have Adafactor at a constant one). Adapters learn at the plan's rate.
+  Settings of length leave the prompt out: a text is cut where other methods cut it.
+  A checkpoint that has adapters, or a prompt, goes on with its own.
+  A language modelling head that the checkpoint lacks is drawn, as by every method, and learns too: frozen, it would
+  have the rest adapt to chance.
+Deviations
+  The released code hands the embedding layer's output to it again as if it were of word embeddings, so that positions
+  and layer normalisation come twice. Here a prompt is pieces of the vocabulary, which the tokenizer puts behind each
+  row: they have positions and normalisation as any other token has. Nothing is predicted at them, and no head predicts
+  them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
+from acclimate.methods.domain import DomainRecipe
+from acclimate.methods.mlm import Start, adapt_with
+from acclimate.models.encoder import word_embeddings
+from acclimate.models.flops import weights_by_part
+from acclimate.models.heads import has_sparse_head
+from acclimate.models.light import adapters_of, add_adapters, add_prompt, prompt_ids
+from acclimate.models.loading import drawn_weights
+from acclimate.training.objective import MaskedLanguageLoss
+
+
+@dataclass(frozen=True)
+class Recipe(DomainRecipe):
+    """Adapters or a prompt, with section 4.2's settings as defaults."""
+
+    kind: Literal["adapter", "prompt"] = "adapter"
+    bottleneck: int = 64  # of adapters
+    prompt_tokens: int = 100
+    prompt_rate: float = 0.3  # of a prompt, in place of the plan's rate; it rises and falls as that does
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("bottleneck", "prompt_tokens", "prompt_rate"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} = {getattr(self, name)} is out of range: above 0")
+
+
+def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
+
+    Raises ValueError where the corpus has no text, the model cannot be loaded, is of a family whose places for adapters
+    are not known, has adapters or a prompt of another size, or has no room for a prompt behind `max_tokens`.
+    """
+
+    def ready(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+        if recipe.kind == "prompt":
+            return add_prompt(model, tokenizer, recipe.prompt_tokens, seed=recipe.plan.seed)
+        add_adapters(model, recipe.bottleneck, seed=recipe.plan.seed)
+        return tokenizer
+
+    def objective(start: Start) -> LightLoss:
+        if recipe.kind == "adapter":
+            return LightLoss(start.model)
+        return LightLoss(start.model, prompt_ids(start.tokenizer), prompt_rate=recipe.prompt_rate / recipe.plan.rate)
+
+    return adapt_with(recipe, out, objective, ready=ready, watch=watch)
+
+
+def passes(recipe: Recipe) -> float:
+    """Of the encoder in a step, in those of masked language modelling: weights that are frozen get no gradient."""
+    return 2 / 3
+
+
+class LightLoss(MaskedLanguageLoss):
+    """`mlm` as MaskedLanguageLoss has it, as a function of the model's adapters alone, or of its prompt's embeddings;
+    and of a head that the checkpoint lacked.
+
+    A prompt's embeddings are learnt beside the matrix whose rows they are, and put there after each step: so neither
+    the other rows nor the output layer that shares them can move.
+
+    prompt       ids, each one more than the one before; (): adapters learn
+    prompt_rate  of the prompt, in multiples of the plan's rate
+    """
+
+    def __init__(self, model: PreTrainedModel, prompt: Sequence[int] = (), *, prompt_rate: float = 1.0) -> None:
+        super().__init__(model)
+        self.prompt_rate = prompt_rate
+        model.requires_grad_(False)
+        drawn = drawn_weights(model)
+        for name, weight in model.named_parameters(remove_duplicate=False):
+            if name in drawn and weight is not word_embeddings(model):
+                weight.requires_grad_(True)
+        if not prompt:
+            for adapter in adapters_of(model):
+                adapter.requires_grad_(True)
+            self.prompt_PD = None
+            return
+        self.rows = slice(prompt[0], prompt[0] + len(prompt))
+        self.prompt_PD = nn.Parameter(word_embeddings(model)[self.rows].clone())
+        model.get_input_embeddings().register_forward_hook(self._with_prompt)
+
+    def rate_multiple(self, name: str) -> float:
+        return self.prompt_rate if name == "prompt_PD" else 1.0
+
+    @torch.no_grad()
+    def on_update(self) -> None:
+        if self.prompt_PD is not None:
+            word_embeddings(self.model)[self.rows] = self.prompt_PD
+
+    def flops(self, batch: Batch) -> float:
+        """As masked language modelling without the gradients of frozen weights: 4 operations a weight, not 6. What lies
+        before the first adapter, and needs no gradient of its input either, is counted as if it did.
+        """
+        body, head = weights_by_part(self.model, among=lambda weight: not weight.requires_grad)
+        predicted = self.counts(batch)["mlm"] if has_sparse_head(self.model) else len(batch.ids)
+        return super().flops(batch) - 2.0 * (body * len(batch.ids) + head * predicted)
+
+    def _with_prompt(self, _: nn.Module, inputs: Any, embedded_LWD: Tensor) -> Tensor:
+        assert self.prompt_PD is not None
+        places_LW = inputs[0] - self.rows.start
+        within_LW = (places_LW >= 0) & (places_LW < len(self.prompt_PD))
+        learnt_LWD = self.prompt_PD[places_LW.clamp(0, len(self.prompt_PD) - 1)]
+        return torch.where(within_LW[..., None], learnt_LWD.to(embedded_LWD.dtype), embedded_LWD)

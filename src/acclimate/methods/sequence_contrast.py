@@ -1,0 +1,150 @@
+"""Go on with masked language modelling, and tell each text's representation from those of the other texts.
+
+Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", section 4.1, baselines 7 and 8.
+SimCSE (after Gao et al., 2021) and InfoWord (after Kong et al., 2020, "A Mutual Information Maximization Perspective of
+Language Representation Learning") minimise
+
+    L_MLM + weight * mean over texts m of -log( e^(sim(a_m, b_m) / tau) / sum_j e^(sim(a_m, b_j) / tau) )
+
+with the cosine as sim and the texts of the step as j (methods/contrast_loss.py). In SimCSE a and b are the same text's
+mean state in two passes, which differ by dropout alone; in InfoWord a is the mean state of the masked text, and b, of
+the text itself, that of the tokens that are masked in a: a whole against what is missing from it.
+
+Readings
+  tau = .05 and weight 1 are those of DGA's own contrast. A mean is over all tokens of a row, special ones included
+  (footnote 13 has it for SimCSE), not the first token or BERT's pooler, as SimCSE itself has.
+  SimCSE reads the text as it is, in two passes beside that of language modelling; InfoWord's a comes from the latter.
+  InfoWord's span is all that is masked of a row, as in the released code of DGA; Kong et al. have an n-gram.
+  A row of which nothing is masked, as it has special tokens only, is not contrasted in InfoWord.
+Deviations
+  The released code of DGA has two different texts as a positive pair in SimCSE; here it is one text twice.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
+from acclimate.methods import mlm
+from acclimate.methods.contrast_loss import contrast
+from acclimate.methods.domain import DomainRecipe, check_dropout, hidden_states, masked_pass, row_means, unmasked
+from acclimate.models.flops import training_flops
+from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
+from acclimate.training.pieces import Piece
+
+
+@dataclass(frozen=True)
+class Recipe(DomainRecipe):
+    """SimCSE or InfoWord, with the settings of DGA's section 4.2."""
+
+    contrast: Literal["simcse", "infoword"] = "simcse"
+    temperature: float = 0.05
+    weight: float = 1.0  # of the second term
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.temperature <= 0:
+            raise ValueError(f"temperature = {self.temperature} is out of range: above 0")
+        if self.weight <= 0:
+            raise ValueError(f"weight = {self.weight} is out of range: above 0, or take the method mlm")
+
+
+def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Train and write `out/checkpoint`, as `mlm.adapt` does.
+
+    Raises ValueError as that does, and where SimCSE's two passes would be one for want of dropout.
+    """
+
+    def objective(start: mlm.Start) -> Objective:
+        if recipe.contrast == "simcse":
+            check_dropout(start.model)
+        return CONTRASTS[recipe.contrast](start.model, temperature=recipe.temperature, weight=recipe.weight)
+
+    return mlm.adapt_with(recipe, out, objective, watch=watch)
+
+
+def passes(recipe: Recipe) -> float:
+    """Of the encoder in a step, in those of masked language modelling."""
+    return 3.0 if recipe.contrast == "simcse" else 2.0
+
+
+class SequenceContrast(Objective):
+    """Terms `mlm`, as MaskedLanguageLoss has it, and `contrast`, averaged over the rows that have both views."""
+
+    couples_rows = True
+
+    def __init__(self, model: PreTrainedModel, *, temperature: float = 0.05, weight: float = 1.0) -> None:
+        super().__init__()
+        self.language = MaskedLanguageLoss(model)
+        self.weights = {"mlm": 1.0, "contrast": weight}
+        self.shares_lines = self.language.shares_lines
+        self.temperature = temperature
+
+    @abstractmethod
+    def views(self, piece: Piece) -> Tensor:
+        """(R, 2, D) a and b of each row; a row that has no b has 0 there."""
+
+    def compared(self, views_B2D: Tensor) -> dict[str, Tensor]:
+        return {"contrast": contrast(views_B2D[views_B2D[:, 1].any(-1)], self.temperature)}
+
+
+class SimCse(SequenceContrast):
+    """The same text twice. Without dropout, a and b are one, and nothing but other texts is told apart."""
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {**self.language.counts(batch), "contrast": len(batch)}
+
+    def views(self, piece: Piece) -> Tensor:
+        text, model = unmasked(piece), self.language.model
+        return torch.stack([row_means(hidden_states(model, text), text) for _ in range(2)], dim=1)
+
+    def forward(self, piece: Piece) -> dict[str, Tensor]:
+        views_R2D = self.views(piece)
+        return {**self.language(piece), VIEWS: views_R2D}
+
+    def flops(self, batch: Batch) -> float:
+        return self.language.flops(batch) + 2 * training_flops(self.language.model, batch.lengths, predicted=0)
+
+
+class InfoWord(SequenceContrast):
+    """A masked text, and what is masked of it."""
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        predicted_N = batch.tokens["labels"] != NOT_PREDICTED
+        rows = np.unique(np.repeat(np.arange(len(batch)), batch.lengths)[predicted_N])
+        return {**self.language.counts(batch), "contrast": len(rows)}
+
+    def views(self, piece: Piece) -> Tensor:
+        return self._views(piece, hidden_states(self.language.model, piece))
+
+    def forward(self, piece: Piece) -> dict[str, Tensor]:
+        loss, hidden_LWD = masked_pass(self.language.model, piece)
+        return {"mlm": loss, VIEWS: self._views(piece, hidden_LWD)}
+
+    def flops(self, batch: Batch) -> float:
+        return self.language.flops(batch) + training_flops(self.language.model, batch.lengths, predicted=0)
+
+    def _views(self, piece: Piece, masked_LWD: Tensor) -> Tensor:
+        text_LWD = hidden_states(self.language.model, unmasked(piece))
+        return torch.stack([row_means(masked_LWD, piece), predicted_means(text_LWD, piece)], dim=1)
+
+
+def predicted_means(hidden_LWD: Tensor, piece: Piece) -> Tensor:
+    """(R, D) float32: of each row, the mean over its predicted tokens; 0 where it has none."""
+    places_N = piece["positions"][piece["labels"] != NOT_PREDICTED]
+    rows_N = torch.searchsorted(piece["firsts"], places_N, right=True) - 1
+    counts_R = torch.bincount(rows_N, minlength=len(piece["firsts"]))
+    hidden_ND = hidden_LWD.flatten(0, 1)[places_N].float()
+    sums_RD = hidden_ND.new_zeros(len(counts_R), hidden_ND.shape[1]).index_add(0, rows_N, hidden_ND)
+    return sums_RD / counts_R.clamp(min=1)[:, None]
+
+
+CONTRASTS: dict[str, type[SequenceContrast]] = {"simcse": SimCse, "infoword": InfoWord}

@@ -1,0 +1,220 @@
+"""What is put beside an encoder whose own weights stay as they are: adapters in its layers, a prompt behind its rows.
+
+adapters  Two in each layer, x + W_2 gelu(W_1 x + b_1) + b_2 with `bottleneck` numbers in between, where Houlsby et al.
+          (2019, Figure 2) have them: behind the projection and dropout of the attention and of the feed-forward layers,
+          before what they are added to. config.json states them as `adapter_bottleneck`, and models/loading.py makes
+          them before weights are read. transformers' own classes load the encoder without them.
+prompt    New pieces of the vocabulary (Lester et al., 2021), which the tokenizer itself puts behind every row: whoever
+          has the checkpoint's tokenizer has the prompt, transformers alone too. No head ever predicts one of them.
+
+Shape suffixes: P tokens of the prompt, D hidden.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any, cast
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from acclimate.core.prompt import FIELD, prompt_length
+from acclimate.models.loading import seeded
+
+BOTTLENECK = "adapter_bottleneck"  # of config.json
+SPREAD = 1e-3  # of new adapters' weights: they begin as next to nothing (Houlsby et al., 3.6, and their code)
+NEVER = -1e4  # a logit that no other is below, finite in half precision too
+_BERT = ("encoder.layer", ("attention.output.dropout", "output.dropout"))
+# family -> its layers, and in a layer the modules whose output goes through an adapter
+_PLACES: dict[str, tuple[str, tuple[str, str]]] = {
+    "bert": _BERT,
+    "camembert": _BERT,
+    "deberta": _BERT,
+    "deberta-v2": _BERT,
+    "distilbert": ("transformer.layer", ("attention.out_lin", "ffn.dropout")),
+    "electra": _BERT,
+    "modernbert": ("layers", ("attn.out_drop", "mlp")),
+    "roberta": _BERT,
+    "xlm-roberta": _BERT,
+}
+
+
+class Adapter(nn.Module):
+    """x + W_2 gelu(W_1 x + b_1) + b_2. Weights are drawn from torch's generator, cut off at two standard deviations."""
+
+    def __init__(self, hidden: int, bottleneck: int) -> None:
+        super().__init__()
+        self.down = nn.Linear(hidden, bottleneck)
+        self.up = nn.Linear(bottleneck, hidden)
+        for layer in (self.down, self.up):
+            nn.init.trunc_normal_(layer.weight, std=SPREAD, a=-2 * SPREAD, b=2 * SPREAD)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return hidden + cast(Tensor, self.up(nn.functional.gelu(self.down(hidden))))
+
+
+def bottleneck_of(config: PreTrainedConfig) -> int:
+    """The width of the adapters that a config states; 0 where there are none."""
+    return int(getattr(config, BOTTLENECK, 0))
+
+
+def adapters_of(model: PreTrainedModel) -> Iterator[Adapter]:
+    return (module for module in model.modules() if isinstance(module, Adapter))
+
+
+def with_adapters(kind: Any, config: PreTrainedConfig) -> Any:
+    """What of an Auto class loads a checkpoint of this config: itself, or its class for it with adapters in it, under
+    the class's own name.
+    """
+    if not bottleneck_of(config):
+        return kind
+    with torch.device("meta"):
+        plain: Any = type(kind.from_config(config))
+
+    class Adapted(plain):  # type: ignore[misc]
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            attach_adapters(self, bottleneck_of(config))
+
+    Adapted.__name__, Adapted.__qualname__ = plain.__name__, plain.__qualname__
+    return Adapted
+
+
+def attach_adapters(model: PreTrainedModel, bottleneck: int) -> None:
+    """Put adapters into a model without any, in place, and say so in its config.
+
+    Raises ValueError for a family whose places are not known.
+    """
+    family = model.config.model_type
+    if family not in _PLACES:
+        raise ValueError(f"where adapters belong in a '{family}' is not known. Known: {', '.join(_PLACES)}")
+    layers, places = _PLACES[family]
+    for layer in attrgetter(layers)(model.base_model):
+        for name in places:
+            place = attrgetter(name)(layer)
+            place.add_module("adapter", Adapter(model.config.hidden_size, bottleneck).to(model.device))
+            place.register_forward_hook(_through_adapter)
+    setattr(model.config, BOTTLENECK, bottleneck)
+
+
+def add_adapters(model: PreTrainedModel, bottleneck: int, *, seed: int) -> None:
+    """Give a model adapters, in place; those that it has stay as they are.
+
+    Raises ValueError where they have another width, and as `attach_adapters` does.
+    """
+    if (there := bottleneck_of(model.config)) not in (0, bottleneck):
+        raise ValueError(f"the model has adapters of bottleneck {there} already. Set bottleneck={there} to go on")
+    if not there:
+        with seeded(seed):
+            attach_adapters(model, bottleneck)
+
+
+def add_prompt(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, count: int, *, seed: int
+) -> PreTrainedTokenizerBase:
+    """The tokenizer that puts `count` new pieces behind each row; the model gets their embeddings, in place, drawn
+    evenly from -.5 to .5 as Lester et al. draw them. A prompt that is there stays as it is.
+
+    Raises ValueError where that has another length, for a tokenizer whose way of framing rows is not known, and for a
+    head that takes no new pieces.
+    """
+    if (there := prompt_length(tokenizer)) not in (0, count):
+        raise ValueError(f"the model has a prompt of {there} tokens already. Set prompt_tokens={there} to go on")
+    if there:
+        return tokenizer
+    head = cast(Any, model)  # its methods are untyped in transformers
+    embeddings = cast(nn.Embedding, model.get_input_embeddings())
+    if getattr(head.get_output_embeddings(), "out_features", 0) != embeddings.num_embeddings:
+        # of DeBERTa's head with legacy=false it gives the layer before the output, and resizes that
+        raise ValueError(f"transformers cannot add pieces to the head of this '{model.config.model_type}'")
+    prompted = _prompted(tokenizer, count)
+    ids = prompt_ids(prompted)
+    with seeded(seed):
+        if len(prompted) > embeddings.num_embeddings:
+            model.resize_token_embeddings(len(prompted), mean_resizing=False)
+            embeddings = cast(nn.Embedding, model.get_input_embeddings())
+        with torch.no_grad():
+            embeddings.weight[ids] = torch.empty(count, embeddings.embedding_dim).uniform_(-0.5, 0.5)
+            head.get_output_embeddings().bias[ids] = NEVER
+    setattr(model.config, FIELD, count)
+    return prompted
+
+
+def prompt_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The ids of the prompt, each one more than the one before; [] where there is none."""
+    return cast(list[int], tokenizer.convert_tokens_to_ids(_names(prompt_length(tokenizer))))
+
+
+def _through_adapter(place: nn.Module, _: Any, output: Tensor) -> Tensor:
+    return cast(Tensor, cast(Adapter, place.adapter)(output))
+
+
+def _names(count: int) -> list[str]:
+    return [f"[PROMPT {number}]" for number in range(count)]
+
+
+def _prompted(tokenizer: PreTrainedTokenizerBase, count: int) -> PreTrainedTokenizerBase:
+    """The tokenizer with a prompt, of no family's class: those frame rows in their own way whatever their file says."""
+    if not tokenizer.is_fast:
+        raise ValueError("the tokenizer has no fast version. Save one (tokenizer.json) with transformers")
+    names = _names(count)
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    backend.add_special_tokens(names)
+    rules = json.loads(backend.to_str())
+    ids = {name: cast(int, backend.token_to_id(name)) for name in names}
+    rules["post_processor"] = _framed(rules["post_processor"] or {"type": "none"}, ids)
+    stated = {name: str(value) for name, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
+    extra = [token for token in tokenizer.all_special_tokens if token not in stated.values()]
+    made: Any = PreTrainedTokenizerFast
+    return cast(
+        PreTrainedTokenizerBase,
+        made(
+            tokenizer_object=Tokenizer.from_str(json.dumps(rules)),
+            **stated,
+            extra_special_tokens=[*extra, *names],
+            model_input_names=list(tokenizer.model_input_names),
+            model_max_length=tokenizer.model_max_length,
+            padding_side=tokenizer.padding_side,
+            truncation_side=tokenizer.truncation_side,
+            **{FIELD: count},
+        ),
+    )
+
+
+def _framed(rules: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
+    """The post-processor of a tokenizer.json with these pieces behind every row, of token type 0."""
+    kind = rules["type"]
+    if kind == "Sequence" and rules["processors"]:
+        *others, last = rules["processors"]
+        return {**rules, "processors": [*others, _framed(last, ids)]}
+    if kind == "RobertaProcessing":
+        spaces = {"type": "ByteLevel", "use_regex": True}
+        spaces |= {name: rules[name] for name in ("add_prefix_space", "trim_offsets")}
+        return {"type": "Sequence", "processors": [spaces, _framed(_template(rules, between=2, second=0), ids)]}
+    if kind == "BertProcessing":
+        return _framed(_template(rules, between=1, second=1), ids)
+    if kind != "TemplateProcessing":
+        raise ValueError(f"how the tokenizer frames rows ('{kind}') is not known, so no prompt can stand behind them")
+    tail = [{"SpecialToken": {"id": name, "type_id": 0}} for name in ids]
+    known = {name: {"id": name, "ids": [number], "tokens": [name]} for name, number in ids.items()}
+    framed = {part: [*rules[part], *tail] for part in ("single", "pair")}
+    return {**rules, **framed, "special_tokens": {**rules["special_tokens"], **known}}
+
+
+def _template(rules: dict[str, Any], *, between: int, second: int) -> dict[str, Any]:
+    """What BertProcessing or RobertaProcessing does: `between` separators, the second text of token type `second`."""
+    names = {part: rules[part][0] for part in ("cls", "sep")}
+
+    def special(part: str, kind: int = 0) -> dict[str, Any]:
+        return {"SpecialToken": {"id": names[part], "type_id": kind}}
+
+    single = [special("cls"), {"Sequence": {"id": "A", "type_id": 0}}, special("sep")]
+    other = [{"Sequence": {"id": "B", "type_id": second}}, special("sep", second)]
+    known = {name: {"id": name, "ids": [rules[part][1]], "tokens": [name]} for part, name in names.items()}
+    pair = [*single, *[special("sep")] * (between - 1), *other]
+    return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": known}

@@ -1,0 +1,130 @@
+"""How alike the importances of heads are in several domains, and how alike they would be by chance.
+
+Every figure is a cosine between two importances, each seen in one of VIEWS: normalised (Ke et al., 2022, Eq. 10), raw,
+or as ranks. Ranks less their mean have Spearman's correlation as their cosine, whose value by chance is 0. A cosine of
+numbers that are all positive is large whatever they are, so beside each figure stands that of shuffled importances: the
+same values, dealt out again to the heads that the view compares.
+
+Shape suffixes: K domains, L layers, H heads, N draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from acclimate.methods.importance import How, Over, normalised
+
+DRAWS = 1000
+HEAVILY, MODERATELY = (0.8, torch.inf), (0.6, 0.8)  # from, to: of I^norm, in section 4.3
+
+View = Literal["normalised", "raw", "rank", "rank in layers"]
+VIEWS: tuple[View, ...] = ("normalised", "raw", "rank", "rank in layers")
+
+
+@dataclass(frozen=True)
+class Chance:
+    """What draws gave: their mean, and between what 95% of them lie."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, draws_N: Tensor) -> Chance:
+        low, high = draws_N.double().quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
+        return cls(float(draws_N.double().mean()), low, high)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of one domain in one view.
+
+    others    mean cosine with each other domain
+    shuffled  the same of shuffled importances
+    halves    cosine between the importances that the two halves of its texts give
+    """
+
+    others: float
+    shuffled: Chance
+    halves: float
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What normal noise gives in place of importances.
+
+    cosine               mean of a domain's with the others, once normalised
+    heavily, moderately  shares of the heads that would be protected so
+    """
+
+    cosine: Chance
+    heavily: Chance
+    moderately: Chance
+
+
+def agreements(
+    importance_KLH: Tensor, halves_K2LH: Tensor, how: How, over: Over, *, seed: int
+) -> dict[View, list[Agreement]]:
+    """View -> of each domain in their order. how, over: as `normalised` takes them; seed: of the draws."""
+    found: dict[View, list[Agreement]] = {}
+    for view in VIEWS:
+        seen_KLH = _seen(importance_KLH, view, how, over)
+        others_K = with_others(seen_KLH)
+        shuffled_NK = with_others(_shuffled(seen_KLH, _among(view, over), seed))
+        halves = [float(with_others(_seen(halves_2LH, view, how, over))[0]) for halves_2LH in halves_K2LH]
+        found[view] = [
+            Agreement(float(others), Chance.of(draws_N), own)
+            for others, draws_N, own in zip(others_K, shuffled_NK.T, halves, strict=True)
+        ]
+    return found
+
+
+def noise(domains: int, layers: int, heads: int, how: How, over: Over, *, seed: int) -> Noise:
+    """What normal noise gives, for so many domains and heads."""
+    values = torch.randn(DRAWS, domains, layers, heads, generator=torch.Generator().manual_seed(seed))
+    groups = normalised(values.reshape(-1, heads if over == "layer" else layers * heads), how)
+    normalised_NKLH = groups.reshape(values.shape)
+    return Noise(
+        Chance.of(with_others(normalised_NKLH)[:, 0]),
+        *(Chance.of(share_between(normalised_NKLH[:, 0], *limits)) for limits in (HEAVILY, MODERATELY)),
+    )
+
+
+def with_others(seen_KLH: Tensor) -> Tensor:
+    """(..., K) for each domain the mean of its cosines with each other one. seen_KLH: (..., K, L, H), K at least 2."""
+    directions = nn.functional.normalize(seen_KLH.double().flatten(-2), dim=-1)
+    cosines_KK = directions @ directions.mT
+    own_K = cosines_KK.diagonal(dim1=-2, dim2=-1)
+    return (cosines_KK.sum(-1) - own_K) / (cosines_KK.shape[-1] - 1)
+
+
+def share_between(normalised_LH: Tensor, low: float, high: float) -> Tensor:
+    """(...) share of the heads with low <= I^norm < high."""
+    return ((normalised_LH >= low) & (normalised_LH < high)).double().mean((-2, -1))
+
+
+def _seen(importance_KLH: Tensor, view: View, how: How, over: Over) -> Tensor:
+    if view == "raw":
+        return importance_KLH
+    if view == "normalised":
+        return torch.stack([normalised(each_LH, how, over=over) for each_LH in importance_KLH])
+    return torch.stack([normalised(each_LH, "rank", over=_among(view, over)) for each_LH in importance_KLH]) - 0.5
+
+
+def _among(view: View, over: Over) -> Over:
+    """Between which heads a view's values may be exchanged."""
+    if view == "normalised":
+        return over
+    return "layer" if view == "rank in layers" else "model"
+
+
+def _shuffled(seen_KLH: Tensor, among: Over, seed: int) -> Tensor:
+    """(N, K, L, H) the values of each domain in random order, within each layer or over the model."""
+    groups = seen_KLH if among == "layer" else seen_KLH.flatten(1)
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.rand(DRAWS, *groups.shape, generator=generator).argsort(-1)
+    return groups.expand(DRAWS, *groups.shape).gather(-1, order).reshape(DRAWS, *seen_KLH.shape)

@@ -1,0 +1,188 @@
+"""DGA from importance to its checkpoint, on the toy's text, and its loss against the paper's formulas."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForMaskedLM
+
+from acclimate.core import files
+from acclimate.methods import dga, mlm
+from acclimate.methods.dga import DgaLoss
+from acclimate.models.encoder import load_masked_language_model
+from acclimate.models.flops import training_flops
+from acclimate.models.parts import masked_weights
+from acclimate.training.checkpoint import read_log
+from acclimate.training.loop import adamw, train
+from acclimate.training.objective import VIEWS, MaskedLanguageLoss
+from acclimate.training.pieces import pad, together
+from acclimate.training.plan import Plan
+from conformance import toy_rows
+from families import FAMILIES
+
+IMPORTANCE = torch.tensor([[0.2, 0.9], [0.6, 0.1]])
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def recipe(pretrained, toy_race) -> dga.Recipe:
+    return dga.Recipe(
+        model=str(pretrained),
+        corpus=toy_race.materials.domain.path,
+        dropout=0.1,
+        over="model",
+        subset=20,
+        max_tokens=32,
+        plan=Plan(steps=6, batch=8, rate=2e-3, warmup=0.1, piece_tokens=128),
+    )
+
+
+def mean_of(model, ids: list[int], gates: Tensor | None = None) -> Tensor:
+    """(D,) the mean last hidden state of one text whose heads' values are multiplied, before W_o, by gates."""
+    hooks = []
+    for layer, own in zip(model.bert.encoder.layer, gates if gates is not None else [], strict=False):
+        factors = own.repeat_interleave(16)
+        hooks.append(layer.attention.output.dense.register_forward_pre_hook(lambda _, x, f=factors: (x[0] * f,)))
+    state = model.bert(torch.tensor([ids])).last_hidden_state[0].mean(0)
+    for hook in hooks:
+        hook.remove()
+    return state
+
+
+@pytest.mark.parametrize("anchor", ["own", "mlm"])
+@pytest.mark.parametrize("knowledge", ["full", "domain"])
+def test_loss_is_masked_language_modelling_and_the_contrast_of_full_and_general_eq_12_to_16(anchor, knowledge):
+    model, batch = FAMILIES["bert"]().eval(), toy_rows(0, 0)
+    model.requires_grad_(False)
+    objective = DgaLoss(model, {"heads": IMPORTANCE}, weight=0.5, anchor=anchor, knowledge=knowledge).eval()
+    terms = objective(pad(batch, together(batch.lengths), CPU))
+    views = terms.pop(VIEWS)
+    sums = {**terms, **objective.compared(views)}
+
+    full = 1 - IMPORTANCE if knowledge == "domain" else None
+    triples = []
+    for row in range(len(batch)):
+        one = batch.take(np.array([row]))
+        labels = one.tokens["labels"]
+        text = np.where(labels >= 0, labels, one.ids).tolist()
+        o = mean_of(model, one.ids.tolist()) if anchor == "mlm" else mean_of(model, text, full)
+        triples.append((o, mean_of(model, text, full), mean_of(model, text, IMPORTANCE)))
+    total = 0.0
+    for o, positive, _ in triples:
+        similar = [math.exp(torch.cosine_similarity(o, other, dim=0) / 0.05) for _, *two in triples for other in two]
+        total -= math.log(math.exp(torch.cosine_similarity(o, positive, dim=0) / 0.05) / sum(similar))
+    assert float(sums["contrast"]) == pytest.approx(total, rel=1e-3)
+    plain = MaskedLanguageLoss(model)(pad(batch, together(batch.lengths), CPU))["mlm"]
+    assert float(sums["mlm"]) == pytest.approx(float(plain), rel=1e-5)
+    assert objective.weights == {"mlm": 1.0, "contrast": 0.5}
+    assert objective.counts(batch)["contrast"] == len(batch)
+
+
+def test_without_contrast_and_with_heads_of_no_importance_it_is_masked_language_modelling_to_the_byte():
+    def trained(make) -> list[Tensor]:
+        objective = make(FAMILIES["bert"](dropout=0.1))
+        plan = Plan(steps=3, batch=8, rate=1e-2, precision="float32")
+        for _ in train(objective, lambda step: toy_rows(0, step), plan, adamw(objective, plan)):
+            pass
+        return [weight.detach() for weight in objective.model.parameters()]
+
+    nothing = {"heads": torch.zeros(2, 2)}
+    plain, masked = trained(MaskedLanguageLoss), trained(lambda model: DgaLoss(model, nothing, weight=0.0))
+    assert all(torch.equal(first, second) for first, second in zip(plain, masked, strict=True))
+
+
+@pytest.mark.parametrize("reading", ["gradient", "update"])
+def test_heads_of_importance_1_stay_and_others_move(reading):
+    importance = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    model = FAMILIES["bert"]()
+    before = [weight.detach().clone() for weight, _ in masked_weights(model, "heads", importance)]
+    objective = DgaLoss(model, {"heads": importance}, reading=reading)
+    plan = Plan(steps=2, batch=8, rate=1e-2, weight_decay=0.0, precision="float32")
+    for _ in train(objective, lambda step: toy_rows(0, step), plan, adamw(objective, plan)):
+        pass
+    for (weight, held), old in zip(masked_weights(model, "heads", importance), before, strict=True):
+        moved = (weight.detach() - old).abs()
+        assert float((moved * held).max()) == 0
+        assert float((moved * (1 - held)).max()) > 0
+
+
+def test_checkpoint_is_an_ordinary_one_and_importance_lies_beside_it(recipe, tmp_path):
+    path = dga.adapt(recipe, tmp_path).path
+    assert sum(weight.numel() for weight in AutoModelForMaskedLM.from_pretrained(path).parameters())
+    importance = torch.tensor(files.read_json(tmp_path / dga.IMPORTANCE)["heads"])
+    config = load_masked_language_model(recipe.model).config
+    assert importance.shape == (config.num_hidden_layers, config.num_attention_heads)
+    assert (importance > 0).all()
+    log = read_log(tmp_path)
+    assert len(log) == 6
+    assert {"loss.mlm", "loss.contrast"} <= set(log[0])
+
+
+def test_stopped_run_goes_on_with_the_importance_it_began_with(recipe, tmp_path, monkeypatch):
+    whole = dga.adapt(recipe, tmp_path / "whole").path
+
+    class Stopped(Exception):
+        pass
+
+    def stop(progress):
+        if progress.stage == "adapt" and progress.done == 3:
+            raise Stopped
+
+    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
+    with pytest.raises(Stopped):
+        dga.adapt(recipe, tmp_path / "stopped", watch=stop)
+    monkeypatch.setattr(dga, "head_importance", None)  # not computed again
+    again = dga.adapt(recipe, tmp_path / "stopped").path
+    assert (again / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_random_importance_needs_no_text_and_differs_by_seed(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(dga, "head_importance", None)
+    drawn = {}
+    for seed in (0, 1):
+        plan = replace(recipe.plan, steps=1, seed=seed)
+        dga.adapt(replace(recipe, importance="random", plan=plan), tmp_path / str(seed))
+        drawn[seed] = torch.tensor(files.read_json(tmp_path / str(seed) / dga.IMPORTANCE)["heads"])
+    assert not torch.equal(drawn[0], drawn[1])
+
+
+def test_model_without_dropout_is_refused_before_anything_is_computed(recipe, tmp_path):
+    with pytest.raises(ValueError, match=r"none\. Set dropout=0\.1"):
+        dga.adapt(replace(recipe, dropout=0.0, attention_dropout=0.0), tmp_path)
+    assert not (tmp_path / dga.IMPORTANCE).exists()
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ({"contrast": -1.0}, "contrast = -1.0 is out of range"),
+        ({"temperature": 0.0}, "temperature = 0.0 is out of range"),
+        ({"parts": ()}, "at least one"),
+        ({"parts": ("heads", "heads")}, "each once"),
+        ({"parts": ("output",)}, "the contrast gates heads"),
+    ],
+)
+def test_settings_out_of_range_are_refused(stated, message):
+    with pytest.raises(ValueError, match=message):
+        dga.Recipe(**stated)
+
+
+def test_flops_are_those_of_four_passes_three_or_one():
+    batch, model = toy_rows(0, 0), FAMILIES["bert"]()
+    plain = MaskedLanguageLoss(model).flops(batch)
+    encoder = training_flops(model, batch.lengths, predicted=0)
+    for more, stated in ((3, {}), (2, {"anchor": "mlm"}), (0, {"weight": 0.0})):
+        assert DgaLoss(model, {"heads": IMPORTANCE}, **stated).flops(batch) == plain + more * encoder
+
+
+def test_the_language_model_still_learns(recipe, tmp_path):
+    longer = replace(recipe, plan=replace(recipe.plan, steps=20, batch=16))
+    dga.adapt(longer, tmp_path / "dga")
+    assert mlm.heldout_loss(str(tmp_path / "dga" / "checkpoint"), recipe.corpus, max_tokens=32) < mlm.heldout_loss(
+        recipe.model, recipe.corpus, max_tokens=32
+    )
