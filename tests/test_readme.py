@@ -65,6 +65,8 @@ def tiny(command: str) -> list[str]:
         return [verb, *rest, "seeds=2", *joint, *(f"tlm.{setting}" for setting in TUNING), "--max-tokens", "32"]
     if verb == "evaluate":
         return [verb, *rest, *TUNING, "seeds=2", "--max-tokens", "32"]
+    if verb == "importance":  # the toy was pretrained without dropout
+        return [verb, *rest, "--max-tokens", "32", "--dropout", "0.1"]
     if verb == "blurb":
         return [verb, *rest, "max_tokens=32", "seeds=2", "search.epochs=[]", "search.rates=[]", *TUNING]
     return [verb, *rest]

@@ -29,6 +29,12 @@ SETTINGS = (
     *(f"pretrain.plan.{setting}" for setting in ("steps=60", "batch=16", "rate=5e-3")),
     *(f"tapt.{setting}" for setting in ("max_tokens=32", "plan.steps=25", "plan.batch=16", "plan.rate=2e-3")),
     *(f"dapt.{setting}" for setting in ("max_tokens=32", "plan.steps=30", "plan.batch=16", "plan.rate=2e-3")),
+    *(
+        f"{method}.{setting}"
+        for method in ("dga", "light", "distil", "sequence_contrast", "token_contrast")
+        for setting in ("max_tokens=32", "plan.steps=6", "plan.batch=8", "plan.rate=2e-3")
+    ),
+    *("dga.subset=16", "light.prompt_tokens=4", "light.bottleneck=8"),
     *(f"tapter.{setting}" for setting in ("max_tokens=32", "plan.steps=25", "plan.batch=16", "plan.rate=2e-3")),
     *(f"tapter.skipgram.{setting}" for setting in ("dim=16", "epochs=2", "min_count=1", "buckets=500")),
     *(f"finetune.{setting}" for setting in ("looks=4", "epochs=0.0")),

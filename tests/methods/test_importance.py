@@ -13,9 +13,7 @@ from acclimate.methods.importance import (
     divergence,
     head_importance,
     normalised,
-    random_importance,
     row_gradients,
-    similarity,
 )
 from acclimate.models.gates import gated
 from acclimate.models.heads import keeps_rows_apart
@@ -188,14 +186,3 @@ def test_equally_important_heads(how, value):
 
 def test_a_layer_with_one_head_has_nothing_to_be_compared_with():
     assert normalised(torch.tensor([[3.0], [4.0]])).tolist() == [[0.0], [0.0]]
-
-
-def test_similarity_stands_beside_that_of_random_importances():
-    """Most of a cosine of .8 is the normalisation's doing."""
-    first, second = (random_importance((12, 12), seed) for seed in (1, 2))
-    unrelated = similarity(first, second, draws=200)
-    assert 0.7 < unrelated.random < unrelated.random_95 < 0.9
-    assert unrelated.cosine < unrelated.random_95 + 0.05
-    same = similarity(first, 2 * first + 1, draws=200)
-    assert same.cosine == pytest.approx(1.0)
-    assert same.random == unrelated.random

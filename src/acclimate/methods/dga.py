@@ -130,8 +130,6 @@ class DgaLoss(MaskedLanguageLoss):
     Raises ValueError for importances out of range, of another shape, or of a family whose heads are not known.
     """
 
-    general_LH: Tensor
-
     def __init__(
         self,
         model: PreTrainedModel,
@@ -149,7 +147,7 @@ class DgaLoss(MaskedLanguageLoss):
         if weight:
             self.weights = {**self.weights, "contrast": weight}
             self.couples_rows = True
-            self.register_buffer("general_LH", importance["heads"].clone(), persistent=False)
+            self.general_LH = importance["heads"]
 
     def counts(self, batch: Batch) -> dict[str, int]:
         own = super().counts(batch)

@@ -26,14 +26,12 @@ Shape suffixes: R rows, L lines, W width of a line in tokens, D hidden.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from acclimate.core.types import Batch
@@ -133,36 +131,6 @@ def random_importance(shape: tuple[int, ...], seed: int) -> Tensor:
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
 
 
-@dataclass(frozen=True)
-class Similarity:
-    """How alike two importances are once normalised.
-
-    cosine     of all gates (the paper's section 4.3)
-    random     the same of two importances that were drawn at random, mean over draws: normalisation alone gives that
-    random_95  what 95% of the draws stay below
-    """
-
-    cosine: float
-    random: float
-    random_95: float
-
-
-def similarity(
-    first: Tensor, second: Tensor, how: How = "paper", *, over: Over = "layer", seed: int = 0, draws: int = 1000
-) -> Similarity:
-    """Of two importances of one shape, before normalisation."""
-    seeds = torch.Generator().manual_seed(seed)
-    shapes = [(2, *first.shape)] * draws
-    null = [
-        _cosine(*(normalised(one, how, over=over) for one in torch.rand(shape, generator=seeds))) for shape in shapes
-    ]
-    return Similarity(
-        cosine=_cosine(normalised(first, how, over=over), normalised(second, how, over=over)),
-        random=sum(null) / draws,
-        random_95=sorted(null)[math.ceil(0.95 * draws) - 1],
-    )
-
-
 @contextmanager
 def _only_noise(model: PreTrainedModel) -> Iterator[None]:
     """In the block the model has dropout, and no weight gets a gradient; then it is as it was."""
@@ -188,7 +156,3 @@ def _ranks(values: Tensor) -> Tensor:
     _, which, times = torch.unique(values, return_inverse=True, return_counts=True)
     smaller: Tensor = times.cumsum(0) - times + (times - 1) / 2
     return smaller.double()[which] / max(1, len(values) - 1)
-
-
-def _cosine(first: Tensor, second: Tensor) -> float:
-    return float(nn.functional.cosine_similarity(first.double().flatten(), second.double().flatten(), dim=0))

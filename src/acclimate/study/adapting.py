@@ -11,9 +11,10 @@ from acclimate.core import files, settings
 from acclimate.methods import METHODS, tapter
 from acclimate.models.loading import identity
 from acclimate.study import stages
+from acclimate.study.contestants import DOMAIN
 from acclimate.study.jobs import Job
 from acclimate.study.materials import Materials
-from acclimate.study.recipe import DOMAIN, Recipe
+from acclimate.study.recipe import Recipe
 from acclimate.text.corpus import Corpus
 
 PLACES = ("corpus", "model", "task", "dev", "vectors", "vectors_corpus")  # settings that say where something lies

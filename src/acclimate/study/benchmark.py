@@ -27,11 +27,11 @@ from acclimate.study.attention import short_names
 from acclimate.study.benchmark_page import write_benchmark
 from acclimate.study.benchmark_recipe import Recipe
 from acclimate.study.benchmark_result import BASELINES, CONSTANT, Benchmark, Result
+from acclimate.study.contestants import BASELINE, DICTIONARY
 from acclimate.study.entries import Entries, enter
 from acclimate.study.jobs import Job, claim, do, missing
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import SCORES
-from acclimate.study.recipe import BASELINE, DICTIONARY
 from acclimate.study.recipe import Recipe as Race
 from acclimate.study.searching import Ended, scores_of, searched, test_row
 from acclimate.tasks import blurb

@@ -17,9 +17,10 @@ from typing import Any, Literal, TypeVar
 
 from acclimate.core import files, ranks
 from acclimate.methods import mlm, scratch, tapter
+from acclimate.study.contestants import DOMAIN, UNTOUCHED
 from acclimate.study.halving import HALFWAY, tunings
 from acclimate.study.jobs import DIRECTORY, RESULT, WALL
-from acclimate.study.recipe import DOMAIN, UNTOUCHED, Recipe, Search, Setting
+from acclimate.study.recipe import Recipe, Search, Setting
 from acclimate.study.wording import duration, si
 from acclimate.training import checkpoint
 from acclimate.training.checkpoint import CLOCK, LOG

@@ -15,9 +15,10 @@ from acclimate.models.loading import identity
 from acclimate.models.parts import heads_known
 from acclimate.study import retrieving, stages
 from acclimate.study.adapting import adaptations, job_of, with_model
+from acclimate.study.contestants import BASELINE, CONTROL, DOMAIN, TLM, UNTOUCHED
 from acclimate.study.jobs import Job
 from acclimate.study.materials import Materials
-from acclimate.study.recipe import BASELINE, CONTROL, DOMAIN, TLM, UNTOUCHED, Recipe, Setting, baseline_of
+from acclimate.study.recipe import Recipe, Setting, baseline_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
 

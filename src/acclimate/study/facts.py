@@ -13,9 +13,10 @@ from acclimate.core import files
 from acclimate.core.types import Cost
 from acclimate.study import stages
 from acclimate.study.budget import decided
+from acclimate.study.contestants import CONTROL, TLM
 from acclimate.study.embedding_curves import TERMS, both_sides, read_curve
 from acclimate.study.jobs import RESULT, Job
-from acclimate.study.recipe import CONTROL, TLM, baseline_of
+from acclimate.study.recipe import baseline_of
 from acclimate.study.wording import listed, metric_text
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log, spent

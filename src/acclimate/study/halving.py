@@ -29,7 +29,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from acclimate.study.recipe import UNTOUCHED, Setting, Way
+from acclimate.study.contestants import UNTOUCHED
+from acclimate.study.recipe import Setting, Way
 from acclimate.study.sections import Trial
 
 EARLY = 0.25  # shares of the steps

@@ -13,7 +13,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.files import cache
 from acclimate.core.types import Document, Split, Watch, counted, unwatched
 from acclimate.models.loading import identity, resolved
-from acclimate.study.recipe import DOMAIN
+from acclimate.study.contestants import DOMAIN
 from acclimate.tasks.docstrings import build_docstrings
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.spans import PASSAGE

@@ -33,6 +33,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from acclimate.core import ranks
+from acclimate.study.contestants import UNTOUCHED
 from acclimate.study.halving import (
     EARLY,
     HALFWAY,
@@ -46,7 +47,7 @@ from acclimate.study.halving import (
 )
 from acclimate.study.optuna_draws import PERCENT, meaning, pruner_of, sampler_of, space_of
 from acclimate.study.optuna_journal import kept_trials
-from acclimate.study.recipe import UNTOUCHED, Recipe
+from acclimate.study.recipe import Recipe
 from acclimate.study.sections import Trial
 
 WAYS = {"tpe": "drawn by TPE", "pruned-grid": "of the grid, in a drawn order"}

@@ -17,12 +17,13 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.types import Progress, Score, Watch, unwatched
 from acclimate.study import budget as budgets
 from acclimate.study.budget import Budget, Costs
+from acclimate.study.contestants import BASELINE, DICTIONARY
 from acclimate.study.entries import Entries, enter
 from acclimate.study.facts import facts_of
 from acclimate.study.jobs import Job, claim, do
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import WINNER, write_outcome
-from acclimate.study.recipe import BASELINE, DICTIONARY, Recipe, baseline_of
+from acclimate.study.recipe import Recipe, baseline_of
 from acclimate.study.searching import dev_row, scores_of, searched
 from acclimate.study.significance import interval
 from acclimate.study.wording import interval_text, metric_text

@@ -22,40 +22,16 @@ from acclimate.methods import (
 )
 from acclimate.models.parts import PLACES
 from acclimate.study import retrieving
+from acclimate.study.contestants import BASELINE, CONTROL, DICTIONARY, DOMAIN, TLM, UNFIT, Contestant
 from acclimate.text.vectors import Skipgram
 from acclimate.training.plan import Plan
 
-UNTOUCHED = "untouched"
-BASELINE = "TF-IDF"
-DICTIONARY = "word list"  # what stands for BASELINE where words have tags (methods/dictionary.py)
-CONTROL = "random weights"
-TLM = "TLM"
-UNFIT = {"span": (BASELINE, TLM)}  # kind of task -> who has no model for it
-
-Contestant = Literal[
-    "TAPT", "TAPTER", "DAPT", "DAPT+TAPT", "DAPT+TAPTER", "DGA", "adapter", "prompt", "KD", "AdaptedDeiT", "SimCSE",
-    "InfoWord", "TaCL", "TaCO", "TLM", "TF-IDF", "random weights",
-]  # fmt: skip
-# who adapts on raw text of the domain -> the race's settings of its method (a name of METHODS but for "dapt"), and what
-# makes it this contestant; all but the first are those of DGA's Table 2
-DOMAIN: dict[str, tuple[str, dict[str, str]]] = {
-    "DAPT": ("dapt", {}),
-    "DGA": ("dga", {}),
-    "adapter": ("light", {"kind": "adapter"}),
-    "prompt": ("light", {"kind": "prompt"}),
-    "KD": ("distil", {"teacher": "kd"}),
-    "AdaptedDeiT": ("distil", {"teacher": "deit"}),
-    "SimCSE": ("sequence_contrast", {"contrast": "simcse"}),
-    "InfoWord": ("sequence_contrast", {"contrast": "infoword"}),
-    "TaCL": ("token_contrast", {"contrast": "tacl"}),
-    "TaCO": ("token_contrast", {"contrast": "taco"}),
-}
 # from nothing, on as little text as a race has: words that occur twice, as TAPTER's Table 5 has it for less text
 SMALL_VECTORS = Skipgram(dim=100, min_count=2, buckets=50_000, lower=True, threads=1)
 SMALL: dict[str, Any] = {  # what a small encoder does on a domain's text
     "max_tokens": 128,
     "whole_words": True,
-    "plan": Plan(steps=600, batch=16, rate=1e-3, warmup=0.06),
+    "plan": Plan(steps=300, batch=16, rate=1e-3, warmup=0.06),
 }
 NOISY: dict[str, Any] = {**SMALL, "dropout": 0.1}  # two passes over a text have to differ
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
@@ -161,17 +137,17 @@ class Recipe:
             dropout=0.0,
             attention_dropout=0.0,
             initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
-            plan=Plan(steps=1_500, batch=24, rate=3e-3, warmup=0.1),
+            plan=Plan(steps=900, batch=24, rate=3e-3, warmup=0.1),
         )
     )
     tapt: mlm.Recipe = field(
         default_factory=lambda: mlm.Recipe(
-            whole_words=True, epochs=0.0, plan=Plan(steps=400, batch=16, rate=1e-3, warmup=0.06)
+            whole_words=True, epochs=0.0, plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06)
         )
     )
     dapt: mlm.Recipe = field(
         default_factory=lambda: mlm.Recipe(
-            whole_words=True, epochs=0.0, plan=Plan(steps=600, batch=16, rate=1e-3, warmup=0.06)
+            whole_words=True, epochs=0.0, plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06)
         )
     )
     tapter: tapter.Recipe = field(
@@ -180,7 +156,7 @@ class Recipe:
             looks=10,
             whole_words=True,
             epochs=0.0,
-            plan=Plan(steps=400, batch=16, rate=1e-3, warmup=0.06),
+            plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06),
         )
     )
     dga: dga.Recipe = field(  # of two heads a layer Eq. 10 would make one and the same number
@@ -191,7 +167,7 @@ class Recipe:
     sequence_contrast: sequence_contrast.Recipe = field(default_factory=lambda: sequence_contrast.Recipe(**NOISY))
     token_contrast: token_contrast.Recipe = field(default_factory=lambda: token_contrast.Recipe(**SMALL))
     finetune: finetune.Recipe = field(
-        default_factory=lambda: finetune.Recipe(epochs=9.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
+        default_factory=lambda: finetune.Recipe(epochs=6.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
     )
     retrieval: retrieving.Recipe = field(default_factory=retrieving.Recipe)
     tlm: tlm.Recipe = field(
@@ -206,7 +182,7 @@ class Recipe:
             initializer_range=0.08,
             rho_1=3,
             normalise=True,
-            plan=Plan(steps=1_000, batch=24, rate=3e-3, warmup=0.1),
+            plan=Plan(steps=500, batch=24, rate=3e-3, warmup=0.1),
         )
     )
     tfidf: tfidf.Recipe = field(default_factory=tfidf.Recipe)
