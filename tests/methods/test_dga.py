@@ -17,7 +17,7 @@ from acclimate.methods.dga import DgaLoss
 from acclimate.models.encoder import load_masked_language_model
 from acclimate.models.flops import training_flops
 from acclimate.models.parts import masked_weights
-from acclimate.training.checkpoint import read_log
+from acclimate.training.checkpoint import BEFORE, read_log, spent
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
 from acclimate.training.pieces import pad, together
@@ -54,8 +54,7 @@ def mean_of(model, ids: list[int], gates: Tensor | None = None) -> Tensor:
     return state
 
 
-@pytest.mark.parametrize("anchor", ["own", "mlm"])
-@pytest.mark.parametrize("knowledge", ["full", "domain"])
+@pytest.mark.parametrize(("anchor", "knowledge"), [("own", "full"), ("own", "domain"), ("mlm", "full")])
 def test_loss_is_masked_language_modelling_and_the_contrast_of_full_and_general_eq_12_to_16(anchor, knowledge):
     model, batch = FAMILIES["bert"]().eval(), toy_rows(0, 0)
     model.requires_grad_(False)
@@ -120,6 +119,10 @@ def test_checkpoint_is_an_ordinary_one_and_importance_lies_beside_it(recipe, tmp
     assert (importance > 0).all()
     log = read_log(tmp_path)
     assert len(log) == 6
+    trained, before = spent(tmp_path), files.read_json(tmp_path / BEFORE)
+    assert before["tokens"] > 0
+    assert trained.tokens == before["tokens"] + sum(line["tokens"] for line in log)
+    assert trained.flops == before["flops"] + sum(line["flops"] for line in log)
     assert {"loss.mlm", "loss.contrast"} <= set(log[0])
 
 
@@ -165,6 +168,8 @@ def test_model_without_dropout_is_refused_before_anything_is_computed(recipe, tm
         ({"parts": ()}, "at least one"),
         ({"parts": ("heads", "heads")}, "each once"),
         ({"parts": ("output",)}, "the contrast gates heads"),
+        ({"knowledge": "domain", "anchor": "mlm"}, "Set anchor=own"),
+        ({"reading": "head_output", "plan": Plan(compile=True)}, "Set plan.compile=false"),
     ],
 )
 def test_settings_out_of_range_are_refused(stated, message):

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 from acclimate.methods.domain import Frozen, appended, hidden_states, row_means, unmasked
+from acclimate.training.checkpoint import save
+from acclimate.training.loop import adamw
+from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.pieces import pack, pad, together
+from acclimate.training.plan import Plan
 from conformance import toy_rows
 from families import FAMILIES
 
@@ -51,6 +56,20 @@ def test_appended_tokens_stand_behind_each_row_and_predict_nothing():
         one, more = batch.take(np.array([row])), longer.take(np.array([row]))
         assert more.ids.tolist() == [*one.ids.tolist(), 7, 8]
         assert more.tokens["labels"].tolist() == [*one.tokens["labels"].tolist(), -100, -100]
+
+
+def test_states_go_without_a_frozen_model(tmp_path):
+    class Taught(MaskedLanguageLoss):
+        def __init__(self):
+            super().__init__(FAMILIES["bert"]())
+            self.teacher = Frozen(FAMILIES["bert"]())
+
+    objective = Taught()
+    save(objective, adamw(objective, Plan()), tmp_path, 1)
+    with safe_open(tmp_path / "state-000000001" / "state.safetensors", "pt") as file:
+        names = set(file.keys())
+    assert names
+    assert not [name for name in names if "teacher" in name]
 
 
 def test_frozen_model_has_no_dropout_whatever_is_said_of_its_parent():

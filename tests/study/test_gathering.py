@@ -110,6 +110,9 @@ def test_of_much_general_text_a_smaller_share_measures_and_none_of_it_adapts_as_
     assert measuring < set(texts(before.general_heldout))
     assert not measuring & set(texts(materials.domain))
     assert materials.domain.hash == before.domain.hash
+    # nor is anything trained on or retrieved from there that the domain holds out
+    assert set(texts(materials.heldout)) & set(general.read_text().splitlines())
+    assert not set(texts(materials.heldout)) & set(texts(materials.general))
 
 
 def test_a_domain_too_small_to_hold_any_of_it_out_goes_without(inputs, tmp_path):

@@ -29,9 +29,10 @@ Deviations
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -40,7 +41,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from acclimate.core import files, ranks
-from acclimate.core.types import Batch, Checkpoint, Watch, counted, unwatched
+from acclimate.core.types import Batch, Checkpoint, Cost, Watch, counted, unwatched
 from acclimate.methods.contrast_loss import contrast
 from acclimate.methods.domain import DomainRecipe, check_dropout, hidden_states, masked_pass, row_means, unmasked
 from acclimate.methods.importance import How, Over, head_importance, normalised, random_importance
@@ -50,6 +51,7 @@ from acclimate.models.flops import training_flops
 from acclimate.models.gates import gated
 from acclimate.models.parts import Part, gate_shape
 from acclimate.text.streams import evaluation_batches
+from acclimate.training.checkpoint import BEFORE
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
 from acclimate.training.pieces import Piece
 
@@ -86,6 +88,11 @@ class Recipe(DomainRecipe):
         if self.plan.compile and self.reading == "head_output":
             raise ValueError(
                 "plan.compile keeps no watch over hooks, which reading = 'head_output' works by. Set plan.compile=false"
+            )
+        if self.knowledge == "domain" and self.anchor == "mlm":
+            raise ValueError(
+                "knowledge = 'domain' gates the heads of anchor and positive, but with anchor = 'mlm' the anchor is of "
+                "the pass of language modelling, which has none gated. Set anchor=own"
             )
         if self.contrast and "heads" not in self.parts:
             raise ValueError(f"parts = {list(self.parts)}: the contrast gates heads. Add heads, or set contrast=0")
@@ -210,6 +217,11 @@ def _importance(recipe: Recipe, start: Start, out: Path, watch: Watch) -> dict[P
                 segments_at_most=recipe.subset,
             )
             told = counted(batches, watch, "importance", total=len(batches), unit="batches", every=10)
-            found = head_importance(start.model, told, parts=recipe.parts, seed=recipe.plan.seed)
+            begun = time.monotonic()
+            found = head_importance(start.model, told, parts=recipe.parts, seed=recipe.plan.seed, plan=recipe.plan)
+            # two passes forwards, and one way back that no weight gets a gradient from
+            flops = sum(4 / 3 * training_flops(start.model, batch.lengths, predicted=0) for batch in batches)
+            taken = Cost(sum(len(batch.ids) for batch in batches), flops, time.monotonic() - begun)
+            files.write_json(out / BEFORE, asdict(taken))
         files.write_json(path, {part: values.double().tolist() for part, values in found.items()})
     return {part: torch.tensor(values) for part, values in files.read_json(path).items()}

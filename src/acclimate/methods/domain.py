@@ -97,7 +97,12 @@ def appended(batch: Batch, ids: Sequence[int]) -> Batch:
 
 
 class Frozen(nn.Module):
-    """A model that no loss moves: without gradients, and without dropout whatever is said of its parent."""
+    """A model that no loss moves: without gradients, and without dropout whatever is said of its parent.
+
+    A run that goes on makes it of the recipe's model again, so states go without it.
+    """
+
+    made_anew = True
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()

@@ -42,6 +42,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 from acclimate.core import files, ranks
 from acclimate.core.types import Checkpoint, Cost, Score, Watch, unwatched
 from acclimate.methods.looks import DEV, dev_score, drop_best
@@ -194,16 +196,9 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
 
     Raises ValueError where the checkpoint was fine-tuned for another kind of task or other labels.
     """
-    tokenizer, model = load_tokenizer(checkpoint.path), load_finetuned(checkpoint.path)
-    labels = labels_of(model)
-    if kind_of(model) != task.kind or labels not in learnable(task):
-        raise ValueError(
-            f"{checkpoint.path} was fine-tuned for kind '{kind_of(model)}' with labels ({', '.join(labels)}),"
-            f" but {task.name} is of kind '{task.kind}' with ({', '.join(task.labels)}). Fine-tune it on this task"
-        )
+    model, tokenizer, labels = load_tested(checkpoint, task)
     examples = task.examples("test")
     rows = encode(examples, tokenizer, task.max_tokens, task.kind, spans=SPANS[pooling_of(model.config)])
-    model.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
     texts = [example.text for example in examples]
     predicted = as_given(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
     gold = task.unseal(by)
@@ -213,3 +208,21 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
         "predicted": tuple(predicted),
         "test": task.score(gold, predicted),
     }
+
+
+def load_tested(
+    checkpoint: Checkpoint, task: Prepared
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, tuple[str, ...]]:
+    """A fine-tuned model where it is to predict, its tokenizer and labels.
+
+    Raises ValueError where it was fine-tuned for another kind of task or other labels.
+    """
+    tokenizer, model = load_tokenizer(checkpoint.path), load_finetuned(checkpoint.path)
+    labels = labels_of(model)
+    if kind_of(model) != task.kind or labels not in learnable(task):
+        raise ValueError(
+            f"{checkpoint.path} was fine-tuned for kind '{kind_of(model)}' with labels ({', '.join(labels)}),"
+            f" but {task.name} is of kind '{task.kind}' with ({', '.join(task.labels)}). Fine-tune it on this task"
+        )
+    model.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
+    return model, tokenizer, labels

@@ -48,7 +48,12 @@ Over = Literal["layer", "model"]
 
 
 def head_importance(
-    model: PreTrainedModel, batches: Iterable[Batch], *, parts: Sequence[Part] = ("heads",), seed: int
+    model: PreTrainedModel,
+    batches: Iterable[Batch],
+    *,
+    parts: Sequence[Part] = ("heads",),
+    seed: int,
+    plan: Plan | None = None,
 ) -> dict[Part, Tensor]:
     """Part -> importance of each gate, float32 on the CPU, shaped as `gate_shape` says.
 
@@ -57,12 +62,13 @@ def head_importance(
 
     batches  texts; tokens that are masked (`labels`) are put back
     seed     of the dropout noise
+    plan     says how many tokens may go through the model at once (`piece_tokens`)
 
     Raises ValueError where the model has no dropout, for a family whose heads are not known, and without texts.
     """
     where, rows = device(), 0
     sums = {part: torch.zeros(gate_shape(model, part), dtype=torch.float64, device=where) for part in parts}
-    most = piece_tokens(Plan(), where) // 2  # two passes are held at once
+    most = piece_tokens(plan or Plan(), where) // 2  # two passes are held at once
     lay = pack if keeps_rows_apart(model) else cut
     model.to(where)  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
     with _only_noise(model):

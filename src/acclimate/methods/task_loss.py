@@ -176,11 +176,34 @@ def predict(
 
     texts: of the examples, where answers are predicted.
     """
-    where, training, kind, crf = model.device, model.training, kind_of(model), crf_of(model)
+    kind, crf = kind_of(model), crf_of(model)
+    said = _said(model, rows, len(labels), watch)
+    if kind in PREDICTIONS:
+        return PREDICTIONS[kind](said, labels)
+    if kind == SPAN:
+        return [*best_answers(said, rows, texts)]
+    names = [*labels, fallback(labels)]  # which a word without a piece, -1, gets
+    sentences = by_word(said, rows) if crf is None else _sequences(model, crf, said, rows, labels)
+    return [tuple(names[code] for code in codes) for codes in sentences]
+
+
+@torch.no_grad()
+def probabilities(
+    model: PreTrainedModel, rows: Batch, labels: Sequence[str], *, watch: Watch = unwatched
+) -> np.ndarray:
+    """(B, C) float32: how probable each of its labels is for each row, by a model for one label a row."""
+    return torch.from_numpy(_said(model, rows, len(labels), watch)).softmax(-1).numpy()
+
+
+def _said(model: PreTrainedModel, rows: Batch, labels: int, watch: Watch) -> np.ndarray:
+    """What the head says in float32, without dropout: (B, C); of tags and spans of each token, (N, C) or (N, 2); of
+    tags that nothing binds together the most probable, (N,) int64.
+    """
+    where, training, kind = model.device, model.training, kind_of(model)
     tokens = len(rows.ids)
-    each_alone = kind == TOKENS and crf is None
-    shapes = {TOKENS: (tokens,) if each_alone else (tokens, len(labels)), SPAN: (tokens, len(ENDS))}
-    shape = shapes.get(kind, (len(rows), len(labels) or 1))
+    each_alone = kind == TOKENS and crf_of(model) is None
+    shapes = {TOKENS: (tokens,) if each_alone else (tokens, labels), SPAN: (tokens, len(ENDS))}
+    shape = shapes.get(kind, (len(rows), labels or 1))
     said = np.zeros(shape, np.int64 if each_alone else np.float32)
     model.train(False)
     pieces = cut(rows.lengths, piece_tokens(Plan(), where))
@@ -193,13 +216,7 @@ def predict(
         for row, values_T in zip(piece.rows_R, values, strict=True):
             said[rows.offsets[row] : rows.offsets[row + 1]] = values_T[: rows.lengths[row]]
     model.train(training)
-    if kind in PREDICTIONS:
-        return PREDICTIONS[kind](said, labels)
-    if kind == SPAN:
-        return [*best_answers(said, rows, texts)]
-    names = [*labels, fallback(labels)]  # which a word without a piece, -1, gets
-    sentences = by_word(said, rows) if crf is None else _sequences(model, crf, said, rows, labels)
-    return [tuple(names[code] for code in codes) for codes in sentences]
+    return said
 
 
 def _sequences(

@@ -170,11 +170,12 @@ class _Making:
         """The documents that are trained on or retrieved from; one in so many, held out (None where there are none).
 
         A document that is held out by its text and is a text of the task too is in neither: TAPT trains on the task's.
+        Nor is one that one_in does not hold out, but HELD_OUT does: it may stand in the other raw text, held out there.
         """
         seen = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
 
         def trains(document: Document) -> bool:
-            return not _held(document, one_in)
+            return not _held(document, HELD_OUT)
 
         def measures(document: Document) -> bool:
             return _held(document, one_in) and normalised(document.text) not in seen
@@ -233,7 +234,7 @@ class _Counts:
         """Why of the documents only so many are left, as the end of a sentence."""
         known = self.documents - self.empty - self.leaked - kept
         said = f"{self.leaked:,} that hold a dev or test text were left out"
-        said += f", {known:,} that would have measured the loss are labelled texts" if known else ""
+        said += f", {known:,} are left out of training and not measured either" if known else ""
         return f"{said}, and {self.empty:,} without text." if self.empty else f"{said}."
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
-from acclimate.methods import METHODS, dictionary, finetune, looks, mlm, scratch, tapter, tfidf, tlm
+from acclimate.methods import METHODS, dictionary, ensemble, finetune, looks, mlm, scratch, tapter, tfidf, tlm
 from acclimate.methods import constant as constants
 from acclimate.study import retrieving
 from acclimate.study.embeddings import embedding_distances
@@ -22,7 +22,7 @@ from acclimate.study.jobs import RESULT
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.text.corpus import Corpus
 from acclimate.text.vectors import Skipgram
-from acclimate.training.checkpoint import CLOCK, read_log
+from acclimate.training.checkpoint import CLOCK, before, read_log
 from acclimate.training.run import CHECKPOINT
 
 Result = dict[str, Any]
@@ -161,6 +161,12 @@ def test(*, out: Path, watch: Watch, by: str, task: Path, tuned: Path) -> Result
     return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task), by=by, watch=watch)
 
 
+def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, second: Path) -> Result:
+    """The one look at the test set that two fine-tuned checkpoints get as one, and their score on dev."""
+    checkpoints = [Checkpoint(tuned / CHECKPOINT) for tuned in (first, second)]
+    return ensemble.test(checkpoints, open_prepared(task), by=by, watch=watch)
+
+
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
     """The baseline without an encoder, chosen on dev."""
     fitted = _baseline(settings.from_mapping(tfidf.Recipe, recipe), open_prepared(task), watch)
@@ -192,11 +198,11 @@ def _baseline(stated: tfidf.Recipe, task: Prepared, watch: Watch) -> tfidf.Fitte
 
 
 def _trained(out: Path, checkpoint: Checkpoint) -> Result:
-    log = read_log(out)
+    log, taken = read_log(out), before(out)
     return {
         "steps": len(log),
-        "tokens": sum(line["tokens"] for line in log),
-        "flops": sum(line["flops"] for line in log),
+        "tokens": taken.tokens + sum(line["tokens"] for line in log),
+        "flops": taken.flops + sum(line["flops"] for line in log),
         "loss": log[-1]["loss"],
         "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST),
     }

@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 LOG = "log.jsonl"
 CLOCK = "clock.json"
+BEFORE = "before.json"  # the cost of what a method computed from the text before the first step, if anything
 KEPT = 2  # states
 SAVE_SECONDS = 30.0
 
@@ -117,7 +118,13 @@ def spent(directory: Path) -> Cost:
     """What was done in `directory` so far: tokens and FLOPs by its log, where it trained; seconds by its clock."""
     lines = read_log(directory) if (directory / LOG).exists() else []
     seconds = float(files.read_json(directory / CLOCK)["seconds"]) if (directory / CLOCK).exists() else 0.0
-    return Cost(sum(line["tokens"] for line in lines), sum(line["flops"] for line in lines), seconds)
+    trained = Cost(sum(line["tokens"] for line in lines), sum(line["flops"] for line in lines), seconds)
+    return trained + before(directory)
+
+
+def before(directory: Path) -> Cost:
+    """What was spent in `directory` before the first step."""
+    return Cost(**files.read_json(directory / BEFORE)) if (directory / BEFORE).exists() else Cost()
 
 
 def read_log(directory: Path) -> list[dict[str, Any]]:
@@ -175,8 +182,10 @@ def _states(directory: Path) -> list[Path]:
 
 
 def _tensors_of(objective: Objective) -> dict[str, Tensor]:
-    """Parameters and buffers by name; weights that are tied appear once."""
-    return dict(objective.named_parameters()) | dict(objective.named_buffers())
+    """Parameters and buffers by name, but those that a run makes anew; weights that are tied appear once."""
+    again = tuple(f"{name}." for name, module in objective.named_modules() if getattr(module, "made_anew", False))
+    tensors = dict(objective.named_parameters()) | dict(objective.named_buffers())
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith(again)}
 
 
 def _optimiser_tensors(objective: Objective, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
