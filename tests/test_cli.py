@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -257,3 +258,23 @@ def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):
     assert "The model scores " in said
     assert "nothing was compared with it." in said
     assert {score["contestant"] for score in files.read_json(tmp_path / "scored" / "scores.json")} == {"untouched"}
+
+
+def test_a_refused_run_leaves_its_place_to_the_one_that_mends_it(run, base, toy_inputs, tmp_path):
+    """The toy was pretrained without dropout, which DGA cannot do without."""
+    command = ["adapt", "dga", f"model={base}", f"corpus={toy_inputs}/domain.txt", "plan.steps=1", "plan.batch=4"]
+    command += ["max_tokens=16", "subset=4", "--out", "adapted"]
+    status, said = run(*command)
+    assert status == 2
+    assert "Set dropout=0.1" in said
+    assert (tmp_path / "adapted").exists()
+    status, said = run(*command, "dropout=0.1")
+    assert status == 0, said
+    assert run(*command, "dropout=0.2")[0] == 2
+
+
+def test_help_names_every_method():
+    from acclimate import cli
+    from acclimate.methods import METHODS
+
+    assert {*re.findall(r"\w+", cli.METHODS_TOLD)} - {"or"} == {*METHODS}

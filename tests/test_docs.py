@@ -12,7 +12,15 @@ import pytest
 
 from acclimate.core.settings import to_mapping
 from acclimate.methods import METHODS, tfidf
-from acclimate.study import benchmark_recipe, choices_recipe, grid, recipe, retrieving, two_stages_recipe
+from acclimate.study import (
+    benchmark_recipe,
+    choices_recipe,
+    domain_methods_recipe,
+    grid,
+    recipe,
+    retrieving,
+    two_stages_recipe,
+)
 from acclimate.study.budget import ADAPTED
 from acclimate.text.vectors import Skipgram
 from acclimate.training.plan import Plan
@@ -29,6 +37,7 @@ RECIPES |= {
     "grid": grid.Recipe,
     "choices": choices_recipe.Recipe,
     "grid tapter": two_stages_recipe.Recipe,
+    "grid dga": domain_methods_recipe.Recipe,
     "blurb": benchmark_recipe.Recipe,
 }
 RECIPES |= {"skipgram": Skipgram, "race": recipe.Recipe, "search": recipe.Search, "Plan": Plan}
@@ -105,7 +114,7 @@ def test_the_plans_of_the_recipes_are_on_the_page():
     plans = {name: method.Recipe().plan for name, method in METHODS.items()}
     plans |= {f"race: {name}": getattr(whole, name).plan for name in RACED}
     for name, plan in plans.items():
-        named = {key: getattr(plan, key) for key in ("steps", "batch", "rate", "warmup", "weight_decay")}
+        named = {key: getattr(plan, key) for key in ("steps", "batch", "rate", "warmup", "weight_decay", "clip")}
         assert f"| {name} | {' | '.join(map(str, named.values()))} |" in text
         assert plan == dataclasses.replace(Plan(), **named), f"{name} differs in more than the table has columns for"
 

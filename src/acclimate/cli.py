@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from acclimate.study.gathering import Raw
     from acclimate.tasks.own import Own
 
+METHODS_TOLD = (  # the names of acclimate.methods.METHODS, which loads torch
+    "mlm, tapter, dga, light, distil, sequence_contrast, token_contrast, scratch, tlm or finetune."
+)
 CORPORA = ("corpus", "dev", "vectors_corpus")  # settings of a method that name raw text
 
 app = typer.Typer(
@@ -103,7 +106,7 @@ def doctor(
 
 @app.command()
 def adapt(
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="mlm, tapter, scratch, tlm or finetune.")],
+    method: Annotated[str, typer.Argument(metavar="METHOD", help=METHODS_TOLD)],
     assignments: options.Assignments = None,
     out: options.Out = Path("runs/adapt"),
     recipe: options.RecipeFile = None,

@@ -89,6 +89,9 @@ def _lines(console: Console) -> Watch:
 def _value(told: Told) -> str:
     if "dev" in told.values:
         return f"dev {told.values['dev']:.3f} "
+    losses = told.values.get("losses", {})
+    if len(losses) > 1:
+        return ", ".join(f"{term} {loss:.3f}" for term, loss in losses.items()) + " "
     return f"loss {told.values['loss']:.3f} " if "loss" in told.values else ""
 
 

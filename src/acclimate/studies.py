@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,7 +34,7 @@ def grid(
         typer.Argument(
             metavar="STUDY",
             help="retrieval, k, rho_1, rho_2, stages, model or search of TLM; layers, schemes or relations of BLURB; "
-            "tapter, in two stages of fine-tuning.",
+            "tapter, in two stages of fine-tuning; dga, on raw text of a domain.",
         ),
     ],
     task: Annotated[
@@ -53,24 +55,31 @@ def grid(
     recipe: options.RecipeFile = None,
     dry_run: options.DryRun = False,
 ) -> None:
-    """Vary one thing, all else and the seeds the same, and compare on dev: the studies of TLM's and BLURB's tables."""
-    from acclimate.study import choices, launch, two_stages
+    """Vary one thing, all else and the seeds the same, and compare: the studies of the papers' tables."""
+    from acclimate.study import choices, domain_methods, launch, two_stages
     from acclimate.study import grid as grids
     from acclimate.study.choices_plan import plan
     from acclimate.study.choices_recipe import STUDIES
     from acclimate.study.choices_recipe import Recipe as Choices
+    from acclimate.study.domain_methods_recipe import Recipe as Adapting
     from acclimate.study.recipe import Recipe as Race
     from acclimate.study.two_stages_recipe import Recipe as Staged
 
     with errors_told(), started(out, held=not dry_run) as console:
-        if study not in (known := [*grids.STUDIES, *STUDIES, two_stages.STUDY]):
+        planned = (two_stages.STUDY, domain_methods.STUDY)
+        if study not in (known := [*grids.STUDIES, *STUDIES, *planned]):
             raise ValueError(f"no study is called '{study}'. Known: {', '.join(known)}")
         given: dict[str, Any] = {"model": model, "leaks": leaks}
-        if study == two_stages.STUDY:
+        if study in planned:
             if labels_per_class is not None:
                 raise ValueError("--labels-per-class is for docstrings; rows=N draws so many rows of any task")
-            stages = stated_recipe(Staged(), recipe, assignments)
-            _two_stages(console, own, raw, stages, out, dry_run=dry_run, data=data, **given)
+            given |= {"data": data, "dry_run": dry_run}
+            if study == two_stages.STUDY:
+                stages = stated_recipe(Staged(), recipe, assignments)
+                _planned(console, two_stages, two_stages.run_two_stages, own, raw, stages, out, **given)
+                return
+            adapting = stated_recipe(Adapting(), recipe, assignments)
+            _planned(console, domain_methods, domain_methods.run_domain_methods, own, raw, adapting, out, **given)
             return
         given["labels_per_class"] = labels_per_class
         if study in STUDIES and data is not None:
@@ -89,7 +98,8 @@ def grid(
             return
         if dry_run:
             raise ValueError(
-                "--dry-run is for the study tapter, and for layers, schemes and relations with --data. Leave it out"
+                "--dry-run is for the studies tapter and dga, and for layers, schemes and relations with --data. Leave "
+                "it out"
             )
         if study in STUDIES:
             run: Any = choices.run_on_task
@@ -108,17 +118,27 @@ def grid(
         say(console, done.text)
 
 
-def _two_stages(console: Console, own: Own, raw: Raw, recipe: Any, out: Path, *, dry_run: bool, **given: Any) -> None:
+def _planned(
+    console: Console,
+    study: ModuleType,
+    run: Callable[..., Any],
+    own: Own,
+    raw: Raw,
+    recipe: Any,
+    out: Path,
+    *,
+    dry_run: bool,
+    **given: Any,
+) -> None:
+    """A study whose module says what it is given and what it would take."""
     from tempfile import TemporaryDirectory
-
-    from acclimate.study import two_stages
 
     if dry_run:
         with TemporaryDirectory() as place:
-            found = two_stages.given(own, raw, recipe, Path(place), **given)
-            say(console, two_stages.foreseen(recipe, found, out).as_text())
+            found = study.given(own, raw, recipe, Path(place), **given)
+            say(console, study.foreseen(recipe, found, out).as_text())
         return
     with watched(console, None, out) as watch:
-        found = two_stages.given(own, raw, recipe, out, **given, watch=watch)
-        tell_findings(console, found.materials.examination)
-        say(console, two_stages.run_two_stages(recipe, found, out, watch=watch).text)
+        found = study.given(own, raw, recipe, out, **given, watch=watch)
+        tell_findings(console, found.examination)
+        say(console, run(recipe, found, out, watch=watch).text)

@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceCl
 import finished
 from acclimate.core import files
 from acclimate.core.types import Checkpoint, Document, unwatched
-from acclimate.methods import finetune, light, mlm
+from acclimate.methods import finetune, light, mlm, tapter, tlm
 from acclimate.methods.domain import appended
 from acclimate.methods.light import LightLoss
 from acclimate.methods.task_loss import predict
@@ -33,6 +33,7 @@ from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.rows import encode
 from acclimate.text.corpus import write_corpus
 from acclimate.text.streams import evaluation_batches
+from acclimate.text.vectors import Skipgram
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
 from conformance import toy_rows
@@ -280,3 +281,32 @@ def test_settings_out_of_range_are_errors(adapted, tmp_path):
         replace(adapted[0], bottleneck=0)
     with pytest.raises(ValueError, match=r"Set max_tokens to at most 10"):
         light.adapt(replace(adapted[0], kind="prompt", model=adapted[0].model, prompt_tokens=30), tmp_path)
+
+
+def test_reading_a_prompted_model_without_room_for_its_prompt_is_told(adapted, corpora, tmp_path):
+    recipe, checkpoint = adapted
+    if recipe.kind == "adapter":
+        return
+    with pytest.raises(ValueError, match=r"and a prompt of 4 are more than the .* Set max_tokens to at most"):
+        mlm.heldout_loss(str(checkpoint), corpora[1].path, max_tokens=10_000)
+    with pytest.raises(ValueError, match=r"and a prompt of 4 are more than the .* Set max_tokens to at most"):
+        tapter.adapt(
+            tapter.Recipe(
+                model=str(checkpoint),
+                corpus=corpora[0].path,
+                max_tokens=10_000,
+                skipgram=Skipgram(dim=8, epochs=1, min_count=1, buckets=50),
+            ),
+            tmp_path,
+        )
+
+
+def test_tlm_alone_leaves_a_prompt_its_room_in_the_tokenizer(adapted, toy_task, tmp_path):
+    recipe, checkpoint = adapted
+    task = toy_task("sequence")
+    plan = Plan(steps=4, batch=8)
+    stated = tlm.Recipe(model=str(checkpoint), task=task.path, corpus=recipe.corpus, stage_2=False, rho_1=1, plan=plan)
+    done = tlm.adapt(replace(stated, max_tokens=24), tmp_path).path
+    count = PROMPT if recipe.kind == "prompt" else 0
+    assert load_tokenizer(done).model_max_length == task.max_tokens + count
+    assert files.read_json(done / "config.json").get("prompt_tokens", 0) == count

@@ -12,6 +12,7 @@ from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.encoder import (
     load_masked_language_model,
     longest_input,
+    longest_of,
     random_twin,
     require_room,
     save_model,
@@ -133,6 +134,14 @@ def test_classifier_of_a_first_stage_takes_adapters_over():
     with torch.no_grad():
         states = [each.base_model(input_ids=IDS).last_hidden_state for each in (model, made)]
     torch.testing.assert_close(states[0], states[1])
+
+
+def test_classifier_of_a_first_stage_says_that_it_has_a_prompt():
+    model = FAMILIES["bert"]()
+    model.config.prompt_tokens = 4
+    made = as_classifier(model, new_joint_head(model, "sequence", ("a", "b"), seed=0), "sequence", ("a", "b"))
+    assert made.config.prompt_tokens == 4
+    assert longest_of(made.config) == longest_of(model.config)
 
 
 def test_random_twin_has_adapters_of_its_own(adapted):

@@ -19,9 +19,9 @@ from acclimate.methods import tapter
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.study.cost import Estimate
 from acclimate.study.gathering import Raw
+from acclimate.study.judging import judged
 from acclimate.study.significance import holm
 from acclimate.study.two_stages import foreseen, given, run_two_stages
-from acclimate.study.two_stages_page import judged
 from acclimate.study.two_stages_recipe import Recipe
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.own import Own

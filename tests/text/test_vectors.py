@@ -420,7 +420,7 @@ def test_going_on_under_other_settings_is_refused(tmp_path):
         train_vectors(texts, tmp_path / "out.bin", SMALL, start=path)
     path = tmp_path / "words.vec"
     path.write_text("1 2\nrats 1 2\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="Set dim=2"):
+    with pytest.raises(ValueError, match=r"Set skipgram\.dim=2"):
         train_vectors(texts, tmp_path / "out.bin", SMALL, start=path)
 
 

@@ -128,6 +128,11 @@ def passes(recipe: Recipe) -> float:
     return (3.0 if recipe.anchor == "mlm" else 4.0) if recipe.contrast else 1.0
 
 
+def caching(recipe: Recipe) -> float:
+    """Likewise, what is added where a step is cut into pieces: three views, without gradient."""
+    return 1.0 if recipe.contrast else 0.0
+
+
 class DgaLoss(MaskedLanguageLoss):
     """Terms `mlm`, as MaskedLanguageLoss has it, and `contrast`, Eq. 15 averaged over the step's texts; soft-masked.
 

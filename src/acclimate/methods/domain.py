@@ -16,13 +16,15 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from acclimate.core.types import NOT_PREDICTED, Batch
+from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
 from acclimate.methods import mlm
 from acclimate.models.encoder import encoder_of
 from acclimate.models.heads import hidden_and_masked_logits, inputs_of
 from acclimate.models.lines import rows_of
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
+
+PREDICTED = ("labels", TAGS)  # fields of a token that are left out where they are NOT_PREDICTED
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,14 @@ class DomainRecipe(mlm.Recipe):
     plan: Plan = field(default_factory=lambda: Plan(steps=2_500, batch=256, rate=1e-4, warmup=0.1, weight_decay=0.0))
 
 
+def has_dropout(model: PreTrainedModel) -> bool:
+    """Whether two passes of the model in training differ."""
+    return any(module.p > 0 for module in encoder_of(model).modules() if isinstance(module, nn.Dropout))
+
+
 def check_dropout(model: PreTrainedModel) -> None:
     """Raises ValueError where two passes of the model in training would be one and the same."""
-    if not any(module.p > 0 for module in encoder_of(model).modules() if isinstance(module, nn.Dropout)):
+    if not has_dropout(model):
         raise ValueError(
             f"two passes over a text are compared, which differ by dropout alone, but this {model.config.model_type} "
             "has none. Set dropout=0.1"
@@ -89,7 +96,7 @@ def appended(batch: Batch, ids: Sequence[int]) -> Batch:
     return Batch(
         ids=put(batch.ids, np.asarray(ids, np.int64)),
         offsets=batch.offsets + len(ids) * np.arange(len(batch.offsets)),
-        tokens={name: put(values, NOT_PREDICTED) for name, values in batch.tokens.items()},
+        tokens={name: put(values, NOT_PREDICTED if name in PREDICTED else 0) for name, values in batch.tokens.items()},
         rows=batch.rows,
         names=batch.names,
         pad=batch.pad,

@@ -27,7 +27,7 @@ from acclimate.core import ranks
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch, counted, unwatched
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, require_room
 from acclimate.models.heads import has_sparse_head
-from acclimate.models.loading import identity
+from acclimate.models.loading import head_drawn, identity
 from acclimate.text.corpus import Corpus
 from acclimate.text.segments import segments
 from acclimate.text.streams import evaluation_batches, masked_stream
@@ -138,6 +138,8 @@ def load_adapted(recipe: Adapted, watch: Watch) -> PreTrainedModel:
     model = load_masked_language_model(
         recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
     )
+    if head_drawn(model):
+        watch(Progress("adapt", 0, 0, "steps", {"note": f"{recipe.model} has {NO_HEAD}"}))
     if not has_sparse_head(model):
         told = {"note": f"{model.config.model_type}: no sparse head, so every position goes through the whole MLM head"}
         watch(Progress("adapt", 0, 0, "steps", told))
@@ -168,10 +170,14 @@ def masked_run(tokens: Tokens, recipe: Masked) -> tuple[Stream, Plan]:
 
 def check_masked(recipe: Masked) -> None:
     """Raises ValueError for settings out of range."""
-    rules = {"max_tokens": recipe.max_tokens >= 3, "masking": 0 < recipe.masking <= 1, "epochs": recipe.epochs >= 0}
-    for name, holds in rules.items():
+    rules = {
+        "max_tokens": (recipe.max_tokens >= 3, "at least 3"),
+        "masking": (0 < recipe.masking <= 1, "above 0, and at most 1"),
+        "epochs": (recipe.epochs >= 0, "at least 0"),
+    }
+    for name, (holds, wanted) in rules.items():
         if not holds:
-            raise ValueError(f"{name} = {getattr(recipe, name)} is out of range")
+            raise ValueError(f"{name} = {getattr(recipe, name)} is out of range: {wanted}")
 
 
 def with_steps(plan: Plan, epochs: float, rows: int) -> Plan:
@@ -179,16 +185,31 @@ def with_steps(plan: Plan, epochs: float, rows: int) -> Plan:
     return plan if epochs == 0 else replace(plan, steps=max(1, math.ceil(epochs * rows / plan.batch)))
 
 
+NO_HEAD = "no language modelling head: one was drawn, which has learnt nothing yet"
+
+
 def heldout_loss(
     model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
 ) -> float:
-    """Mean MLM loss, in nats a masked sub-word, on text that was not trained on, under masks fixed by a seed.
+    """The loss of `heldout`."""
+    return heldout(model, corpus, max_tokens=max_tokens, masking=masking, most=most, watch=watch)[0]
+
+
+def heldout(
+    model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
+) -> tuple[float, bool]:
+    """Mean MLM loss, in nats a masked sub-word, on text that was not trained on, under masks fixed by a seed;
+    and whether the checkpoint has a head that predicts them: else one is drawn, and the loss is that of chance.
 
     most: segments; where the corpus has more, a seeded sample of them.
+
+    Raises ValueError where a prompt of the model does not fit behind `max_tokens`.
     """
+    loaded = load_masked_language_model(model)
+    require_room(loaded, max_tokens)
     tokens: Tokens = Corpus(corpus).tokens(load_tokenizer(model), watch=watch)
     batches = evaluation_batches(
         tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=True, segments_at_most=most
     )
     told = counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1)
-    return measure(MaskedLanguageLoss(load_masked_language_model(model)), told)["mlm"]
+    return measure(MaskedLanguageLoss(loaded), told)["mlm"], not head_drawn(loaded)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transformers import PreTrainedTokenizerBase
+from transformers import BertConfig, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
 from acclimate.core.types import Checkpoint, Watch, unwatched
@@ -78,6 +78,15 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return done
+
+
+def configuration(recipe: Recipe) -> BertConfig:
+    """What is known of the encoder before its vocabulary is."""
+    return BertConfig(
+        max_position_embeddings=positions(recipe),
+        hidden_dropout_prob=recipe.dropout,
+        attention_probs_dropout_prob=recipe.attention_dropout,
+    )
 
 
 def positions(recipe: Recipe) -> int:

@@ -76,6 +76,11 @@ def passes(recipe: Recipe) -> float:
     return 3.0 if recipe.contrast == "simcse" else 2.0
 
 
+def caching(recipe: Recipe) -> float:
+    """Likewise, what is added where a step is cut into pieces: both views, without gradient."""
+    return 2 / 3
+
+
 class SequenceContrast(Objective):
     """Terms `mlm`, as MaskedLanguageLoss has it, and `contrast`, averaged over the rows that have both views."""
 

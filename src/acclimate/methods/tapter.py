@@ -17,6 +17,8 @@ Readings
   start at the vectors' own spread and mean.
   W_f, b_f and LN learn at the rate of everything else.
   Public vectors are as large as they are given; those from nothing are brought to unit spread (`scale`).
+  Gradients are not clipped: the second term is so much longer than the first that at a length of 1 those of both fall
+  below AdamW's epsilon.
   Vectors are of lower-cased text, as the public wiki.en.bin is, and pieces are looked up in lower case.
 Deviations
   Without public vectors (`vectors`) fastText starts from nothing, on the texts and `vectors_corpus`.
@@ -40,7 +42,7 @@ from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
 from acclimate.methods.embedding_loss import Ids, Per, TapterLoss, of_unit_spread, with_regularised
 from acclimate.methods.loss_curve import LossCurve
 from acclimate.methods.mlm import check_masked, load_adapted, masked_run
-from acclimate.models.encoder import load_tokenizer, word_embeddings
+from acclimate.models.encoder import load_tokenizer, require_room, word_embeddings
 from acclimate.models.loading import identity
 from acclimate.text.corpus import Corpus
 from acclimate.text.stop_words import ENGLISH
@@ -85,7 +87,7 @@ class Recipe:
     dropout: float | None = None  # of hidden states; None: as the model has it
     attention_dropout: float | None = None
     epochs: float = 100.0  # 0: plan.steps counts
-    plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))
+    plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06, clip=0.0))
 
     def __post_init__(self) -> None:
         check_masked(self)
@@ -113,6 +115,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     dev = None if recipe.dev == Path() else _tokens(recipe.dev, tokenizer, watch)
     vectors = _vectors(recipe, out, watch)
     model = load_adapted(recipe, watch)
+    require_room(model, recipe.max_tokens)
     found = vocabulary_vectors(
         tokenizer,
         open_vectors(vectors),

@@ -34,6 +34,7 @@ from safetensors.torch import load_file, save
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
+from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.joint_loss import JointLoss
@@ -235,7 +236,7 @@ def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedMo
     _, scale = training_rows(task, tokenizer)
     if scale is not None:
         fold(classifier, scale)
-    tokenizer.model_max_length = task.max_tokens
+    tokenizer.model_max_length = task.max_tokens + prompt_length(tokenizer)
     dev = task.examples("dev")
     classifier.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
     predicted = predict(classifier, encode(dev, tokenizer, task.max_tokens, task.kind), task.labels)

@@ -76,6 +76,11 @@ def passes(recipe: Recipe) -> float:
     return 4 / 3 if recipe.contrast == "tacl" else 1.0
 
 
+def caching(recipe: Recipe) -> float:
+    """Likewise, what is added where a step is cut into pieces: TaCO's views, without gradient."""
+    return 0.0 if recipe.contrast == "tacl" else 1 / 3
+
+
 def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does; TaCL's teacher is not in it. Raises ValueError as that."""
     temperature = TEMPERATURES[recipe.contrast] if recipe.temperature is None else recipe.temperature

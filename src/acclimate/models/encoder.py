@@ -63,14 +63,18 @@ def load_masked_language_model(
 
 def dropout_known(model: str | Path) -> bool:
     """Whether it is known which settings of the model's family are its dropout (models/dropout.py)."""
+    return configuration_of(model).model_type in DROPOUT_FIELDS
+
+
+def configuration_of(model: str | Path) -> PreTrainedConfig:
+    """What a checkpoint directory or hub id says of its architecture. Raises ValueError where it cannot be read."""
     with reading(model) as where:
-        return configuration(where).model_type in DROPOUT_FIELDS
+        return configuration(where)
 
 
 def longest_input(model: str | Path) -> int | None:
     """Tokens that a model can read at once, as far as its config says."""
-    with reading(model) as where:
-        return longest_of(configuration(where))
+    return longest_of(configuration_of(model))
 
 
 def longest_of(config: PreTrainedConfig) -> int | None:

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from transformers import ElectraConfig, ElectraForSequenceClassification, ElectraForTokenClassification, PreTrainedModel
 
+from acclimate.core.prompt import FIELD
 from acclimate.models.classifier import PROBLEM_TYPES, SCORE, SPAN, TOKENS
 from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import FIRST_POSITION
@@ -89,6 +90,8 @@ def as_classifier(model: PreTrainedModel, head: nn.Sequential, kind: str, labels
         label2id={label: index for index, label in enumerate(outputs)},
         problem_type=PROBLEM_TYPES.get(kind),
     )
+    if prompt := getattr(model.config, FIELD, 0):
+        setattr(config, FIELD, prompt)
     with seeded(0):
         classifier = (ElectraForTokenClassification if kind == TOKENS else ElectraForSequenceClassification)(config)
         if bottleneck := bottleneck_of(model.config):

@@ -42,6 +42,8 @@ _PLACES: dict[str, tuple[str, tuple[str, str]]] = {
     "xlm-roberta": _BERT,
 }
 
+ADAPTED = tuple(_PLACES)  # families that adapters are known for
+
 
 class Adapter(nn.Module):
     """x + W_2 gelu(W_1 x + b_1) + b_2. Weights are drawn from torch's generator, cut off at two standard deviations."""
@@ -92,7 +94,7 @@ def attach_adapters(model: PreTrainedModel, bottleneck: int) -> None:
     """
     family = model.config.model_type
     if family not in _PLACES:
-        raise ValueError(f"where adapters belong in a '{family}' is not known. Known: {', '.join(_PLACES)}")
+        raise ValueError(f"where adapters belong in a '{family}' is not known. Known: {', '.join(ADAPTED)}")
     layers, places = _PLACES[family]
     for layer in attrgetter(layers)(model.base_model):
         for name in places:

@@ -236,6 +236,13 @@ def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> 
     return model, absent
 
 
+def head_drawn(model: PreTrainedModel) -> bool:
+    """Whether the checkpoint of a loaded model had no weights for its head, but for the output layer's bias."""
+    return any(
+        not name.startswith(f"{model.base_model_prefix}.") and "bias" not in name for name in drawn_weights(model)
+    )
+
+
 def drawn_weights(model: PreTrainedModel) -> frozenset[str]:
     """Names of the weights that a loaded model's checkpoint lacked, such as those of a head; of a new model none."""
     drawn: frozenset[str] = getattr(model, DRAWN, frozenset())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import fields
+from typing import Any, Literal
 
 UNTOUCHED = "untouched"
 BASELINE = "TF-IDF"
@@ -29,3 +30,30 @@ DOMAIN: dict[str, tuple[str, dict[str, str]]] = {
     "TaCL": ("token_contrast", {"contrast": "tacl"}),
     "TaCO": ("token_contrast", {"contrast": "taco"}),
 }
+# who does not read which settings of its method
+UNREAD: dict[str, tuple[str, ...]] = {
+    "adapter": ("prompt_tokens", "prompt_rate"),
+    "prompt": ("bottleneck",),
+    "TaCL": ("window", "anchors", "negatives"),
+}
+
+
+def unread(name: str, recipe: Any) -> dict[str, Any]:
+    """What a contestant does not read of its method's recipe, as it usually is: stated otherwise, it renames no job."""
+    return {field.name: field.default for field in fields(recipe) if field.name in UNREAD.get(name, ())}
+
+
+def check_unnamed(recipe: Any) -> None:
+    """Raises ValueError for settings of methods that the names of contestants say. recipe: has the groups of DOMAIN."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for name, (group, own) in DOMAIN.items():
+        for setting in own:
+            said.setdefault((group, setting), []).append(name)
+    for (group, setting), names in said.items():
+        stated = getattr(recipe, group)
+        [usual] = [field.default for field in fields(stated) if field.name == setting]
+        if (value := getattr(stated, setting)) != usual:
+            raise ValueError(
+                f"{group}.{setting} = '{value}' does nothing here: contestants say it by their names, "
+                f"{' and '.join(names)}. Leave it out, and name them in contestants"
+            )

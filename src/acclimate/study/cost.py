@@ -107,7 +107,7 @@ def estimate_of_jobs(
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
     if torch.cuda.is_available():
         peak = float(torch.cuda.max_memory_allocated())
-    checkpoints = sum(job.work is not stages.test for job, _ in jobs) + 1
+    checkpoints = sum(job.work not in (stages.test, stages.test_together) for job, _ in jobs) + 1
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
     disk = 4.0 * weights * (checkpoints + 2 * 3)
     return Estimate(planned, done, peak, disk)

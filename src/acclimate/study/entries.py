@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from acclimate.core import settings
 from acclimate.core.types import SPLITS
-from acclimate.methods import finetune, scratch, tlm
-from acclimate.models.encoder import longest_input
+from acclimate.methods import finetune, mlm, scratch, tlm
+from acclimate.models.encoder import configuration_of
 from acclimate.models.loading import identity
 from acclimate.models.parts import heads_known
 from acclimate.study import retrieving, stages
-from acclimate.study.adapting import adaptations, job_of, with_model
+from acclimate.study.adapting import adaptations, check_adaptations, job_of, with_model
 from acclimate.study.contestants import BASELINE, CONTROL, DOMAIN, TLM, UNTOUCHED
 from acclimate.study.jobs import Job
 from acclimate.study.materials import Materials
@@ -139,6 +139,7 @@ def enter(recipe: Recipe, materials: Materials) -> Entries:
             f"finetune.head = 'kept' goes on with the model's own head, which {others[0]} has not. Leave it out, or "
             f"set contestants=[] (as acclimate evaluate does)"
         )
+    _check_adaptations(recipe, materials, names)
     for name in names:
         if name == CONTROL:
             models[name] = with_model(Job(CONTROL, stages.untrained, {"seed": 0}), base, materials)
@@ -195,9 +196,18 @@ def _check(recipe: Recipe, materials: Materials) -> None:
         raise ValueError(
             f"{links[0]} needs raw text of the domain: give --corpus, or leave {links[0]} out of contestants"
         )
-    longest = scratch.positions(recipe.pretrain) if materials.model is None else longest_input(materials.model)
-    if longest is not None and materials.task.max_tokens > longest:
-        raise ValueError(
-            f"examples of up to {materials.task.max_tokens} tokens, but the model reads at most {longest}. "
-            f"Set --max-tokens {longest}"
-        )
+
+
+def _check_adaptations(recipe: Recipe, materials: Materials, names: Sequence[str]) -> None:
+    """Raises ValueError for contestants that the model is not for, or their settings."""
+    own = recipe.pretrain
+    config = configuration_of(materials.model) if materials.model is not None else scratch.configuration(own)
+    stated: dict[str, tuple[str, mlm.Recipe]] = {}
+    for link in [link for name in names for link in name.split("+")]:
+        if link in DOMAIN:
+            stated[link] = DOMAIN[link][0], recipe.on_domain(link)
+        elif link in ("TAPT", "TAPTER"):
+            stated[link] = link.lower(), getattr(recipe, link.lower())
+    heldout = materials.heldout is not None or materials.general_heldout is not None
+    losses = ("dapt.max_tokens", recipe.dapt.max_tokens) if heldout else None
+    check_adaptations(stated, config, max_tokens=materials.task.max_tokens, losses=losses)

@@ -11,6 +11,7 @@ import numpy as np
 
 from acclimate.core import files
 from acclimate.core.types import Cost
+from acclimate.methods.mlm import NO_HEAD
 from acclimate.study import stages
 from acclimate.study.budget import decided
 from acclimate.study.contestants import CONTROL, TLM
@@ -71,7 +72,7 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
         },
         "curves": curves,
         "losses": _losses(jobs.losses, jobs, run),
-        "general_losses": _losses(jobs.general_losses, jobs, run),
+        "general_losses": _losses(jobs.general_losses, jobs, run) if _has_head(jobs, run) else {},
         "moved": {name: _result(job, run) for name, job in jobs.moves.items()},
         "pretraining": {name: asdict(cost) for name, cost in _pretraining(jobs, run).items()},
         "given": {name: _given(name, ended, run) for name in (*jobs.models, *(baselines if jobs.baseline else []))},
@@ -128,6 +129,12 @@ def _losses(measured: Mapping[str, Job], jobs: Entries, run: Path) -> dict[str, 
     before = losses.get("untouched")
     adapted = {name: loss for name, loss in losses.items() if adapting_jobs(name, jobs)}
     return {name: (before, loss) for name, loss in adapted.items() if before is not None}
+
+
+def _has_head(jobs: Entries, run: Path) -> bool:
+    """Whether the untouched model predicts words at all: of one that does not, nothing says what it forgot."""
+    job = jobs.general_losses.get("untouched")
+    return job is None or bool(_result(job, run)["head"])
 
 
 def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
@@ -199,6 +206,8 @@ def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
 
 
 def _notes(jobs: Entries, run: Path) -> list[str]:
+    if not _has_head(jobs, run):
+        return [f"The untouched model has {NO_HEAD}. So what adapting forgot of general text cannot be told."]
     if jobs.base is None:
         return []
     cost: Cost = spent(jobs.base.directory(run))

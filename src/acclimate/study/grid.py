@@ -231,13 +231,15 @@ def _general_losses(
     if corpus is None or not going_on:
         return {}
 
-    def loss(label: str, model: Job | None) -> float:
+    def measured(label: str, model: Job | None) -> Mapping[str, Any]:
         job = heldout_loss(label, corpus, model, materials, max_tokens=recipe.tlm.max_tokens)
-        return float(do(job, run, watch=watch)["loss"])
+        return do(job, run, watch=watch)
 
-    before = loss("general loss, model", None)
+    before = measured("general loss, model", None)
+    if not before["head"]:  # of a model that predicts no words nothing says what it forgot
+        return {}
     return {
-        name: (before, mean(loss(f"general loss, seed {own.seed}", own.joint) for own in seeds))
+        name: (before["loss"], mean(measured(f"general loss, seed {own.seed}", own.joint)["loss"] for own in seeds))
         for name, seeds in going_on.items()
     }
 

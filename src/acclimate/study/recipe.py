@@ -22,7 +22,17 @@ from acclimate.methods import (
 )
 from acclimate.models.parts import PLACES
 from acclimate.study import retrieving
-from acclimate.study.contestants import BASELINE, CONTROL, DICTIONARY, DOMAIN, TLM, UNFIT, Contestant
+from acclimate.study.contestants import (
+    BASELINE,
+    CONTROL,
+    DICTIONARY,
+    DOMAIN,
+    TLM,
+    UNFIT,
+    Contestant,
+    check_unnamed,
+    unread,
+)
 from acclimate.text.vectors import Skipgram
 from acclimate.training.plan import Plan
 
@@ -156,7 +166,7 @@ class Recipe:
             looks=10,
             whole_words=True,
             epochs=0.0,
-            plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06),
+            plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06, clip=0.0),
         )
     )
     dga: dga.Recipe = field(  # of two heads a layer Eq. 10 would make one and the same number
@@ -194,6 +204,7 @@ class Recipe:
             )
         if self.contestants is not None and len(set(self.contestants)) < len(self.contestants):
             raise ValueError(f"contestants = {list(self.contestants)}: each may stand once")
+        check_unnamed(self)
 
     def names(self, *, domain: bool, general: bool, kind: str = "sequence", heads: bool = True) -> tuple[str, ...]:
         """Who races against the untouched model. domain, general: whether there is raw text of either; kind: of task;
@@ -214,8 +225,9 @@ class Recipe:
     def on_domain(self, name: str) -> mlm.Recipe:
         """How a contestant of DOMAIN adapts."""
         field, own = DOMAIN[name]
-        stated: mlm.Recipe = replace(getattr(self, field), **own)
-        return stated
+        stated = getattr(self, field)
+        adapted: mlm.Recipe = replace(stated, **own, **unread(name, stated))
+        return adapted
 
     def settings(self) -> tuple[Setting, ...]:
         """What each contestant tries, in a fixed order; of a search that draws, the combinations of what is listed."""

@@ -7,20 +7,24 @@ tried as it will be: the same head, on the task's own rows; what is learnt there
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import settings
+from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Stream, unwatched
-from acclimate.methods import METHODS, finetune, mlm, tapter, tlm
+from acclimate.methods import METHODS, dga, finetune, mlm, tapter, tlm
+from acclimate.methods.domain import appended
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.methods.tuning import SPANS, Tuning
 from acclimate.models.encoder import load_masked_language_model, new_encoder
 from acclimate.study import stages
+from acclimate.study.adapting import prompt_behind
 from acclimate.study.jobs import Job
 from acclimate.study.materials import Materials
 from acclimate.study.recipe import Recipe
@@ -30,11 +34,12 @@ from acclimate.text.corpus import Corpus
 from acclimate.text.streams import rows_stream
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
-from acclimate.training.plan import Plan
+from acclimate.training.plan import Plan, device, piece_tokens
 
 CHARACTERS_A_WORD = 6.0  # spaces and punctuation included
 WORDS_A_SECOND = 1e5  # that vectors of 100 numbers are trained on by one thread; not measured here
 CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
+IMPORTANCE = 4 / 3  # of training on a token: DGA's two passes forwards, and one way back to gates alone
 TRIED = 6  # steps; the first two warm up
 TOKENS = 6_144  # of a tried step, about: a few pieces of a CPU, after which the speed is that of a full step
 READ = 64  # examples that are read to see how long predicting takes
@@ -106,8 +111,7 @@ class Stages:
         if job.work is stages.adapt:
             method = METHODS[job.settings.get("method", "mlm")]
             own = settings.from_mapping(method.Recipe, job.settings["recipe"])
-            passes = method.passes(own) if hasattr(method, "passes") else 1.0
-            return self._masked(job, Corpus(job.places["corpus"]), own, before=0.0, passes=passes)
+            return self._masked(job, Corpus(job.places["corpus"]), own, before=0.0, method=method)
         if job.work is stages.regularise:
             return self._masked(job, Corpus(job.places["corpus"]), self.recipe.tapter, before=0.0)
         if job.work is stages.word_vectors:
@@ -120,34 +124,47 @@ class Stages:
             assert self.materials.general is not None
             return self._masked(job, self.materials.general, self.recipe.tlm, before=0.0)
         if job.work is stages.heldout:
-            tokens = self._tokens(job.places["corpus"], self.recipe.dapt, 2_000)
+            tokens = self._tokens(job.places["corpus"], self.recipe.dapt, 2_000, more=self._prompt(job))
             return self._read(job, self.recipe.finetune, tokens, "fixed")
         if job.work is stages.fine_tune:
             return self._tuning(job, share)
         if job.work is stages.test:
             tuning = _tuning_of(job.needs["tuned"])
-            return self._read(job, tuning, self._test_tokens(tuning), "test")
+            return self._read(job, tuning, self._test_tokens(tuning, self._prompt(job)), "test")
+        if job.work is stages.test_together:
+            tuning = _tuning_of(job.needs["first"])
+            prompt = self._prompt(job)
+            tokens = self._test_tokens(tuning, prompt) + self._tried(tuning, prompt).dev
+            return self._read(job, tuning, len(job.needs) * tokens, "test")
         if job.work is stages.test_terms:
             return Stage(job.label, "fixed", 0, 0, 1e-3 * task.sizes["train"])
         seconds = self.loading if job.work in (stages.untrained, stages.move) else 5e-3 * task.sizes["train"]
         return Stage(job.label, "fixed", 0, 0, seconds)
 
-    def _masked(self, job: Job, corpus: Corpus, recipe: Any, *, before: float, passes: float = 1.0) -> Stage:
-        """passes: of a step, in those of masked language modelling."""
-        lengths = self._lengths(corpus, recipe.max_tokens)
+    def _masked(self, job: Job, corpus: Corpus, recipe: Any, *, before: float, method: ModuleType = mlm) -> Stage:
+        """method: says how many passes a step has, in those of masked language modelling, where it has not just one."""
+        prompt = self._prompt(job)
+        lengths = self._lengths(corpus, recipe.max_tokens) + prompt
         rows = len(lengths) / sampled_share(corpus)
         plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))  # TLM counts steps only
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
-        speed, reading = self._speed(recipe, lengths, plan), 0.0
+        passes = method.passes(recipe) if hasattr(method, "passes") else 1.0
+        cut = tokens / plan.steps > piece_tokens(plan, device())
+        again = method.caching(recipe) if cut and hasattr(method, "caching") else 0.0
+        earlier = 0.0
+        if isinstance(recipe, dga.Recipe) and recipe.importance == "proxy":
+            earlier = min(recipe.subset, rows) * float(np.mean(lengths))
+        speed, reading = self._speed(recipe, lengths, plan, prompt), 0.0
         if "dev" in job.places:  # TAPTER alone is watched
             looked = min(recipe.looks, plan.steps) * self._tokens(job.places["dev"], recipe, tapter.DEV_SEGMENTS)
             reading = looked * self._tried(self.recipe.finetune).reading.seconds
-        seconds = before + self.loading + tokens * passes * speed.seconds + reading
-        return Stage(job.label, "adapting", tokens, tokens * passes * speed.flops, seconds, reading=reading)
+        trained = tokens * passes + earlier * IMPORTANCE
+        seconds = before + self.loading + (trained + tokens * again) * speed.seconds + reading
+        return Stage(job.label, "adapting", tokens + earlier, trained * speed.flops, seconds, reading=reading)
 
     def _tuning(self, job: Job, share: float) -> Stage:
         task, own = self.materials.task, _tuning_of(job)
-        tried = self._tried(own)
+        tried = self._tried(own, self._prompt(job))
         plan = mlm.with_steps(own.plan, own.epochs, task.sizes["train"])
         tokens = share * plan.steps * plan.batch * tried.row
         looks = share * min(own.looks, plan.steps) + (share < 1)  # where it stops, it is looked at too
@@ -158,49 +175,70 @@ class Stages:
 
     def _read(self, job: Job, own: finetune.Recipe, tokens: float, kind: str) -> Stage:
         """Reading so many tokens without training on them."""
-        seconds, flops = tokens * self._tried(own).reading.seconds, tokens * self._tried(own).reading.flops
+        speed = self._tried(own, self._prompt(job)).reading
+        seconds, flops = tokens * speed.seconds, tokens * speed.flops
         return Stage(job.label, kind, tokens, flops, self.loading + seconds, reading=seconds)
 
-    def _tried(self, own: finetune.Recipe) -> _Tried:
-        """Some steps of fine-tuning, the same for whatever differs only in how long it runs, at what rate and seed."""
+    def _prompt(self, job: Job) -> int:
+        """Tokens behind each row that the job's model has beside those of the model that is tried."""
+        own = 0
+        if job.work is stages.adapt:
+            method = METHODS[job.settings.get("method", "mlm")]
+            own = prompt_behind(settings.from_mapping(method.Recipe, job.settings["recipe"]))
+        if prompt_length(self.tokenizer):  # it goes on with its own
+            return 0
+        return max(own, *(self._prompt(needed) for needed in job.needs.values()), 0)
+
+    def _tried(self, own: finetune.Recipe, prompt: int = 0) -> _Tried:
+        """Some steps of fine-tuning, the same for whatever differs only in how long it runs, at what rate and seed.
+
+        prompt: tokens behind each row, of whatever id
+        """
         task, usual = self.materials.task, finetune.Recipe()
         plan = replace(own.plan, steps=TRIED, rate=usual.plan.rate, seed=0, compile=False)
         alike = replace(own, model=str(self.base), task=task.path, epochs=0.0, looks=1, choose="best", plan=plan)
         alike = replace(alike, head="fresh")  # as large as one that is kept, which the base has not yet
-        key = settings.digest(settings.to_mapping(alike))[:12]
+        key = settings.digest(settings.to_mapping(alike) | {"prompt": prompt})[:12]
         if key not in self.tried:
             begun = time.perf_counter()
             tuning = Tuning(alike, task, self.scratch / key, unwatched)
             loading = time.perf_counter() - begun
-            stream = rows_stream(tuning.rows, batch=self._rows_tried(plan, tuning.rows.lengths), seed=0)
+            behind = [self.tokenizer.sep_token_id or 0] * prompt
+            learnt = appended(tuning.rows, behind)
+            stream = rows_stream(learnt, batch=self._rows_tried(plan, learnt.lengths), seed=0)
             objective = TaskLoss(tuning.model)
             training = _speed_of(objective, stream, plan)
             dev = task.examples("dev")[:READ]
-            rows = encode(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=SPANS[own.pooling])
+            rows = appended(encode(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=SPANS[own.pooling]), behind)
             texts = [example.text for example in dev]
             predict(tuning.model, rows, tuning.labels, texts=texts)
             begun = time.perf_counter()
             predict(tuning.model, rows, tuning.labels, texts=texts)
             taken, tokens = time.perf_counter() - begun, len(rows.ids)
             reading = _Speed(taken / tokens, objective.flops(rows) / 3 / tokens)
-            row, whole = float(np.mean(tuning.rows.lengths)), len(tuning.dev_rows.ids)
+            row, whole = float(np.mean(learnt.lengths)), len(tuning.dev_rows.ids) + prompt * len(tuning.dev_rows)
             self.tried[key] = _Tried(loading, training, reading, row, whole)
         return self.tried[key]
 
-    def _test_tokens(self, own: finetune.Recipe) -> float:
+    def _test_tokens(self, own: finetune.Recipe, prompt: int) -> float:
         """Tokens of the test set, by a sample of it."""
         task = self.materials.task
         examples = task.examples("test")
         sampled = examples[:: max(1, len(examples) // SAMPLE)]
         rows = encode(sampled, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[own.pooling])
-        return len(rows.ids) * len(examples) / len(sampled)
+        return (len(rows.ids) + prompt * len(rows)) * len(examples) / len(sampled)
 
-    def _speed(self, recipe: Any, lengths: np.ndarray, plan: Plan) -> _Speed:
-        """Of masked language modelling."""
-        key = settings.digest(settings.to_mapping(recipe))
+    def _speed(self, recipe: Any, lengths: np.ndarray, plan: Plan, prompt: int) -> _Speed:
+        """Of masked language modelling, with so many tokens of the rows at which nothing is predicted."""
+        stated = settings.to_mapping(recipe)
+        if not isinstance(recipe, tlm.Recipe):  # what else a method is told makes a step no faster here
+            stated = {field.name: stated[field.name] for field in fields(mlm.Recipe) if field.name in stated}
+        key = settings.digest(stated | {"prompt": prompt})
         if key not in self.speeds:
             rows = self._rows_tried(plan, lengths)
-            stream = random_rows(lengths, rows, len(self.tokenizer))
+            bare = random_rows(lengths - prompt, rows, len(self.tokenizer))
+            behind = [self.tokenizer.sep_token_id or 0] * prompt
+            stream: Stream = lambda step: appended(bare(step), behind)  # noqa: E731
             self.speeds[key] = _speed_of(MaskedLanguageLoss(self._encoder(recipe)), stream, plan)
         return self.speeds[key]
 
@@ -208,9 +246,9 @@ class Stages:
         """Rows of a step, so many that its speed is that of the plan's."""
         return min(plan.batch, max(4, round(TOKENS / float(np.mean(lengths)))))
 
-    def _tokens(self, place: Path, recipe: Any, most: int) -> float:
-        """Tokens of a corpus's rows, or of so many of them."""
-        lengths = self._lengths(Corpus(place), recipe.max_tokens)
+    def _tokens(self, place: Path, recipe: Any, most: int, *, more: int = 0) -> float:
+        """Tokens of a corpus's rows, or of so many of them, each with so many more."""
+        lengths = self._lengths(Corpus(place), recipe.max_tokens) + more
         return float(np.mean(lengths)) * min(most, len(lengths) / sampled_share(Corpus(place)))
 
     def _lengths(self, corpus: Corpus, longest: int) -> np.ndarray:
@@ -220,7 +258,7 @@ class Stages:
         room = longest - 2
         cut = [np.full(max(1, -(-count // room)), count / max(1, -(-count // room))) for count in counts]
         lengths: np.ndarray = np.maximum(1, np.concatenate(cut) + 2).astype(np.int64)
-        return lengths
+        return lengths + prompt_length(self.tokenizer)
 
     def _encoder(self, own: Any) -> PreTrainedModel:
         if isinstance(own, tlm.Recipe) and not own.model:

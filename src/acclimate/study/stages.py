@@ -131,7 +131,8 @@ def stage_1(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
 
 def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:
     """MLM loss on text that nobody trained on, of the domain or general, in nats a masked sub-word."""
-    return {"loss": mlm.heldout_loss(_checkpoint(model), corpus, max_tokens=max_tokens, watch=watch)}
+    loss, has_head = mlm.heldout(_checkpoint(model), corpus, max_tokens=max_tokens, watch=watch)
+    return {"loss": loss, "head": has_head}
 
 
 def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched: str | Path) -> Result:

@@ -20,21 +20,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from acclimate.core import files, ranks
+from acclimate.core import ranks
 from acclimate.core.types import Cost, Example, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.models.encoder import longest_input
 from acclimate.study.cost import Estimate, estimate_of_jobs, together
 from acclimate.study.entries import Entries, enter, fine_tuned, tested
+from acclimate.study.examination import Examination
 from acclimate.study.facts import adapting_jobs
 from acclimate.study.gathering import Leaks, Raw, gather
 from acclimate.study.grid_page import records
 from acclimate.study.jobs import Job, claim, do, missing, with_needs
+from acclimate.study.judged_page import write_study
+from acclimate.study.judging import judged, mean_cost
 from acclimate.study.launch import labelled_of
 from acclimate.study.materials import Materials, texts_of
 from acclimate.study.recipe import Recipe as Race
 from acclimate.study.searching import dev_row, test_row
-from acclimate.study.two_stages_page import TwoStages, judged, mean_cost, two_stages_csv, two_stages_text, write_page
+from acclimate.study.two_stages_page import SOURCE, TwoStages
 from acclimate.study.two_stages_recipe import Recipe
 from acclimate.tasks.labelled import Labelled, Own, fewer
 from acclimate.tasks.metrics import reported_with
@@ -53,6 +56,11 @@ class Given:
 
     materials: Materials
     first: Prepared | None
+
+    @property
+    def examination(self) -> Examination | None:
+        """What the doctor found in the task."""
+        return self.materials.examination
 
 
 def given(
@@ -140,12 +148,16 @@ def run_two_stages(recipe: Recipe, materials: Given, run: Path, *, watch: Watch 
         judged=tuple(judged(scores, metric) for metric in reported_with(task.metric)),
         notes=materials.materials.notes,
     )
-    if ranks.is_first():
-        files.write_json(run / f"{STUDY}.scores.json", records(scores, recipe.split))
-        files.write_text(run / f"{STUDY}.csv", two_stages_csv(found))
-        files.write_text(run / f"{STUDY}.txt", two_stages_text(found))
-        write_page(run / f"{STUDY}.html", found)
-    ranks.wait()
+    write_study(
+        run,
+        STUDY,
+        title="Two stages",
+        heading=found.heading,
+        sections=found.sections(),
+        sheet=found.csv(),
+        records=records(scores, recipe.split),
+        source=SOURCE,
+    )
     return found
 
 
@@ -191,7 +203,8 @@ def _arms(recipe: Recipe, given: Given) -> tuple[Entries, list[_Arm]]:
 
 
 def _race(recipe: Recipe) -> Race:
-    adapting: dict[str, Any] = {"tapt": recipe.tapt, "tapter": recipe.tapter}
+    # dapt: a race reads held-out text at its length, which here nobody does
+    adapting: dict[str, Any] = {"tapt": recipe.tapt, "tapter": recipe.tapter, "dapt": recipe.tapt}
     return Race(seeds=recipe.seeds, contestants=recipe.contestants, finetune=recipe.finetune, **adapting)
 
 

@@ -87,7 +87,8 @@ def _from_bin(file: Bin, settings: Skipgram) -> Start:
 
 def _from_vec(file: Vec, settings: Skipgram) -> Start:
     if file.dim != settings.dim:
-        raise ValueError(f"{file.path} has dim {file.dim:,}, the settings {settings.dim:,}. Set dim={file.dim}")
+        asked = f"{file.path} has dim {file.dim:,}, the settings {settings.dim:,}"
+        raise ValueError(f"{asked}. Set skipgram.dim={file.dim}")
     rest = _nothing(settings)
 
     def words(numbers: np.ndarray) -> np.ndarray:

@@ -21,8 +21,10 @@ from acclimate.training.plan import Plan
 
 CHECKPOINT = "checkpoint"
 RUN = "run.json"
+UNBEGUN = {RUN, "corpora"}  # what a run's directory may hold before anything depends on its settings
 # settings that say where something lies
 PLACES = ("model", "corpus", "task", "tokenizer", "dev", "vectors", "vectors_corpus")
+TOLD = ("loss", "losses", "rate", "tokens", "seconds")  # of each step, to whoever watches
 PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "numba", "llvmlite", "scipy", "scikit-learn")
 
 
@@ -39,7 +41,7 @@ def run(
 ) -> None:
     """Train to the end, or until so many steps are done, telling `watch` after each; `after` adds values to that."""
     for step in resumable(objective, stream, plan, directory, until=until):
-        values: dict[str, Any] = {"loss": step.loss, "rate": step.rate, "tokens": step.tokens, "seconds": step.seconds}
+        values: dict[str, Any] = {name: getattr(step, name) for name in TOLD}
         if after:
             values |= after(step)
         watch(Progress(stage, step.number, plan.steps, "steps", values))
@@ -68,15 +70,18 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any]) -> Checkpoint |
 
     `out` is claimed for this recipe and these inputs in `out/run.json`. Raises ValueError where another run's stand
     there, whose state or checkpoint would be taken for this one's; DamagedError where the checkpoint's files changed.
+    A run that ended before it computed anything, as where its settings were refused, leaves its place to another.
     """
     stated = {"recipe": settings.to_toml(recipe, without=PLACES), "sources": dict(sources)}
     if ranks.agree((out / RUN).exists()):
-        if files.read_json(out / RUN) != stated:
+        names = {path.name for path in out.iterdir() if not path.name.startswith(".")}  # locks have a dot
+        begun = ranks.agree(bool(names - UNBEGUN))
+        if begun and files.read_json(out / RUN) != stated:
             raise ValueError(
                 f"{out} holds a run with other settings or inputs, see {out / RUN}. Choose another --out, or remove "
                 "that one"
             )
-    elif ranks.is_first():
+    if ranks.is_first():
         out.mkdir(parents=True, exist_ok=True)
         files.write_json(out / RUN, stated)
     ranks.wait()
