@@ -75,7 +75,11 @@ def _stoppable(out: Path) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, _TerminatedError) as stop:
-        kept = f"What is finished stays in {out}. To go on: {command()}" if out.exists() else "Nothing was begun."
+        kept = (
+            f"What is finished stays in {out}; of a training run, all but its last half minute. To go on: {command()}"
+            if out.exists()
+            else "Nothing was begun."
+        )
         typer.echo(f"acclimate: stopped. {kept}", err=True)
         raise typer.Exit(128 + (signal.SIGTERM if isinstance(stop, _TerminatedError) else signal.SIGINT)) from None
     finally:

@@ -35,7 +35,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
+from acclimate.core.types import Batch, Checkpoint, Progress, Watch, unwatched
 from acclimate.methods.domain import DomainRecipe
 from acclimate.methods.mlm import Start, adapt_with
 from acclimate.models.encoder import word_embeddings
@@ -80,7 +80,11 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
             return LightLoss(start.model)
         return LightLoss(start.model, prompt_ids(start.tokenizer), prompt_rate=recipe.prompt_rate / recipe.plan.rate)
 
-    return adapt_with(recipe, out, objective, ready=ready, watch=watch)
+    done = adapt_with(recipe, out, objective, ready=ready, watch=watch)
+    if recipe.kind == "adapter":
+        alone = "transformers alone loads this checkpoint without its adapters"
+        watch(Progress("adapt", 0, 0, "steps", {"note": alone}))
+    return done
 
 
 def passes(recipe: Recipe) -> float:
