@@ -98,7 +98,7 @@ def _wrong(inputs: Path) -> dict[str, tuple[list[str], str]]:
     return {
         "setting": ([*race, "pretain.layers=2"], "unknown group of settings 'pretain'; did you mean 'pretrain'?"),
         "value": ([*race, "finetune.choose=first"], "finetune.choose = 'first' is not one of 'best', 'last'"),
-        "method": (["adapt", "mml"], "no method is called 'mml'. Known: finetune, mlm, scratch"),
+        "method": (["adapt", "mml"], "no method is called 'mml'. Known: dga, distil, finetune"),
         "corpus": (["adapt", "mlm"], "no corpus given. Add corpus=PATH"),
         "metric": ([*race, "--metric", "f1"], "metric='f1': judges span, but the labels make this a task"),
         "column": ([*race, "--text", "txt"], "no column 'txt'; the nearest is 'text'"),

@@ -168,6 +168,7 @@ def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
         "TAPT",
         "TAPTER",
         "DAPT",
+        "DGA",
         "random weights",
     )
     with pytest.raises(ValueError, match="TF-IDF cannot do a task of kind 'span'"):
