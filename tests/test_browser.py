@@ -311,13 +311,12 @@ def test_without_scripts_everything_is_there_and_nothing_pretends_to_sort(browse
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.get(pages["six"].as_uri())
-        document: dict[str, Any] = browser.execute_cdp_cmd("DOM.getDocument", {"depth": 0})
 
         def found(selector: str) -> int:
-            root = document["root"]["nodeId"]
-            return len(
-                browser.execute_cdp_cmd("DOM.querySelectorAll", {"nodeId": root, "selector": selector})["nodeIds"]
-            )
+            # asked for each time: the number of a node does not outlast what the browser still does to the document
+            document: dict[str, Any] = browser.execute_cdp_cmd("DOM.getDocument", {"depth": 0})
+            asked = {"nodeId": document["root"]["nodeId"], "selector": selector}
+            return len(browser.execute_cdp_cmd("DOM.querySelectorAll", asked)["nodeIds"])
 
         assert found("table.sortable tbody tr") > 50
         assert found("svg.plot") >= 5

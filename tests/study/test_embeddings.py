@@ -342,7 +342,10 @@ def test_a_race_measures_all_that_were_adapted_where_tapter_takes_part(tmp_path,
     assert list(pretrained.moves) == ["TAPT", "TAPTER", "DAPT", "DAPT+TAPT"]
     assert pretrained.moves["TAPTER"].needs == {"untouched": pretrained.base, "model": pretrained.models["TAPTER"]}
     assert all(job in pretrained.prepared() for job in pretrained.moves.values())
-    given = enter(Recipe(contestants=("TAPTER",)), replace(materials, model=f"{models[0]}/checkpoint", notes=()))
+    short = {name: replace(getattr(Recipe(), name), max_tokens=32) for name in ("dapt", "tapter")}  # as the model reads
+    given = enter(
+        Recipe(contestants=("TAPTER",), **short), replace(materials, model=f"{models[0]}/checkpoint", notes=())
+    )
     assert given.moves["TAPTER"].places["untouched"] == Path(models[0]) / "checkpoint"
     assert enter(Recipe(contestants=("TAPT",)), materials).moves == {}
 
