@@ -9,10 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
-from transformers import AutoModelForMaskedLM
 
-from acclimate.core import files
 from acclimate.core.types import NOT_PREDICTED, Batch, Document
 from acclimate.methods import distil
 from acclimate.methods.distil_loss import DistillationToken, KnowledgeDistillation, with_distillation_token
@@ -26,6 +23,7 @@ from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan
 from conformance import another, toy_rows
 from families import FAMILIES
+from stopped import check_goes_on_to_the_same_bytes
 from toys import TOPICS, text
 
 TEXTS = ["unmasked", "masked"]
@@ -162,27 +160,7 @@ def test_the_distillation_token_learns_what_the_teachers_mean_is(recipe, tmp_pat
 def test_the_checkpoint_is_an_ordinary_one_and_a_stopped_run_goes_on_to_the_same_bytes(
     recipe, teacher, encoder, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
-    stated = replace(recipe, teacher=teacher)
-    whole = distil.adapt(stated, tmp_path / "whole")
-
-    def stopping(progress):
-        if (progress.stage, progress.done) == ("adapt", 4):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        distil.adapt(stated, tmp_path / "stopped", watch=stopping)
-    stopped = distil.adapt(stated, tmp_path / "stopped")
-    for file in ("model.safetensors", "config.json", "tokenizer.json"):
-        assert (whole.path / file).read_bytes() == (stopped.path / file).read_bytes()
-    AutoModelForMaskedLM.from_pretrained(whole.path)
-    with (
-        safe_open(whole.path / "model.safetensors", framework="pt") as ours,
-        safe_open(encoder / "model.safetensors", framework="pt") as theirs,
-    ):
-        assert set(ours.keys()) == set(theirs.keys())
-        assert all(ours.get_slice(key).get_shape() == theirs.get_slice(key).get_shape() for key in ours.keys())  # noqa: SIM118
-    files.check(whole.path)
+    check_goes_on_to_the_same_bytes(distil, replace(recipe, teacher=teacher), encoder, tmp_path, monkeypatch)
 
 
 def test_a_row_needs_room_for_its_distillation_token(recipe, tmp_path):

@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
-from transformers import AutoModelForMaskedLM
 
 from acclimate.core.types import NOT_PREDICTED, Batch, Document
 from acclimate.methods import token_contrast
@@ -24,6 +22,7 @@ from acclimate.training.pieces import pack, pad, together
 from acclimate.training.plan import Plan
 from conformance import another, toy_rows
 from families import FAMILIES
+from stopped import check_goes_on_to_the_same_bytes
 from toys import TOPICS, text
 
 CPU = torch.device("cpu")
@@ -185,25 +184,7 @@ def test_the_contrast_falls(recipe, contrast, falls_to, tmp_path):
 def test_the_checkpoint_is_an_ordinary_one_and_a_stopped_run_goes_on_to_the_same_bytes(
     recipe, contrast, encoder, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
-    stated = replace(recipe, contrast=contrast)
-    whole = token_contrast.adapt(stated, tmp_path / "whole")
-
-    def stopping(progress):
-        if (progress.stage, progress.done) == ("adapt", 4):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        token_contrast.adapt(stated, tmp_path / "stopped", watch=stopping)
-    stopped = token_contrast.adapt(stated, tmp_path / "stopped")
-    for file in ("model.safetensors", "config.json", "tokenizer.json"):
-        assert (whole.path / file).read_bytes() == (stopped.path / file).read_bytes()
-    AutoModelForMaskedLM.from_pretrained(whole.path)
-    with (
-        safe_open(whole.path / "model.safetensors", framework="pt") as ours,
-        safe_open(encoder / "model.safetensors", framework="pt") as theirs,
-    ):
-        assert set(ours.keys()) == set(theirs.keys())
+    check_goes_on_to_the_same_bytes(token_contrast, replace(recipe, contrast=contrast), encoder, tmp_path, monkeypatch)
 
 
 def test_each_contrast_has_a_temperature_of_its_own(recipe, tmp_path):
