@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 import conformance
 from acclimate.core import ranks
+from acclimate.training.checkpoint import resumable
 from acclimate.training.loop import NotFiniteError, adamw, train
 
 # pieces of 64 tokens; all rows in one piece, so that of two processes one has none; a rate at which noise cannot grow
@@ -18,6 +19,9 @@ PLANS = {
     "pieces": replace(conformance.PLAN, rate=1e-3),
     "one piece": replace(conformance.PLAN, rate=1e-3, piece_tokens=10_000),
 }
+# tied weights; a hook of each kind, gates that a layer meets again, rows compared; weights that a hook writes;
+# a gradient within the forward pass
+SHARDED = ("masked language, bert", "DGA, three passes, update, roberta", "prompt, bert", "adversarial")
 
 
 def trained(out: Path) -> None:
@@ -34,6 +38,25 @@ def trained(out: Path) -> None:
                 save_file(weights, out / f"{name}, {kind}.safetensors")
     if ranks.is_first():
         (out / "losses.json").write_text(json.dumps(losses))
+
+
+def sharded(out: Path) -> None:
+    """Write `sharded.json`, and the weights of each run, to `out`; and `state`, of a run that both stopped half way."""
+    losses, plan = {}, replace(PLANS["pieces"], shard=True, recompute=True)
+    for name in SHARDED:
+        case = conformance.OBJECTIVES[name]()
+        objective, numbers = case.objective(0.1), []
+        for until in (plan.steps // 2, None):  # what both save, both go on from, with the objective made anew
+            objective = case.objective(0.1)
+            place = out / "state" / name
+            for step in resumable(objective, case.stream, plan, place, until=until, save_seconds=1000):
+                numbers.append([step.loss, step.gradient, step.tokens, step.padded])
+        losses[name] = numbers
+        weights = {key: value.detach().contiguous() for key, value in objective.named_parameters()}
+        if ranks.is_first():
+            save_file(weights, out / f"sharded, {name}.weights")
+    if ranks.is_first():
+        (out / "sharded.json").write_text(json.dumps(losses))
 
 
 def stopped() -> str:
@@ -57,6 +80,8 @@ if __name__ == "__main__":
     place = Path(sys.argv[1])
     ranks.start()
     trained(place)
+    if ranks.world() > 1:
+        sharded(place)
     (place / f"stopped-{ranks.rank()}.txt").write_text(stopped())
     ranks.stop()
     threads = [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from acclimate.core.types import Batch
-from acclimate.training import loop
+from acclimate.training import gradients
 from acclimate.training.loop import NotFiniteError, adamw, train
 from acclimate.training.measure import measure
 from acclimate.training.objective import VIEWS, Objective
@@ -89,7 +89,7 @@ def test_gradient_of_a_step_that_is_cut_is_that_of_one_graph_over_all_pieces_dro
     views, long = [], torch.zeros(())
     for number, layout in enumerate(layouts):
         with torch.random.fork_rng():
-            torch.manual_seed(loop.noise_seed(PLAN.seed, 0, number))
+            torch.manual_seed(gradients.noise_seed(PLAN.seed, 0, number))
             terms = naive(pad(batch, layout, CPU))
         views.append(terms[VIEWS])
         long = long + terms["long"]
@@ -144,7 +144,7 @@ def test_only_rows_whose_views_are_not_finite_are_named(monkeypatch):
 def test_a_step_that_is_cut_is_not_compiled_and_says_what_to_set():
     plan = replace(PLAN, compile=True)
     with pytest.raises(ValueError, match=r"Apart compares .* Set compile=false, or piece_tokens to at least 16$"):
-        loop._accumulate(Apart(), rows(0), cut(rows(0).lengths, 4), plan, step=0, where=CPU)
+        gradients.accumulate(Apart(), rows(0), cut(rows(0).lengths, 4), plan, step=0, where=CPU)
 
 
 def test_a_step_that_fits_is_not_cut_though_that_takes_padding():

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import itertools
+import math
+
 import pytest
 import torch
 
@@ -23,6 +26,38 @@ def test_the_rate_is_never_0_while_a_step_is_to_come_nor_above_the_peak(steps, w
     assert all(0 < plan.rate_at(step) <= 3e-5 for step in range(steps))
 
 
+def test_a_stable_rate_rises_stays_and_falls_as_1_less_the_root_of_what_is_done():
+    plan = Plan(steps=10, rate=1.0, warmup_steps=2, schedule="stable", decay=0.4)
+    assert [plan.rate_at(step) for step in range(6)] == [0.5, *5 * [1.0]]
+    falling = [plan.rate_at(step) for step in range(6, 10)]
+    assert falling == pytest.approx([1.0, 1 - math.sqrt(1 / 4), 1 - math.sqrt(2 / 4), 1 - math.sqrt(3 / 4)])
+
+
+def test_a_constant_rate_stays_to_the_end():
+    plan = Plan(steps=5, rate=1.0, warmup_steps=2, schedule="constant")
+    assert [plan.rate_at(step) for step in range(5)] == [0.5, *4 * [1.0]]
+
+
+def test_a_warm_up_in_steps_takes_the_place_of_its_share():
+    assert Plan(steps=10, warmup=0.4, warmup_steps=2).rate_at(1) == Plan(steps=10, warmup=0.2).rate_at(1)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "stable", "constant"])
+@pytest.mark.parametrize("decay", [0.01, 0.1, 0.25, 0.5, 1.0])
+def test_a_longer_plan_takes_the_settled_steps_alike(schedule, decay):
+    plans = [Plan(steps=n, warmup=0.0, warmup_steps=3, schedule=schedule, decay=decay) for n in range(1, 40)]
+    for shorter, longer in itertools.pairwise(plans):
+        assert shorter.settled <= longer.settled <= longer.steps
+        assert all(shorter.rate_at(step) == longer.rate_at(step) for step in range(shorter.settled))
+        assert all(0 < longer.rate_at(step) <= longer.rate * (1 + 1e-12) for step in range(longer.steps))
+
+
+@pytest.mark.parametrize("schedule", ["stable", "constant"])
+def test_a_warm_up_that_would_change_with_the_steps_is_refused(schedule):
+    with pytest.raises(ValueError, match=r"as plan\.warmup = 0\.06 is\. Give it in steps"):
+        Plan(schedule=schedule)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -37,6 +72,8 @@ def test_the_rate_is_never_0_while_a_step_is_to_come_nor_above_the_peak(steps, w
         ("clip", -1.0),
         ("piece_tokens", -1),
         ("rate", float("nan")),
+        ("decay", 0.0),
+        ("warmup_steps", -1),
     ],
 )
 def test_a_value_out_of_range_is_named(name, value):

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+import conformance
 import toys
 from acclimate.core import files
 from acclimate.study.budget import Budget
+from acclimate.training.checkpoint import resumable
 
 TESTS = Path(__file__).parents[1]
+_found = importlib.util.spec_from_file_location("every_objective", TESTS / "training" / "every_objective.py")
+every_objective = importlib.util.module_from_spec(_found)
+_found.loader.exec_module(every_objective)
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 
 
@@ -60,11 +68,40 @@ def test_two_processes_give_the_weights_of_one(both):
     paths = sorted(both[1].glob("*.safetensors"))
     assert len(paths) >= 2 * 12
     for path in paths:
-        one, two = load_file(path), load_file(both[2] / path.name)
-        for name, value in one.items():
-            # Adam turns a gradient that is nothing but rounding into a step of the full rate: keys' biases have such
-            slack = 1e-2 if "key" in name or "k_lin" in name else 2e-4
-            torch.testing.assert_close(two[name], value, rtol=1e-3, atol=slack, msg=lambda text, name=name: name + text)
+        _assert_close(load_file(both[2] / path.name), load_file(path))
+
+
+def test_sharded_over_two_processes_and_layers_computed_again_is_as_one_process(both):
+    """Objectives with hooks among them; stopped half way, and gone on with from what the two had saved."""
+    one, two = json.loads((both[1] / "losses.json").read_text()), json.loads((both[2] / "sharded.json").read_text())
+    assert two
+    for name, steps in two.items():
+        for expected, found in zip(one[f"{name}, pieces"], steps, strict=True):
+            assert found[0] == pytest.approx(expected[0], abs=1e-5), name
+            assert found[1] == pytest.approx(expected[1], rel=1e-3), name
+            assert found[2:] == expected[2:], name
+        _assert_close(
+            load_file(both[2] / f"sharded, {name}.weights"), load_file(both[1] / f"{name}, pieces.safetensors")
+        )
+
+
+def test_what_two_processes_saved_of_a_sharded_run_one_goes_on_from(both, tmp_path):
+    for name in every_objective.SHARDED:
+        place = tmp_path / name
+        shutil.copytree(both[2] / "state" / name, place)
+        case = conformance.OBJECTIVES[name]()
+        objective = case.objective(0.1)
+        plan = replace(every_objective.PLANS["pieces"], shard=True)
+        assert [step.number for step in resumable(objective, case.stream, plan, place)] == [3, 4]
+        own = {key: value.detach() for key, value in objective.named_parameters()}
+        _assert_close(own, load_file(both[1] / f"{name}, pieces.safetensors"))
+
+
+def _assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    for name, value in expected.items():
+        # Adam turns a gradient that is nothing but rounding into a step of the full rate: keys' biases have such
+        slack = 1e-2 if "key" in name or "k_lin" in name else 2e-4
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=slack, msg=lambda text, name=name: name + text)
 
 
 def test_all_processes_stop_where_one_has_a_loss_that_is_not_finite(both):

@@ -53,7 +53,10 @@ def stop() -> None:
 
     if dist.is_initialized():
         # Objectives that trained hold the group, in cycles. Were it still there when Python ends, its threads would ask
-        # for a lock that nobody gives back, and abort the process.
+        # for a lock that nobody gives back, and abort the process. What torch remembers of sharded ones holds it too.
+        from torch.distributed.tensor.debug import _clear_sharding_prop_cache
+
+        _clear_sharding_prop_cache()  # type: ignore[no-untyped-call]
         gc.collect()
         dist.destroy_process_group()
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
-from collections.abc import Callable, Mapping
+import shutil
+import tomllib
+from collections.abc import Callable, Collection, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,17 +17,20 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Progress, Stream, Watch
 from acclimate.models.encoder import save_model
-from acclimate.training.checkpoint import finish, resumable
+from acclimate.training.checkpoint import LOG, finish, resumable
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan
+from acclimate.training.shards import whole
+from acclimate.training.state import stable_states
 
 CHECKPOINT = "checkpoint"
 RUN = "run.json"
-UNBEGUN = {RUN, "corpora"}  # what a run's directory may hold before anything depends on its settings
+FEW = 8  # texts that are named on the screen
+UNBEGUN = {RUN, "corpora", "documents"}  # what a run's directory may hold before anything depends on its settings
 # settings that say where something lies
-PLACES = ("model", "corpus", "task", "tokenizer", "dev", "vectors", "vectors_corpus")
-TOLD = ("loss", "losses", "rate", "tokens", "seconds")  # of each step, to whoever watches
+PLACES = ("model", "corpus", "task", "tokenizer", "dev", "general", "vectors", "vectors_corpus")
+TOLD = ("loss", "losses", "rate", "tokens", "seconds", "spent")  # of each step, to whoever watches
 PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "numba", "llvmlite", "scipy", "scikit-learn")
 
 
@@ -37,13 +43,23 @@ def run(
     stage: str,
     watch: Watch,
     after: Callable[[Step], Mapping[str, float]] | None = None,
+    looks: Collection[int] = (),
     until: int | None = None,
 ) -> None:
-    """Train to the end, or until so many steps are done, telling `watch` after each; `after` adds values to that."""
+    """Train to the end, or until so many steps are done, telling `watch` after each; `after` adds values to what is
+    told of the steps whose numbers are in `looks`.
+
+    A spike of the loss is told in words where it begins, and as a number at each of its steps.
+    """
+    jumped = False
     for step in resumable(objective, stream, plan, directory, until=until):
         values: dict[str, Any] = {name: getattr(step, name) for name in TOLD}
-        if after:
-            values |= after(step)
+        if step.spike:
+            values |= {"spike": step.spike} | ({} if jumped else {"note": _spike(step)})
+        jumped = step.spike > 0
+        if after and step.number in looks:
+            with whole(objective):
+                values |= after(step)
         watch(Progress(stage, step.number, plan.steps, "steps", values))
 
 
@@ -65,22 +81,22 @@ def write_checkpoint(
     return Checkpoint(path)
 
 
-def finished(out: Path, recipe: Any, sources: Mapping[str, Any]) -> Checkpoint | None:
+def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: bool = False) -> Checkpoint | None:
     """The checkpoint of a run that came to its end, or None; what a kill after that end left behind goes.
 
     `out` is claimed for this recipe and these inputs in `out/run.json`. Raises ValueError where another run's stand
     there, whose state or checkpoint would be taken for this one's; DamagedError where the checkpoint's files changed.
     A run that ended before it computed anything, as where its settings were refused, leaves its place to another.
+
+    extends: whether the run's batches are the same under a plan with more steps. Then a run there that differs in
+    having fewer `plan.steps` is gone on with, if its schedule lets it; its checkpoint moves to `checkpoint-STEPS`.
     """
     stated = {"recipe": settings.to_toml(recipe, without=PLACES), "sources": dict(sources)}
     if ranks.agree((out / RUN).exists()):
         names = {path.name for path in out.iterdir() if not path.name.startswith(".")}  # locks have a dot
         begun = ranks.agree(bool(names - UNBEGUN))
         if begun and files.read_json(out / RUN) != stated:
-            raise ValueError(
-                f"{out} holds a run with other settings or inputs, see {out / RUN}. Choose another --out, or remove "
-                "that one"
-            )
+            _extend(out, files.read_json(out / RUN), stated, extends=extends)
     if ranks.is_first():
         out.mkdir(parents=True, exist_ok=True)
         files.write_json(out / RUN, stated)
@@ -92,6 +108,45 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any]) -> Checkpoint |
     files.check(path)
     finish(out)
     return Checkpoint(path)
+
+
+def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extends: bool) -> None:
+    """Make room for more steps of the run in `out`. Raises ValueError where more differs, or it cannot have them."""
+    old, new = (tomllib.loads(each["recipe"]).get("plan", {}) for each in (before, stated))
+    steps = old.get("steps", 0)
+    longer = {**before, "recipe": before["recipe"].replace(f"\nsteps = {steps}\n", f"\nsteps = {new.get('steps')}\n")}
+    refused = (
+        f"{out} holds a run with other settings or inputs, see {out / RUN}. Choose another --out, or remove that one"
+    )
+    if longer != stated:
+        raise ValueError(refused)
+    if not extends or new["schedule"] == "linear" or new["steps"] < steps:
+        raise ValueError(
+            f"{refused}. Only plan.steps differs, {steps} there: a run can get more of them, where plan.steps says how "
+            "long it is and nothing else hangs on that, under plan.schedule = 'stable' or 'constant' from the start"
+        )
+    ended = ranks.agree((out / CHECKPOINT / files.MANIFEST).exists())
+    states = stable_states(out)
+    if ended and not states:
+        raise ValueError(f"{out} has no state stable-*, which a run with more steps goes on from. Choose another --out")
+    if ended:
+        files.check(states[-1])
+    ranks.wait()
+    if ended and ranks.is_first():
+        kept = out / f"{CHECKPOINT}-{steps}"
+        shutil.rmtree(kept, ignore_errors=True)  # of a kill between these two lines and run.json's
+        os.replace(out / CHECKPOINT, kept)
+
+
+def _spike(step: Step) -> str:
+    """What a person is told of a loss that jumps."""
+    names = list(dict.fromkeys(map(str, step.documents)))
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return (
+        f"the loss jumps to {step.loss:.3f} in step {step.number}, {step.spike:.0f} deviations above its running "
+        f"median. The run goes on. The texts: {', '.join(names[:FEW]) or 'unnamed'}{more}. {LOG} has all of them, and "
+        "those of the next steps if it stays up"
+    )
 
 
 def versions() -> dict[str, str]:

@@ -1,0 +1,166 @@
+"""The gradient of a step: its batch through the model, piece by piece, on as many processes as there are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from acclimate.core import ranks
+from acclimate.core.types import Batch
+from acclimate.training.objective import VIEWS, Objective
+from acclimate.training.pieces import Layout, cut, in_order, pack, pad, together
+from acclimate.training.plan import Plan, autocast_type
+from acclimate.training.shards import is_sharded, let_go
+
+
+class NotFiniteError(ValueError):
+    """A loss or gradient that is not finite. The weights are still those of the step before."""
+
+
+WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the last saved state is from before."
+
+
+def pieces_of(objective: Objective, batch: Batch, most: int) -> list[Layout]:
+    """How the rows of the step lie in its pieces, of `most` tokens each."""
+    if objective.shares_lines:
+        return pack(batch.lengths, most)
+    whole = together(batch.lengths)
+    # caching takes another forward pass, which costs more than cutting saves of padding
+    return [whole] if objective.couples_rows and whole.tokens <= most else cut(batch.lengths, most)
+
+
+def accumulate(
+    objective: Objective, batch: Batch, pieces: list[Layout], plan: Plan, *, step: int, where: torch.device
+) -> dict[str, float]:
+    """Leave the step's whole gradient on the parameters; return each term's mean over the step."""
+    objective.train()
+    counts = {term: max(1, count) for term, count in objective.counts(batch).items()}
+    turns = _turns(objective, len(pieces))
+    sums: list[tuple[np.ndarray, dict[str, Tensor]]] = []  # with the rows that they are of
+    gradient_BVD = None
+    if objective.couples_rows and len(pieces) > 1:
+        gradient_BVD, compared = _compare(objective, batch, pieces, plan, counts=counts, step=step, where=where)
+        sums.append((np.arange(len(batch)), {term: value * ranks.is_first() for term, value in compared.items()}))
+    for turn, (index, share) in enumerate(turns):
+        if ranks.world() > 1:
+            # gradients meet once a step: only the last backward pass averages what all of them left
+            objective.set_requires_gradient_sync(turn == len(turns) - 1)  # type: ignore[operator]
+        rows_R = pieces[index].rows_R
+        along: list[Tensor] = []
+        with _noise(plan, step, index, where):
+            terms = objective(pad(batch, pieces[index], where))
+        if objective.couples_rows:
+            views_RVD = terms.pop(VIEWS)
+            if gradient_BVD is None:
+                terms |= objective.compared(in_order([views_RVD], [pieces[index]], len(batch)))
+            else:
+                along = [(views_RVD * gradient_BVD[torch.from_numpy(rows_R).to(where)]).sum()]
+        loss = torch.stack([*_weighted(objective, terms, counts), *along]).sum()
+        # replicate and fully_shard average over processes, the step's gradient is a sum: hence the factor
+        (loss * (share * ranks.world())).backward()  # type: ignore[no-untyped-call]
+        sums.append((rows_R, {term: value.detach() * share for term, value in terms.items()}))
+    let_go(objective)
+    return _means(objective, batch, sums, counts=counts, step=step)
+
+
+def _compare(
+    objective: Objective,
+    batch: Batch,
+    pieces: list[Layout],
+    plan: Plan,
+    *,
+    counts: dict[str, int],
+    step: int,
+    where: torch.device,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """(B, V, D) gradient of the terms that couple rows at the views of all rows, and the sums of these terms.
+
+    Gradient caching (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"): the
+    views of all pieces and processes are made without gradient; each piece then goes through the model again, under the
+    same noise, and what it gives to the parameters is the gradient of sum(views * this one).
+    """
+    if plan.compile:
+        raise ValueError(
+            f"{type(objective).__name__} compares the rows of a batch with each other, so one cut into {len(pieces)} "
+            "pieces goes through the model twice under the same dropout, which compiled code does not draw again. Set "
+            f"compile=false, or piece_tokens to at least {len(batch) * int(batch.lengths.max())}"
+        )
+    turns = _turns(objective, len(pieces))
+    views = []
+    for index, share in turns:
+        with torch.no_grad(), _noise(plan, step, index, where):
+            views.append(objective.views(pad(batch, pieces[index], where)) * share)
+    views_BVD = ranks.added(in_order(views, [pieces[index] for index, _ in turns], len(batch)))
+    finite_B = views_BVD.isfinite().flatten(1).all(1).cpu().numpy()
+    if not finite_B.all():
+        named = batch.take(np.flatnonzero(~finite_B))
+        raise NotFiniteError(f"step {step + 1}: views are not finite. {texts_of(named)} {WAY_OUT}")
+    compared = objective.compared(views_BVD.requires_grad_())
+    (gradient_BVD,) = torch.autograd.grad(_weighted(objective, compared, counts), views_BVD)
+    return gradient_BVD, {term: value.detach() for term, value in compared.items()}
+
+
+def _turns(objective: Objective, pieces: int) -> list[tuple[int, float]]:
+    """The pieces that this process takes, and with what weight.
+
+    A process without a piece of its own repeats the first with weight 0: all must take part in averaging gradients, and
+    cutting more finely for more processes would change which dropout noise a row meets. Where the objective is sharded,
+    all take part in each pass: there one that has a piece fewer than others repeats the last, which another has.
+    """
+    own = [(index, 1.0) for index in range(ranks.rank(), pieces, ranks.world())]
+    if is_sharded(objective):
+        return own + [(pieces - 1, 0.0)] * (-(-pieces // ranks.world()) - len(own))
+    return own or [(0, 0.0)]
+
+
+@contextmanager
+def _noise(plan: Plan, step: int, piece: int, where: torch.device) -> Iterator[None]:
+    """The dropout of a piece, and the plan's precision; the caller's generators are left alone."""
+    narrow = autocast_type(plan.precision, where)
+    with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
+        torch.manual_seed(noise_seed(plan.seed, step, piece))
+        with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+            yield
+
+
+def _weighted(objective: Objective, sums: dict[str, Tensor], counts: dict[str, int]) -> list[Tensor]:
+    """What each term adds to the loss of the step."""
+    return [objective.weights[term] * value / counts[term] for term, value in sums.items()]
+
+
+def _means(
+    objective: Objective,
+    batch: Batch,
+    sums: list[tuple[np.ndarray, dict[str, Tensor]]],
+    *,
+    counts: dict[str, int],
+    step: int,
+) -> dict[str, float]:
+    """Each term's mean over the whole step; all processes stop together where one has a term that is not finite."""
+    terms = list(objective.weights)
+    none = torch.zeros((), device=next(iter(sums[0][1].values())).device)
+    table = torch.stack([torch.stack([found.get(term, none).double() for term in terms]) for _, found in sums]).cpu()
+    totals = ranks.total(table.sum(0).tolist())
+    if not all(map(math.isfinite, totals)):
+        bad = [rows for (rows, _), values in zip(sums, table, strict=True) if not values.isfinite().all()]
+        named = batch.take(np.concatenate(bad)) if bad else batch
+        stated = ", ".join(f"{term} = {value}" for term, value in zip(terms, totals, strict=True))
+        raise NotFiniteError(f"step {step + 1}: the loss is not finite ({stated}). {texts_of(named)} {WAY_OUT}")
+    return {term: value / counts[term] for term, value in zip(terms, totals, strict=True)}
+
+
+def noise_seed(seed: int, step: int, piece: int) -> int:
+    """The seed of the dropout noise of a piece."""
+    return int(np.random.SeedSequence([seed, step, piece]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def texts_of(batch: Batch, most: int = 8) -> str:
+    """A sentence that names the texts of a batch, or the first of them."""
+    names = [str(name) for name in batch.names[:most]]
+    more = f" and {len(batch) - most} more" if len(batch) > most else ""
+    return f"The texts: {', '.join(names) or 'unnamed'}{more}."

@@ -1,0 +1,163 @@
+"""A run that gets more steps goes on, and ends with the bytes of one that had them from the start."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from safetensors.torch import save_file
+
+import conformance
+from acclimate.core import files
+from acclimate.core.types import Checkpoint, unwatched
+from acclimate.training.checkpoint import CLOCK, LOG, finish, read_log
+from acclimate.training.plan import Plan
+from acclimate.training.run import CHECKPOINT, RUN, finished, run
+
+PLAN = replace(conformance.PLAN, steps=6, warmup_steps=2, schedule="stable", decay=0.5)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Of a method that trains a task's model."""
+
+    dropout: float = 0.1
+    plan: Plan = field(default_factory=lambda: PLAN)
+
+
+def adapt(out: Path, recipe: Recipe, *, until: int | None = None, extends: bool = True) -> Checkpoint | None:
+    """The method, as those of methods/ are; None where it was stopped after `until` steps."""
+    if done := finished(out, recipe, {"corpus": "its hash"}, extends=extends):
+        return done
+    case = conformance.OBJECTIVES["task"]()
+    objective = case.objective(recipe.dropout)
+    run(objective, case.stream, recipe.plan, out, stage="adapt", watch=unwatched, until=until)
+    if until is not None:
+        return None
+    with files.new_directory(out / CHECKPOINT) as temporary:
+        save_file({name: weight.detach() for name, weight in objective.named_parameters()}, temporary / "weights")
+    finish(out)
+    return Checkpoint(out / CHECKPOINT)
+
+
+def with_steps(steps: int, **changed: object) -> Recipe:
+    return Recipe(plan=replace(PLAN, steps=steps, **changed))
+
+
+def results(out: Path) -> dict[str, bytes]:
+    """All that a run leaves, but for the clock's and the shorter run's checkpoint."""
+    kept = [file for file in sorted(out.rglob("*")) if file.is_file() and file.name != CLOCK]
+    return {str(file.relative_to(out)): file.read_bytes() for file in kept if f"{CHECKPOINT}-" not in str(file)}
+
+
+@pytest.fixture(autouse=True)
+def saved_at_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # the machine does not go down
+
+
+@pytest.fixture(scope="module")
+def from_the_start(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    """What runs of ten steps leave, by their schedule."""
+    left = {}
+    for schedule in ("stable", "constant"):
+        out = tmp_path_factory.mktemp(schedule)
+        adapt(out, with_steps(10, schedule=schedule))
+        left[schedule] = results(out)
+    return left
+
+
+@pytest.mark.parametrize("schedule", ["stable", "constant"])
+def test_an_extended_run_ends_with_the_bytes_of_one_that_was_longer_from_the_start(schedule, from_the_start, tmp_path):
+    adapt(tmp_path, with_steps(6, schedule=schedule))
+    short = (tmp_path / CHECKPOINT / "weights").read_bytes()
+    adapt(tmp_path, with_steps(10, schedule=schedule))
+    assert results(tmp_path) == from_the_start[schedule]
+    assert (tmp_path / f"{CHECKPOINT}-6" / "weights").read_bytes() == short
+    files.check(tmp_path / f"{CHECKPOINT}-6")
+
+
+def test_extended_twice_and_killed_on_the_way_it_still_does(from_the_start, tmp_path):
+    adapt(tmp_path, with_steps(4), until=3)  # the rate falls from step 2 on
+    adapt(tmp_path, with_steps(6))
+    adapt(tmp_path, with_steps(8), until=5)  # before its rate falls, and behind the old plan's fall
+    adapt(tmp_path, with_steps(8), until=7)
+    adapt(tmp_path, with_steps(10), until=9)
+    assert adapt(tmp_path, with_steps(10)) == Checkpoint(tmp_path / CHECKPOINT)
+    assert results(tmp_path) == from_the_start["stable"]
+    assert sorted(path.name for path in tmp_path.glob(f"{CHECKPOINT}-*")) == [f"{CHECKPOINT}-6"]
+
+
+def test_only_the_steps_behind_the_kept_state_are_done_again(tmp_path):
+    adapt(tmp_path, with_steps(6))
+    assert [path.name for path in tmp_path.glob("st*-*")] == ["stable-000000003"]
+    before = (tmp_path / LOG).read_bytes().splitlines()
+    adapt(tmp_path, with_steps(10), until=4)
+    assert (tmp_path / LOG).read_bytes().splitlines()[:3] == before[:3]
+    assert [line["rate"] for line in read_log(tmp_path)] == [PLAN.rate / 2, *3 * [PLAN.rate]]
+
+
+def test_a_kill_while_the_old_checkpoint_is_put_aside_leaves_either_command_free_to_go_on(
+    from_the_start, tmp_path, monkeypatch
+):
+    adapt(tmp_path, with_steps(6))
+    shorter, short = results(tmp_path), files.read_json(tmp_path / RUN)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("acclimate.training.run.files.write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            adapt(tmp_path, with_steps(10))
+    assert files.read_json(tmp_path / RUN) == short
+    assert not (tmp_path / CHECKPOINT).exists()
+    copy = tmp_path.with_name("copy")
+    shutil.copytree(tmp_path, copy)
+    adapt(tmp_path, with_steps(10))
+    assert results(tmp_path) == from_the_start["stable"]
+    adapt(copy, with_steps(6))
+    assert results(copy) == shorter
+    adapt(copy, with_steps(10))
+    assert results(copy) == from_the_start["stable"]
+
+
+def test_a_finished_run_without_a_whole_kept_state_is_not_started_over(tmp_path):
+    adapt(tmp_path, with_steps(6))
+    [state] = tmp_path.glob("stable-*")
+    with open(state / "state.safetensors", "r+b") as file:
+        file.write(b"0")
+    with pytest.raises(files.DamagedError, match=r"state\.safetensors is damaged"):
+        adapt(tmp_path, with_steps(10))
+    shutil.rmtree(state)
+    with pytest.raises(ValueError, match=r"has no state stable-\*"):
+        adapt(tmp_path, with_steps(10))
+    assert adapt(tmp_path, with_steps(6)) == Checkpoint(tmp_path / CHECKPOINT)
+
+
+@pytest.mark.parametrize(
+    ("longer", "extends", "said"),
+    [
+        (with_steps(5), True, "Only plan.steps differs, 6 there"),
+        (with_steps(10), False, "Only plan.steps differs, 6 there"),
+        (with_steps(10, rate=1e-3), True, r"remove that one$"),
+        (replace(with_steps(10), dropout=0.2), True, r"remove that one$"),
+        (with_steps(10, schedule="constant"), True, r"remove that one$"),
+    ],
+)
+def test_nothing_but_more_steps_may_change(longer, extends, said, tmp_path):
+    adapt(tmp_path, with_steps(6), until=1)
+    left = sorted(os.listdir(tmp_path))
+    with pytest.raises(ValueError, match=said):
+        adapt(tmp_path, longer, extends=extends)
+    assert sorted(os.listdir(tmp_path)) == left
+
+
+def test_a_linear_run_cannot_get_longer(tmp_path):
+    linear = {"schedule": "linear", "warmup_steps": 0}
+    adapt(tmp_path, with_steps(6, **linear), until=1)
+    with pytest.raises(ValueError, match=r"plan.schedule = 'stable' or 'constant' from the start"):
+        adapt(tmp_path, with_steps(10, **linear))
