@@ -7,6 +7,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from acclimate.core.types import Document
 from acclimate.text import tokens as tokens_module
+from acclimate.text.chunks import Chunked
 from acclimate.text.corpus import write_corpus
 from acclimate.text.tokens import build_tokens, open_tokens, tokenizer_identity
 
@@ -92,6 +93,53 @@ def test_batches_change_nothing(corpus, tokenizers, tmp_path, monkeypatch):
     cut = open_tokens(tmp_path)
     for name in ("ids", "word_starts", "documents"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(cut, name))
+
+
+@pytest.fixture
+def long_corpus(tmp_path, sentences, monkeypatch):
+    """A corpus of some 40 batches, of which a build saves every third."""
+    monkeypatch.setattr(tokens_module, "_BATCH_CHARACTERS", 300)
+    monkeypatch.setattr(tokens_module, "_SAVED", 3)
+    texts = [f"{number} {sentences[number % 5]} {sentences[number % 3]}" for number in range(100)]
+    return write_corpus((Document(str(number), text) for number, text in enumerate(texts)), tmp_path / "long")
+
+
+def bytes_of(tokens):
+    return {file.name: file.read_bytes() for file in tokens.path.iterdir()}
+
+
+@pytest.mark.parametrize("killed_at", [2, 10, 38])
+def test_a_build_that_was_killed_goes_on_to_the_same_bytes(long_corpus, tokenizers, tmp_path, monkeypatch, killed_at):
+    whole = bytes_of(write_corpus(long_corpus.documents(), tmp_path / "whole").tokens(tokenizers["bytes"]))
+    encode, calls = Chunked.encode, []
+
+    def killed(chunked, texts):
+        calls.append(len(texts))
+        if len(calls) == killed_at:
+            raise KeyboardInterrupt
+        return encode(chunked, texts)
+
+    monkeypatch.setattr(Chunked, "encode", killed)
+    with pytest.raises(KeyboardInterrupt):
+        long_corpus.tokens(tokenizers["bytes"])
+    assert [path.name[-9:] for path in (long_corpus.path / "tokens").glob(".*") if path.is_dir()] == [".building"]
+    saved = sum(calls[: 3 * ((killed_at - 1) // 3)])
+    killed_at, calls = 0, []
+    assert bytes_of(long_corpus.tokens(tokenizers["bytes"])) == whole
+    assert sum(calls) == len(long_corpus) - saved
+    assert not [path for path in (long_corpus.path / "tokens").glob(".*") if path.is_dir()]
+
+
+def test_several_processes_write_the_same_tokens(long_corpus, tokenizers, tmp_path):
+    whole = bytes_of(write_corpus(long_corpus.documents(), tmp_path / "whole").tokens(tokenizers["wordpiece"]))
+    assert bytes_of(long_corpus.tokens(tokenizers["wordpiece"], processes=2)) == whole
+
+
+def test_a_refused_build_leaves_nothing(tmp_path, tokenizers):
+    corpus = write_corpus([Document("1", "\u0007")], tmp_path / "corpus")
+    with pytest.raises(ValueError, match="makes no token"):
+        corpus.tokens(tokenizers["wordpiece"])
+    assert not [path for path in (corpus.path / "tokens").iterdir() if path.is_dir()]
 
 
 def test_arrays_are_small_and_read_only(tokens):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from acclimate.core.files import new_directory, read_json, write_json
+from acclimate.core.files import new_directory, read_json, seal, write_json
 from acclimate.core.types import Document, Watch, counted, unwatched
 from acclimate.text.tokens import Tokens, build_tokens, open_tokens, tokenizer_identity
 
@@ -82,11 +82,13 @@ class Corpus:
                 row = int(number) - begins[place]
                 yield Document(*(batches[place].column(name)[row].as_py() for name in ("id", "text", "source")))
 
-    def tokens(self, tokenizer: PreTrainedTokenizerBase, *, watch: Watch = unwatched) -> Tokens:
+    def tokens(self, tokenizer: PreTrainedTokenizerBase, *, processes: int = 1, watch: Watch = unwatched) -> Tokens:
         """The documents' tokens; built on the first call for this tokenizer and corpus, memory-mapped ever after.
 
         Several processes may ask at once: one builds and the others wait. A build that was killed leaves nothing that
-        is taken for tokens. Raises ValueError where the tokenizer has no fast backend, mask token or padding token.
+        is taken for tokens, and the next one goes on with it.
+        processes  that tokenise; the bytes written do not depend on it (core/processes.py says what more than 1 asks)
+        Raises ValueError where the tokenizer has no fast backend, mask token or padding token.
         """
         identity = tokenizer_identity(tokenizer)
         path = self.path / "tokens" / identity[:16]
@@ -95,9 +97,16 @@ class Corpus:
             with open(path.with_name(f".{path.name}.lock"), "w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if not path.exists():
-                    with new_directory(path) as directory:
-                        documents = counted(self.documents(), watch, "tokens", total=len(self))
-                        build_tokens(documents, tokenizer, directory, corpus=self.hash)
+                    directory = path.with_name(f".{path.name}.building")
+                    directory.mkdir(exist_ok=True)
+                    documents = counted(self.documents(), watch, "tokens", total=len(self))
+                    try:
+                        build_tokens(documents, tokenizer, directory, corpus=self.hash, processes=processes)
+                    except ValueError:
+                        shutil.rmtree(directory)
+                        raise
+                    seal(directory)
+                    os.replace(directory, path)
         tokens = open_tokens(path)
         if (tokens.tokenizer, tokens.corpus) != (identity, self.hash):
             raise ValueError(f"{path} holds the tokens of another corpus or tokenizer. Remove it; it is built anew")

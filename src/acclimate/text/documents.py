@@ -1,4 +1,4 @@
-"""Documents out of text, JSON-lines, Parquet, PubMed and dataset files, streamed: the size of a file does not matter.
+"""Documents out of text, JSON-lines, Parquet, XML of PubMed and PMC, and dataset files, streamed, whatever their size.
 
 What nothing can be made of is counted and left out; what is wrong with a file as a whole is a ValueError.
 """
@@ -13,18 +13,22 @@ from typing import Any, Literal
 
 from acclimate.core.types import Document, Rejected
 from acclimate.text.arrow import arrow_columns, arrow_rows, dataset_files, is_dataset, parquet_columns, parquet_rows
+from acclimate.text.articles import xml_articles
 from acclimate.text.jsonlines import Values, json_lines
 from acclimate.text.packed import LIMITS, PACKINGS, Limits, check_file, named, text_lines, unpacked_name
-from acclimate.text.pubmed import pubmed_articles
+from acclimate.text.pubmed import Deletion
 from acclimate.text.recognise import nearest, printable, shown, unsound
 
-FORMATS = (".txt", ".jsonl", ".parquet", ".xml")
-ENDINGS = (*(f"{kind}{packed}" for kind in (".txt", ".jsonl", ".xml") for packed in ("", *PACKINGS)), ".parquet")
+FORMATS = (".txt", ".jsonl", ".parquet", ".xml", ".nxml")
+ENDINGS = (
+    *(f"{kind}{packed}" for kind in (".txt", ".jsonl", ".xml", ".nxml") for packed in ("", *PACKINGS)),
+    ".parquet",
+)
 KEPT = 1000  # rejected documents that are told one by one
 
 Separated = Literal["line", "blank"]
-Numbered = Iterator[tuple[int, Values]]  # by line or row
-Rows = Iterator[tuple[str, Values]]  # place, and values by name or the reason for which there are none
+Numbered = Iterator[tuple[int, Values | Deletion]]  # by line or row
+Rows = Iterator[tuple[str, Values | Deletion]]  # place, and values by name or the reason for which there are none
 
 
 class Documents(Iterator[Document]):
@@ -45,8 +49,10 @@ class Documents(Iterator[Document]):
 
     def _sound(self, path: Path, rows: Rows, field: str) -> Iterator[Document]:
         for place, values in rows:
+            if isinstance(values, Deletion):
+                continue
             self.rows += 1
-            document = _document(place, values, field)
+            document = document_of(place, values, field)
             if isinstance(document, Document):
                 self.accepted += 1
                 yield document
@@ -54,14 +60,19 @@ class Documents(Iterator[Document]):
                 self.rejections += 1
                 if len(self.rejected) < KEPT:
                     self.rejected.append(Rejected(place, document))
-        if not self.rows:
-            raise ValueError(f"{named(path)}: holds no document. Name another file or folder")
-        if 2 * self.rejections > self.rows:
-            first = "; ".join(f"{rejected.place}: {rejected.reason}" for rejected in self.rejected[:3])
-            raise ValueError(
-                f"{named(path)}: {self.rejections:,} of {self.rows:,} documents cannot be used. The first: {first}. "
-                f"Correct them, or name another file or folder"
-            )
+        check_rows(named(path), self.rows, self.rejections, self.rejected)
+
+
+def check_rows(where: str, rows: int, rejections: int, rejected: Sequence[Rejected]) -> None:
+    """Raises ValueError where there is no document, or where more than half cannot be used."""
+    if not rows:
+        raise ValueError(f"{where}: holds no document. Name another file or folder")
+    if 2 * rejections > rows:
+        first = "; ".join(f"{each.place}: {each.reason}" for each in rejected[:3])
+        raise ValueError(
+            f"{where}: {rejections:,} of {rows:,} documents cannot be used. The first: {first}. "
+            f"Correct them, or name another file or folder"
+        )
 
 
 def read_documents(
@@ -72,7 +83,9 @@ def read_documents(
     .txt      one document a line, or several lines up to a blank one with `separated="blank"`
     .jsonl    an object a line: the text in `field`; `id` (text or whole number) and `source` where there are any
     .parquet  the same names as columns
-    .xml      PubMed's: title and abstract of each article, with its PMID as id
+    .xml, .nxml  PubMed's: title and abstract of each article, with its PMID as id; or PubMed Central's (JATS): title,
+              abstract and body without tables, figures, formulas and references. Articles that a later file of PubMed's
+              replaces or deletes come all the same: text/preparation.py leaves them out
     All but .parquet may be packed (.gz, .zst). A folder that `datasets` saved is read as its Arrow files, columns named
     as for .jsonl; so is each such folder below. A document without an id is named after its place: `folder/a.txt:12`.
     Documents that hold nothing but white space come too: `write_corpus` leaves them out and counts them.
@@ -83,7 +96,7 @@ def read_documents(
     path = Path(path)
     files = files_of(path)
     above = path if path.is_dir() else path.parent
-    rows = (row for file in files for row in _rows(file, above, separated, field, limits))
+    rows = (row for file in files for row in rows_of(file, above, separated, field, limits))
     return Documents(path, rows, field)
 
 
@@ -126,13 +139,14 @@ def _below(folder: Path) -> Iterator[Path]:
     return iter(sorted(found))
 
 
-def _rows(file: Path, above: Path, separated: Separated, field: str, limits: Limits) -> Rows:
-    """Place and values of each document that the file should hold."""
+def rows_of(file: Path, above: Path, separated: Separated, field: str, limits: Limits = LIMITS) -> Rows:
+    """Place and values of each document that the file should hold; a place names the file from `above` on."""
     name = printable(file.relative_to(above).as_posix())
     readers: dict[str, Callable[[], Numbered]] = {
         ".txt": partial(_blocks if separated == "blank" else _lines, file, field, limits),
         ".jsonl": partial(_json, file, field, limits),
-        ".xml": partial(pubmed_articles, file, field, limits),
+        ".xml": partial(xml_articles, file, field, limits),
+        ".nxml": partial(xml_articles, file, field, limits),
         ".parquet": partial(_columns, file, field, limits, parquet_columns, parquet_rows),
         ".arrow": partial(_columns, file, field, limits, arrow_columns, arrow_rows),
     }
@@ -189,7 +203,7 @@ def _columns(
     yield from enumerate(rows_of(file, columns, limits), start=1)
 
 
-def _document(place: str, values: Values, field: str) -> Document | str:
+def document_of(place: str, values: Values, field: str) -> Document | str:
     """The document, or why there is none. `place` is its id where the row has none."""
     if isinstance(values, str):
         return values

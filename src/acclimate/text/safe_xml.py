@@ -6,11 +6,13 @@ name of a document type (`<!DOCTYPE collection SYSTEM "BioC.dtd">`) may stand th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NoReturn
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import NoReturn, TypeVar
 from xml.parsers import expat
 
 from acclimate.text.recognise import printable, shown
+
+Item = TypeVar("Item")
 
 DEEPEST = 200  # elements within each other
 _FED = 1 << 16  # bytes at a time
@@ -104,3 +106,13 @@ class SafeParser:
 
     def _skipped(self, name: str, _: bool) -> NoReturn:
         raise self.error(f"uses the entity {shown(name)}, which nothing in the file says the meaning of. Write it out")
+
+
+def fed(parser: SafeParser, content: Iterable[bytes], found: list[Item]) -> Generator[Item, None, bool]:
+    """What those whom the parser calls put into `found`, as soon as it is there; returns whether anything was."""
+    some = False
+    for _ in parser.feed(content):
+        some |= bool(found)
+        yield from found
+        found.clear()
+    return some

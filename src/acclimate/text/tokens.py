@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain
+from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -14,19 +17,22 @@ import numpy as np
 import tokenizers
 
 from acclimate.core.files import read_json, write_json
+from acclimate.core.processes import in_processes
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Document
-from acclimate.text.words import word_starts
+from acclimate.text.chunks import Chunked, Encoded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _VERSION = 1
 _FACTS = "tokens.json"
-_IDS, _STARTS, _OFFSETS = "ids.bin", "word_starts.bin", "documents.bin"
+_BEGUN = "begun.json"
+_FILES = _IDS, _STARTS, _OFFSETS = "ids.bin", "word_starts.bin", "documents.bin"
 # Encoded at a time. The encodings of a million characters take some 100 MB; larger batches are no faster.
 _BATCH_CHARACTERS = 1 << 20
 _BATCH_DOCUMENTS = 1 << 14
+_SAVED = 64  # batches, after which a killed build need not be done again
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,31 +85,51 @@ def tokenizer_identity(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def build_tokens(
-    documents: Iterable[Document], tokenizer: PreTrainedTokenizerBase, directory: Path, *, corpus: str
+    documents: Iterable[Document],
+    tokenizer: PreTrainedTokenizerBase,
+    directory: Path,
+    *,
+    corpus: str,
+    processes: int = 1,
 ) -> None:
-    """Write the files that `open_tokens` reads; memory stays within a batch of about a million characters.
+    """Write the files that `open_tokens` reads; memory stays within some batches of about a million characters.
 
-    corpus  the hash of the corpus that the documents are
+    directory  there already; where a call with the same tokenizer and corpus was killed in it, this one goes on
+    corpus     the hash of the corpus that the documents are
+    processes  that tokenise; the bytes written do not depend on it
     Raises ValueError where the tokenizer has no fast backend, mask token or padding token, or makes no token at all.
     """
     identity = tokenizer_identity(tokenizer)
     backend = _plain_backend(tokenizer)
     facts = _special_ids(tokenizer, backend)
     ids_type = np.uint16 if facts["vocabulary"] < 1 << 16 else np.uint32
-    total = count = 0
-    with (
-        open(directory / _IDS, "wb") as ids_file,
-        open(directory / _STARTS, "wb") as starts_file,
-        open(directory / _OFFSETS, "wb") as offsets_file,
-    ):
-        _append(offsets_file, np.zeros(1, np.int64))
-        for texts in _batches(documents):
-            ids, starts, counts = _encode(backend, texts)
+    begun = _begun(directory, {"tokenizer": identity, "corpus": corpus})
+    count, total = begun["documents"], begun["tokens"]
+    rules = directory / "tokenizer.json"
+    work: Callable[[list[str]], Encoded] = Chunked(backend).encode
+    if processes > 1:
+        rules.write_text(backend.to_str(), encoding="utf-8")
+        work = partial(_encode, str(rules), bool(tokenizer.split_special_tokens))
+    with ExitStack() as stack:
+        sizes = (total * np.dtype(ids_type).itemsize, total, 8 * (count + bool(count)))
+        opened = [stack.enter_context(open(directory / name, "ab")) for name in _FILES]
+        for file, size in zip(opened, sizes, strict=True):
+            file.truncate(size)
+        ids_file, starts_file, offsets_file = opened
+        if not count:
+            _append(offsets_file, np.zeros(1, np.int64))
+        batches = _batches(islice(documents, count, None))
+        for number, (ids, starts, counts) in enumerate(in_processes(work, batches, processes), 1):
             _append(ids_file, ids.astype(ids_type))
             _append(starts_file, starts)
             _append(offsets_file, total + np.cumsum(counts, dtype=np.int64))
             total += len(ids)
-            count += len(texts)
+            count += len(counts)
+            if number % _SAVED == 0:
+                for file in opened:
+                    file.flush()
+                    os.fsync(file.fileno())
+                write_json(directory / _BEGUN, begun | {"documents": count, "tokens": total})
     if not total:
         raise ValueError(
             f"the tokenizer makes no token of the {count:,} documents. Use one that knows their characters"
@@ -111,6 +137,8 @@ def build_tokens(
     facts |= {"version": _VERSION, "tokens": total, "documents": count, "tokenizer": identity, "corpus": corpus}
     facts["prompt"] = prompt_length(tokenizer)
     write_json(directory / _FACTS, facts)
+    for left in (rules, directory / _BEGUN):
+        left.unlink(missing_ok=True)
 
 
 def open_tokens(path: Path) -> Tokens:
@@ -193,15 +221,23 @@ def _batches(documents: Iterable[Document]) -> Iterator[list[str]]:
         yield texts
 
 
-def _encode(backend: tokenizers.Tokenizer, texts: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(n,) int64 ids of all texts one after the other, (n,) bool word starts, (texts,) int64 tokens of each."""
-    encodings = backend.encode_batch(texts, add_special_tokens=False)
-    counts = np.fromiter(map(len, encodings), np.int64, len(encodings))
-    ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int64, counts.sum())
-    # flattened on the way: as lists of pairs the offsets would take most of the memory of a batch
-    ends = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
-    spans = np.fromiter(ends, np.int64, 2 * counts.sum()).reshape(-1, 2)
-    return ids, word_starts(texts, spans, counts), counts
+@lru_cache(1)
+def _known_tokenizer(rules: str, encode_special: bool) -> Chunked:
+    backend = tokenizers.Tokenizer.from_file(rules)
+    backend.encode_special_tokens = encode_special
+    return Chunked(backend)
+
+
+def _encode(rules: str, encode_special: bool, texts: list[str]) -> Encoded:
+    """As `Chunked.encode`, in another process. rules: the file of the tokenizer, read once in each."""
+    return _known_tokenizer(rules, encode_special).encode(texts)
+
+
+def _begun(directory: Path, what: dict[str, Any]) -> dict[str, Any]:
+    """How many documents and tokens a killed call for the same left on disk for certain."""
+    file = directory / _BEGUN
+    found = read_json(file) if file.exists() else {}
+    return found if what.items() <= found.items() else what | {"documents": 0, "tokens": 0}
 
 
 def _append(file: BinaryIO, values: np.ndarray) -> None:

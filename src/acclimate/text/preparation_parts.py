@@ -1,0 +1,247 @@
+"""Raw text read and filtered, a part after the other: what `preparation` chooses from.
+
+The files are put together to units of some size, which several processes may read at once. A unit leaves one or more
+parts, each a folder that is there whole or not at all; the last of them says so. A unit that was stopped goes on after
+its last part.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from acclimate.core.files import new_directory, read_json, write_json
+from acclimate.core.types import Document, Watch, counted, unwatched
+from acclimate.text.corpus import Corpus, write_corpus
+from acclimate.text.documents import Rows, Separated, document_of, rows_of
+from acclimate.text.language import UNKNOWN, language
+from acclimate.text.near_duplicates import Sketches, sketches
+from acclimate.text.pubmed import Citation, Deletion
+from acclimate.text.superseded import DELETED, LEFT_OUT
+
+UNIT = 64 << 20  # bytes of files, from which on a unit is over
+PART = 32 << 20  # characters, from which on a part is over
+TOLD = 3  # documents of each kind that are told of, in each part
+_EXCERPT = 160
+_BATCH = 1 << 20  # characters whose sketches are made at a time
+_ARRAYS = ("hashes", "bands", "signatures", "lengths", "citations")
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What a document must be to stay; 0 and "" ask for nothing. Words are what stands between white space."""
+
+    language: str = ""
+    least_words: int = 0
+    most_words: int = 0
+    least_characters: int = 0
+    most_characters: int = 0
+
+    def against(self, text: str, found: str) -> tuple[str, str] | None:
+        """Why a text in this language does not stay: the filter, and what it met; None where it does."""
+        if not text.strip():
+            return "empty", "white space"
+        words, characters = len(text.split()), len(text)
+        if words < self.least_words or characters < self.least_characters:
+            return "short", f"{words:,} words, {characters:,} characters"
+        if 0 < self.most_words < words or 0 < self.most_characters < characters:
+            return "long", f"{words:,} words, {characters:,} characters"
+        if self.language and found not in (self.language, UNKNOWN):
+            return "language", found
+        return None
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Files that are read one after the other, each with the folder that its documents' places are named from."""
+
+    number: int
+    files: tuple[tuple[Path, Path], ...]
+
+
+@dataclass
+class Counts:
+    """Documents and characters of each kind, and the first TOLD of each: kind -> [id, what was met, excerpt]."""
+
+    documents: dict[str, int] = field(default_factory=dict)
+    characters: dict[str, int] = field(default_factory=dict)
+    languages: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[list[str]]] = field(default_factory=dict)
+
+    def add(self, kind: str, characters: int, example: tuple[str, str, str] | None = None) -> None:
+        """example: id, what was met, text."""
+        self.documents[kind] = self.documents.get(kind, 0) + 1
+        self.characters[kind] = self.characters.get(kind, 0) + characters
+        told = self.examples.setdefault(kind, []) if example else []
+        if example and len(told) < TOLD:
+            told.append([example[0], example[1], " ".join(example[2][: 4 * _EXCERPT].split())[:_EXCERPT]])
+
+    def merge(self, other: Counts) -> None:
+        for name in ("documents", "characters", "languages"):
+            mine = getattr(self, name)
+            for kind, count in getattr(other, name).items():
+                mine[kind] = mine.get(kind, 0) + count
+        for kind, told in other.examples.items():
+            own = self.examples.setdefault(kind, [])
+            own += told[: TOLD - len(own)]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part on disk. corpus: the documents that stay so far; None where none does."""
+
+    path: Path
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = read_json(self.path / "part.json")
+        return found
+
+    @property
+    def corpus(self) -> Corpus | None:
+        return Corpus(self.path / "corpus") if (self.path / "corpus").exists() else None
+
+    def array(self, name: str) -> np.ndarray:
+        file = self.path / f"{name}.npy"
+        found: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
+        return found
+
+    def sketches(self) -> Sketches:
+        return Sketches(*(self.array(name) for name in ("hashes", "bands", "signatures")))
+
+
+def units(files: Sequence[tuple[Path, Path]]) -> list[Unit]:
+    """files: each with the folder that its documents' places are named from, in order."""
+    found: list[Unit] = []
+    waiting: list[tuple[Path, Path]] = []
+    size = 0
+    for file, above in files:
+        waiting.append((file, above))
+        size += os.stat(file).st_size
+        if size >= UNIT:
+            found.append(Unit(len(found), tuple(waiting)))
+            waiting, size = [], 0
+    if waiting:
+        found.append(Unit(len(found), tuple(waiting)))
+    return found
+
+
+def parts_of(unit: int, folder: Path) -> list[Part]:
+    """The unit's parts that are there, in order."""
+    return [Part(path) for path in sorted(folder.glob(f"{unit:06}-*"))]
+
+
+def read_unit(
+    unit: Unit,
+    *,
+    folder: Path,
+    filters: Filters,
+    near: float,
+    column: str,
+    separated: Separated,
+    watch: Watch = unwatched,
+) -> int:
+    """Write the unit's parts that are not there yet; the number of its parts.
+
+    column  the field, or column, that holds the text
+    Raises ValueError as `read_documents` does for a file that cannot be read.
+    """
+    done = parts_of(unit.number, folder)
+    facts = done[-1].facts if done else {"last": False, "rows": 0}
+    if facts["last"]:
+        return len(done)
+    rows = chain.from_iterable(rows_of(file, above, separated, column) for file, above in unit.files)
+    for _ in islice(rows, facts["rows"]):
+        pass
+    number, seen, last = len(done), int(facts["rows"]), False
+    told = counted(rows, watch, "reading", unit="documents")
+    while not last:
+        reading = _Reading(told, filters, near, column)
+        with new_directory(folder / f"{unit.number:06}-{number:06}") as directory:
+            reading.write(directory, seen)
+        seen, last, number = seen + reading.rows, reading.last, number + 1
+    return number
+
+
+class _Reading:
+    """A part in the making."""
+
+    def __init__(self, rows: Rows, filters: Filters, near: float, column: str) -> None:
+        self.rows = 0
+        self.last = True
+        self._given, self._filters, self._near, self._column = rows, filters, near, column
+        self._counts = Counts()
+        self._sketched: list[Sketches] = [sketches([], near)]
+        self._lengths: list[int] = []
+        self._texts: list[str] = []  # whose sketches are not made yet
+        self._waiting = 0  # their characters
+        self._citations: list[tuple[int, int, int]] = []
+
+    def write(self, directory: Path, before: int) -> None:
+        """before: rows of the unit's earlier parts."""
+        documents = self._documents()
+        if (first := next(documents, None)) is not None:
+            write_corpus(chain([first], documents), directory / "corpus")
+        self._sketch()
+        hashes, bands, signatures = zip(*self._sketched, strict=True)
+        arrays = [np.concatenate(hashes), np.concatenate(bands, axis=1), np.concatenate(signatures)]
+        arrays += [np.array(self._lengths, np.int64), np.array(self._citations, np.int64).reshape(-1, 3)]
+        for name, values in zip(_ARRAYS, arrays, strict=True):
+            np.save(directory / f"{name}.npy", values, allow_pickle=False)
+        counts = {name: getattr(self._counts, name) for name in ("documents", "characters", "languages", "examples")}
+        write_json(directory / "part.json", {"rows": before + self.rows, "last": self.last, "counts": counts})
+
+    def _documents(self) -> Iterator[Document]:
+        """Those that stay, until the part is large enough."""
+        characters = 0
+        for place, values in self._given:
+            self.rows += 1
+            if isinstance(values, Deletion):
+                self._citations += [(each.pmid, each.version, DELETED) for each in values.citations]
+                continue
+            document = document_of(place, values, self._column)
+            citation = None if isinstance(values, str) else values.get("citation")
+            characters += len(document.text) if isinstance(document, Document) else 0
+            if isinstance(document, str):
+                self._counts.add("rejected", 0, (place, document, ""))
+            elif self._stays(document, citation):
+                yield document
+            if characters >= PART:
+                self.last = False
+                return
+
+    def _stays(self, document: Document, citation: Citation | None) -> bool:
+        text = document.text
+        found = language(text)
+        self._counts.add("read", len(text))
+        self._counts.languages[found] = self._counts.languages.get(found, 0) + 1
+        against = self._filters.against(text, found)
+        if citation is not None:
+            self._citations.append((citation.pmid, citation.version, LEFT_OUT if against else len(self._lengths)))
+        if against:
+            self._counts.add(against[0], len(text), (document.id, against[1], text))
+            return False
+        self._lengths.append(len(text))
+        self._texts.append(text)
+        self._waiting += len(text)
+        if self._waiting >= _BATCH:
+            self._sketch()
+        return True
+
+    def _sketch(self) -> None:
+        self._sketched.append(sketches(self._texts, self._near))
+        self._texts, self._waiting = [], 0
+
+
+def counts_of(parts: Iterable[Part]) -> Counts:
+    """Of all parts together."""
+    found = Counts()
+    for part in parts:
+        found.merge(replace(Counts(), **part.facts["counts"]))
+    return found
