@@ -1,22 +1,31 @@
-"""A WordPiece vocabulary of a corpus's own (as PubMedBERT's), in a tokenizer that BERT models take as it is."""
+"""A vocabulary of a corpus's own (as PubMedBERT's): WordPiece, byte-level BPE or Unigram, in a tokenizer that models
+take as it is.
+
+The corpus is streamed. What grows with it are its different words: `words` of them are held, and where there are more,
+the rarest are left out and `watch` is told how much of the text they are (text/vocabulary_words.py).
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-import numpy as np
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from acclimate.core.types import Document, Watch, counted, unwatched
+from acclimate.core.types import Document, Watch, unwatched
+from acclimate.text.vocabulary_words import Survey, kept_texts, survey, texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+Kind = Literal["wordpiece", "bpe", "unigram"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+WORDS = 2_000_000  # different ones: some 1.5 GB of memory while a vocabulary is learnt, and all but .1% of most texts
+_BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+_ALBERT = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 _CONTINUED = "##"
-_BATCH_CHARACTERS = 1 << 20
+_SPACE = "\u2581"
 
 
 class Documents(Protocol):
@@ -26,37 +35,54 @@ class Documents(Protocol):
     def __len__(self) -> int: ...
 
 
-def train_wordpiece(
+def train_tokenizer(
     corpus: Documents,
     *,
+    kind: Kind = "wordpiece",
     size: int,
     lower: bool = True,
     longest: int = 512,
     characters: int = 1000,
+    words: int = WORDS,
     watch: Watch = unwatched,
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer with BERT's rules and a vocabulary learnt from the corpus; the same corpus gives the same bytes.
+    """A tokenizer with a vocabulary learnt from the corpus; the same corpus gives the same bytes.
 
-    size        entries, special tokens and characters included; fewer where the corpus has no more pairs to merge
+    kind        wordpiece: BERT's rules and special tokens; bpe: byte-level, RoBERTa's; unigram: ALBERT's
+    size        entries, special tokens and characters (of bpe: bytes) included; fewer where the corpus gives no more
     lower       lower-case and drop accents, as the "uncased" models do
     longest     the tokenizer's model_max_length
-    characters  keep so many distinct characters, the most frequent ones; words with others become [UNK]
+    characters  keep so many distinct characters, the most frequent ones; words with others become unknown, of unigram
+                the characters alone. bpe spells what it does not know in bytes
+    words       different words that are held in memory at most, with and without a space before them
 
-    Reads the corpus twice and streams it; the distinct words are kept in memory.
+    Each has an unknown, a padding, a mask, a cls and a sep token, and puts the last two around a text.
     Raises ValueError where `size` has no room for the special tokens and the characters.
     """
-    from transformers import BertTokenizer  # takes most of a second, and only this function needs it
+    if kind not in KINDS:
+        raise ValueError(f"no kind of vocabulary is called '{kind}'. Known: {', '.join(KINDS)}")
+    learnt: dict[Kind, Callable[..., PreTrainedTokenizerFast]]
+    learnt = {"wordpiece": _wordpiece, "bpe": _byte_pairs, "unigram": _unigram}
+    given = {"size": size, "lower": lower, "longest": longest, "characters": characters, "words": words}
+    return learnt[kind](corpus, **given, watch=watch)
+
+
+def _wordpiece(
+    corpus: Documents, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
+) -> PreTrainedTokenizerFast:
+    from transformers import BertTokenizer  # takes most of a second, and nothing else here needs it
 
     raw = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
     raw.normalizer = normalizers.BertNormalizer(lowercase=lower)
     raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    alphabet = _alphabet(corpus, raw, characters, watch)
+    found = survey(corpus, raw.normalizer.normalize_str, most=words, short=False, stage="alphabet", watch=watch)
+    alphabet = found.alphabet(characters)
     continued = [_CONTINUED + character for character in alphabet if _joins(character, raw)]
-    least = len(_SPECIAL) + len(alphabet) + len(continued)
+    least = len(_BERT) + len(alphabet) + len(continued)
     if size < least:
         raise ValueError(
-            f"a vocabulary of {size} has no room for {len(_SPECIAL)} special tokens and {len(alphabet)} characters, "
-            f"{len(continued)} of them also within words. Set size to more than {least}, or lower characters"
+            f"a vocabulary of {size} has no room for {len(_BERT)} special tokens and {len(alphabet)} characters, "
+            f"{len(continued)} of them also within words. Give it more than {least}, or text of fewer characters"
         )
     # Left alone, the trainer numbers "##a", "##b" ... in the order of a randomly seeded hash table, and breaks ties
     # between pairs by these numbers: every run gives another vocabulary. Named as special, they come in our order.
@@ -64,39 +90,103 @@ def train_wordpiece(
     trainer = trainers.WordPieceTrainer(
         vocab_size=size,
         min_frequency=2,
-        special_tokens=[*_SPECIAL, *continued],
+        special_tokens=[*_BERT, *continued],
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
         continuing_subword_prefix=_CONTINUED,
         show_progress=False,
     )
-    raw.train_from_iterator(_texts(corpus, watch, "vocabulary"), trainer)
+    raw.train_from_iterator(_read(corpus, raw.normalizer.normalize_str, found, watch), trainer)
     return BertTokenizer(vocab=raw.get_vocab(), do_lower_case=lower, model_max_length=longest)
 
 
-def _texts(corpus: Documents, watch: Watch, stage: str) -> Iterator[list[str]]:
-    texts: list[str] = []
-    waiting = 0
-    for document in counted(corpus.documents(), watch, stage, total=len(corpus)):
-        texts.append(document.text)
-        waiting += len(document.text)
-        if waiting >= _BATCH_CHARACTERS:
-            yield texts
-            texts, waiting = [], 0
-    if texts:
-        yield texts
+def _byte_pairs(
+    corpus: Documents, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
+) -> PreTrainedTokenizerFast:
+    """Merges of bytes (Sennrich et al. 2016, as GPT-2 and RoBERTa have them). `characters` does not matter."""
+    bytes_ = sorted(pre_tokenizers.ByteLevel.alphabet())
+    if size < len(_ROBERTA) + len(bytes_):
+        raise ValueError(
+            f"a vocabulary of {size} has no room for {len(_ROBERTA)} special tokens and {len(bytes_)} bytes. Give it "
+            f"more than {len(_ROBERTA) + len(bytes_)}"
+        )
+    raw = Tokenizer(models.BPE())
+    if lower:
+        raw.normalizer = _lowered(normalizers.NFD(), normalizers.NFC())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    normalise = raw.normalizer.normalize_str if lower else str
+    found = survey(corpus, normalise, most=words, short=True, stage="words", watch=watch)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=2,
+        special_tokens=_special(_ROBERTA),
+        initial_alphabet=bytes_,
+        show_progress=False,
+    )
+    raw.train_from_iterator(_read(corpus, normalise, found, watch), trainer)
+    start, _, end, _, _ = _ROBERTA
+    raw.post_processor = processors.RobertaProcessing((end, 2), (start, 0), trim_offsets=True, add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    pad, unknown, mask = (_ROBERTA[place] for place in (1, 3, 4))
+    named = {"cls": start, "bos": start, "pad": pad, "sep": end, "eos": end, "unk": unknown, "mask": mask}
+    return _fast(raw, named, longest)
 
 
-def _alphabet(corpus: Documents, tokenizer: Tokenizer, most: int, watch: Watch) -> list[str]:
-    """The most frequent visible characters after normalisation, by code point; ties go to the lower one."""
-    counts = np.zeros(sys.maxunicode + 1, np.int64)
-    for texts in _texts(corpus, watch, "alphabet"):
-        normal = "\n".join(map(tokenizer.normalizer.normalize_str, texts))
-        points = np.frombuffer(normal.encode("utf-32-le"), np.uint32)
-        counts += np.bincount(points, minlength=len(counts))
-    present = [point for point in np.flatnonzero(counts).tolist() if not chr(point).isspace()]
-    frequent = sorted(present, key=lambda point: (-counts[point], point))[:most]
-    return [chr(point) for point in sorted(frequent)]
+def _unigram(
+    corpus: Documents, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
+) -> PreTrainedTokenizerFast:
+    """The pieces of a unigram language model (text/unigram.py)."""
+    from acclimate.text.unigram import train_unigram  # compiles its loops, which the other kinds do not need
+
+    composed = normalizers.NFKC()
+    normalizer = _lowered(normalizers.NFKD(), composed) if lower else composed
+    found = survey(corpus, normalizer.normalize_str, most=words, short=True, stage="words", watch=watch)
+    alphabet = sorted({*found.alphabet(characters), _SPACE})
+    if size < (least := len(_ALBERT) + len(alphabet)):
+        raise ValueError(
+            f"a vocabulary of {size} has no room for {len(_ALBERT)} special tokens and {len(alphabet)} characters. "
+            f"Give it more than {least}, or text of fewer characters"
+        )
+    counted = [(word.replace(" ", _SPACE), count) for word, count in found.words.ordered()]
+    pieces = train_unigram(counted, alphabet, size=size - len(_ALBERT), space=_SPACE, watch=watch)
+    raw = Tokenizer(models.Unigram([*((token, 0.0) for token in _ALBERT), *pieces], 1, False))
+    raw.add_special_tokens(_special(_ALBERT))
+    raw.normalizer = normalizer
+    marked = pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always")
+    raw.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), marked])
+    raw.decoder = decoders.Metaspace(replacement=_SPACE, prepend_scheme="always")
+    pad, unknown, start, end, mask = _ALBERT
+    raw.post_processor = processors.TemplateProcessing(
+        single=f"{start} $A {end}",
+        pair=f"{start} $A {end} $B:1 {end}:1",
+        special_tokens=[(start, _ALBERT.index(start)), (end, _ALBERT.index(end))],
+    )
+    return _fast(raw, {"cls": start, "pad": pad, "sep": end, "unk": unknown, "mask": mask}, longest)
+
+
+def _lowered(taken_apart: Any, composed: Any) -> Any:
+    return normalizers.Sequence([taken_apart, normalizers.StripAccents(), normalizers.Lowercase(), composed])
+
+
+def _special(tokens: tuple[str, ...]) -> list[AddedToken]:
+    """The last is the mask, which takes the space before it, as the word would that it stands for."""
+    return [AddedToken(token, lstrip=token == tokens[-1], special=True, normalized=False) for token in tokens]
+
+
+def _fast(raw: Tokenizer, named: dict[str, str], longest: int) -> PreTrainedTokenizerFast:
+    from transformers import PreTrainedTokenizerFast
+
+    tokens = {f"{name}_token": token for name, token in named.items()}
+    made: Any = PreTrainedTokenizerFast  # untyped in transformers
+    tokenizer: PreTrainedTokenizerFast = made(tokenizer_object=raw, **tokens, model_max_length=longest)
+    return tokenizer
+
+
+def _read(corpus: Documents, normalise: Callable[[str], str], found: Survey, watch: Watch) -> Iterator[list[str]]:
+    """The texts as they are, or without the words that the survey left out."""
+    if found.words.dropped or found.long:
+        return kept_texts(corpus, normalise, found, "vocabulary", watch)
+    return texts(corpus, watch, "vocabulary")
 
 
 def _joins(character: str, tokenizer: Tokenizer) -> bool:

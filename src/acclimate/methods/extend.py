@@ -1,0 +1,232 @@
+"""Give a model's vocabulary the words of a domain that it breaks into pieces. Nothing is trained; `mlm` goes on.
+
+Words are found in the corpus by what they save, count times pieces (text/new_words.py), or given as a list. They become
+entries of the tokenizer (text/extended_vocabulary.py) and rows of the model (models/extension.py). Where a row begins:
+
+    pieces   the mean of the embeddings of the pieces that the word was made of
+    vectors  W v + b of the word's fastText vector v, W and b by least squares from the words that the domain's vectors
+             and the vocabulary share: Poerner, Waltinger and Schütze (2020), "Inexpensive Domain Adaptation of
+             Pretrained Language Models", who have no b (text/mapped_vectors.py)
+
+Sachidananda, Kessler and Lai (2021), "Efficient Domain Adaptation of Language Models via Adaptive Tokenization", find
+words otherwise: by how much more probable a sequence of pieces is in the domain than elsewhere.
+
+Readings
+  The new row of an output layer of its own, and its bias, are means of the pieces' whatever `start` says.
+  A shared word is an entry of two letters or more that the tokenizer gives for that very word, after a blank where that
+  makes a difference, and that has a row of its own among the vectors. Vectors are of lower-cased text, and words are
+  looked up in lower case.
+  A word without a vector begins as the mean of its pieces.
+  A checkpoint without a language modelling head stays without one: to draw one here would hide that it has learnt
+  nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from acclimate.core import files, ranks
+from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
+from acclimate.methods.tapter import VECTORS, train_on
+from acclimate.models.encoder import encoder_of, load_masked_language_model, load_tokenizer, word_embeddings
+from acclimate.models.extension import add_rows, with_backend
+from acclimate.models.loading import head_drawn, identity
+from acclimate.text.corpus import Corpus
+from acclimate.text.extended_vocabulary import extended, woken
+from acclimate.text.mapped_vectors import fit_map
+from acclimate.text.new_words import (
+    Cutter,
+    Fertility,
+    NewWord,
+    Parts,
+    broken_words,
+    count_parts,
+    fertility,
+    listed_words,
+)
+from acclimate.text.vectors import Skipgram, Vectors, open_vectors
+from acclimate.text.vocabulary_vectors import piece_texts
+from acclimate.training.run import finished, write_checkpoint
+
+WORDS = "new_words.json"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """More words for a model's vocabulary."""
+
+    model: str = ""  # a local directory or a hub id
+    corpus: Path = Path()  # a directory that text.corpus.write_corpus wrote
+    words: int = 1000  # entries that are added at most, found in the corpus; where there is no word_list
+    least: int = 10  # how often a word that is found occurs
+    word_list: Path = Path()  # a text file, a word or term a line: these are added, and none is found
+    start: Literal["pieces", "vectors"] = "pieces"  # where new embeddings begin
+    vectors: str = ""  # a fastText .bin or .vec to map; "": trained on the corpus and `vectors_corpus`
+    vectors_corpus: Path = Path()  # more text for the vectors, beside `corpus`
+    skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))
+
+    def __post_init__(self) -> None:
+        for name in ("words", "least"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least 1")
+        if self.start == "pieces" and (self.vectors or self.vectors_corpus != Path()):
+            raise ValueError("vectors are given, but start = pieces takes none. Set start=vectors, or leave them out")
+
+
+def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Add the words; writes `out/checkpoint`, and to `out/new_words.json` what was added and how many pieces it saves.
+    A run that ended is returned as it is.
+
+    Raises ValueError where the corpus has no text, the model cannot be loaded or takes no words, or no word is new.
+    """
+    if not recipe.model:
+        raise ValueError("no model given. Add model=PATH or model=HUB_ID")
+    sources = _sources(recipe)
+    told = replace(recipe, word_list=Path())  # where the list lies is nobody's business; `sources` has its content
+    if done := finished(out, told, sources):
+        return done
+    lines = _lines(recipe.word_list)
+    tokenizer, model = load_tokenizer(recipe.model), load_masked_language_model(recipe.model)
+    if not tokenizer.is_fast:
+        raise ValueError(
+            f"{recipe.model}: the tokenizer has no fast version. Save one (tokenizer.json) with transformers"
+        )
+    if head_drawn(model):
+        model = encoder_of(model)
+    cutter = Cutter(tokenizer.backend_tokenizer)
+    parts = count_parts(Corpus(recipe.corpus), cutter, watch=watch)
+    words = _words(recipe, lines, parts, cutter)
+    longer = Cutter(extended(cutter, [word.form for word in words]))
+    start_ND, facts = None, {"start": recipe.start}
+    if recipe.start == "vectors":
+        vectors = open_vectors(_vectors(recipe, out, watch))
+        start_ND, facts = _mapped(model, tokenizer, words, vectors, cutter, lower=recipe.skipgram.lower)
+    add_rows(model, [word.pieces for word in words], _first(cutter), start_ND=start_ND)
+    before, after = fertility(parts, cutter), fertility(parts, longer)
+    report = {"before": _said(before), "after": _said(after), **facts, "left_out": parts.left_out}
+    old = woken(cutter, longer) if cutter.kind == "BPE" else 0
+    report |= {"old_entries_now_whole": old} if cutter.kind == "BPE" else {}
+    _write(out, report, words, cutter)
+    told_of = note(before, after, len(words), parts.left_out)
+    told_of += f"; {old:,} old entries that no merge came to are whole now too" if old else ""
+    watch(Progress("adapt", 0, 0, "steps", {"note": told_of}))
+    return write_checkpoint(out, model, with_backend(tokenizer, longer.backend), told, sources)
+
+
+def note(before: Fertility, after: Fertility, words: int, left_out: int) -> str:
+    """A sentence on what the words save."""
+    less = 1 - after.tokens / before.tokens
+    said = (
+        f"the texts break into {before.pieces_a_word:.2f} pieces a word, and into {after.pieces_a_word:.2f} with "
+        f"{words:,} new words ({less:.1%} fewer pieces in all)"
+    )
+    return f"{said}; {left_out:,} occurrences of rare strings were not counted" if left_out else said
+
+
+def _lines(path: Path) -> list[str]:
+    if path == Path():
+        return []
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: byte {error.start:,} is not UTF-8: {error.reason}. Save it as UTF-8") from error
+
+
+def _words(recipe: Recipe, lines: Sequence[str], parts: Parts, cutter: Cutter) -> list[NewWord]:
+    if recipe.word_list == Path():
+        words = broken_words(parts, cutter, most=recipe.words, least=recipe.least)
+        if not words:
+            raise ValueError(
+                f"the corpus has no word that occurs {recipe.least} times and that the model's vocabulary breaks. Give "
+                "more text, set least lower, or go on with the model as it is"
+            )
+        return words
+    words = listed_words(lines, parts, cutter)
+    if not words:
+        raise ValueError(
+            f"{recipe.word_list} has no word that the model's vocabulary lacks, so there is nothing to add"
+        )
+    return words
+
+
+def _vectors(recipe: Recipe, out: Path, watch: Watch) -> Path:
+    if recipe.vectors:
+        return Path(recipe.vectors)
+    corpora = [Corpus(path) for path in (recipe.corpus, recipe.vectors_corpus) if path != Path()]
+    return train_on(corpora, out / VECTORS, recipe.skipgram, watch=watch)
+
+
+def _mapped(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    words: Sequence[NewWord],
+    vectors: Vectors,
+    cutter: Cutter,
+    *,
+    lower: bool,
+) -> tuple[Tensor, dict[str, Any]]:
+    """(N, D) the words' first embeddings, and what is to be told of the map."""
+    embedded = word_embeddings(model).detach()
+    own = set(vectors.words)
+    texts = [text.lower() if lower else text for text in piece_texts(tokenizer, len(embedded))]
+    shared = [
+        number
+        for number, (text, entry) in enumerate(zip(texts, _entries(cutter, len(embedded)), strict=True))
+        if text in own and cutter.parts(f" {cutter.text(entry)}") == [entry] == cutter.forms(entry)
+    ]
+    mapped = fit_map(vectors.of([texts[number] for number in shared])[0], embedded[shared].numpy())
+    asked, known = vectors.of([word.text.lower() if lower else word.text for word in words])
+    means = torch.stack([embedded[list(word.pieces)].double().mean(0).float() for word in words])
+    start_ND = torch.where(torch.from_numpy(known)[:, None], torch.from_numpy(mapped(asked)), means)
+    told = {"shared_words": mapped.words, "variance_explained": mapped.explained}
+    return start_ND, {"start": "vectors", **told, "without_a_vector": int((~known).sum())}
+
+
+def _entries(cutter: Cutter, size: int) -> list[str]:
+    """The entry with each id, "" where there is none."""
+    return [cutter.backend.id_to_token(number) or "" for number in range(size)]
+
+
+def _first(cutter: Cutter) -> int:
+    return 1 + max(cutter.backend.get_vocab(with_added_tokens=True).values())
+
+
+def _sources(recipe: Recipe) -> dict[str, str]:
+    """What the run reads, by its content."""
+    sources = {"corpus": Corpus(recipe.corpus).hash, "model": identity(recipe.model)}
+    if recipe.vectors_corpus != Path():
+        sources["vectors_corpus"] = Corpus(recipe.vectors_corpus).hash
+    for name, path in (("vectors", Path(recipe.vectors)), ("word_list", recipe.word_list)):
+        if path != Path():
+            if not path.is_file():
+                raise ValueError(f"{name} = {path}: there is no such file. Give one, or leave {name} out")
+            sources[name] = ranks.agree(files.sha256_of_input(path) if ranks.is_first() else "")
+    return sources
+
+
+def _said(found: Fertility) -> dict[str, Any]:
+    return asdict(found) | {"a_word": found.pieces_a_word}
+
+
+def _write(out: Path, report: dict[str, Any], words: Sequence[NewWord], cutter: Cutter) -> None:
+    """For people: the words in the order of their ids."""
+    if ranks.is_first():
+        first = _first(cutter)
+        rows = [
+            {
+                "id": first + place,
+                "entry": word.form,
+                "text": word.text,
+                "count": word.count,
+                "pieces": [cutter.backend.id_to_token(piece) for piece in word.pieces],
+            }
+            for place, word in enumerate(words)
+        ]
+        files.write_json(out / WORDS, {**report, "words": rows})

@@ -1,0 +1,127 @@
+"""An encoder whose vocabulary has more words: its tokenizer, and the rows of its embeddings and of its output layer.
+
+Old rows stay as they are, so a text without new words gives the same hidden states and, for the old pieces, the same
+logits. Shape suffixes: N new words, D hidden.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from acclimate.core.prompt import FIELD
+from acclimate.models.encoder import encoder_of, word_embeddings
+from acclimate.models.loading import quiet, seeded
+
+
+def with_backend(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreTrainedTokenizerBase:
+    """The tokenizer with other rules beneath: of its own class where that keeps them when it is loaded, else of none
+    (PreTrainedTokenizerFast, which takes a file's rules as they are).
+
+    RobertaTokenizer, for one, makes its rules anew from vocabulary and merges, and so drops `ignore_merges`.
+    """
+    kind: Any = type(tokenizer)
+    plain = copy.deepcopy(tokenizer)
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        config = Path(folder) / "tokenizer_config.json"
+        plain.save_pretrained(folder)
+        for file in Path(folder).iterdir():
+            if file != config:  # vocabularies of other formats would be read beside the new one
+                file.unlink()
+        backend.save(str(Path(folder) / "tokenizer.json"))
+        again: PreTrainedTokenizerBase = kind.from_pretrained(folder)
+    if _rules(again.backend_tokenizer) != _rules(backend):
+        again = _of_no_class(tokenizer, backend)
+    again.name_or_path = tokenizer.name_or_path
+    again.init_kwargs["name_or_path"] = tokenizer.name_or_path
+    return again
+
+
+def add_rows(model: PreTrainedModel, pieces: Sequence[Sequence[int]], first: int, *, start_ND: Tensor | None) -> None:
+    """Give the model an embedding for each new word, in place, with ids from `first` on, and a row and a bias of its
+    output layer if it has one.
+
+    pieces    ids that a word was made of: its embedding, its bias, and its row of an output layer of its own (untied)
+              become their means
+    start_ND  embeddings to begin with instead
+
+    Raises ValueError where the model has fewer embeddings than `first`.
+    """
+    embedded = word_embeddings(model).detach()
+    if first > len(embedded):
+        raise ValueError(
+            f"the tokenizer has {first:,} entries, but the model only {len(embedded):,} embeddings: they do not belong "
+            "together. Give a model with its own tokenizer"
+        )
+    head, separate = _output(model)
+    rows_ND = _means(embedded, pieces) if start_ND is None else start_ND
+    output_ND = None if head is None or head.weight is word_embeddings(model) else _means(head.weight.detach(), pieces)
+    bias = head.bias if head is not None else separate
+    bias_N = None if bias is None else _means(bias.detach()[:, None], pieces)[:, 0]
+    size = max(len(embedded), first + len(pieces))
+    with seeded(0), torch.no_grad():
+        grown = encoder_of(model) if separate is not None else model
+        if size > len(embedded):
+            grown.resize_token_embeddings(size, mean_resizing=False)
+            if separate is not None:
+                room = separate.new_zeros(size - len(separate))
+                cast(Any, model).lm_predictions.lm_head.bias = nn.Parameter(torch.cat([separate, room]))
+        new = slice(first, first + len(pieces))
+        word_embeddings(model)[new] = rows_ND
+        head, separate = _output(model)
+        if output_ND is not None and head is not None:
+            head.weight[new] = output_ND
+        bias = head.bias if head is not None else separate
+        if bias_N is not None:
+            cast(Tensor, bias)[new] = bias_N
+
+
+def _output(model: PreTrainedModel) -> tuple[nn.Linear | None, nn.Parameter | None]:
+    """The output layer; or the bias of one that is the embeddings themselves, as DeBERTa has it with legacy=false, for
+    which transformers gives the layer before.
+    """
+    head = cast(Any, model).get_output_embeddings()
+    if head is None:
+        return None, None
+    if predictions := getattr(model, "lm_predictions", None):
+        return None, cast(nn.Parameter, predictions.lm_head.bias)
+    return cast(nn.Linear, head), None
+
+
+def _means(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
+    """(N, ...) the mean of each word's rows, in double precision and then as the rows are."""
+    return torch.stack([rows[list(own)].double().mean(0) for own in pieces]).to(rows.dtype)
+
+
+def _rules(backend: Tokenizer) -> dict[str, Any]:
+    rules: dict[str, Any] = json.loads(backend.to_str())
+    return {**rules, "truncation": None, "padding": None}
+
+
+def _of_no_class(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreTrainedTokenizerBase:
+    stated = {name: str(value) for name, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
+    extra = [token for token in tokenizer.all_special_tokens if token not in stated.values()]
+    prompt = {FIELD: tokenizer.init_kwargs[FIELD]} if FIELD in tokenizer.init_kwargs else {}
+    made: Any = PreTrainedTokenizerFast
+    again: PreTrainedTokenizerBase = made(
+        tokenizer_object=backend,
+        **stated,
+        extra_special_tokens=extra,
+        model_input_names=list(tokenizer.model_input_names),
+        model_max_length=tokenizer.model_max_length,
+        padding_side=tokenizer.padding_side,
+        truncation_side=tokenizer.truncation_side,
+        **prompt,
+    )
+    if _rules(again.backend_tokenizer) != _rules(backend):
+        raise ValueError(f"transformers cannot hold the rules of this {type(tokenizer).__name__} with more words")
+    return again
