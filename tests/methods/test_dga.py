@@ -149,7 +149,7 @@ def test_random_importance_needs_no_text_and_differs_by_seed(recipe, tmp_path, m
     drawn = {}
     for seed in (0, 1):
         plan = replace(recipe.plan, steps=1, seed=seed)
-        dga.adapt(replace(recipe, importance="random", plan=plan), tmp_path / str(seed))
+        dga.adapt(replace(recipe, importance="random", subset=10_000, plan=plan), tmp_path / str(seed))
         drawn[seed] = torch.tensor(files.read_json(tmp_path / str(seed) / dga.IMPORTANCE)["heads"])
     assert not torch.equal(drawn[0], drawn[1])
 
@@ -170,6 +170,9 @@ def test_model_without_dropout_is_refused_before_anything_is_computed(recipe, tm
         ({"parts": ("output",)}, "the contrast gates heads"),
         ({"knowledge": "domain", "anchor": "mlm"}, "Set anchor=own"),
         ({"reading": "head_output", "plan": Plan(compile=True)}, "Set plan.compile=false"),
+        ({"contrast": 0.0, "temperature": 0.1}, "temperature = 0.1 does nothing with contrast = 0"),
+        ({"contrast": 0.0, "anchor": "mlm"}, "anchor = 'mlm' does nothing with contrast = 0"),
+        ({"importance": "random", "subset": 64}, "subset = 64 does nothing with importance = 'random'"),
     ],
 )
 def test_settings_out_of_range_are_refused(stated, message):

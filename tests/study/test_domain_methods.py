@@ -26,7 +26,7 @@ from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.own import Own
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
-from acclimate.text.vocabulary import train_wordpiece
+from acclimate.text.vocabulary import train_tokenizer
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PLACES = {  # contestant -> the recipe of its row
@@ -65,7 +65,7 @@ def stated(*more: str) -> Recipe:
 def model(toy_inputs, tmp_path_factory) -> str:
     place = tmp_path_factory.mktemp("model")
     corpus = write_corpus(read_documents(toy_inputs / "general.txt"), place / "corpus")
-    tokenizer = train_wordpiece(corpus, size=150)
+    tokenizer = train_tokenizer(corpus, size=150)
     shape = {"layers": 1, "hidden": 16, "heads": 4, "vocabulary_size": 150, "longest": 40}
     save_model(new_encoder(**shape, pad=tokenizer.pad_token_id, seed=0), tokenizer, place / "model")
     return str(place / "model")
@@ -105,6 +105,9 @@ def test_so_is_fine_tuning():
 def test_what_all_share_is_stated_once_and_what_is_a_methods_own_stays_its_own():
     recipe = stated("dga.reading=update", "light.bottleneck=8", "adapt.whole_words=true")
     assert recipe.stated("DGA (H, I)").reading == "update"
+    ablated = stated("dga.anchor=mlm", "dga.subset=7")  # what an ablation does not read is no part of it
+    assert ablated.stated("DGA (w/o contrast)").anchor == "own"
+    assert ablated.stated("DGA (random mask)").subset == Recipe().dga.subset
     for name in ADAPTED:
         own = recipe.stated(name)
         assert (own.plan, own.whole_words, own.max_tokens) == (recipe.adapt.plan, True, 32)
@@ -114,7 +117,7 @@ def test_each_model_is_adapted_once_and_the_ensemble_takes_what_is_there(ran):
     _, _, out, _, _ = ran
     models = ("untouched", "mlm", "dga")
     assert names(out) == sorted(
-        ["mlm", "dga", *(f"general-loss-{model}" for model in models)]
+        ["mlm", "dga", *(f"{what}-loss-{model}" for what in ("general", "domain") for model in models)]
         + [f"{what}-{model}-seed-{seed}" for what in ("fine-tune", "test") for model in models for seed in (0, 1)]
         + [f"test-ensemble-lm-mlm-seed-{seed}" for seed in (0, 1)]
     )
@@ -175,8 +178,9 @@ def test_costs_and_what_was_forgotten_stand_beside_the_scores(ran):
     [lines] = [list(csv.DictReader((out / "dga.csv").read_text().splitlines()))]
     assert [line["contestant"] for line in lines] == [*RUN, *RUN]
     for line, name in zip(lines, ("untouched", "mlm", "dga"), strict=False):
-        [place] = out.glob(f"jobs/general-loss-{name}-*/result.json")
-        assert float(line["general_loss"]) == files.read_json(place)["loss"]
+        for what in ("general", "domain"):
+            [place] = out.glob(f"jobs/{what}-loss-{name}-*/result.json")
+            assert float(line[f"{what}_loss"]) == files.read_json(place)["loss"]
     assert float(lines[2]["general_loss_difference"]) == pytest.approx(
         float(lines[2]["general_loss"]) - float(lines[0]["general_loss"])
     )
@@ -187,7 +191,8 @@ def test_costs_and_what_was_forgotten_stand_beside_the_scores(ran):
 def test_text_and_page_say_what_was_found(ran):
     _, _, out, _, found = ran
     assert found.text == (out / "dga.txt").read_text()
-    for words in ("train: model", "general loss", "accuracy: DGA against MLM", "By macro-F1, ", "before adapting"):
+    losses = ("general loss", "domain loss", "before adapting")
+    for words in ("train: model", *losses, "accuracy: DGA against MLM", "By macro-F1, "):
         assert words in found.text
     assert max(map(len, found.text.splitlines())) <= 110
     page = (out / "dga.html").read_text()

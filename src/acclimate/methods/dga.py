@@ -96,6 +96,14 @@ class Recipe(DomainRecipe):
             )
         if self.contrast and "heads" not in self.parts:
             raise ValueError(f"parts = {list(self.parts)}: the contrast gates heads. Add heads, or set contrast=0")
+        idle: dict[str, list[str]] = {
+            "contrast = 0": [] if self.contrast else ["temperature", "anchor", "knowledge"],
+            "importance = 'random'": ["subset"] if self.importance == "random" else [],
+        }
+        for why, names in idle.items():
+            for name in names:
+                if (stated := getattr(self, name)) != type(self).__dataclass_fields__[name].default:
+                    raise ValueError(f"{name} = {stated!r} does nothing with {why}. Leave one of them out")
 
 
 def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:

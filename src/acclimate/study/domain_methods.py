@@ -32,6 +32,7 @@ from acclimate.study.cost import Estimate, estimate_of_jobs
 from acclimate.study.domain_methods_page import SOURCE, DomainMethods
 from acclimate.study.domain_methods_recipe import ADAPTED, ENSEMBLE, MLM, Recipe
 from acclimate.study.entries import fine_tuned, heldout_loss, tested
+from acclimate.study.forgetting import GeneralLoss
 from acclimate.study.gathering import Leaks, Raw, gather
 from acclimate.study.grid_page import records
 from acclimate.study.jobs import Job, claim, do, missing, with_needs
@@ -93,11 +94,6 @@ def run_domain_methods(recipe: Recipe, materials: Materials, run: Path, *, watch
             "finetuning": sum((spent(job.directory(run)) for job in arm.tuned), Cost()),
         }
         scores.append(test_row(arm.name, arm.seed, seen, task, **costs))
-    losses = {name: do(job, run)["loss"] for name, job in study.losses.items()}
-    if losses and not do(study.losses[UNTOUCHED], run)["head"]:  # nothing says what it forgot
-        losses = {}
-    before = losses.get(UNTOUCHED)
-    adapted = {name: (before, loss) for name, loss in losses.items() if before is not None and name != UNTOUCHED}
     against = (UNTOUCHED, MLM)
     found = DomainMethods(
         task=task.name,
@@ -106,7 +102,8 @@ def run_domain_methods(recipe: Recipe, materials: Materials, run: Path, *, watch
         trained=task.sizes["train"],
         documents=len(materials.domain or ()),
         judged=tuple(judged(scores, metric, against=against) for metric in reported(task.metric)),
-        general=forgetting.beside((UNTOUCHED, *recipe.names), adapted),
+        general=_losses(study.general, recipe, run),
+        domain=_losses(study.domain, recipe, run),
         notes=materials.notes,
     )
     write_study(
@@ -120,6 +117,15 @@ def run_domain_methods(recipe: Recipe, materials: Materials, run: Path, *, watch
         source=SOURCE,
     )
     return found
+
+
+def _losses(jobs: Mapping[str, Job], recipe: Recipe, run: Path) -> dict[str, GeneralLoss]:
+    """Contestant -> its loss on a text; empty where the model came without a head, so that no loss says anything."""
+    if not jobs or not do(jobs[UNTOUCHED], run)["head"]:
+        return {}
+    losses = {name: do(job, run)["loss"] for name, job in jobs.items()}
+    adapted = {name: (losses[UNTOUCHED], loss) for name, loss in losses.items() if name != UNTOUCHED}
+    return forgetting.beside((UNTOUCHED, *recipe.names), adapted)
 
 
 def foreseen(recipe: Recipe, materials: Materials, run: Path) -> Estimate:
@@ -150,16 +156,18 @@ class _Arm:
 
 @dataclass(frozen=True)
 class _Study:
-    """losses: contestant -> the job of its loss on general text; empty where there is none."""
+    """general, domain: contestant -> the job of its loss on held-out text; empty where there is none."""
 
     models: Mapping[str, Job | None]
-    losses: Mapping[str, Job]
+    general: Mapping[str, Job]
+    domain: Mapping[str, Job]
     arms: tuple[_Arm, ...]
 
     def before(self) -> list[Job]:
         """All but the tests, in the order in which it is done."""
         adapting = [job for job in self.models.values() if job]
-        return [*adapting, *self.losses.values(), *(job for arm in self.arms for job in arm.tuned)]
+        losses = [*self.general.values(), *self.domain.values()]
+        return [*adapting, *losses, *(job for arm in self.arms for job in arm.tuned)]
 
 
 def _study(recipe: Recipe, materials: Materials) -> _Study:
@@ -170,11 +178,14 @@ def _study(recipe: Recipe, materials: Materials) -> _Study:
             method, _ = ADAPTED[name]
             models[name] = with_model(on_domain(name, method, recipe.stated(name), materials), None, materials)
     longest = recipe.adapt.max_tokens
-    losses = {
-        name: heldout_loss(f"general loss, {name}", materials.general_heldout, model, materials, max_tokens=longest)
-        for name, model in models.items()
-        if materials.general_heldout is not None
-    }
+    general, domain = (
+        {
+            name: heldout_loss(f"{what}, {name}", text, model, materials, max_tokens=longest)
+            for name, model in models.items()
+            if text is not None
+        }
+        for what, text in (("general loss", materials.general_heldout), ("domain loss", materials.heldout))
+    )
     arms = []
     for seed in range(recipe.seeds):
         stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, seed=seed))
@@ -189,7 +200,7 @@ def _study(recipe: Recipe, materials: Materials) -> _Study:
                 arms.append(_Arm(name, seed, models[MLM], both, test))
             else:
                 arms.append(_Arm(name, seed, models[name], (tuned[name],), tested(tuned[name], materials.task)))
-    return _Study(models, losses, tuple(arms))
+    return _Study(models, general, domain, tuple(arms))
 
 
 def _together(label: str, both: tuple[Job, Job], materials: Materials) -> Job:

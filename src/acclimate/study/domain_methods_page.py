@@ -21,13 +21,14 @@ from acclimate.study.judged_page import (
 from acclimate.study.judging import Cell, Judged
 from acclimate.study.typeset import Section, amount, page
 
+DOMAIN = "domain loss"
 SOURCE = "The study: Ke, Shao, Lin, Xu, Shu and Liu (2022), Tables 2 to 5."
 
 
 @dataclass(frozen=True)
 class DomainMethods:
     """trained: training rows; documents: that were adapted on; metric: the task's own; judged: by every metric that is
-    reported of it; general: contestant -> its loss on general text, empty where none was measured.
+    reported of it; general, domain: contestant -> its loss on held-out text, empty where none was measured.
     """
 
     task: str
@@ -37,6 +38,7 @@ class DomainMethods:
     documents: int
     judged: tuple[Judged, ...]
     general: Mapping[str, GeneralLoss]
+    domain: Mapping[str, GeneralLoss]
     notes: tuple[str, ...]
 
     @property
@@ -51,8 +53,10 @@ class DomainMethods:
     def sections(self) -> list[Section]:
         """The parts of text and page."""
         trained = f"{amount(self.trained, 'row')}, adapted on {amount(self.documents, 'document')}"
-        beside = {forgetting.HEADING: {name: str(loss) for name, loss in self.general.items()}} if self.general else {}
+        losses = {forgetting.HEADING: self.general, DOMAIN: self.domain}
+        beside = {what: {name: str(loss) for name, loss in own.items()} for what, own in losses.items() if own}
         meant = [f"General loss: {forgetting.MEANING}"] if self.general else []
+        meant += ["Domain loss: the same on text of the domain that nobody adapted on."] if self.domain else []
 
         def costs(cell: Cell) -> dict[str, Cost]:
             return {"adapting": cell.adapting, "tuning": cell.finetuning}
@@ -69,8 +73,10 @@ class DomainMethods:
         names = [cell.contestant for cell in self.judged[0].cells]
 
         def more(cell: Cell) -> dict[str, object]:
-            loss = self.general.get(cell.contestant, GeneralLoss())
-            told = {"general_loss": loss.loss, "general_loss_difference": loss.difference}
+            told: dict[str, object] = {}
+            for what, own in (("general_loss", self.general), ("domain_loss", self.domain)):
+                loss = own.get(cell.contestant, GeneralLoss())
+                told |= {what: loss.loss, f"{what}_difference": loss.difference}
             return told | cost_columns({"adapting": cell.adapting, "finetuning": cell.finetuning})
 
         about = {"task": self.task, "model": self.model}
