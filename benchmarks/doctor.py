@@ -71,7 +71,7 @@ def prepare(given: argparse.Namespace, directory: Path) -> Planted:
     from acclimate.core.types import Document
     from acclimate.models.encoder import new_encoder, save_model
     from acclimate.text.corpus import write_corpus
-    from acclimate.text.vocabulary import train_wordpiece
+    from acclimate.text.vocabulary import train_tokenizer
 
     tell("reading the corpus")
     generator = random.Random(0)
@@ -81,7 +81,7 @@ def prepare(given: argparse.Namespace, directory: Path) -> Planted:
     documents = [text for text in texts if text]
     tell("learning the vocabulary")
     sample = [Document(str(number), text) for number, text in enumerate(documents[: 1 + len(documents) // 8])]
-    words = train_wordpiece(write_corpus(sample, directory / "sample"), size=given.vocabulary)
+    words = train_tokenizer(write_corpus(sample, directory / "sample"), size=given.vocabulary)
     encoder = new_encoder(layers=1, hidden=8, heads=1, vocabulary_size=len(words), longest=512, pad=0, seed=0)
     save_model(encoder, words, directory / "model")
     test = generator.sample(rows["test"], 6 * given.planted)

@@ -17,7 +17,7 @@ from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.segments import segments
 from acclimate.text.tokens import Tokens
-from acclimate.text.vocabulary import train_wordpiece
+from acclimate.text.vocabulary import train_tokenizer
 
 LONGEST = 128  # tokens of a row, special tokens included
 SENTENCES = 3  # of a document at most
@@ -48,7 +48,7 @@ def prepare(source: Path, directory: Path, *, texts: int, vocabulary: int) -> Ma
     kept = max(1, len(found) - max(1, len(found) // 20))
     training = write_corpus(_slices(found[:kept]), directory / "training")
     heldout = write_corpus(_slices(found[kept:]), directory / "heldout")
-    tokenizer = train_wordpiece(training, size=vocabulary)
+    tokenizer = train_tokenizer(training, size=vocabulary)
     tokens = training.tokens(tokenizer)
     rows = rows_of(tokens)
     return Material(tokenizer, tokens, heldout.tokens(tokenizer), rows, chunks_of(rows))

@@ -114,7 +114,7 @@ def _make(corpus: Path, text: Path, tokenizer: Path, *, size: int, vocabulary: i
     from acclimate.core.types import Document
     from acclimate.text.corpus import write_corpus
     from acclimate.text.documents import read_documents
-    from acclimate.text.vocabulary import train_wordpiece
+    from acclimate.text.vocabulary import train_tokenizer
 
     lines, characters = [], 0
     for document in read_documents(corpus):
@@ -124,7 +124,7 @@ def _make(corpus: Path, text: Path, tokenizer: Path, *, size: int, vocabulary: i
             break
     tell("learning the vocabulary")
     sample = [Document(str(number), line) for number, line in enumerate(lines[: 1 + len(lines) // 4])]
-    train_wordpiece(write_corpus(sample, text.with_name("sample")), size=vocabulary).save_pretrained(tokenizer)
+    train_tokenizer(write_corpus(sample, text.with_name("sample")), size=vocabulary).save_pretrained(tokenizer)
     tell(f"writing {size / 1e9:g} GB of text")
     generator, written = random.Random(0), 0
     with open(text, "wb") as file:

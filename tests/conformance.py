@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,13 +21,17 @@ from transformers import (
 )
 
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Stream
+from acclimate.methods.adversarial_loss import AdversarialLoss
 from acclimate.methods.dga import DgaLoss
 from acclimate.methods.distil_loss import DistillationToken, KnowledgeDistillation, Text, with_distillation_token
 from acclimate.methods.domain import appended
 from acclimate.methods.embedding_loss import Ids, Per, TapterLoss, with_regularised
 from acclimate.methods.joint_loss import JointLoss
 from acclimate.methods.light import LightLoss
+from acclimate.methods.next_sentence import NextSentenceLoss, new_head
+from acclimate.methods.perturbation import with_noise
 from acclimate.methods.sequence_contrast import CONTRASTS
+from acclimate.methods.smart_loss import SmartLoss
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.methods.token_contrast_loss import TokenAlignment, TokenAwareContrast, with_anchors
 from acclimate.models.classifier import PROBLEM_TYPES
@@ -36,6 +40,7 @@ from acclimate.models.light import add_adapters
 from acclimate.models.pooling import PooledClassifiers, Pooling, SequenceLayer, set_pooling
 from acclimate.models.taggers import Layer, SequenceTaggers, set_layer
 from acclimate.tasks.rows import EDGES
+from acclimate.text.pairs import RANDOM_NEXT, TYPES
 from acclimate.training.checkpoint import LOG, resumable
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
@@ -244,6 +249,23 @@ def _distilled(name: str, text: Text = "unmasked", *, token: bool = False) -> Ca
     )
 
 
+def _paired(name: str) -> Case:
+    """Rows of two stretches, of which the second follows the first or not."""
+    plain = _masked(name)
+
+    def objective(dropout: float) -> Objective:
+        model = FAMILIES[name](dropout=dropout)
+        return NextSentenceLoss(model, new_head(model, seed=3))
+
+    def stream(step: int) -> Batch:
+        batch, generator = plain.stream(step), np.random.default_rng([10, step])
+        second = np.arange(len(batch.ids)) >= np.repeat(batch.offsets[:-1] + batch.lengths // 2, batch.lengths)
+        rows = {RANDOM_NEXT: generator.integers(0, 2, ROWS)}
+        return replace(batch, tokens={**batch.tokens, TYPES: second.astype(np.int64)}, rows=rows)
+
+    return Case(objective, stream)
+
+
 def _contrasted(name: str, contrast: str) -> Case:
     """Of one row nothing is predicted."""
     make = mpnet if name == "mpnet" else FAMILIES[name]
@@ -272,6 +294,22 @@ def _tokens_contrasted(name: str, contrast: str) -> Case:
     )
 
 
+def _adversarial(name: str, **settings: Any) -> Case:
+    plain = _masked(name)
+    return Case(lambda dropout: AdversarialLoss(FAMILIES[name](dropout=dropout), **settings), plain.stream)
+
+
+def _smooth(kind: str) -> Case:
+    """The task's classifier, held to SMART's smoothness within a reach where this small a model is bent."""
+    plain = _task(kind)
+
+    def make(dropout: float) -> Objective:
+        model = cast(TaskLoss, plain.objective(dropout)).model
+        return SmartLoss(model, weight=3.0, step=0.1, noise=0.01, radius=0.05)
+
+    return Case(make, lambda step: with_noise(plain.stream(step), seed=0, step=step))
+
+
 OBJECTIVES: dict[str, Callable[[], Case]] = {
     **{f"masked language, {name}": (lambda name=name: _masked(name)) for name in (*FAMILIES, "mpnet")},
     "task": lambda: _task("sequence"),
@@ -297,6 +335,7 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "regularised embeddings, each type once, roberta": lambda: _regularised("roberta", "type"),
     "regularised embeddings, masked ids, electra": lambda: _regularised("electra", "type", "masked"),
     "regularised embeddings, mpnet": lambda: _regularised("mpnet"),
+    "next sentence": lambda: _paired("bert"),
     "SimCSE": lambda: _contrasted("bert", "simcse"),
     "SimCSE, modernbert": lambda: _contrasted("modernbert", "simcse"),
     "SimCSE, mpnet": lambda: _contrasted("mpnet", "simcse"),
@@ -322,6 +361,9 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "contrast of tokens, taco": lambda: _tokens_contrasted("bert", "taco"),
     "contrast of tokens, taco, modernbert": lambda: _tokens_contrasted("modernbert", "taco"),
     "contrast of tokens, taco, mpnet": lambda: _tokens_contrasted("mpnet", "taco"),
+    "adversarial": lambda: _adversarial("bert"),
+    "adversarial, released, roberta": lambda: _adversarial("roberta", reading="released"),
+    "SMART, tags": lambda: _smooth("tokens"),
 }
 
 

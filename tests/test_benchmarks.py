@@ -1,6 +1,8 @@
 """Each benchmark runs on a few texts and writes its report: the figures mean nothing, but the scripts do not rot."""
 
+import ast
 import csv
+import importlib
 import json
 import random
 import shutil
@@ -40,6 +42,16 @@ def report_of(script, corpus, out, *options):
     assert f"python benchmarks/{script}" in report
     assert str(corpus) not in report  # where a machine keeps its files is nobody's business
     return report
+
+
+@pytest.mark.parametrize("script", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
+def test_whatever_a_benchmark_takes_from_the_product_is_there(script):
+    """Also of those parts that the tiny runs here skip."""
+    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "acclimate":
+            module = importlib.import_module(node.module)
+            missing = [name.name for name in node.names if not hasattr(module, name.name)]
+            assert not missing, f"{script.name}:{node.lineno}: {node.module} has no {missing}"
 
 
 TINY = ["--texts", "60", "--vocabulary", "300", "--batch", "4", "--threads", "1"]
@@ -98,6 +110,15 @@ def test_start_and_memory_writes_seconds_and_peak_memory(corpus, tmp_path):
     report = report_of("start_and_memory.py", corpus, tmp_path / "start.md", *options)
     assert "| `acclimate --help` |" in report
     assert "| tokenise |" in report
+
+
+def test_corpus_speed_writes_speeds_and_their_ratio(corpus, toy_race, tmp_path):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    options = ["--model", str(base / "checkpoint"), "--megabytes", "0.01", "--rounds", "2"]
+    report = report_of("corpus_speed.py", corpus, tmp_path / "speed.md", *options)
+    assert "| ours: raw text to tokens | " in report
+    assert "| **ours by `encode_batch` alone** | **" in report
+    assert "nan" not in report
 
 
 def test_doctor_writes_seconds_and_the_leaks_it_found(corpus, tmp_path):
@@ -159,6 +180,20 @@ def test_budgeted_race_compares_its_winner_with_the_grids(toy_race, tmp_path):
     report = (tmp_path / "budget.md").read_text(encoding="utf-8")
     assert "| papers | grid | " in report
     assert "| papers | budget, 80% | " in report
+    assert str(tmp_path) not in report
+
+
+def test_scratch_square_writes_losses_and_scores(toy_inputs, tmp_path):
+    words = [sys.executable, str(BENCHMARKS / "scratch_square.py"), "--task", f"topics={toy_inputs}", "--seeds", "2"]
+    words += [f"--{name}={toy_inputs / f'{name}.txt'}" for name in ("domain", "general")]
+    words += ["--models", "own vocabulary, whole words", f"--work={tmp_path / 'runs'}"]
+    words += ["--heldout", str(toy_inputs / "domain.txt"), "--out", str(tmp_path / "square.md"), "--tune"]
+    words += ["finetune.plan.steps=4", "--tune", "finetune.epochs=0.0", "--tune", "finetune.looks=1", "tokens=600"]
+    words += ["vocabulary=150", "layers=1", "hidden=16", "max_tokens=32", "plan.batch=8", "looks=1"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = (tmp_path / "square.md").read_text(encoding="utf-8")
+    assert report.count("| own vocabulary, whole words | ") == 2
     assert str(tmp_path) not in report
 
 

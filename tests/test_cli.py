@@ -30,6 +30,8 @@ VERBS = (
     "heads",
     "embeddings",
     "importance",
+    "vocabulary",
+    "corpus",
 )
 
 
@@ -98,7 +100,7 @@ def _wrong(inputs: Path) -> dict[str, tuple[list[str], str]]:
     return {
         "setting": ([*race, "pretain.layers=2"], "unknown group of settings 'pretain'; did you mean 'pretrain'?"),
         "value": ([*race, "finetune.choose=first"], "finetune.choose = 'first' is not one of 'best', 'last'"),
-        "method": (["adapt", "mml"], "no method is called 'mml'. Known: dga, distil, finetune"),
+        "method": (["adapt", "mml"], "no method is called 'mml'. Known: adversarial, dga, distil"),
         "corpus": (["adapt", "mlm"], "no corpus given. Add corpus=PATH"),
         "metric": ([*race, "--metric", "f1"], "metric='f1': judges span, but the labels make this a task"),
         "column": ([*race, "--text", "txt"], "no column 'txt'; the nearest is 'text'"),
@@ -216,6 +218,15 @@ def test_adapt_takes_a_recipe_file_that_the_command_line_overrides(run, toy_inpu
     status, said = run("adapt", "scratch", "plan.steps=3", "--recipe", "small.toml", "--out", "made")
     assert status == 0, said
     assert len((tmp_path / "made" / "log.jsonl").read_text().splitlines()) == 3
+
+
+def test_adapt_pretrains_on_two_raw_texts_with_a_given_vocabulary(run, base, toy_inputs, tmp_path):
+    raw = [f"{name}={toy_inputs}/{text}.txt" for name, text in (("corpus", "domain"), ("general", "general"))]
+    small = ["layers=1", "hidden=8", "heads=1", "max_tokens=16", "plan.steps=2", "plan.batch=4", "general_share=0.5"]
+    status, said = run("adapt", "scratch", f"tokenizer={base}", *raw, *small, "--out", "mixed")
+    assert status == 0, said
+    made = tmp_path / "mixed" / "checkpoint"
+    assert json.loads((made / "provenance.json").read_text())["sources"].keys() == {"corpus", "general", "tokenizer"}
 
 
 def test_adapt_fine_tunes_on_a_prepared_task(run, base, toy_race, tmp_path):

@@ -14,6 +14,8 @@ FLOORS |= {
     "session": 6,
     "verbs": 7,
     "studies": 7,
+    "corpora": 7,
+    "vocabularies": 7,
     "cli": 8,
     "__main__": 9,
 }  # screen, session: what verbs run in

@@ -25,7 +25,7 @@ from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.readers import delimited_task
 from acclimate.text.corpus import write_corpus
-from acclimate.text.vocabulary import train_wordpiece
+from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training.plan import Plan
 from launcher import launcher
 from toys import SIZES, race_command, write_inputs
@@ -113,7 +113,7 @@ def small(tmp_path: Path) -> dict[str, Any]:
     inputs = write_inputs(tmp_path / "in")
     lines = (inputs / "domain.txt").read_text().splitlines()[:40]
     corpus = write_corpus((Document(str(number), line) for number, line in enumerate(lines)), tmp_path / "corpus")
-    tokenizer = train_wordpiece(corpus, size=120)
+    tokenizer = train_tokenizer(corpus, size=120)
     model = new_encoder(
         layers=1, hidden=8, heads=1, vocabulary_size=len(tokenizer), longest=64, pad=tokenizer.pad_token_id, seed=0
     )

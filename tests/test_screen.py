@@ -12,21 +12,21 @@ import pytest
 from rich.console import Console
 
 from acclimate import screen
-from acclimate.core.types import Progress
+from acclimate.core.types import Cost, Progress
 
 
 @pytest.fixture
 def told(monkeypatch) -> Callable[..., str]:
-    """What is said of some steps at some times: (seconds, stage, done) of 100 each."""
+    """What is said of some steps at some times: (seconds, stage, done) of 100 each, and their values if any."""
 
-    def told(*steps: tuple[float, str, int]) -> str:
+    def told(*steps: tuple) -> str:
         clock = {"now": 0.0}
         monkeypatch.setattr(screen.time, "monotonic", lambda: clock["now"])
-        console = Console(file=io.StringIO(), width=120)
+        console = Console(file=io.StringIO(), width=200)
         with screen.watching(console) as watch:
-            for seconds, stage, done in steps:
+            for seconds, stage, done, *values in steps:
                 clock["now"] = seconds
-                watch(Progress(stage, done, 100, "steps"))
+                watch(Progress(stage, done, 100, "steps", *values))
         return console.file.getvalue()
 
     return told
@@ -43,6 +43,25 @@ def test_a_run_that_goes_on_counts_its_own_steps(told):
 def test_another_stage_of_the_same_name_begins_anew(told):
     said = told((0, "stage 1", 0), (60, "stage 1", 100), (1000, "stage 1", 0), (1060, "stage 1", 25))
     assert said.splitlines()[-1] == "stage 1: 25/100 steps, 60 s, 180 s left"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.4, "0 s"), (599, "599 s"), (600, "10 min"), (3599, "1 h 0 min"), (18_720, "5 h 12 min"), (273_600, "3 d 4 h")],
+)
+def test_a_time_is_told_as_a_person_says_it(seconds, said):
+    assert screen.span(seconds) == said
+
+
+def test_a_long_run_tells_what_it_costs_to_the_end(told):
+    """Over all its sessions, of which this one began behind step 20."""
+    spent = Cost(tokens=3_000_000, flops=2e15, seconds=1500.0)
+    said = told((0, "adapt", 20), (1000, "adapt", 25, {"loss": 2.5, "spent": spent}))
+    assert said == (
+        "adapt: 25/100 steps, loss 2.500 17 min, 4 h 10 min left; 3.0 M of 12.0 M tokens, 2,000 a second; "
+        "2.00e+15 of 8.00e+15 FLOPs\n"
+    )
+    assert "tokens" not in told((0, "adapt", 0), (60, "adapt", 25, {"spent": Cost(100, 1e9, 60.0)}))
 
 
 STOPPED = """

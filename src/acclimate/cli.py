@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from acclimate import options
+from acclimate.corpora import corpus
 from acclimate.session import command, errors_told, say, screen, started, stated_recipe, tell_findings, watched
 from acclimate.studies import grid
 from acclimate.verbs import blurb, count_splits, embeddings, fetch, importance, retrieve
+from acclimate.vocabularies import vocabulary
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
     from acclimate.tasks.own import Own
 
 METHODS_TOLD = (  # the names of acclimate.methods.METHODS, which loads torch
-    "mlm, tapter, dga, light, distil, sequence_contrast, token_contrast, scratch, tlm or finetune."
+    "mlm, tapter, dga, light, distil, sequence_contrast, token_contrast, adversarial, scratch, extend, tlm or finetune."
 )
-CORPORA = ("corpus", "dev", "vectors_corpus")  # settings of a method that name raw text
+CORPORA = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
 
 app = typer.Typer(
     help="Adapt encoder language models to a domain, and know whether it helped.",
@@ -131,8 +133,8 @@ def adapt(
                     if name == "corpus" or getattr(stated, name) != Path():
                         corpus = corpus_at(getattr(stated, name), out, separated=separated, watch=watch)
                         stated = replace(stated, **{name: corpus.path})
-            if getattr(stated, "model", ""):
-                stated = replace(stated, model=resolved(stated.model))
+            for name in [name for name in ("model", "tokenizer") if getattr(stated, name, "")]:
+                stated = replace(stated, **{name: resolved(getattr(stated, name))})
             checkpoint = METHODS[method].adapt(stated, out, watch=watch)
         if ranks.is_first():
             say(console, f"Checkpoint: {checkpoint.path}")
@@ -180,6 +182,7 @@ app.command()(retrieve)
 app.command()(fetch)
 app.command(context_settings={"ignore_unknown_options": True})(blurb)  # models_and_settings refuses them
 app.command()(grid)
+app.command(context_settings={"ignore_unknown_options": True})(corpus)  # models_and_settings refuses them
 
 
 @app.command()
@@ -234,6 +237,7 @@ def heads(
 
 app.command()(embeddings)
 app.command()(importance)
+app.command()(vocabulary)
 
 
 def main() -> None:

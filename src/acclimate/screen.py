@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from acclimate.core import ranks
+from acclimate.core.types import Cost, Watch, unwatched
 from acclimate.core.types import Progress as Told
-from acclimate.core.types import Watch, unwatched
 
 SOON = 2.0  # seconds: a stage shorter than this is not worth a line
 PLAIN_EVERY = 15.0  # seconds between two lines of a stage where the output is no terminal
+LONG = 600.0  # seconds that a stage has taken or will take, from which on what it costs is told
 
 
 @contextmanager
@@ -79,11 +80,44 @@ def _lines(console: Console) -> Watch:
             spoken[told.stage] = now
             done = max(1, told.done - first[told.stage])
             known = told.total > 0
-            left = f", {took / done * (told.total - told.done):.0f} s left" if known and not last else ""
+            left = f", {span(took / done * (told.total - told.done))} left" if known and not last else ""
             of = f"/{told.total}" if known else ""
-            console.print(f"{told.stage}: {told.done}{of} {told.unit}, {_value(told)}{took:.0f} s{left}")
+            console.print(f"{told.stage}: {told.done}{of} {told.unit}, {_value(told)}{span(took)}{left}{_cost(told)}")
 
     return watch
+
+
+def span(seconds: float) -> str:
+    """A time as a person says it: `59 s`, `12 min`, `5 h 12 min`, `3 d 4 h`."""
+    if seconds < LONG:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(round(hours + minutes / 60), 24)
+    return f"{days} d {hours} h"
+
+
+def _cost(told: Told) -> str:
+    """Of a training run that is long by what it spent so far, and by the share that this is of all steps: tokens and
+    floating point operations up to now and to the end, over all its sessions and processes.
+    """
+    spent = told.values.get("spent")
+    if not isinstance(spent, Cost) or not told.done or told.total <= 0:
+        return ""
+    whole = told.total / told.done
+    if spent.seconds * whole < LONG:
+        return ""
+    speed = spent.tokens / max(spent.seconds, 1e-9)
+    tokens, flops = (f"{_short(value)} of {_short(value * whole)}" for value in (spent.tokens, spent.flops))
+    return f"; {tokens} tokens, {speed:,.0f} a second; {flops} FLOPs"
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number < 1e6 else f"{number:.2e}" if number >= 1e12 else f"{number / 1e6:,.1f} M"
 
 
 def _value(told: Told) -> str:

@@ -37,7 +37,7 @@ from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task, drawn
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
-from acclimate.text.vocabulary import train_wordpiece
+from acclimate.text.vocabulary import train_tokenizer
 
 SIZES = {"train": 24, "dev": 12, "test": 14}
 TOPICS = [*toys.TOPICS]
@@ -114,7 +114,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory, toy_inputs: Path) -> list[str]:
     place = tmp_path_factory.mktemp("models")
-    tokenizer = train_wordpiece(write_corpus(read_documents(toy_inputs / "domain.txt"), place / "corpus"), size=200)
+    tokenizer = train_tokenizer(write_corpus(read_documents(toy_inputs / "domain.txt"), place / "corpus"), size=200)
     shape = {"layers": 1, "hidden": 16, "heads": 2, "vocabulary_size": 200, "longest": 48}
     for name, seed in (("one", 0), ("two", 1)):
         save_model(new_encoder(**shape, pad=tokenizer.pad_token_id, seed=seed), tokenizer, place / name)

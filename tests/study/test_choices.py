@@ -30,7 +30,7 @@ from acclimate.tasks.prepared import prepare
 from acclimate.tasks.relations import Pairs, relation_examples
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
-from acclimate.text.vocabulary import train_wordpiece
+from acclimate.text.vocabulary import train_tokenizer
 from toys import PLAIN, TOPICS
 
 SIZES = {"train": 24, "dev": 16, "test": 12}
@@ -92,7 +92,7 @@ def names(place: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory, toy_inputs):
     place = tmp_path_factory.mktemp("encoder")
-    tokenizer = train_wordpiece(write_corpus(read_documents(toy_inputs / "domain.txt"), place / "corpus"), size=200)
+    tokenizer = train_tokenizer(write_corpus(read_documents(toy_inputs / "domain.txt"), place / "corpus"), size=200)
     shape = {"layers": 1, "hidden": 16, "heads": 2, "vocabulary_size": 200, "longest": 48}
     save_model(new_encoder(**shape, pad=tokenizer.pad_token_id, seed=0), tokenizer, place / "encoder")
     return place / "encoder"

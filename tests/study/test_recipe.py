@@ -57,3 +57,9 @@ def test_what_is_not_searched_stays_as_stated():
 def test_a_search_that_cannot_be_is_told_with_the_way_out(stated, message):
     with pytest.raises(ValueError, match=message):
         rates(*stated)
+
+
+@pytest.mark.parametrize("stated", ["general=other.txt", "tokens=1000", "adversarial=10.0"])
+def test_pretraining_in_a_race_takes_no_other_text_start_or_budget(stated):
+    with pytest.raises(ValueError, match=rf"pretrain\.{stated.partition('=')[0]} = .* race with --model"):
+        settings.override(Recipe(), [f"pretrain.{stated}"])

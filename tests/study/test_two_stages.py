@@ -27,7 +27,7 @@ from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.own import Own
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
-from acclimate.text.vocabulary import train_wordpiece
+from acclimate.text.vocabulary import train_tokenizer
 from made_up_tasks import WORDS
 from squad_files import article, context, pairs, write
 
@@ -54,7 +54,7 @@ def inputs(tmp_path_factory) -> Path:
     (place / "words.txt").write_text(
         "\n".join(WORDS[at : at + 30] and " ".join(WORDS[at : at + 30]) for at in range(0, 900, 30))
     )
-    tokenizer = train_wordpiece(write_corpus(read_documents(place / "words.txt"), place / "corpus"), size=200)
+    tokenizer = train_tokenizer(write_corpus(read_documents(place / "words.txt"), place / "corpus"), size=200)
     shape = {"layers": 1, "hidden": 16, "heads": 2, "vocabulary_size": 200, "longest": 64}
     save_model(new_encoder(**shape, pad=tokenizer.pad_token_id, seed=0), tokenizer, place / "model")
     for split, size in SIZES.items():

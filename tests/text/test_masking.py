@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from acclimate.core.types import NOT_PREDICTED
-from acclimate.text.masking import Replacement, _chosen, mask_words, replacement_of
+from acclimate.text.masking import Replacement, _chosen, mask_words, replacement_of, rising_rate
 
 MASK, SPECIAL = 4, (0, 1, 2, 3, 4)
 REPLACEMENT = Replacement(MASK, 50, SPECIAL)
@@ -192,3 +192,12 @@ def test_a_tokenizer_without_a_mask_is_refused(tokenizers):
     tokenizer.mask_token = None
     with pytest.raises(ValueError, match="has no mask_token"):
         replacement_of(tokenizer)
+
+
+def test_rising_rate_is_five_to_twenty_five_per_cent_by_fifths():
+    rate = rising_rate(0.15, 100)
+    assert [rate(step) for step in (0, 19, 20, 39, 40, 60, 80, 99)] == [0.05, 0.05, 0.1, 0.1, 0.15, 0.2, 0.25, 0.25]
+    assert np.mean([rate(step) for step in range(100)]) == pytest.approx(0.15)
+    assert [rising_rate(0.3, 3)(step) for step in range(3)] == [0.1, 0.2, 0.4]  # fewer steps than fifths
+    with pytest.raises(ValueError, match=r"at most 0\.6"):
+        rising_rate(0.61, 10)

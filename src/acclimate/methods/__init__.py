@@ -2,11 +2,26 @@
 
 from types import ModuleType
 
-from acclimate.methods import dga, distil, finetune, light, mlm, scratch, sequence_contrast, tapter, tlm, token_contrast
+from acclimate.methods import (
+    adversarial,
+    dga,
+    distil,
+    extend,
+    finetune,
+    light,
+    mlm,
+    scratch,
+    sequence_contrast,
+    tapter,
+    tlm,
+    token_contrast,
+)
 
 METHODS: dict[str, ModuleType] = {
+    "adversarial": adversarial,
     "dga": dga,
     "distil": distil,
+    "extend": extend,
     "finetune": finetune,
     "light": light,
     "mlm": mlm,

@@ -30,6 +30,7 @@ Readings
   is trained on rows, and predicts whole sentences: a window scores no start or end that is not the sentence's.
   With tag_scheme, training tags are written in that scheme, and predictions in the task's own again, before anything is
   scored. In IO, entities of one type that touch become one, and stay one.
+  smart adds the smoothness of Jiang et al. (2020) to the loss (methods/smart_loss.py).
 Deviations
   Dev and test are scored in float32 whatever the training precision, so that the checkpoint, loaded by anybody,
   predicts what was scored.
@@ -48,6 +49,7 @@ from acclimate.core import files, ranks
 from acclimate.core.types import Checkpoint, Cost, Score, Watch, unwatched
 from acclimate.methods.looks import DEV, dev_score, drop_best
 from acclimate.methods.mlm import with_steps
+from acclimate.methods.smart_loss import check_smart
 from acclimate.methods.tag_schemes import Tagging, as_given, learnable
 from acclimate.methods.task_loss import predict
 from acclimate.methods.tuning import SPANS, Tuning
@@ -85,6 +87,11 @@ class Recipe:
     tag_transitions: Transitions = "any"  # which tags a CRF may predict after which: any, or those of the scheme
     tag_transitions_rate: float = 1.0  # of a CRF's own weights, in multiples of the plan's rate
     tag_scheme: Tagging = "given"  # how entities are tagged in training
+    smart: float = 0.0  # lambda_s, the weight of SMART's regulariser (1, 3 and 5 are tried there); 0: none
+    smart_step: float = 1e-3  # eta, of the ascent
+    smart_noise: float = 1e-5  # sigma, where the ascent starts
+    smart_radius: float = 1e-5  # epsilon, the most that a number of a word's embedding is changed by
+    smart_ascents: int = 1
     epochs: float = 10.0  # 0: plan.steps counts
     plan: Plan = field(default_factory=lambda: Plan(batch=32, rate=3e-5, warmup=0.1))
 
@@ -101,6 +108,7 @@ class Recipe:
                     f"{name} = {getattr(self, name)!r} is for a CRF, but tag_layer is '{self.tag_layer}'. Set "
                     f"tag_layer to {' or '.join(CRF_LAYERS)}, or leave {name} out"
                 )
+        check_smart(self)
 
 
 def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:

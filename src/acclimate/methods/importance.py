@@ -39,7 +39,7 @@ from acclimate.methods.domain import hidden_states, row_means, unmasked
 from acclimate.models.gates import gated
 from acclimate.models.heads import keeps_rows_apart
 from acclimate.models.parts import Part, gate_shape
-from acclimate.training.loop import noise_seed
+from acclimate.training.gradients import noise_seed
 from acclimate.training.pieces import Piece, cut, pack, pad
 from acclimate.training.plan import Plan, device, piece_tokens
 

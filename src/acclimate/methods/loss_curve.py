@@ -44,7 +44,7 @@ class LossCurve:
 
     def __call__(self, step: Step) -> Mapping[str, float]:
         """What `training.run.run` tells after the step."""
-        return self._look(step.number) if step.number in self.steps else {}
+        return self._look(step.number)
 
     def write(self) -> None:
         """`curve.json`; a training loss is the mean over the steps since the look before."""

@@ -92,7 +92,7 @@ def adapt_with(
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     corpus = Corpus(recipe.corpus)
     sources = {"corpus": corpus.hash, "model": identity(recipe.model)}
-    if done := finished(out, recipe, sources):
+    if done := finished(out, recipe, sources, extends=recipe.epochs == 0):  # a step's batch hangs on its number alone
         return done
     model, tokenizer = load_adapted(recipe, watch), load_tokenizer(recipe.model)
     if ready is not None:
@@ -180,7 +180,7 @@ def check_masked(recipe: Masked) -> None:
             raise ValueError(f"{name} = {getattr(recipe, name)} is out of range: {wanted}")
 
 
-def with_steps(plan: Plan, epochs: float, rows: int) -> Plan:
+def with_steps(plan: Plan, epochs: float, rows: float) -> Plan:
     """The plan with the steps that `epochs` passes over `rows` rows take; as it is where epochs is 0."""
     return plan if epochs == 0 else replace(plan, steps=max(1, math.ceil(epochs * rows / plan.batch)))
 

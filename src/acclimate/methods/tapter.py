@@ -135,7 +135,16 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     heldout = [mark(batch) for batch in _batches(dev, recipe)] if dev else []
     curve = LossCurve(objective, heldout, plan, recipe.looks, out)
     curve.begin()
-    run(objective, lambda step: mark(masked(step)), plan, out, stage="adapt", watch=watch, after=curve)
+    run(
+        objective,
+        lambda step: mark(masked(step)),
+        plan,
+        out,
+        stage="adapt",
+        watch=watch,
+        after=curve,
+        looks=curve.steps,
+    )
     curve.write()
     if (out / VECTORS).is_dir():
         sources["trained_vectors"] = files.read_json(out / VECTORS / files.MANIFEST)[TRAINED]

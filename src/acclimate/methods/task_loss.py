@@ -81,6 +81,12 @@ def target_of(piece: Piece) -> Tensor:
     return piece[TAGS] if TAGS in piece else piece["label"]
 
 
+def target_in_rows(piece: Piece) -> Tensor:
+    """`target_of` a piece, with each row's tags on a line of their own, as `outputs_of` has them."""
+    rows = rows_of(piece) if TAGS in piece else None
+    return target_of(piece) if rows is None else rows.alone(piece[TAGS], NOT_PREDICTED)
+
+
 def targets(batch: Batch) -> int:
     """What the loss of a step is averaged over: rows; of several labels a row, rows times labels; tagged words; of
     spans both ends.
@@ -118,15 +124,17 @@ class TaskLoss(Objective):
         return {"task": targets(batch)}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        outputs, target = outputs_of(self.model, piece), target_of(piece)
-        if TAGS in piece and (rows := rows_of(piece)) is not None:
-            target = rows.alone(target, NOT_PREDICTED)
+        return {"task": self.of(outputs_of(self.model, piece), piece)}
+
+    def of(self, outputs: Tensor, piece: Piece) -> Tensor:
+        """The sum over the piece, where `outputs_of` has been asked already."""
+        target = target_in_rows(piece)
         if (crf := crf_of(self.model)) is None:
-            return {"task": self.loss(outputs, target)}
+            return self.loss(outputs, target)
         places_BW, lengths_B = _tagged_words(target)
         tags_BW = target.gather(1, places_BW).clamp(min=0)
         emissions_BWC = outputs.gather(1, places_BW[..., None].expand(-1, -1, outputs.shape[-1]))
-        return {"task": -crf.log_likelihood(emissions_BWC, tags_BW, lengths_B, piece[EDGES]).sum()}
+        return -crf.log_likelihood(emissions_BWC, tags_BW, lengths_B, piece[EDGES]).sum()
 
     def flops(self, batch: Batch) -> float:
         heads = len(batch.ids) if kind_of(self.model) in (TOKENS, SPAN) else len(batch)

@@ -20,9 +20,10 @@ Readings
   details for unverified. The embedding is what enters the first layer, positions and normalisation included.
 Deviations
   TaCO: `anchors` tokens of each row are the i, drawn anew at every step, instead of all: the same mean, and the numbers
-  by which rows are compared stay few (training/loop.py). The k-th negative of a row's a-th anchor is the a-th anchor of
-  the row k behind it in the step, so the negatives are tokens of 50 different rows. Near a row's ends p is drawn from
-  what is there of the window; the authors' code takes any token of the row then, and a window of 2 to either side.
+  by which rows are compared stay few (training/gradients.py). The k-th negative of a row's a-th anchor is the a-th
+  anchor of the row k behind it in the step, so the negatives are tokens of 50 different rows. Near a row's ends p is
+  drawn from what is there of the window; the authors' code takes any token of the row then, and a window of 2 to
+  either side.
   DGA's released TaCL compares unmasked text with unmasked text, at the tokens that are *not* predicted, by dot products
   without tau. Its TaCO takes the negatives from the row itself, normalises over the sequence first, has no tau, and
   weights a sum over tokens by 1e-5. Neither is here.

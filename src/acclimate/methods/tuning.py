@@ -12,9 +12,11 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import Batch, Example, Label, Progress, Watch
+from acclimate.core.types import Batch, Example, Label, Progress, Stream, Watch
 from acclimate.methods.looks import Looks
 from acclimate.methods.mlm import with_steps
+from acclimate.methods.perturbation import with_noise
+from acclimate.methods.smart_loss import SmartLoss
 from acclimate.methods.tag_schemes import Tagging, as_given, as_trained, merged, trained_labels
 from acclimate.methods.task_loss import TaskLoss, allowed_transitions, predict
 from acclimate.models.classifier import load_classifier, register
@@ -28,6 +30,7 @@ from acclimate.tasks.relations import marked_spans, mention_spans
 from acclimate.tasks.rows import encode, labelled
 from acclimate.text.streams import rows_stream
 from acclimate.training.loop import Step
+from acclimate.training.objective import Objective
 from acclimate.training.run import run
 
 if TYPE_CHECKING:
@@ -74,24 +77,43 @@ class Tuning:
         looks = {round(self.plan.steps * (look + 1) / self.recipe.looks) for look in range(self.recipe.looks)} - {0}
 
         def after(step: Step) -> dict[str, float]:
-            if step.number not in looks:
-                return {}
             with folded(self.model, self.scale):
                 score, predicted = self.look()
                 self.seen.add(step.number, score, predicted, self.model)
             return {"dev": score}
 
-        stream = rows_stream(self.rows, batch=self.plan.batch, seed=self.plan.seed)
         run(
-            TaskLoss(self.model, head_rate=self.recipe.head_rate),
-            stream,
+            self.objective(),
+            self.stream(),
             self.plan,
             self.out,
             stage="fine-tune",
             watch=self.watch,
             after=after,
+            looks=looks,
             until=until,
         )
+
+    def objective(self) -> Objective:
+        """What is minimised."""
+        recipe = self.recipe
+        if not recipe.smart:
+            return TaskLoss(self.model, head_rate=recipe.head_rate)
+        return SmartLoss(
+            self.model,
+            weight=recipe.smart,
+            step=recipe.smart_step,
+            noise=recipe.smart_noise,
+            radius=recipe.smart_radius,
+            ascents=recipe.smart_ascents,
+            head_rate=recipe.head_rate,
+        )
+
+    def stream(self) -> Stream:
+        """The rows of each step."""
+        seed = self.plan.seed
+        rows = rows_stream(self.rows, batch=self.plan.batch, seed=seed)
+        return (lambda step: with_noise(rows(step), seed=seed, step=step)) if self.recipe.smart else rows
 
     def look(self) -> tuple[float, list[Label]]:
         """The dev score of the weights as they are, and what they predict."""

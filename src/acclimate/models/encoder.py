@@ -12,6 +12,8 @@ from transformers import (
     AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -21,6 +23,7 @@ from acclimate.core.prompt import FIELD
 from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
 from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
+from acclimate.models.sizes import Architecture, Shape
 
 # Any: its class methods are untyped in transformers.
 _MaskedLanguageModel: Any = AutoModelForMaskedLM
@@ -32,7 +35,9 @@ def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
         try:
             tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
         except ValueError as error:
-            raise ValueError(f"{where}: holds no tokenizer that transformers can read: {error}") from error
+            below = Path(where) / "tokenizer"
+            way_out = f". There is one in {below}: name that" if (below / "tokenizer.json").exists() else f": {error}"
+            raise ValueError(f"{where}: holds no tokenizer that transformers can read{way_out}") from error
     # Where the files are missing, transformers makes up a tokenizer that takes every word for unknown.
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise ValueError(f"{where}: holds no tokenizer with a vocabulary. Save one there (tokenizer.json).")
@@ -123,34 +128,72 @@ def new_encoder(
     attention_dropout: float = 0.1,
     hidden_dropout: float = 0.1,
     initializer_range: float = 0.02,
-) -> BertForMaskedLM:
-    """A BERT with random weights and its masked language modelling head, in evaluation mode.
+    architecture: Architecture = "bert",
+    ends: tuple[int, int] | None = None,
+) -> PreTrainedModel:
+    """A BERT or ModernBERT with random weights and its masked language modelling head, in evaluation mode.
 
-    intermediate is the width of the feed-forward layers, 4 * hidden by default; longest the number of positions, in
-    tokens; pad the id of the padding token; initializer_range the standard deviation of the weights. Same arguments,
-    same weights; torch's generator is left as it was found.
+    intermediate is the width of the feed-forward layers, by default 4 * hidden, or 1.5 * hidden of a ModernBERT, whose
+    layers have three matrices instead of two; longest the number of positions, in tokens; pad the id of the padding
+    token; ends those that begin and end a row, which a ModernBERT's config names; initializer_range the standard
+    deviation of the weights. Same arguments, same weights; torch's generator is left as it was found.
 
-    Raises ValueError unless `hidden` is a multiple of `heads` and `pad` an id of the vocabulary.
+    Raises ValueError unless `hidden` is a multiple of `heads` (of twice that for a ModernBERT, which turns pairs of
+    numbers) and `pad` an id of the vocabulary.
     """
-    if hidden % heads:
-        raise ValueError(f"hidden is {hidden}, which {heads} heads cannot share evenly: make it a multiple of {heads}.")
     if not 0 <= pad < vocabulary_size:
         raise ValueError(f"pad is {pad}, which is no id of a vocabulary of {vocabulary_size} tokens.")
-    config = BertConfig(
+    config = new_configuration(
+        Shape(layers, hidden, heads, intermediate),
+        architecture,
+        longest=longest,
+        attention_dropout=attention_dropout,
+        hidden_dropout=hidden_dropout,
         vocab_size=vocabulary_size,
-        hidden_size=hidden,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=4 * hidden if intermediate is None else intermediate,
-        max_position_embeddings=longest,
         pad_token_id=pad,
         initializer_range=initializer_range,
+        **(dict(zip(_MODERNBERT_ENDS, ends * 2, strict=True)) if ends and architecture == "modernbert" else {}),
     )
-    set_dropout(config, attention=attention_dropout, hidden=hidden_dropout)
     with seeded(seed):
-        model = BertForMaskedLM(config)
+        model: PreTrainedModel = _NEW[architecture][1](config)
     model.train(False)
     return model
+
+
+def new_configuration(
+    shape: Shape,
+    architecture: Architecture,
+    *,
+    longest: int,
+    attention_dropout: float,
+    hidden_dropout: float,
+    **others: Any,
+) -> PreTrainedConfig:
+    """The config of `new_encoder`; others: what else it states, by transformers' names."""
+    multiple = shape.heads if architecture == "bert" else 2 * shape.heads
+    if shape.hidden % multiple:
+        raise ValueError(
+            f"hidden is {shape.hidden}, which {shape.heads} heads cannot share evenly: make it a multiple of "
+            f"{multiple}."
+        )
+    width = 4 * shape.hidden if architecture == "bert" else 3 * shape.hidden // 2
+    config: PreTrainedConfig = _NEW[architecture][0](
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        intermediate_size=width if shape.intermediate is None else shape.intermediate,
+        max_position_embeddings=longest,
+        **others,
+    )
+    set_dropout(config, attention=attention_dropout, hidden=hidden_dropout)
+    return config
+
+
+_NEW: dict[str, tuple[Any, Any]] = {
+    "bert": (BertConfig, BertForMaskedLM),
+    "modernbert": (ModernBertConfig, ModernBertForMaskedLM),
+}
+_MODERNBERT_ENDS = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, directory: str | Path) -> None:

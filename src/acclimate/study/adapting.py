@@ -25,8 +25,7 @@ from acclimate.study.jobs import Job
 from acclimate.study.materials import Materials
 from acclimate.study.recipe import Recipe
 from acclimate.text.corpus import Corpus
-
-PLACES = ("corpus", "model", "task", "dev", "vectors", "vectors_corpus")  # settings that say where something lies
+from acclimate.training.run import PLACES
 
 
 def check_adaptations(

@@ -42,7 +42,7 @@ from acclimate.tasks.catalogue import Dataset, Form
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.tags import scheme_of
 from acclimate.training.checkpoint import spent
-from acclimate.training.loop import NotFiniteError
+from acclimate.training.gradients import NotFiniteError
 
 TOLD = ("tag_layer", "sequence_layer", "tag_scheme", "pooling")  # in the names of jobs, where they are not the default
 

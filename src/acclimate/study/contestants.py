@@ -35,6 +35,8 @@ UNREAD: dict[str, tuple[str, ...]] = {
     "adapter": ("prompt_tokens", "prompt_rate"),
     "prompt": ("bottleneck",),
     "TaCL": ("window", "anchors", "negatives"),
+    "DGA (w/o contrast)": ("temperature", "anchor", "knowledge"),
+    "DGA (random mask)": ("subset",),
 }
 
 
@@ -56,4 +58,26 @@ def check_unnamed(recipe: Any) -> None:
             raise ValueError(
                 f"{group}.{setting} = '{value}' does nothing here: contestants say it by their names, "
                 f"{' and '.join(names)}. Leave it out, and name them in contestants"
+            )
+
+
+def check_pretraining(pretrain: Any) -> None:
+    """Raises ValueError for settings of `scratch` that go against what a race gives it, or that no budget can cut."""
+    elsewhere = (
+        "corpus",
+        "general",
+        "general_share",
+        "dev",
+        "tokenizer",
+        "model",
+        "tokens",
+        "long_share",
+        "adversarial",
+    )
+    for field in [field for field in fields(pretrain) if field.name in elsewhere]:
+        if (value := getattr(pretrain, field.name)) != field.default:
+            raise ValueError(
+                f"pretrain.{field.name} = {str(value)!r} is nothing for a race, which pretrains on --general alone, "
+                "for pretrain.plan.steps or pretrain.epochs. Leave it out; or pretrain with `acclimate adapt scratch "
+                f"{field.name}=...` and race with --model"
             )

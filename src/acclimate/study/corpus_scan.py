@@ -19,6 +19,7 @@ from acclimate.core.types import Document, Rejected, Watch, counted
 from acclimate.study.examination import CorpusFacts, Finding
 from acclimate.study.leaks import Found
 from acclimate.study.lengths import Text
+from acclimate.study.materials import prepared
 from acclimate.study.sealed import Sealed
 from acclimate.study.typeset import amount
 from acclimate.text.corpus import Corpus
@@ -94,6 +95,7 @@ def scan(
 
 def documents_of(path: Path, *, separated: Literal["line", "blank"]) -> Iterator[Document]:
     """The documents of raw text, or of a corpus that was made before: the same ones in the same order at each call."""
+    path = prepared(path)
     if (path / "corpus.json").exists():
         return Corpus(path).documents()
     return read_documents(path, separated=separated)

@@ -29,7 +29,7 @@ from acclimate.study.attention import short_names
 from acclimate.study.attention_texts import ids_of, put_around, sample_texts
 from acclimate.study.head_agreement import agreements, noise
 from acclimate.study.head_importance_result import Analysis, Domain
-from acclimate.training.loop import noise_seed
+from acclimate.training.gradients import noise_seed
 
 BATCH = 32  # texts
 

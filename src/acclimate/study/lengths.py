@@ -171,8 +171,10 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
         found.append(Finding("warning", text, "Choose a model that was trained on this language and script."))
     if own is not None and own.per_word >= 1.5 and (general is None or own.per_word >= 1.15 * general.per_word):
         beside = "" if general is None else f", {general.per_word:.2f} in general text"
-        text = f"The model needs {own.per_word:.2f} pieces a word{beside}: much of the vocabulary is foreign to it."
-        found.append(Finding("note", text, "Adapting on text of the domain, or a model of the domain, should help."))
+        text = f"Under the model the texts break into {own.per_word:.2f} pieces a word{beside}: much of their"
+        way_out = "Adapting on text of the domain, or a model of the domain, should help; how many it would be under a"
+        way_out += " vocabulary of their own says `acclimate vocabulary`."
+        found.append(Finding("note", f"{text} vocabulary is foreign to it.", way_out))
     return found
 
 

@@ -88,10 +88,11 @@ def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, wa
 def corpus_at(
     source: Path, out: Path, *, separated: Literal["line", "blank"] = "line", watch: Watch = unwatched
 ) -> Corpus:
-    """The corpus that `source` is, or one made in `out` of the raw text that it holds.
+    """The corpus that `source` is, or that was prepared in it, or one made in `out` of the raw text that it holds.
 
-    Raises ValueError where there is neither.
+    Raises ValueError where there is none of these.
     """
+    source = prepared(source)
     if (source / "corpus.json").exists():
         return Corpus(source)
     if source == Path():
@@ -110,6 +111,13 @@ def corpus_at(
         return corpus
 
     return ranks.first_then_all(read)
+
+
+def prepared(source: Path) -> Path:
+    """The corpus in a folder that `acclimate corpus` wrote; else the path as it is."""
+    from acclimate.text.preparation import CORPUS, FACTS  # loads numba
+
+    return source / CORPUS if (source / FACTS).exists() and (source / CORPUS).exists() else source
 
 
 def note_on(corpus: Corpus) -> str:
@@ -134,6 +142,7 @@ def listing(source: Path) -> list[tuple[str, int, int]]:
     """
     if not source.exists():
         raise ValueError(f"{source}: there is no such file or folder of raw text")
+    source = prepared(source)
     made = source / "corpus.json"
     facts = [(str(file.relative_to(source)), file.stat()) for file in ([made] if made.exists() else files_of(source))]
     return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts]

@@ -30,6 +30,7 @@ from acclimate.study.contestants import (
     TLM,
     UNFIT,
     Contestant,
+    check_pretraining,
     check_unnamed,
     unread,
 )
@@ -205,6 +206,7 @@ class Recipe:
         if self.contestants is not None and len(set(self.contestants)) < len(self.contestants):
             raise ValueError(f"contestants = {list(self.contestants)}: each may stand once")
         check_unnamed(self)
+        check_pretraining(self.pretrain)
 
     def names(self, *, domain: bool, general: bool, kind: str = "sequence", heads: bool = True) -> tuple[str, ...]:
         """Who races against the untouched model. domain, general: whether there is raw text of either; kind: of task;

@@ -20,7 +20,7 @@ from acclimate.study.reach import beyond_reach
 from acclimate.study.recipe import Recipe
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import CLOCK, spent
-from acclimate.training.loop import NotFiniteError
+from acclimate.training.gradients import NotFiniteError
 
 
 @dataclass(frozen=True)

@@ -206,8 +206,7 @@ class Stages:
             behind = [self.tokenizer.sep_token_id or 0] * prompt
             learnt = appended(tuning.rows, behind)
             stream = rows_stream(learnt, batch=self._rows_tried(plan, learnt.lengths), seed=0)
-            objective = TaskLoss(tuning.model)
-            training = _speed_of(objective, stream, plan)
+            training = _speed_of(tuning.objective(), stream, plan)
             dev = task.examples("dev")[:READ]
             rows = appended(encode(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=SPANS[own.pooling]), behind)
             texts = [example.text for example in dev]
@@ -215,7 +214,7 @@ class Stages:
             begun = time.perf_counter()
             predict(tuning.model, rows, tuning.labels, texts=texts)
             taken, tokens = time.perf_counter() - begun, len(rows.ids)
-            reading = _Speed(taken / tokens, objective.flops(rows) / 3 / tokens)
+            reading = _Speed(taken / tokens, TaskLoss(tuning.model).flops(rows) / 3 / tokens)
             row, whole = float(np.mean(learnt.lengths)), len(tuning.dev_rows.ids) + prompt * len(tuning.dev_rows)
             self.tried[key] = _Tried(loading, training, reading, row, whole)
         return self.tried[key]

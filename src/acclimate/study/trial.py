@@ -12,12 +12,12 @@ from transformers import PreTrainedTokenizerBase
 
 from acclimate.core import ranks
 from acclimate.core.types import NOT_PREDICTED, Batch, Document, Stream
-from acclimate.methods.scratch import positions
+from acclimate.methods.pretraining_start import positions
 from acclimate.models.encoder import load_tokenizer, new_encoder, save_model
 from acclimate.study.materials import Materials
 from acclimate.study.recipe import Recipe
 from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.vocabulary import train_wordpiece
+from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training.loop import Step
 
 SAMPLE = 1_500  # documents
@@ -52,17 +52,16 @@ def _make(recipe: Recipe, materials: Materials, place: Path) -> float:
     begun = time.perf_counter()
     own = recipe.pretrain
     texts = write_corpus(sample(materials.general), place / "sample")
-    tokenizer = train_wordpiece(texts, size=own.vocabulary, lower=own.lower)
+    tokenizer = train_tokenizer(texts, kind=own.kind, size=own.vocabulary, lower=own.lower)
     texts.tokens(tokenizer)
     preparing = time.perf_counter() - begun
     model = new_encoder(
-        layers=own.layers,
-        hidden=own.hidden,
-        heads=own.heads,
+        **vars(own.shape),
         vocabulary_size=own.vocabulary,
         longest=positions(own),
         pad=tokenizer.pad_token_id,
         seed=0,
+        architecture=own.architecture,
     )
     save_model(model, tokenizer, place / "model")
     return preparing

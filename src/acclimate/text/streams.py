@@ -10,11 +10,13 @@ import numpy as np
 
 from acclimate.core.types import Batch, Stream
 from acclimate.text.masking import Replacement, mask_words
-from acclimate.text.segments import segments
+from acclimate.text.rows import Rows, masked_segments
 from acclimate.text.tokens import Tokens
 
 # What a generator is for, last in its seed. None is 0: numpy pads seeds with zeros, so [seed, n] equals [seed, n, 0].
-_STEP_MASKS, _EVALUATION_MASKS, _EVALUATION_SAMPLE, _ROW_MASKS = 1, 2, 3, 4
+_STEP_MASKS, _EVALUATION_MASKS, _EVALUATION_SAMPLE, _ROW_MASKS, _BESIDE = 1, 2, 3, 4, 5
+
+Window = Callable[[int], tuple[int, int]]  # step -> the first of its rows and the one after its last, over all epochs
 
 
 def masked_stream(
@@ -39,20 +41,29 @@ def masked_stream(
     Raises ValueError where a setting is out of range.
     """
     _require_rows(batch)
-    boundaries = segments(tokens, longest)
-    replacement = _replacement(tokens, masked, random)
-    rows_of_step = _rows_of_step(len(boundaries) - 1, batch, seed)
+    rows = masked_segments(tokens, longest=longest, whole_words=whole_words, masked=masked, random=random)
+    return sampled(rows, even(batch), seed=seed, rate=rate)
+
+
+def even(batch: int, first_step: int = 0) -> Window:
+    """So many rows at every step from `first_step` on."""
+    return lambda step: ((step - first_step) * batch, (step + 1 - first_step) * batch)
+
+
+def sampled(rows: Rows, window: Window, *, seed: int, rate: float | Callable[[int], float], beside: int = 0) -> Stream:
+    """Batches of rows that a corpus has, every one of them once an epoch, each epoch in an order of its own.
+
+    rate    share of the tokens to predict, or a function from the step to that share
+    beside  of streams that go side by side under one seed, the number of this one: order and masks are its own
+
+    A step whose window is empty gives a batch without rows.
+    """
+    own = [_BESIDE + beside] if beside else []
+    numbers = _in_epochs(len(rows), seed, *own)
 
     def stream(step: int) -> Batch:
-        return _masked_rows(
-            tokens,
-            boundaries,
-            rows_of_step(step),
-            replacement=replacement,
-            rate=rate(step) if callable(rate) else rate,
-            whole_words=whole_words,
-            generator=np.random.default_rng([seed, step, _STEP_MASKS]),
-        )
+        generator = np.random.default_rng([seed, step, _STEP_MASKS, *own])
+        return rows(numbers(*window(step)), rate=rate(step) if callable(rate) else rate, generator=generator)
 
     return stream
 
@@ -73,22 +84,14 @@ def evaluation_batches(
     All is kept in memory, about 25 bytes a token: give `segments_at_most` for a large corpus.
     """
     _require_rows(batch)
-    boundaries = segments(tokens, longest)
-    count = len(boundaries) - 1
+    segments = masked_segments(tokens, longest=longest, whole_words=whole_words)
+    count = len(segments)
     chosen = np.arange(count)
     if segments_at_most is not None and segments_at_most < count:
         _require_rows(segments_at_most, "segments_at_most")
         generator = np.random.default_rng([seed, 0, _EVALUATION_SAMPLE])
         chosen = np.sort(generator.choice(count, segments_at_most, replace=False))
-    rows = _masked_rows(
-        tokens,
-        boundaries,
-        chosen,
-        replacement=_replacement(tokens),
-        rate=rate,
-        whole_words=whole_words,
-        generator=np.random.default_rng([seed, 0, _EVALUATION_MASKS]),
-    )
+    rows = segments(chosen, rate=rate, generator=np.random.default_rng([seed, 0, _EVALUATION_MASKS]))
     return [rows.take(np.arange(first, min(first + batch, len(rows)))) for first in range(0, len(rows), batch)]
 
 
@@ -160,62 +163,26 @@ def _require_rows(batch: int, name: str = "batch") -> None:
         raise ValueError(f"{name} is {batch}, but it counts rows. Set it to 1 or more")
 
 
-def _replacement(tokens: Tokens, masked: float = 0.8, random: float = 0.1) -> Replacement:
-    return Replacement(tokens.mask, tokens.vocabulary, tokens.special, masked=masked, random=random)
-
-
 def _rows_of_step(count: int, batch: int, seed: int) -> Callable[[int], np.ndarray]:
-    """Step -> (batch,) row numbers: a window of the permutations of all epochs, one after the other."""
+    """Step -> (batch,) row numbers."""
+    numbers, window = _in_epochs(count, seed), even(batch)
+    return lambda step: numbers(*window(step))
+
+
+def _in_epochs(count: int, seed: int, *own: int) -> Callable[[int, int], np.ndarray]:
+    """(first, last) -> (last - first,) row numbers: a window of the permutations of all epochs, one after the other."""
     if count < 1:
         raise ValueError("there are no rows to make batches of")
 
     @lru_cache(maxsize=2)  # a step at the end of an epoch needs two
     def permutation(epoch: int) -> np.ndarray:
-        return np.random.default_rng([seed, epoch]).permutation(count)
+        return np.random.default_rng([seed, epoch, *own]).permutation(count)
 
-    def rows_of_step(step: int) -> np.ndarray:
-        first, last = step * batch, (step + 1) * batch
-        parts = []
-        for epoch in range(first // count, (last - 1) // count + 1):
+    def numbers(first: int, last: int) -> np.ndarray:
+        parts = [np.zeros(0, np.int64)]
+        for epoch in range(first // count, -(-last // count)):
             begin = epoch * count
             parts.append(permutation(epoch)[max(first - begin, 0) : last - begin])
         return np.concatenate(parts)
 
-    return rows_of_step
-
-
-def _masked_rows(
-    tokens: Tokens,
-    boundaries: np.ndarray,
-    chosen: np.ndarray,
-    *,
-    replacement: Replacement,
-    rate: float,
-    whole_words: bool,
-    generator: np.random.Generator,
-) -> Batch:
-    """The batch of the segments with these numbers, in this order."""
-    begins = boundaries[chosen]
-    lengths = boundaries[chosen + 1] - begins
-    offsets = np.concatenate([[0], np.cumsum(lengths + tokens.frame)])
-    rank = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # of a token in its segment
-    source = rank + np.repeat(begins, lengths)
-    target = rank + np.repeat(offsets[:-1] + len(tokens.prefix), lengths)
-    ids = np.empty(offsets[-1], np.int64)
-    ids[target] = tokens.ids[source]
-    ids[offsets[:-1, None] + np.arange(len(tokens.prefix))] = tokens.prefix
-    ids[offsets[1:, None] - len(tokens.suffix) + np.arange(len(tokens.suffix))] = tokens.suffix
-    starts = np.ones(len(ids), bool)
-    starts[target] = tokens.word_starts[source]
-    ids, labels = mask_words(
-        ids,
-        offsets,
-        word_starts=starts,
-        rate=rate,
-        replacement=replacement,
-        generator=generator,
-        whole_words=whole_words,
-    )
-    documents = np.searchsorted(tokens.documents, begins, side="right") - 1
-    names = [f"document {document}" for document in documents.tolist()]
-    return Batch(ids, offsets, tokens={"labels": labels}, names=names, pad=tokens.pad)
+    return numbers
