@@ -2,7 +2,6 @@
 
 import ast
 import csv
-import importlib
 import json
 import random
 import shutil
@@ -49,9 +48,8 @@ def test_whatever_a_benchmark_takes_from_the_product_is_there(script):
     """Also of those parts that the tiny runs here skip."""
     for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "acclimate":
-            module = importlib.import_module(node.module)
-            missing = [name.name for name in node.names if not hasattr(module, name.name)]
-            assert not missing, f"{script.name}:{node.lineno}: {node.module} has no {missing}"
+            names = ", ".join(name.name for name in node.names)
+            exec(f"from {node.module} import {names}", {})
 
 
 TINY = ["--texts", "60", "--vocabulary", "300", "--batch", "4", "--threads", "1"]
