@@ -16,8 +16,10 @@ FLOORS |= {
     "studies": 7,
     "corpora": 7,
     "vocabularies": 7,
+    "running_verbs": 7,
     "cli": 8,
     "__main__": 9,
+    "on_ray": 9,
 }  # screen, session: what verbs run in
 REPORT = ["acclimate.study." + name for name in ("significance", "tables", "plots", "report")]
 
