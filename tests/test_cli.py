@@ -194,7 +194,7 @@ def test_adapt_writes_a_checkpoint_and_does_nothing_twice(run, base, toy_inputs,
     assert weights.stat().st_mtime_ns == before
     status, said = run(*command, "plan.batch=8", "max_tokens=16", "--out", "adapted")
     assert status == 2
-    assert "adapted holds a run with other settings or inputs, see adapted/run.json. Choose another" in said
+    assert "adapted holds a run with other settings or inputs: plan.batch was 4, now 8. Choose another" in said
 
 
 def test_adapt_holds_embeddings_to_vectors_trained_on_raw_text(run, base, toy_inputs, tmp_path):

@@ -220,3 +220,13 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(tmp_path, monkeyp
     monkeypatch.setattr(files.fcntl, "flock", removed_once)
     with files.hold(tmp_path):
         assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
+
+
+def test_a_file_where_a_run_is_to_go_is_named(tmp_path):
+    (tmp_path / "run.txt").write_text("")
+    for place in ("run.txt", "run.txt/below"):
+        with (
+            pytest.raises(NotADirectoryError, match=r"run\.txt is a file\. Choose another --out"),
+            files.hold(tmp_path / place),
+        ):
+            pass

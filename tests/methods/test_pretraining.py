@@ -270,3 +270,8 @@ def test_a_stable_run_that_gets_more_steps_ends_as_one_that_had_them_from_the_st
     scratch.adapt(looking, tmp_path / "looked")
     with pytest.raises(ValueError, match=r"Only plan\.steps differs"):
         scratch.adapt(replace(looking, plan=long.plan), tmp_path / "looked")
+
+
+def test_a_budget_below_one_step_is_refused(recipe, tmp_path):
+    with pytest.raises(ValueError, match=r"tokens = 5 is less than one step reads, about \d+ with plan.batch = 6"):
+        scratch.adapt(replace(recipe, tokens=5), tmp_path)

@@ -129,7 +129,11 @@ def test_without_one_of_their_own_the_last_model_is_what_entries_are_shared_with
     assert [each.name for each in found.vocabularies] == ["wordpiece", "unigram"]
     assert found.vocabularies[1].shared is None
     assert 0 < found.vocabularies[0].shared < 1
-    assert found.way_out() == ""
+    best, worst = sorted(found.vocabularies, key=lambda each: each.per_text)
+    fewer = 1 - best.per_text / worst.per_text
+    assert found.way_out() == (
+        f"{best.name} spells them in the fewest pieces: {fewer:.0%} fewer than {worst.name} does."
+    )
     assert "No terms were looked up." in found.as_text()
     assert not (tmp_path / "tokenizer").exists()
 

@@ -154,6 +154,15 @@ def test_several_processes_write_the_same_bytes(raw, done, tmp_path, monkeypatch
     assert contents(again.path) == contents(done.path)
 
 
+def test_files_that_are_passed_over_are_named(tmp_path):
+    for name in ("a.txt", "notes.docx", "b/old.pdf", "b/.hidden.pdf", "b/c.jsonl.md5"):
+        (tmp_path / "raw" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "raw" / name).write_text("Some words that are read.\n")
+    facts = prepare([tmp_path / "raw"], tmp_path / "out", Recipe()).facts
+    assert facts["unread"] == ["b/c.jsonl.md5", "b/old.pdf", "notes.docx"]
+    assert "Passed over for their endings: b/c.jsonl.md5, b/old.pdf, notes.docx." in as_text(facts)
+
+
 def test_progress_is_told(raw, tmp_path):
     told: list[Progress] = []
     prepare([raw], tmp_path / "out", Recipe(near=0, exact=False), watch=told.append)

@@ -172,12 +172,15 @@ def hold(directory: Path) -> Iterator[None]:
     """Keep every other process out of the directory; the lock ends with the process, however it ends.
 
     Where the block raises, a lock that was new is gone again, and so are directories that were made and are empty.
-    What this process holds already, it may hold again. Raises HeldError, naming the holder, where another has it.
+    What this process holds already, it may hold again. Raises HeldError, naming the holder, where another has it, and
+    NotADirectoryError where a file stands in its place.
     """
     place = directory.resolve()
     if place in _held:
         yield
         return
+    if file := next((each for each in (place, *place.parents) if each.is_file()), None):
+        raise NotADirectoryError(f"--out {directory}: {file.name} is a file. Choose another --out")
     made = [each for each in (place, *place.parents) if not each.exists()]
     path = place / ".lock"
     new = not path.exists()

@@ -102,6 +102,14 @@ def to_toml(recipe: Any, *, without: Iterable[str] = ()) -> str:
     return _toml({key: value for key, value in to_mapping(recipe).items() if key not in left_out}, "")
 
 
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"plan": {"rate": 1}}` as `{"plan.rate": 1}`."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found
+
+
 def digest(value: Any) -> str:
     """64 hex digits: SHA-256 of the value as JSON with sorted keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -151,7 +151,12 @@ class Reading:
         plan, parts = self.recipe.plan, list(zip(self.parts, self.phases, strict=True))
         if self.recipe.tokens:
             of_step = plan.batch * sum(part * phase.mean_tokens for part, phase in parts)
-            return replace(plan, steps=max(1, math.ceil(self.recipe.tokens / of_step)))
+            if self.recipe.tokens < of_step:
+                raise ValueError(
+                    f"tokens = {self.recipe.tokens:,} is less than one step reads, about {of_step:,.0f} with "
+                    f"plan.batch = {plan.batch}. Give more, or lower plan.batch"
+                )
+            return replace(plan, steps=math.ceil(self.recipe.tokens / of_step))
         if len(parts) == 1:
             return with_steps(plan, self.recipe.epochs, self.phases[0].epoch_rows)
         return with_steps(plan, self.recipe.epochs, 1 / sum(part / phase.epoch_rows for part, phase in parts))

@@ -14,7 +14,10 @@ PAGE, SHEET, TERMS = "vocabulary.html", "vocabulary.csv", "terms.csv"
 def write_page(out: Path, analysis: Analysis) -> tuple[Path, ...]:
     """Write the page and the figures as CSV, and the terms where there are any; returns their paths."""
     written = {PAGE: render(analysis), SHEET: analysis.as_csv()}
-    written |= {TERMS: analysis.terms_as_csv()} if analysis.terms else {}
+    if analysis.terms:
+        written[TERMS] = analysis.terms_as_csv()
+    else:
+        (out / TERMS).unlink(missing_ok=True)  # of an earlier run with terms
     for name, text in written.items():
         write_text(out / name, text)
     return tuple(out / name for name in written)

@@ -84,10 +84,14 @@ class Analysis:
         return f"Your texts break into {', '.join([first, *others])}."
 
     def way_out(self) -> str:
-        """What follows, where there is a model and a vocabulary of the texts' own; else nothing."""
+        """What follows, where there is something to compare; else nothing."""
         *models, own = self.vocabularies
-        if not models or own.name != OWN:
+        if not models:
             return ""
+        if own.name != OWN:
+            best, worst = (choose(self.vocabularies, key=lambda each: each.per_text) for choose in (min, max))
+            fewer = 1 - best.per_text / worst.per_text
+            return f"{best.name} spells them in the fewest pieces: {fewer:.0%} fewer than {worst.name} does."
         best = min(models, key=lambda each: each.per_text)
         fewer = 1 - own.per_text / best.per_text
         if fewer < 0:

@@ -113,8 +113,16 @@ def files_of(path: Path) -> list[Path]:
     return [path]
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """The files to read below the folder, in the order of their paths; links are followed, each folder visited once."""
+def unread_in(folder: Path) -> list[Path]:
+    """The files below the folder that `read_documents` passes over for their endings, in the order of their paths."""
+    return [file for file in _below(folder, every=True) if not file.name.endswith(ENDINGS)]
+
+
+def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
+    """The files to read below the folder, in the order of their paths; links are followed, each folder visited once.
+
+    every: those with other endings too, hidden ones and what belongs to a saved dataset aside
+    """
     found: list[Path] = []
     visited: set[tuple[int, int]] = set()
     waiting = [folder]
@@ -129,12 +137,12 @@ def _below(folder: Path) -> Iterator[Path]:
             continue
         visited.add((about.st_dev, about.st_ino))
         if is_dataset(here):
-            found += dataset_files(here)
+            found += [] if every else dataset_files(here)
             continue
         for entry in entries:
             if entry.is_dir():
                 waiting.append(entry)
-            elif entry.name.endswith(ENDINGS) and not entry.name.startswith(".") and entry.is_file():
+            elif (every or entry.name.endswith(ENDINGS)) and not entry.name.startswith(".") and entry.is_file():
                 found.append(entry)
     return iter(sorted(found))
 

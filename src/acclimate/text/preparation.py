@@ -26,7 +26,7 @@ from acclimate.core import files, settings
 from acclimate.core.processes import in_processes
 from acclimate.core.types import Document, Progress, Rejected, Watch, counted, unwatched
 from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.documents import Separated, check_rows, files_of
+from acclimate.text.documents import Separated, check_rows, files_of, unread_in
 from acclimate.text.language import check_language
 from acclimate.text.near_duplicates import exact_repeats, near_repeats
 from acclimate.text.packed import named
@@ -130,6 +130,7 @@ def prepare(
     facts = {
         "raw": [str(path) for path in raw],
         "files": len(listed),
+        "unread": [str(file.relative_to(path)) for path in raw if path.is_dir() for file in unread_in(path)],
         "settings": settings.to_mapping(recipe),
         "kept": {"documents": len(corpus), "characters": corpus.characters, "hash": corpus.hash},
         **{name: getattr(counts, name) for name in ("documents", "characters", "languages", "examples")},

@@ -6,8 +6,11 @@ import csv
 import io
 from typing import Any
 
+from acclimate.text.recognise import printable
+
 KINDS = ("rejected", "empty", "short", "long", "language", "replaced", "deleted", "repeated", "nearly repeated")
 _LANGUAGES = 8  # that are told
+_UNREAD = 5  # files that are named
 
 
 def as_text(facts: dict[str, Any]) -> str:
@@ -19,6 +22,9 @@ def as_text(facts: dict[str, Any]) -> str:
     told = ", ".join(f"{name} {count:,}" for name, count in found[:_LANGUAGES])
     more = f" and {len(found) - _LANGUAGES} more" if len(found) > _LANGUAGES else ""
     lines += ["", f"Languages of what was read, by number of documents (und: unknown): {told}{more}."]
+    if unread := facts["unread"]:
+        several = f", and {len(unread) - _UNREAD:,} more" if len(unread) > _UNREAD else ""
+        lines.append(f"Passed over for their endings: {', '.join(map(printable, unread[:_UNREAD]))}{several}.")
     for kind in KINDS:
         for name, met, excerpt in facts["examples"].get(kind, []):
             about = f" ({met})" if met else ""

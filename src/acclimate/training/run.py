@@ -115,9 +115,7 @@ def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extend
     old, new = (tomllib.loads(each["recipe"]).get("plan", {}) for each in (before, stated))
     steps = old.get("steps", 0)
     longer = {**before, "recipe": before["recipe"].replace(f"\nsteps = {steps}\n", f"\nsteps = {new.get('steps')}\n")}
-    refused = (
-        f"{out} holds a run with other settings or inputs, see {out / RUN}. Choose another --out, or remove that one"
-    )
+    refused = f"{out} holds a run with {_other(before, stated)}. Choose another --out, or remove that one"
     if longer != stated:
         raise ValueError(refused)
     if not extends or new["schedule"] == "linear" or new["steps"] < steps:
@@ -136,6 +134,20 @@ def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extend
         kept = out / f"{CHECKPOINT}-{steps}"
         shutil.rmtree(kept, ignore_errors=True)  # of a kill between these two lines and run.json's
         os.replace(out / CHECKPOINT, kept)
+
+
+def _other(before: Mapping[str, Any], stated: Mapping[str, Any]) -> str:
+    """What a run was told otherwise before, such as "other settings or inputs: plan.rate was 0.001, now 0.002"."""
+    old, new = ({**settings.flat(tomllib.loads(each["recipe"])), **each["sources"]} for each in (before, stated))
+    told = [
+        f"{name} has other content"
+        if name in before["sources"]
+        else f"{name} was {old.get(name)!r}, now {new.get(name)!r}"
+        for name in dict.fromkeys([*new, *old])
+        if old.get(name) != new.get(name)
+    ]
+    more = f" and {len(told) - FEW} more" if len(told) > FEW else ""
+    return f"other settings or inputs: {', '.join(told[:FEW])}{more}"
 
 
 def _spike(step: Step) -> str:

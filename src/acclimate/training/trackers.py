@@ -10,12 +10,13 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from acclimate.core.settings import flat
 from acclimate.core.types import Progress
 
 
@@ -63,7 +64,7 @@ def mlflow(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
     experiment = client.get_experiment_by_name("acclimate")
     number = experiment.experiment_id if experiment else client.create_experiment("acclimate")
     run = client.create_run(number, run_name=name).info.run_id
-    for key, value in _flat(settings):
+    for key, value in flat(settings).items():  # MLflow's parameters know no tables
         client.log_param(run, key, value)
 
     def log(stage: str, numbers: dict[str, float], step: int) -> None:
@@ -133,12 +134,3 @@ def _package(name: str, *others: str, extra: str) -> Any:
             f"The tracker {extra!r} needs the package {error.name!r}, which is not installed: "
             f"run `pip install acclimate[{extra}]`, or leave the tracker out."
         ) from error
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """`{"plan": {"rate": 1}}` as `("plan.rate", 1)`: MLflow's parameters know no tables."""
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
