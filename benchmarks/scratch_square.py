@@ -42,7 +42,8 @@ OWN, OTHER = "own vocabulary", "general vocabulary"
 PIECES, WORDS = "word pieces", "whole words"
 SQUARE = tuple(f"{vocabulary}, {masking}" for vocabulary in (OTHER, OWN) for masking in (PIECES, WORDS))
 BEST = f"{OWN}, {WORDS}"
-SHAPE, LEARNING = ("layers", "hidden", "heads", "size", "architecture"), ("vocabulary", "lower", "kind")
+SHAPE = ("layers", "hidden", "heads", "size", "architecture", "initializer_range")
+LEARNING = ("vocabulary", "lower", "kind")
 MODELS = (*SQUARE, GOES_ON, HALVES, GENERAL)
 # what the paper finds (Table 7; section 3.2 for the last two): the first is better than the second
 ORDERINGS = (

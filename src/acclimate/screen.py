@@ -19,14 +19,15 @@ LONG = 600.0  # seconds that a stage has taken or will take, from which on what 
 
 
 @contextmanager
-def watching(console: Console) -> Iterator[Watch]:
+def watching(console: Console, *, several: bool = False) -> Iterator[Watch]:
     """A watch that draws a progress line on a terminal, and prints a line now and then anywhere else.
 
-    Under torchrun only the first process speaks.
+    several: stages run side by side, which a line now and then tells better. Under torchrun only the first process
+    speaks.
     """
     if not ranks.is_first():
         yield unwatched
-    elif console.is_terminal:
+    elif console.is_terminal and not several:
         with _bars(console) as bars:
             yield _drawn(bars)
     else:

@@ -179,8 +179,8 @@ def hold(directory: Path) -> Iterator[None]:
     if place in _held:
         yield
         return
-    if file := next((each for each in (place, *place.parents) if each.is_file()), None):
-        raise NotADirectoryError(f"--out {directory}: {file.name} is a file. Choose another --out")
+    if taken := next((each for each in (place, *place.parents) if each.is_file()), None):
+        raise NotADirectoryError(f"--out {directory}: {taken.name} is a file. Choose another --out")
     made = [each for each in (place, *place.parents) if not each.exists()]
     path = place / ".lock"
     new = not path.exists()

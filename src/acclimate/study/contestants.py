@@ -72,6 +72,7 @@ def check_pretraining(pretrain: Any) -> None:
         "model",
         "tokens",
         "long_share",
+        "least_words",
         "adversarial",
     )
     for field in [field for field in fields(pretrain) if field.name in elsewhere]:
