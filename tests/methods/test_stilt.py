@@ -1,0 +1,153 @@
+"""A chain of fine-tunings: what of a stage goes on and what does not, that it can be stopped, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from acclimate.core import files, settings
+from acclimate.methods import finetune, stilt
+from acclimate.methods.tuning import Tuning
+from acclimate.models.classifier import load_classifier, load_finetuned
+from acclimate.training.checkpoint import read_log
+from acclimate.training.plan import Plan
+
+PAIRS = (
+    ("sequence", "sequence"),  # whose heads have one shape
+    ("sequence", "score"),
+    ("score", "multilabel"),
+    ("multilabel", "span"),
+    ("span", "tokens"),
+    ("tokens", "sequence"),
+)
+FILES = ("model.safetensors", "config.json", "tokenizer.json")
+
+
+def recipe_for(encoder: Path, *tasks, steps: int = 3, **stated) -> stilt.Recipe:
+    plan = Plan(steps=steps, batch=8, rate=3e-3, warmup=0.1, precision="float32")
+    own = finetune.Recipe(looks=2, epochs=0.0, plan=plan)
+    return stilt.Recipe(str(encoder), tuple(task.path for task in tasks), finetune=own, **stated)
+
+
+@pytest.mark.parametrize("kinds", PAIRS)
+def test_the_encoder_goes_on_bit_for_bit_and_neither_head_nor_pooler_does(
+    kinds, encoder, toy_task, tmp_path, monkeypatch
+):
+    first, second = kinds
+    begun = []
+
+    class Seen(Tuning):
+        def __init__(self, *given):
+            super().__init__(*given)
+            begun.append({name: weight.clone() for name, weight in self.model.state_dict().items()})
+
+    monkeypatch.setattr(finetune, "Tuning", Seen)
+    target = toy_task(second)
+    stilt.adapt(recipe_for(encoder, toy_task(first), target), tmp_path)
+    learnt = load_finetuned(tmp_path / "stage-1" / "checkpoint")
+    encoders, own = learnt.state_dict(), f"{learnt.base_model_prefix}."
+    fresh = load_classifier(encoder, target.labels, seed=0, kind=second).state_dict()  # with no intermediate task
+    _, start = begun
+    assert start.keys() == fresh.keys()
+    moved = 0
+    for name, weight in start.items():
+        drawn = not name.startswith(own) or name.startswith(f"{own}pooler.")
+        assert torch.equal(weight, fresh[name] if drawn else encoders[name]), name
+        moved += not torch.equal(weight, fresh[name])
+        if drawn and weight.shape == encoders.get(name, weight[..., :0]).shape and weight.any():
+            assert not torch.equal(weight, encoders[name]), f"{name} of {first} reached {second}"
+    assert moved > 10  # the encoder is not the one that everything began with
+
+
+def test_a_chain_is_fine_tuning_after_fine_tuning(encoder, toy_task, tmp_path):
+    tasks = [toy_task(kind) for kind in ("tokens", "multilabel", "sequence")]
+    recipe = recipe_for(encoder, *tasks, intermediate=stilt.Intermediate(choose="last", steps=2))
+    chained = stilt.adapt(recipe, tmp_path / "chain").path
+    model = str(encoder)
+    for number, task in enumerate(tasks):
+        last = number == len(tasks) - 1
+        plan = replace(recipe.finetune.plan, steps=3 if last else 2)
+        choose = "best" if last else "last"
+        own = replace(recipe.finetune, model=model, task=task.path, plan=plan, choose=choose)
+        model = str(finetune.adapt(own, tmp_path / f"{number}").path)
+    for file in FILES:
+        assert (chained / file).read_bytes() == (Path(model) / file).read_bytes()
+    files.check(chained)
+    assert [len(read_log(tmp_path / "chain" / f"stage-{number}")) for number in (1, 2, 3)] == [2, 2, 3]
+    stated = settings.from_toml(stilt.Recipe, chained / "recipe.toml")
+    assert stated.intermediate == recipe.intermediate
+    assert str(tmp_path) not in (chained / "recipe.toml").read_text()  # places tell nothing of a run
+
+
+def test_a_stopped_chain_goes_on_and_repeats_no_stage(encoder, toy_task, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
+    recipe = recipe_for(encoder, toy_task("tokens"), toy_task("sequence"), steps=4)
+    whole = stilt.adapt(recipe, tmp_path / "whole").path
+
+    def stopping(progress):
+        if progress.done == 2 and progress.stage.endswith("2 of 2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stilt.adapt(recipe, tmp_path / "stopped", watch=stopping)
+    first = tmp_path / "stopped" / "stage-1" / "checkpoint" / "model.safetensors"
+    before = first.stat().st_mtime_ns
+    begun = []
+    gone_on = stilt.adapt(recipe, tmp_path / "stopped", watch=lambda told: begun.append((told.stage, told.done))).path
+    went_on = [told for told in begun if told[1]]  # stopped while step 2 was told, before its state was saved
+    assert went_on == [("fine-tune on toy sequence, 2 of 2", step) for step in (2, 3, 4)]
+    assert first.stat().st_mtime_ns == before
+    for file in FILES:
+        assert (gone_on / file).read_bytes() == (whole / file).read_bytes()
+    assert stilt.adapt(recipe, tmp_path / "stopped").path == gone_on  # and is finished
+    with pytest.raises(ValueError, match="holds a run with other settings"):
+        stilt.adapt(replace(recipe, tasks=recipe.tasks[::-1]), tmp_path / "stopped")
+
+
+def test_the_checkpoint_that_goes_on_is_the_best_on_dev_or_the_last(encoder, toy_task, tmp_path):
+    task, target = toy_task("sequence"), toy_task("tokens")
+    handed = {}
+    for choose in ("best", "last"):
+        recipe = recipe_for(encoder, task, target, intermediate=stilt.Intermediate(choose=choose, looks=6, steps=6))
+        own = replace(recipe.finetune, model=str(encoder), task=task.path, choose=choose, looks=6)
+        own = replace(own, plan=replace(own.plan, steps=6))
+        stilt.adapt(recipe, tmp_path / choose)
+        handed[choose] = (tmp_path / choose / "stage-1" / "checkpoint" / "model.safetensors").read_bytes()
+        alone = finetune.adapt(own, tmp_path / f"{choose} alone").path
+        assert handed[choose] == (alone / "model.safetensors").read_bytes()
+    scores = [score for _, score in files.read_json(tmp_path / "best" / "stage-1" / "dev.json")]
+    assert (handed["best"] == handed["last"]) == (scores.index(max(scores)) == len(scores) - 1)
+
+
+def test_what_is_of_one_kind_of_task_is_left_out_of_tasks_of_others(encoder, toy_task, tmp_path):
+    own = finetune.Recipe(tag_layer="crf", tag_scheme="BIOUL", epochs=3.0)
+    recipe = stilt.Recipe(finetune=own, intermediate=stilt.Intermediate(rate=1e-4, warmup=0.0))
+    same, other = (stilt.before(recipe, toy_task(kind), toy_task("tokens")) for kind in ("tokens", "sequence"))
+    assert (same.tag_layer, same.tag_scheme, same.plan.rate, same.plan.warmup) == ("crf", "BIOUL", 1e-4, 0.0)
+    assert (other.tag_layer, other.tag_scheme, other.plan.rate, other.epochs) == ("linear", "given", 1e-4, 3.0)
+    assert stilt.Intermediate().on(own) == own
+    assert (stilt.Intermediate(steps=7).on(own).plan.steps, stilt.Intermediate(steps=7).on(own).epochs) == (7, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("assignments", "told"),
+    [
+        (["finetune.head=kept"], "each has a head of its own"),
+        (["finetune.model=other"], "finetune.model is decided by the chain"),
+        (["intermediate.steps=4", "intermediate.epochs=2.0"], "both say how long it is"),
+        (["tasks=one"], "is no list"),
+    ],
+)
+def test_settings_that_a_chain_decides_are_refused(assignments, told):
+    with pytest.raises(ValueError, match=told):
+        settings.override(stilt.Recipe(), assignments)
+
+
+def test_one_task_is_no_chain(encoder, toy_task, tmp_path):
+    with pytest.raises(ValueError, match="name two prepared tasks or more, the target last"):
+        stilt.adapt(recipe_for(encoder, toy_task("sequence")), tmp_path)
+    with pytest.raises(ValueError, match="no model given"):
+        stilt.adapt(replace(recipe_for(encoder, toy_task("sequence")), model=""), tmp_path)
