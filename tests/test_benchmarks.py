@@ -184,7 +184,8 @@ def test_budgeted_race_compares_its_winner_with_the_grids(toy_race, tmp_path):
 def test_scratch_square_writes_losses_and_scores(toy_inputs, tmp_path):
     words = [sys.executable, str(BENCHMARKS / "scratch_square.py"), "--task", f"topics={toy_inputs}", "--seeds", "2"]
     words += [f"--{name}={toy_inputs / f'{name}.txt'}" for name in ("domain", "general")]
-    words += ["--models", "own vocabulary, whole words", f"--work={tmp_path / 'runs'}"]
+    words += ["--models", "own vocabulary, whole words", "goes on from general text", "general vocabulary, word pieces"]
+    words += [f"--work={tmp_path / 'runs'}"]
     words += ["--heldout", str(toy_inputs / "domain.txt"), "--out", str(tmp_path / "square.md"), "--tune"]
     words += ["finetune.plan.steps=4", "--tune", "finetune.epochs=0.0", "--tune", "finetune.looks=1", "tokens=600"]
     words += ["vocabulary=150", "layers=1", "hidden=16", "max_tokens=32", "plan.batch=8", "looks=1"]
@@ -234,3 +235,15 @@ def test_vectors_speed_writes_the_losses_of_going_on(corpus, tmp_path):
     report = out.read_text(encoding="utf-8")
     assert str(tmp_path) not in report
     assert "| words of the domain | words in both | the start |" in report
+
+
+def test_engine_writes_overhead_speed_and_a_study_whose_driver_was_killed(tmp_path):
+    out = tmp_path / "engine.md"
+    words = [sys.executable, str(BENCHMARKS / "engine.py"), "--out", str(out), "--size", "1x16", "--steps", "4"]
+    words += ["--pairs", "2", "--batch", "2", "--rounds", "1", "--jobs", "60"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = out.read_text(encoding="utf-8")
+    assert "| the engine |" in report
+    assert "One process by two within a round: " in report
+    assert "\n| done twice | 0 |" in report

@@ -32,6 +32,8 @@ VERBS = (
     "importance",
     "vocabulary",
     "corpus",
+    "study",
+    "recommend",
 )
 
 

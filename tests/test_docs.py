@@ -17,8 +17,10 @@ from acclimate.study import (
     choices_recipe,
     domain_methods_recipe,
     grid,
+    intermediate_recipe,
     recipe,
     retrieving,
+    transfer,
     two_stages_recipe,
     vocabularies,
 )
@@ -41,8 +43,10 @@ RECIPES |= {
     "choices": choices_recipe.Recipe,
     "grid tapter": two_stages_recipe.Recipe,
     "grid dga": domain_methods_recipe.Recipe,
+    "grid stilt": intermediate_recipe.Recipe,
     "blurb": benchmark_recipe.Recipe,
     "vocabulary": vocabularies.Recipe,
+    "recommend": transfer.Recipe,
 }
 RECIPES |= {"skipgram": Skipgram, "race": recipe.Recipe, "search": recipe.Search, "Plan": Plan}
 

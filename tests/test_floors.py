@@ -17,6 +17,7 @@ FLOORS |= {
     "corpora": 7,
     "vocabularies": 7,
     "running_verbs": 7,
+    "recommending": 7,
     "cli": 8,
     "__main__": 9,
     "on_ray": 9,

@@ -38,6 +38,8 @@ def place(tmp_path_factory, toy_race) -> Path:
         writer = csv.writer(file)
         writer.writerow(["abstract", "topic"])
         writer.writerows([toys.text(topic, 14, generator), topic] for topic in [*toys.TOPICS] * 40)
+    for name, split in (("news", "dev"), ("reviews", "test")):
+        shutil.copy(place / f"{split}.jsonl", place / f"{name}.jsonl")
     shutil.copy(place / "domain.txt", place / "abstracts" / "texts.txt")
     lacking = [f"{toys.text('heart', 12, generator)} acetyltransferase\n" for _ in range(12)]  # by the toy's vocabulary
     (place / "abstracts" / "more.txt").write_text("".join(lacking))
@@ -62,6 +64,8 @@ def tiny(command: str) -> list[str]:
         return [verb, *rest, *extra]
     if verb == "adapt" and rest[0] != "extend":  # which trains nothing
         return [verb, *rest, "plan.steps=3", "plan.batch=4", "max_tokens=32"]
+    if verb == "grid" and rest[0] == "stilt":
+        return [verb, *rest, *TUNING, "seeds=2", "max_tokens=32", "more_steps=none", "finetune.plan.steps=4"]
     if verb == "grid":
         joint = [f"tlm.{setting.removeprefix('pretrain.')}" for setting in toys.SETTINGS if "pretrain" in setting]
         return [verb, *rest, "seeds=2", *joint, *(f"tlm.{setting}" for setting in TUNING), "--max-tokens", "32"]

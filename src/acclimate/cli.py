@@ -10,7 +10,19 @@ import typer
 
 from acclimate import options
 from acclimate.corpora import corpus
-from acclimate.session import command, errors_told, say, screen, started, stated_recipe, tell_findings, watched
+from acclimate.recommending import recommend
+from acclimate.running_verbs import study
+from acclimate.session import (
+    command,
+    errors_told,
+    say,
+    screen,
+    started,
+    stated_recipe,
+    studying,
+    tell_findings,
+    watched,
+)
 from acclimate.studies import grid
 from acclimate.verbs import blurb, count_splits, embeddings, fetch, importance, retrieve
 from acclimate.vocabularies import vocabulary
@@ -19,10 +31,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from acclimate.study.gathering import Raw
+    from acclimate.study.workers import Where
     from acclimate.tasks.own import Own
 
 METHODS_TOLD = (  # the names of acclimate.methods.METHODS, which loads torch
-    "mlm, tapter, dga, light, distil, sequence_contrast, token_contrast, adversarial, scratch, extend, tlm or finetune."
+    "mlm, tapter, dga, light, distil, sequence_contrast, token_contrast, adversarial, scratch, extend, tlm, stilt "
+    "or finetune."
 )
 CORPORA = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
 
@@ -40,6 +54,7 @@ def race(
     task: options.TaskName,
     own: Own,
     raw: Raw,
+    where: Where,
     assignments: options.Assignments = None,
     model: options.Model = None,
     leaks: options.Leaks = "keep",
@@ -57,9 +72,9 @@ def race(
     from acclimate.study.jobs import check_format
     from acclimate.study.recipe import heeded
 
-    with errors_told(), started(out, held=not dry_run) as console:
+    with errors_told(), started(out, held=not dry_run) as console, studying(out, where, plans=dry_run) as noted:
         usual = launch.recipe_for(model)
-        stated = heeded(stated_recipe(usual, recipe, assignments), usual)
+        stated = noted(heeded(stated_recipe(usual, recipe, assignments), usual))
         given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
         if budget is not None:
             parse_budget(budget)  # before any file is read
@@ -146,6 +161,7 @@ def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A local directory or a hub id.")],
     task: options.TaskName,
     own: Own,
+    where: Where,
     assignments: options.Assignments = None,
     labels_per_class: options.PerClass = None,
     rows: options.Rows = 0,
@@ -163,10 +179,10 @@ def evaluate(
     from acclimate.study.published import check_order
     from acclimate.study.recipe import for_model, heeded
 
-    with errors_told(), started(out, held=not dry_run) as console:
+    with errors_told(), started(out, held=not dry_run) as console, studying(out, where, plans=dry_run) as noted:
         check_order(model, str(own.train))
         usual = for_model()
-        stated = replace(heeded(stated_recipe(usual, recipe, assignments), usual), contestants=())
+        stated = noted(replace(heeded(stated_recipe(usual, recipe, assignments), usual), contestants=()))
         given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "rows": rows, "data": data}
         if dry_run:
             say(console, launch.plan_text(own, Raw(), out, stated, **given))
@@ -238,6 +254,8 @@ def heads(
 app.command()(embeddings)
 app.command()(importance)
 app.command()(vocabulary)
+app.add_typer(study, name="study")
+app.add_typer(recommend, name="recommend")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from acclimate.study.gathering import Raw
+    from acclimate.study.workers import Where
     from acclimate.tasks.own import Own
 
 TaskName = Annotated[
@@ -109,15 +110,36 @@ _RAW: _Options = {
     "separated": (Separated, "line"),
 }
 
+_WHERE: _Options = {
+    "workers": (
+        Annotated[int, typer.Option("--workers", help="Processes that share the jobs; 1: this one does all.", min=1)],
+        1,
+    ),
+    "cluster": (
+        Annotated[str, typer.Option("--cluster", "--ray", help="Ray cluster that does them: auto, or HOST:PORT.")],
+        "",
+    ),
+    "threads": (
+        Annotated[int, typer.Option("--threads", help="Of each job; 0: processors by workers, on a cluster 1.", min=0)],
+        0,
+    ),
+    "gpu_share": (
+        Annotated[float, typer.Option("--gpu-share", help="Of a GPU that each job on a cluster claims.", min=0)],
+        0.0,
+    ),
+}
+
 
 def of_files(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb with the options of labelled files in place of its parameter `own`, those of raw text for `raw`.
+    """The verb with the options of labelled files in place of its parameter `own`, those of raw text for `raw`, and for
+    `where` those of where jobs run.
 
     Its parameter `task` names the file to train on.
     """
     signature = inspect.signature(verb)
-    hints = get_type_hints(verb, localns={"Own": Any, "Raw": Any}, include_extras=True)
-    taken = {name: options for name, options in (("own", _OWN), ("raw", _RAW)) if name in signature.parameters}
+    hints = get_type_hints(verb, localns={"Own": Any, "Raw": Any, "Where": Any}, include_extras=True)
+    groups = {"own": _OWN, "raw": _RAW, "where": _WHERE}
+    taken = {name: options for name, options in groups.items() if name in signature.parameters}
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
         if name not in taken:
@@ -130,8 +152,8 @@ def of_files(verb: Callable[..., None]) -> Callable[..., None]:
     def parsed(**given: Any) -> None:
         offered.set(frozenset({*given} - {"assignments", "task"}))
         values = {name: {option: given.pop(option) for option in options} for name, options in taken.items()}
-        made: dict[str, Callable[..., Any]] = {"own": _own, "raw": _raw}
-        verb(**given, **{name: made[name](given["task"], **stated) for name, stated in values.items()})
+        made: dict[str, Callable[..., Any]] = {"own": _own, "raw": _raw, "where": _where}
+        verb(**given, **{name: made[name](given.get("task"), **stated) for name, stated in values.items()})
 
     # typer reads these; a wrapped function's would be the verb's
     parsed.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -143,6 +165,12 @@ def _own(train: str | Path | None, *, split_seed: int, **stated: Any) -> Own:
     from acclimate.tasks.own import Own
 
     return Own(train=Path(train or ""), seed=split_seed, **stated)
+
+
+def _where(train: str | Path | None, **stated: Any) -> Where:
+    from acclimate.study.workers import Where
+
+    return Where(**stated)
 
 
 def _raw(train: str | Path, *, corpus: Path | None, general: Path | None, separated: Literal["line", "blank"]) -> Raw:

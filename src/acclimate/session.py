@@ -8,11 +8,11 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from acclimate.core.types import Progress, Watch
+    from acclimate.study.workers import Where
+
+Recipe = TypeVar("Recipe")
 
 
 def say(console: Console, text: str) -> None:
@@ -91,10 +94,11 @@ def _stoppable(out: Path) -> Iterator[None]:
 def watched(console: Console, track: list[str] | None, out: Path) -> Iterator[Watch]:
     from acclimate.core import ranks
     from acclimate.screen import watching
+    from acclimate.study.workers import elsewhere
     from acclimate.training.trackers import TRACKERS
 
     with ExitStack() as stack:
-        watches = [stack.enter_context(watching(console))]
+        watches = [stack.enter_context(watching(console, several=elsewhere() is not None))]
         for name in track or [] if ranks.is_first() else []:
             if name not in TRACKERS:
                 raise ValueError(f"nothing is known to track with '{name}'. Known: {', '.join(TRACKERS)}")
@@ -105,6 +109,29 @@ def watched(console: Console, track: list[str] | None, out: Path) -> Iterator[Wa
                 each(progress)
 
         yield watch
+
+
+@contextmanager
+def studying(out: Path, where: Where, *, plans: bool) -> Iterator[Callable[[Recipe], Recipe]]:
+    """Jobs run where the command line says; at the end the study in `out` gets its lock file, with the recipe that the
+    function was given. plans: nothing is done, so nobody has to do it.
+    """
+    from acclimate.study.lock_file import write_lock
+    from acclimate.study.workers import working
+
+    stated: list[Any] = []
+
+    def noted(recipe: Recipe) -> Recipe:
+        stated.append(recipe)
+        return recipe
+
+    where.check()
+    if plans:
+        yield noted
+        return
+    with working(where):
+        yield noted
+    write_lock(out, command(), stated[-1])
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from acclimate.session import (
     say,
     started,
     stated_recipe,
+    studying,
     tell_findings,
     watched,
 )
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from acclimate.study.gathering import Raw
+    from acclimate.study.workers import Where
     from acclimate.tasks.own import Own
 
 
@@ -34,18 +36,20 @@ def grid(
         typer.Argument(
             metavar="STUDY",
             help="retrieval, k, rho_1, rho_2, stages, model or search of TLM; layers, schemes or relations of BLURB; "
-            "tapter, in two stages of fine-tuning; dga, on raw text of a domain.",
+            "tapter, in two stages of fine-tuning; dga, on raw text of a domain; stilt, all pairs of tasks.",
         ),
     ],
     task: Annotated[
         str,
         typer.Argument(
             metavar="TASK",
-            help="A labelled file, docstrings, or with --data a dataset; of BLURB's studies with --data MODEL...",
+            help="A labelled file, docstrings, or with --data a dataset; of BLURB's studies with --data, and of stilt, "
+            "MODEL...",
         ),
     ],
     own: Own,
     raw: Raw,
+    where: Where,
     assignments: options.Assignments = None,
     model: options.Model = None,
     leaks: options.Leaks = "keep",
@@ -56,7 +60,7 @@ def grid(
     dry_run: options.DryRun = False,
 ) -> None:
     """Vary one thing, all else and the seeds the same, and compare: the studies of the papers' tables."""
-    from acclimate.study import choices, domain_methods, launch, two_stages
+    from acclimate.study import choices, domain_methods, intermediate, launch, two_stages
     from acclimate.study import grid as grids
     from acclimate.study.choices_plan import plan
     from acclimate.study.choices_recipe import STUDIES
@@ -65,9 +69,9 @@ def grid(
     from acclimate.study.recipe import Recipe as Race
     from acclimate.study.two_stages_recipe import Recipe as Staged
 
-    with errors_told(), started(out, held=not dry_run) as console:
+    with errors_told(), started(out, held=not dry_run) as console, studying(out, where, plans=dry_run) as noted:
         planned = (two_stages.STUDY, domain_methods.STUDY)
-        if study not in (known := [*grids.STUDIES, *STUDIES, *planned]):
+        if study not in (known := [*grids.STUDIES, *STUDIES, *planned, intermediate.STUDY]):
             raise ValueError(f"no study is called '{study}'. Known: {', '.join(known)}")
         given: dict[str, Any] = {"model": model, "leaks": leaks}
         if study in planned:
@@ -75,21 +79,24 @@ def grid(
                 raise ValueError("--labels-per-class is for docstrings; rows=N draws so many rows of any task")
             given |= {"data": data, "dry_run": dry_run}
             if study == two_stages.STUDY:
-                stages = stated_recipe(Staged(), recipe, assignments)
+                stages = noted(stated_recipe(Staged(), recipe, assignments))
                 _planned(console, two_stages, two_stages.run_two_stages, own, raw, stages, out, **given)
                 return
-            adapting = stated_recipe(Adapting(), recipe, assignments)
+            adapting = noted(stated_recipe(Adapting(), recipe, assignments))
             _planned(console, domain_methods, domain_methods.run_domain_methods, own, raw, adapting, out, **given)
             return
         given["labels_per_class"] = labels_per_class
-        if study in STUDIES and data is not None:
+        if study == intermediate.STUDY or (study in STUDIES and data is not None):
             if (own, raw, [*given.values()]) != (type(own)(train=own.train), type(raw)(), [None, "keep", None]):
                 raise ValueError(
-                    f"with --data the study '{study}' runs on the datasets there: name models after it, and leave "
-                    f"--model and the options for files of your own out"
+                    f"the study '{study}' runs on datasets: name models after it, and leave --model and the options "
+                    f"for files of your own out"
                 )
             models, settings = models_and_settings([task, *(assignments or [])])
-            chosen = stated_recipe(Choices(), recipe, settings)
+            if study == intermediate.STUDY or data is None:
+                _matrix(console, noted, models, settings, recipe, data=data, out=out, dry_run=dry_run)
+                return
+            chosen = noted(stated_recipe(Choices(), recipe, settings))
             if dry_run:
                 say(console, plan(study, chosen, models, data, out).as_text())
                 return
@@ -98,15 +105,15 @@ def grid(
             return
         if dry_run:
             raise ValueError(
-                "--dry-run is for the studies tapter and dga, and for layers, schemes and relations with --data. Leave "
-                "it out"
+                "--dry-run is for the studies tapter, dga and stilt, and for layers, schemes and relations with "
+                "--data. Leave it out"
             )
         if study in STUDIES:
             run: Any = choices.run_on_task
-            stated = stated_recipe(Choices(), recipe, assignments)
+            stated = noted(stated_recipe(Choices(), recipe, assignments))
             choices.check_own(study, stated, model)  # before any file is read
         else:
-            run, stated = grids.run_grid, stated_recipe(grids.Recipe(), recipe, assignments)
+            run, stated = grids.run_grid, noted(stated_recipe(grids.Recipe(), recipe, assignments))
             if study != "model":
                 grids.variants(study, stated)
         with watched(console, None, out) as watch:
@@ -116,6 +123,32 @@ def grid(
             tell_findings(console, found.examination)
             done = run(study, stated, found, out, watch=watch)
         say(console, done.text)
+
+
+def _matrix(
+    console: Console,
+    noted: Callable[[Any], Any],
+    models: list[str],
+    settings: list[str],
+    recipe: Path | None,
+    *,
+    data: Path | None,
+    out: Path,
+    dry_run: bool,
+) -> None:
+    """All pairs of tasks, one after the other."""
+    from acclimate.study.intermediate import STUDY, run_matrix
+    from acclimate.study.intermediate_page import as_text
+    from acclimate.study.intermediate_plan import plan
+    from acclimate.study.intermediate_recipe import Recipe
+
+    stated = noted(stated_recipe(Recipe(), recipe, settings))
+    if dry_run:
+        say(console, plan(stated, models, data, out).as_text())
+        return
+    with watched(console, None, out) as watch:
+        found = run_matrix(stated, models, data, out, watch=watch)
+    say(console, f"{as_text(found)}\nReport: {out / STUDY}.html")
 
 
 def _planned(

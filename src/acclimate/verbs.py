@@ -15,10 +15,12 @@ from acclimate.session import (
     screen,
     started,
     stated_recipe,
+    studying,
     watched,
 )
 
 if TYPE_CHECKING:
+    from acclimate.study.workers import Where
     from acclimate.tasks.own import Own
 
 
@@ -99,12 +101,14 @@ def fetch(
         say(console, f"{done.as_text()}\nTo count what is there: acclimate doctor {catalogue} --data {to}")
 
 
+@options.of_files
 def blurb(
     given: Annotated[
         list[str],
         typer.Argument(metavar="MODEL... [KEY=VALUE]...", help="Directories or hub ids; settings of the run."),
     ],
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder that `acclimate fetch blurb` filled.")],
+    where: Where,
     out: options.Out = Path("runs/blurb"),
     recipe: options.RecipeFile = None,
     track: options.Track = None,
@@ -118,9 +122,9 @@ def blurb(
     from acclimate.study.outcome import PAGE
     from acclimate.study.recipe import heeded
 
-    with errors_told(), started(out, held=not dry_run) as console:
+    with errors_told(), started(out, held=not dry_run) as console, studying(out, where, plans=dry_run) as noted:
         models, assignments = models_and_settings(given)
-        stated = heeded(stated_recipe(Recipe(), recipe, assignments), Recipe())
+        stated = noted(heeded(stated_recipe(Recipe(), recipe, assignments), Recipe()))
         if dry_run:
             say(console, plan(stated, models, data, out).as_text())
             return

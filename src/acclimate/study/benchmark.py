@@ -33,6 +33,7 @@ from acclimate.study.jobs import Job, claim, do, missing
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import SCORES
 from acclimate.study.recipe import Recipe as Race
+from acclimate.study.running import do_each
 from acclimate.study.searching import Ended, scores_of, searched, test_row
 from acclimate.tasks import blurb
 from acclimate.tasks.catalogue import Dataset, Form, dataset_named
@@ -162,10 +163,9 @@ def _run_dataset(
         found = do(constant(task), run, watch=watch)
         rows = [test_row(CONSTANT, seed, found, task, adapting=Cost(), finetuning=Cost()) for seed in range(race.seeds)]
         result.scores[CONSTANT] = rows
-    for own, chosen, told in ended:
-        for jobs in chosen.tests().values():
-            for job in jobs:
-                do(job, run, watch=told)
+    tests = [(job, told) for _, chosen, told in ended for jobs in chosen.tests().values() for job in jobs]
+    do_each((job for job, _ in tests), run, watch=watch, watches={job.name: told for job, told in reversed(tests)})
+    for own, chosen, _ in ended:
         for score in scores_of(chosen, run):
             name = own.name if score.contestant == own.key else score.contestant
             result.scores.setdefault(name, []).append(replace(score, contestant=name))

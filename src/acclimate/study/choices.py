@@ -35,6 +35,7 @@ from acclimate.study.entries import fine_tuned, tested
 from acclimate.study.grid_page import records
 from acclimate.study.jobs import Job, claim, do
 from acclimate.study.materials import Materials
+from acclimate.study.running import Part, attempts
 from acclimate.study.searching import dev_row, test_row
 from acclimate.study.tables import rows
 from acclimate.tasks import blurb
@@ -197,29 +198,42 @@ def _differing(arms: Sequence[Arm], where: str) -> list[Arm]:
 def _compared(
     arms: Sequence[Arm], recipe: Recipe, own: Contestant, materials: Materials, *, run: Path, name: str, watch: Watch
 ) -> tuple[list[Score], Compared]:
+    runs = [(arm, seed, arm.tuned(own, materials, seed)) for seed in range(recipe.seeds) for arm in arms]
+    wanted = [tested(job, arm.task) if recipe.split == "test" else job for arm, _, job in runs]
+    _done(wanted, runs, own, run=run, name=name, watch=watch)
     scores = []
-    for seed in range(recipe.seeds):
-        for arm in arms:
-            job = arm.tuned(own, materials, seed)
-            try:
-                result = do(job, run, watch=watch)
-            except NotFiniteError as error:
-                told = (
-                    f"{name}: training of {own.name} as '{arm.name}', seed {seed}, diverges. Lower finetune.plan.rate"
-                )
-                raise ValueError(f"{told}. ({error})") from error
-            taken = spent(job.directory(run))
-            if recipe.split == "test":
-                seen = do(tested(job, arm.task), run, watch=watch) | {"dev": result["dev"]}
-                score = test_row(arm.name, seed, seen, arm.task, adapting=Cost(), finetuning=taken)
-            else:
-                gold = [example.label for example in arm.task.examples("dev")]
-                score = replace(dev_row(arm.name, seed, result, gold, arm.task), finetuning=taken)
-            scores.append(replace(score, task=name))
+    for arm, seed, job in runs:
+        result, taken = do(job, run), spent(job.directory(run))
+        if recipe.split == "test":
+            seen = do(tested(job, arm.task), run) | {"dev": result["dev"]}
+            score = test_row(arm.name, seed, seen, arm.task, adapting=Cost(), finetuning=taken)
+        else:
+            gold = [example.label for example in arm.task.examples("dev")]
+            score = replace(dev_row(arm.name, seed, result, gold, arm.task), finetuning=taken)
+        scores.append(replace(score, task=name))
     task = arms[0].task
     table = rows(scores, task.metric, untouched=arms[0].name)
     names = tuple(arm.name for arm in arms)
     return scores, Compared(name, own.name, task.sizes["train"], names, tuple(table))
+
+
+def _done(
+    wanted: Sequence[Job],
+    runs: Sequence[tuple[Arm, int, Job]],
+    own: Contestant,
+    *,
+    run: Path,
+    name: str,
+    watch: Watch,
+) -> None:
+    """Do what is missing. Raises ValueError where a training diverges, and whatever else was raised."""
+    failed = attempts(map(Part, wanted), run, watch=watch)
+    for arm, seed, job in runs:
+        if isinstance(error := failed.get(job.name), NotFiniteError):
+            told = f"{name}: training of {own.name} as '{arm.name}', seed {seed}, diverges. Lower finetune.plan.rate"
+            raise ValueError(f"{told}. ({error})") from error
+    for error in failed.values():
+        raise error
 
 
 def _write(out: Path, result: Choices, scores: Sequence[Mapping[str, Any]]) -> None:

@@ -41,6 +41,7 @@ from acclimate.study.judging import judged
 from acclimate.study.launch import labelled_of
 from acclimate.study.materials import Materials
 from acclimate.study.recipe import Recipe as Race
+from acclimate.study.running import do_each
 from acclimate.study.searching import test_row
 from acclimate.tasks.labelled import Labelled, Own, fewer
 from acclimate.tasks.metrics import METRICS, reported_with
@@ -82,11 +83,11 @@ def run_domain_methods(recipe: Recipe, materials: Materials, run: Path, *, watch
     """Do what is missing of the study in the directory `run`, and write dga.txt, .csv, .html and .scores.json."""
     claim(run)
     study, task = _study(recipe, materials), materials.task
-    for job in study.before():
-        do(job, run, watch=watch)
+    do_each(study.before(), run, watch=watch)
+    do_each((arm.test for arm in study.arms), run, watch=watch)  # the test set is opened once all is trained
     scores = []
-    for arm in study.arms:  # the test set is opened once all is trained
-        result = do(arm.test, run, watch=watch)
+    for arm in study.arms:
+        result = do(arm.test, run)
         dev = result.get("dev")  # of an ensemble, which is no fine-tuning
         seen = result | {"dev": do(arm.tuned[-1], run)["dev"] if dev is None else dev}
         costs = {

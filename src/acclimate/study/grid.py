@@ -29,9 +29,10 @@ from acclimate.methods import tlm
 from acclimate.study import retrieving, stages
 from acclimate.study.entries import cut, fine_tuned, first_stage, heldout_loss, retrieved, tested
 from acclimate.study.grid_page import grid_text, records
-from acclimate.study.jobs import Job, claim, do
+from acclimate.study.jobs import Job, claim, do, with_needs
 from acclimate.study.materials import Materials
 from acclimate.study.recipe import Recipe as Race
+from acclimate.study.running import do_each
 from acclimate.study.searching import dev_row, test_row
 from acclimate.study.significance import interval
 from acclimate.study.tables import Row, as_csv, rows
@@ -164,10 +165,15 @@ def run_grid(study: str, recipe: Recipe, materials: Materials, run: Path, *, wat
     gold = [example.label for example in task.examples("dev")]
     most = max(own.retrieval.k for own in asked)
     jobs = {own.name: [_Jobs(own, recipe, materials, seed, most) for seed in range(recipe.seeds)] for own in asked}
+    watches: dict[str, Watch] = {}
+    for name, seeds in jobs.items():
+        for job in with_needs(own.tuned for own in seeds):
+            watches.setdefault(job.name, partial(_tell, watch, name))
+    do_each((own.tuned for seeds in jobs.values() for own in seeds), run, watch=watch, watches=watches)
     scores = []
     for name, seeds in jobs.items():
         for own in seeds:
-            result = do(own.tuned, run, watch=partial(_tell, watch, name))
+            result = do(own.tuned, run)
             row = dev_row(name, own.seed, result, gold, task)
             scores.append(replace(row, adapting=own.adapting(run), finetuning=spent(own.tuned.directory(run))))
     table = rows(scores, task.metric, untouched=asked[0].name)
@@ -249,6 +255,7 @@ def _chosen(
 ) -> str:
     """The best on dev, tested; and what it took to find it."""
     best = max(table, key=lambda row: row.dev_mean).contestant
+    do_each((tested(own.tuned, materials.task) for own in jobs[best]), run, watch=watch)
     tests: list[Score] = []
     for own in jobs[best]:
         test = do(tested(own.tuned, materials.task), run, watch=watch) | {"dev": do(own.tuned, run)["dev"]}

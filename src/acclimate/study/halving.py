@@ -55,6 +55,7 @@ class Outcome:
 
 DIVERGED = Outcome(-1.0, 0, diverged=True)  # the loss was no number any more: the arm has lost
 Run = Callable[[Arm, int, float], Outcome]  # (arm, seed, share of the steps): on from where it stood
+Ahead = Callable[[Sequence[tuple[Arm, int, float]]], None]  # told of runs that will be asked for, in any order
 Hopeless = Callable[[Arm, Arm, int], bool]  # (a rival, the untouched model, seeds so far): it cannot win any more
 
 
@@ -82,13 +83,15 @@ def search(
     finalists: Callable[[], int] | None,
     hopeless: Hopeless,
     give_up: Callable[[Arm], None] = lambda arm: None,
+    ahead: Ahead = lambda runs: None,
 ) -> Found:
     """Try every contestant in `names` (the untouched model among them) with every setting.
 
     finalists: how many contestants the last round may have, asked once that is to be decided; None: all of them.
     give_up: told of each arm that is not gone on with.
+    ahead: told, before `run`, of all runs of a round: it may do them at once, where they then are.
     """
-    rounds = Rounds(run, give_up)
+    rounds = Rounds(run, give_up, ahead)
     arms = [Arm(name, setting) for name in names for setting in settings]
     if how == "grid" or (len(settings) == 1 and finalists is None):
         means = rounds.play(arms, range(seeds), 1.0)
@@ -120,6 +123,8 @@ def last_round(rounds: Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless
     """Seed after seed, each for everybody who is still in."""
     untouched, *rivals = chosen
     out: list[Arm] = []
+    if hopeless is None:  # else who is out after a seed is spared the next
+        rounds.foresee([untouched, *rivals], range(seeds), 1.0)
     for seed in range(seeds):
         rounds.play([untouched, *rivals], range(seed, seed + 1), 1.0)
         sound = rounds.sound([untouched, *rivals])
@@ -138,8 +143,8 @@ def last_round(rounds: Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless
 class Rounds:
     """The runs so far and the record of them."""
 
-    def __init__(self, run: Run, give_up: Callable[[Arm], None]) -> None:
-        self.run, self.give_up = run, give_up
+    def __init__(self, run: Run, give_up: Callable[[Arm], None], ahead: Ahead = lambda runs: None) -> None:
+        self.run, self.give_up, self.ahead = run, give_up, ahead
         self.runs: dict[tuple[Arm, int, float], Outcome] = {}
         self.record: list[Trial] = []
         self.rung = 0
@@ -148,11 +153,16 @@ class Rounds:
     def play(self, arms: Sequence[Arm], seeds: range, share: float) -> dict[Arm, float]:
         """Run the arms up to a share of their steps, seed by seed, and give their mean dev scores."""
         self.share = share
+        self.foresee(arms, seeds, share)
         for seed in seeds:
             for arm in arms:
                 if (arm, seed, share) not in self.runs:
                     self.runs[arm, seed, share] = self.run(arm, seed, share)
         return {arm: float(np.mean([self.runs[arm, seed, share].dev for seed in seeds])) for arm in arms}
+
+    def foresee(self, arms: Sequence[Arm], seeds: range, share: float) -> None:
+        """Have those of the runs that are still to be made begun at once, if anybody can."""
+        self.ahead([(arm, seed, share) for seed in seeds for arm in arms if (arm, seed, share) not in self.runs])
 
     def mean(self, arm: Arm) -> float:
         """Over all its seeds in full."""

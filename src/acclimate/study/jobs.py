@@ -6,23 +6,19 @@ A study is a set of jobs. Doing it again does only what is missing, and the jobs
 
 from __future__ import annotations
 
-import logging
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.types import Progress, Watch, unwatched
-from acclimate.training.run import versions
+from acclimate.core.types import Watch, unwatched
+from acclimate.study import calls
+from acclimate.study.calls import Call, Work, perform, read_result
 
-logger = logging.getLogger(__name__)
-
-RESULT = "result.json"
-WALL = "wall.json"  # seconds that the work took, loading included; of a session that was killed, none
-JOB = "job.json"
+RESULT, WALL, JOB = calls.RESULT, calls.WALL, calls.JOB
 DIRECTORY = "jobs"
 STUDY = "study.json"
 FORMAT = 3  # of what lies in a study's directory; 1: before the test labels were sealed; 2: short runs were jobs
@@ -51,13 +47,13 @@ class Job:
         """All that the result depends on, as it is written to `job.json`."""
         return {
             "work": f"{self.work.__module__}.{self.work.__qualname__}",
-            "versions": versions(),
+            "versions": dict(_versions()),
             "settings": dict(self.settings),
             "contents": dict(self.contents),
             "needs": {name: job.name for name, job in self.needs.items()},
         }
 
-    @property
+    @cached_property
     def name(self) -> str:
         """A readable part and 12 hex digits of the hash of `depends_on`."""
         readable = re.sub(r"[^a-z0-9]+", "-", self.label.lower()).strip("-")
@@ -66,13 +62,29 @@ class Job:
     def directory(self, run: Path) -> Path:
         return run / DIRECTORY / self.name
 
+    def call(self, run: Path, part: Work | None = None, **more: Any) -> Call:
+        """The job as it is done once its needs are. part: a first part of it, called with more arguments."""
+        directories = {name: needed.directory(run) for name, needed in self.needs.items()}
+        arguments = {**self.settings, **self.places, **directories}
+        about = {"label": self.label} | self.depends_on()
+        out = self.directory(run)
+        return Call(self.name, self.label, self.work, about, run, out, arguments, self.alone, part, more)
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Read once: of each package a file is opened, and a study has thousands of jobs."""
+    from acclimate.training.run import versions  # with torch, which who only looks at a study does without
+
+    return versions()
+
 
 def claim(run: Path) -> None:
     """Write down in `run` what format it has. Raises ValueError where a study of another format is there already."""
     check_format(run)
     if ranks.is_first() and not (run / STUDY).exists():
         run.mkdir(parents=True, exist_ok=True)
-        files.write_json(run / STUDY, {"format": FORMAT, "acclimate": versions()["acclimate"]})
+        files.write_json(run / STUDY, {"format": FORMAT, "acclimate": _versions()["acclimate"]})
 
 
 def check_format(run: Path) -> None:
@@ -84,7 +96,7 @@ def check_format(run: Path) -> None:
     if found.get("format") != FORMAT:
         raise ValueError(
             f"{run} was written by acclimate {found.get('acclimate')} in format {found.get('format')}; this version, "
-            f"{versions()['acclimate']}, has format {FORMAT}. Choose another --out, or go on with that version"
+            f"{_versions()['acclimate']}, has format {FORMAT}. Choose another --out, or go on with that version"
         )
 
 
@@ -93,54 +105,29 @@ def do(job: Job, run: Path, *, watch: Watch = unwatched) -> dict[str, Any]:
 
     Work that is stopped is called again on the same directory and goes on from what it left there.
     """
-    if (result := ranks.agree(_written(job, run))) is not None:
+    if (result := ranks.agree(result_of(job, run))) is not None:
         return result
-    out = _ready(job, run, watch)
-    if job.alone and not ranks.is_first():
-        return ranks.agree({})
-    begun = time.monotonic()
-    result = job.work(**_arguments(job, run, watch))
-    if ranks.is_first():
-        files.write_json(out / WALL, {"seconds": time.monotonic() - begun})
-        files.write_json(out / RESULT, result)
-    return ranks.agree(result)
+    _do_needs(job, run, watch)
+    return perform(job.call(run), watch=watch)
 
 
-def begin(
-    job: Job, run: Path, work: Callable[..., dict[str, Any]], *, watch: Watch = unwatched, **more: Any
-) -> dict[str, Any]:
+def begin(job: Job, run: Path, work: Work, *, watch: Watch = unwatched, **more: Any) -> dict[str, Any]:
     """What `work` gives, called in the job's directory with the job's arguments and more: a first part of the job,
     which leaves there what the job's own work goes on from.
     """
-    _ready(job, run, watch)
-    return ranks.agree(work(**_arguments(job, run, watch), **more))
+    _do_needs(job, run, watch)
+    return perform(job.call(run, work, **more), watch=watch)
 
 
-def _ready(job: Job, run: Path, watch: Watch) -> Path:
-    """The job's directory, once all it needs is done and what it is stands there."""
+def _do_needs(job: Job, run: Path, watch: Watch) -> None:
     for needed in job.needs.values():
-        do(needed, run, watch=watch)
-    out = job.directory(run)
-    if ranks.is_first():
-        out.mkdir(parents=True, exist_ok=True)
-        files.write_json(out / JOB, {"label": job.label} | job.depends_on())
-    ranks.agree(None)
-    return out
-
-
-def _arguments(job: Job, run: Path, watch: Watch) -> dict[str, Any]:
-    def labelled(progress: Progress) -> None:
-        # what is counted in documents prepares the work proper, such as making tokens
-        label = f"{job.label}, {progress.stage}" if progress.unit == "documents" else job.label
-        watch(replace(progress, stage=label))
-
-    directories = {name: needed.directory(run) for name, needed in job.needs.items()}
-    return {"out": job.directory(run), "watch": labelled, **job.settings, **job.places, **directories}
+        if not ranks.agree(is_done(needed, run)):
+            do(needed, run, watch=watch)
 
 
 def missing(jobs: Iterable[Job], run: Path) -> list[Job]:
     """Those of the jobs, and of what they need, that have no result yet, in the order in which they would be done."""
-    return _with_needs(jobs, lambda job: _written(job, run) is not None)
+    return _with_needs(jobs, lambda job: is_done(job, run))
 
 
 def with_needs(jobs: Iterable[Job]) -> list[Job]:
@@ -149,20 +136,27 @@ def with_needs(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _with_needs(jobs: Iterable[Job], done: Callable[[Job], bool]) -> list[Job]:
+    """A walk with a stack of its own: chains may be longer than Python's."""
     found: dict[str, Job] = {}
-
-    def visit(job: Job) -> None:
-        if job.name in found or done(job):
-            return
-        for needed in job.needs.values():
-            visit(needed)
-        found[job.name] = job
-
-    for job in jobs:
-        visit(job)
+    seen: set[str] = set()
+    stack = [(job, False) for job in reversed([*jobs])]
+    while stack:
+        job, after = stack.pop()
+        if after:
+            found[job.name] = job
+        elif job.name not in seen:
+            seen.add(job.name)
+            if not done(job):
+                stack.append((job, True))
+                stack += ((needed, False) for needed in reversed([*job.needs.values()]))
     return list(found.values())
 
 
-def _written(job: Job, run: Path) -> dict[str, Any] | None:
-    path = job.directory(run) / RESULT
-    return files.read_json(path) if path.exists() else None
+def is_done(job: Job, run: Path) -> bool:
+    """Whether the job's result is written."""
+    return (job.directory(run) / RESULT).exists()
+
+
+def result_of(job: Job, run: Path) -> dict[str, Any] | None:
+    """What the job came to; None where it has not been done."""
+    return read_result(job.directory(run))

@@ -24,6 +24,7 @@ from acclimate.study.jobs import Job, claim, do
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import WINNER, write_outcome
 from acclimate.study.recipe import Recipe, baseline_of
+from acclimate.study.running import do_each
 from acclimate.study.searching import dev_row, scores_of, searched
 from acclimate.study.significance import interval
 from acclimate.study.wording import interval_text, metric_text
@@ -62,13 +63,10 @@ def run_race(
             entries, costs, notes = _fitted(entries, run, budget, estimator)
             for note in notes:
                 watch(Progress("budget", 0, 0, "steps", {"note": note}))
-        for job in entries.prepared():
-            do(job, run, watch=watch)
+        do_each(entries.prepared(), run, watch=watch)
         payable = _payable(entries, run, budget, costs) if budget is not None and costs is not None else None
         ended = searched(entries, run, payable, notes, watch)
-        for jobs in ended.tests().values():
-            for job in jobs:
-                do(job, run, watch=watch)
+        do_each([job for jobs in ended.tests().values() for job in jobs], run, watch=watch)
         scores = scores_of(ended, run)
         name, seed = _winner(scores)
         if budget is not None and (taken := budget.spent(run)) > budget.amount:

@@ -13,11 +13,14 @@ from acclimate.methods import finetune
 from acclimate.study import stages
 from acclimate.study.entries import Entries, enter, tested, tested_baseline
 from acclimate.study.facts import adapting_jobs
-from acclimate.study.halving import DIVERGED, EARLY, Arm, Found, Hopeless, Outcome, Run, search
-from acclimate.study.jobs import Job, begin, do, missing
+from acclimate.study.halving import DIVERGED, EARLY, Ahead, Arm, Found, Hopeless, Outcome, Run, search
+from acclimate.study.jobs import Job, begin, do, missing, with_needs
 from acclimate.study.materials import Materials
 from acclimate.study.reach import beyond_reach
 from acclimate.study.recipe import Recipe
+from acclimate.study.running import Part, attempts
+from acclimate.study.study_plan import note
+from acclimate.study.workers import elsewhere
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import CLOCK, spent
 from acclimate.training.gradients import NotFiniteError
@@ -54,6 +57,7 @@ def searched(
     gold = [example.label for example in task.examples("dev")]
 
     begun: dict[str, Job] = {}
+    wild: dict[str, NotFiniteError] = {}  # diverged where runs were done ahead
 
     def job_of(arm: Arm, seed: int) -> Job:
         job = entries.tuning(arm.contestant, arm.setting, seed)
@@ -62,12 +66,27 @@ def searched(
     def played(arm: Arm, seed: int, share: float) -> Outcome:
         job = job_of(arm, seed)
         try:
+            if job.name in wild:
+                raise wild[job.name]
             whole = share == 1
             result = do(job, run, watch=watch) if whole else begin(job, run, stages.begin, watch=watch, share=share)
         except NotFiniteError as error:
             watch(Progress("search", 0, 0, "steps", {"note": f"{arm.contestant}, {arm.setting.name}: {error}"}))
             return DIVERGED
         return Outcome(result["dev"], result["steps"])
+
+    def ahead(runs: Sequence[tuple[Arm, int, float]]) -> None:
+        asked = [(job_of(arm, seed), share) for arm, seed, share in runs]
+        if elsewhere() is None:  # one after the other, each when it is asked for
+            begun_only = [job for job, share in asked if share < 1]
+            note(with_needs(job for job, share in asked if share == 1), run, parts=begun_only)
+            return
+        parts = [Part(job) if share == 1 else Part(job, stages.begin, {"share": share}) for job, share in asked]
+        failed = attempts([part for part in parts if part.job.name not in wild], run, watch=watch)
+        wild.update({name: error for name, error in failed.items() if isinstance(error, NotFiniteError)})
+        for error in failed.values():
+            if not isinstance(error, NotFiniteError):
+                raise error
 
     def dev_scores(arm: Arm, seeds: int) -> list[Score]:
         results = [do(job_of(arm, seed), run) for seed in range(seeds)]
@@ -82,7 +101,7 @@ def searched(
             if (place / finetune.BEGUN).exists():
                 finetune.give_up(place)
 
-    found = _found(entries, played, run, finalists=finalists, hopeless=hopeless, give_up=give_up)
+    found = _found(entries, played, run, finalists=finalists, hopeless=hopeless, give_up=give_up, ahead=ahead)
     return Ended(entries, found, _tuned(entries, found), notes, tuple(begun.values()))
 
 
@@ -145,12 +164,13 @@ def _found(
     finalists: Callable[[], int] | None,
     hopeless: Hopeless,
     give_up: Callable[[Arm], None],
+    ahead: Ahead = lambda runs: None,
     writes: bool = True,
 ) -> Found:
     """The search that the recipe asks for; what it notes down is in the directory `run`."""
     names, recipe = [*entries.models], entries.recipe
     if not recipe.search.draws:
-        given: dict[str, Any] = {"finalists": finalists, "hopeless": hopeless, "give_up": give_up}
+        given: dict[str, Any] = {"finalists": finalists, "hopeless": hopeless, "give_up": give_up, "ahead": ahead}
         return search(names, recipe.settings(), recipe.seeds, played, how=recipe.search.how, **given)
     from acclimate.study import optuna_journal, optuna_search  # they load Optuna, an extra
 

@@ -36,6 +36,7 @@ from acclimate.study.judging import judged, mean_cost
 from acclimate.study.launch import labelled_of
 from acclimate.study.materials import Materials, texts_of
 from acclimate.study.recipe import Recipe as Race
+from acclimate.study.running import do_each
 from acclimate.study.searching import dev_row, test_row
 from acclimate.study.two_stages_page import SOURCE, TwoStages
 from acclimate.study.two_stages_recipe import Recipe
@@ -118,11 +119,12 @@ def run_two_stages(recipe: Recipe, materials: Given, run: Path, *, watch: Watch 
     claim(run)
     entries, arms = _arms(recipe, materials)
     task = materials.materials.task
-    for arm in arms:
-        do(arm.tuned, run, watch=watch)
+    do_each((arm.tuned for arm in arms), run, watch=watch)
+    if recipe.split == "test":  # opened once all is trained
+        do_each((tested(arm.tuned, task) for arm in arms), run, watch=watch)
     gold = [example.label for example in task.examples("dev")]
     scores = []
-    for arm in arms:  # the test set is opened once all is trained
+    for arm in arms:
         result = do(arm.tuned, run)
         adapting = sum((spent(job.directory(run)) for job in adapting_jobs(arm.name, entries)), Cost())
         taken = spent(arm.tuned.directory(run))

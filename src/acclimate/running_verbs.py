@@ -1,0 +1,37 @@
+"""The verb `study`: how far a study is, and whether its results are those it ended with. cli.py lists it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from acclimate.session import errors_told
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="--out of race, evaluate, grid or blurb.")]
+
+study = typer.Typer(help="Look at a study that runs or has run: its state, its lock file.", no_args_is_help=True)
+
+
+@study.command()
+def status(run: Directory) -> None:
+    """Say what is done, running, failed and waiting, and the time left; changes nothing."""
+    from acclimate.study.status import status_of
+    from acclimate.study.typeset import escaped
+
+    with errors_told():
+        typer.echo("\n".join(map(escaped, status_of(run).as_text().splitlines())))
+
+
+@study.command()
+def verify(run: Directory) -> None:
+    """Compare results with study.lock.json, written when the study ended. Exit status 1 where one differs."""
+    from acclimate.study.lock_file import LOCK, differing
+
+    with errors_told():
+        found = differing(run)
+        if found:
+            typer.echo("\n".join(found))
+            raise typer.Exit(1)
+        typer.echo(f"All results are those of {run / LOCK}.")

@@ -1,0 +1,78 @@
+"""The plan of a study: a line of `plan.jsonl` for each job that it came to, with what that needs.
+
+It is made anew by whoever begins to work in a study's directory, and grows while the study finds out what it will do.
+It loads no torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from acclimate.core import files, ranks
+from acclimate.study.calls import forget_the_dead
+from acclimate.study.jobs import Job
+
+PLAN = "plan.jsonl"
+_noted: dict[Path, set[str]] = {}  # by this process: directory of a study -> what its plan has
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A job of a plan. work: what it is an example of; part: whether a first part of it is asked for, not its end."""
+
+    name: str
+    label: str
+    work: str
+    needs: tuple[str, ...]
+    part: bool = False
+
+
+def note(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) -> None:
+    """Add those of the jobs, and of those of which a first part is asked for, that the plan has not."""
+    if not ranks.is_first():
+        return
+    path, place = run / PLAN, run.resolve()
+    begun = path.exists() and place in _noted
+    known = _noted.setdefault(place, set()) if begun else set()
+    _noted[place] = known
+    lines = []
+    for asked, part in ((jobs, False), (parts, True)):
+        for job in asked:
+            key = f"{job.name} {'part' if part else 'whole'}"
+            if key not in known:
+                known.add(key)
+                needs = [needed.name for needed in job.needs.values()]
+                work = f"{job.work.__module__}.{job.work.__qualname__}"
+                lines.append({"name": job.name, "label": job.label, "work": work, "needs": needs, "part": part})
+    if not begun:
+        run.mkdir(parents=True, exist_ok=True)
+        forget_the_dead(run)
+        files.write_text(path, "".join(f"{json.dumps(line)}\n" for line in lines))
+    elif lines:
+        files.append_line(path, "\n".join(map(json.dumps, lines)))
+
+
+def read_plan(run: Path) -> list[Planned]:
+    """The jobs of the study, each once, in the order in which they were planned; none where there is no plan."""
+    path = run / PLAN
+    found: dict[str, Planned] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        if not line.endswith("}"):  # of a kill
+            continue
+        told = json.loads(line)
+        own = Planned(told["name"], told["label"], told["work"], tuple(told["needs"]), told["part"])
+        if own.name not in found or not own.part:  # of a job that went on to its end, the end counts
+            found[own.name] = own
+    return list(found.values())
+
+
+def studies_in(out: Path) -> list[Path]:
+    """The directories with jobs: `out`, or those of a study that has one for each dataset."""
+    places = [out, *sorted(path for path in out.iterdir() if path.is_dir())] if out.is_dir() else []
+    found = [path for path in places if (path / PLAN).exists() or (path / "study.json").exists()]
+    if not found:
+        raise ValueError(f"{out} holds no study. Name the --out of a race, evaluate, grid or blurb")
+    return found

@@ -1,0 +1,88 @@
+"""Work for jobs that other processes do: they find it by the name of this module."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from acclimate.core import files
+from acclimate.core.types import Progress
+from acclimate.study.calls import RESULT
+from acclimate.study.jobs import Job
+
+
+class Odd(Exception):
+    """Cannot be sent as it is."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+def stated_versions() -> dict[str, str]:
+    """In place of those of the installed packages, whose module loads torch: seconds that these tests do without."""
+    return {"acclimate": "0", "torch": "0"}
+
+
+def count(*, out: Path, watch: Any, start: int = 0, log: Path | None = None, **needs: Path) -> dict[str, Any]:
+    """One more than what is needed, together; who did it stands in `log`."""
+    watch(Progress("counting", 1, 1, "numbers"))
+    if log is not None:
+        files.append_line(log, f"{out.name} {os.getpid()}")
+    return {"number": 1 + start + sum(files.read_json(path / RESULT)["number"] for path in needs.values())}
+
+
+def fail(*, out: Path, watch: Any, words: str) -> dict[str, Any]:
+    raise ValueError(words)
+
+
+def fail_oddly(*, out: Path, watch: Any) -> dict[str, Any]:
+    raise Odd("one", "two")
+
+
+def mend(*, out: Path, watch: Any, way: Path) -> dict[str, Any]:
+    """Fails until the file is there."""
+    return {"text": way.read_text(), "number": 0}
+
+
+def die_once(*, out: Path, watch: Any) -> dict[str, Any]:
+    """The first process that does it is killed half way; the next goes on."""
+    if not (out / "half").exists():
+        (out / "half").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"went": "on"}
+
+
+def die(*, out: Path, watch: Any) -> dict[str, Any]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def wait_for(*, out: Path, watch: Any, way: Path, seconds: float = 30.0) -> dict[str, Any]:
+    """Says in `begun` who it is, and ends once the file is there."""
+    (out / "begun").write_text(str(os.getpid()))
+    until = time.monotonic() + seconds
+    while not way.exists():
+        if time.monotonic() > until:
+            raise TimeoutError(f"{way} did not come")
+        watch(Progress("waiting", 1, 2, "steps", {"note": "waits"}))
+        time.sleep(0.05)
+    return {"came": True}
+
+
+def threads(*, out: Path, watch: Any) -> dict[str, Any]:
+    import torch
+
+    return {"torch": torch.get_num_threads(), "environment": os.environ["OMP_NUM_THREADS"]}
+
+
+def half(*, out: Path, watch: Any, share: float, **rest: Any) -> dict[str, Any]:
+    (out / "half").write_text(str(share))
+    return {}
+
+
+def numbered(number: int, log: Path | None = None, **needs: Job) -> Job:
+    places = {"log": log} if log else {}
+    return Job(f"job {number}", count, {"start": number}, {}, places, needs)

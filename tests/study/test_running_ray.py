@@ -1,0 +1,96 @@
+"""Jobs on two Ray nodes of this machine: what one process makes, also when a node dies in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import running_jobs as work
+from acclimate.study import jobs as named
+from acclimate.study.calls import running
+from acclimate.study.jobs import Job, result_of
+from acclimate.study.running import do_all
+from acclimate.study.workers import DiedError, Where, working
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'acclimate[ray]'")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(named, "_versions", work.stated_versions)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes with a processor each."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("PYTHONPATH", str(Path(work.__file__).parent))
+        size = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
+        noticed = {
+            "health_check_initial_delay_ms": 0,
+            "health_check_period_ms": 500,
+            "health_check_failure_threshold": 4,
+        }
+        cluster = Cluster(initialize_head=True, head_node_args={**size, "_system_config": noticed})
+        del size["include_dashboard"]
+        cluster.second = cluster.add_node(**size)
+        yield cluster
+        cluster.shutdown()
+
+
+def jobs_of(way: Path) -> list[Job]:
+    """Two that wait for the file, and what needs them."""
+    waiting = [Job(f"wait {n}", work.wait_for, {"seconds": 240.0}, places={"way": way}) for n in range(2)]
+    use = [work.numbered(n) for n in range(3)]
+    return [*waiting, *use, Job("sum", work.count, needs={f"n{n}": job for n, job in enumerate(use)})]
+
+
+def test_jobs_are_done_on_the_cluster_and_a_failure_stays_one(cluster, tmp_path):
+    run = tmp_path / "run"
+    wrong = Job("wrong", work.fail, {"words": "words"}, needs={"a": work.numbered(1)})
+    with working(Where(cluster=cluster.address)):
+        failed = do_all([Job("fails", work.fail, {"words": "no\nmore"}), *jobs_of(tmp_path)[2:], wrong], run)
+    assert set(failed.values()) == {"no", "fail() got an unexpected keyword argument 'a'"}
+    assert result_of(jobs_of(tmp_path)[-1], run) == {"number": 1 + 1 + 2 + 3}
+
+
+def test_a_job_that_kills_its_process_is_given_up_in_the_end(cluster, tmp_path):
+    with working(Where(cluster=cluster.address)):
+        failed = do_all([Job("deadly", work.die), Job("once", work.die_once)], tmp_path)
+    assert [*failed] == [Job("deadly", work.die).name]
+    assert "Ray gave it up" in failed[Job("deadly", work.die).name]
+    assert result_of(Job("once", work.die_once), tmp_path) == {"went": "on"}
+    assert DiedError.__name__ in (Job("deadly", work.die).directory(tmp_path) / "failed.json").read_text()
+
+
+def test_a_node_that_dies_does_not_lose_its_jobs(cluster, tmp_path):
+    """The last test of the module: one node is left afterwards."""
+    run, way = tmp_path / "run", tmp_path / "way"
+    jobs, raylet = jobs_of(way), cluster.second.all_processes["raylet"][0].process.pid
+
+    def killing() -> None:
+        until = time.monotonic() + 200
+        while len(running(run)) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        os.kill(raylet, signal.SIGKILL)
+        while len(running(run)) > 1 and time.monotonic() < until:  # the job there ends with its machine
+            time.sleep(0.05)
+        way.touch()
+
+    killer = threading.Thread(target=killing)
+    killer.start()
+    with working(Where(cluster=cluster.address)):
+        assert do_all(jobs, run) == {}
+    killer.join()
+    assert do_all(jobs, tmp_path / "here") == {}
+    for job in jobs:
+        place = job.directory(run) / "result.json"
+        assert place.read_bytes() == (job.directory(tmp_path / "here") / "result.json").read_bytes()
