@@ -20,8 +20,8 @@ from acclimate.methods.finetune import load_tested
 from acclimate.methods.task_loss import probabilities
 from acclimate.methods.tuning import SPANS
 from acclimate.models.pooling import pooling_of
+from acclimate.tasks.encoded import encoded
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import encode
 
 KIND = "sequence"  # of the tasks that it is for: one label a row
 
@@ -40,7 +40,7 @@ def test(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str, watch: W
         model, tokenizer, labels = load_tested(checkpoint, task)
         for split in splits:
             spans = SPANS[pooling_of(model.config)]
-            rows = encode(task.examples(split), tokenizer, task.max_tokens, task.kind, spans=spans)
+            rows = encoded(task, split, task.examples(split), tokenizer, spans=spans)
             said_BC = probabilities(model, rows, labels, watch=watch)[:, [labels.index(name) for name in task.labels]]
             means[split] = means.get(split, 0.0) + said_BC / len(checkpoints)
     predicted: dict[Split, list[Label]] = {

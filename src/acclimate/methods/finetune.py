@@ -59,8 +59,8 @@ from acclimate.models.loading import identity
 from acclimate.models.pooling import Pooling, SequenceLayer, pooling_of
 from acclimate.models.scale import folded
 from acclimate.models.taggers import CRF_LAYERS, Layer, Transitions
+from acclimate.tasks.encoded import encoded
 from acclimate.tasks.prepared import Prepared, open_prepared
-from acclimate.tasks.rows import encode
 from acclimate.training.checkpoint import finish, spent
 from acclimate.training.plan import Plan, device
 from acclimate.training.run import finished, write_checkpoint
@@ -206,7 +206,7 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
     """
     model, tokenizer, labels = load_tested(checkpoint, task)
     examples = task.examples("test")
-    rows = encode(examples, tokenizer, task.max_tokens, task.kind, spans=SPANS[pooling_of(model.config)])
+    rows = encoded(task, "test", examples, tokenizer, spans=SPANS[pooling_of(model.config)])
     texts = [example.text for example in examples]
     predicted = as_given(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
     gold = task.unseal(by)

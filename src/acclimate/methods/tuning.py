@@ -24,10 +24,11 @@ from acclimate.models.encoder import dropout_known, load_tokenizer, require_room
 from acclimate.models.kept_head import load_with_head
 from acclimate.models.pooling import Pooling
 from acclimate.models.scale import Scale, fold, folded, scale_of
+from acclimate.tasks.encoded import encoded
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.relation_rows import cut_off
 from acclimate.tasks.relations import marked_spans, mention_spans
-from acclimate.tasks.rows import encode, labelled
+from acclimate.tasks.rows import labelled
 from acclimate.text.streams import rows_stream
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective
@@ -66,7 +67,7 @@ class Tuning:
             note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities become one with the entity before"
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         dev = task.examples("dev")
-        self.dev_rows = encode(dev, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[recipe.pooling])
+        self.dev_rows = encoded(task, "dev", dev, self.tokenizer, spans=SPANS[recipe.pooling])
         self.gold, self.dev_texts = [example.label for example in dev], [example.text for example in dev]
         self.plan = with_steps(recipe.plan, recipe.epochs, task.sizes["train"])
         out.mkdir(parents=True, exist_ok=True)
@@ -160,8 +161,8 @@ def training_rows(
 ) -> tuple[Batch, Scale | None]:
     """The training rows with their labels; numbers standardised, and the scale that they had; tags in a scheme."""
     train = task.examples("train")
-    encoded = encode(train, tokenizer, task.max_tokens, task.kind, spans=SPANS[pooling])
-    rows = labelled(encoded, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
+    read = encoded(task, "train", train, tokenizer, spans=SPANS[pooling])
+    rows = labelled(read, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
     if task.kind != "score":
         return rows, None
     scale = scale_of(rows.rows["label"])
