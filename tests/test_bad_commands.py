@@ -173,13 +173,13 @@ CASES = [
     Case(
         "a file where the run should be",
         f"{RACE} --out taken",
-        ("taken", "File exists"),
+        ("--out taken", "taken is a file", "Choose another"),
         lambda place: (place / "taken").write_text(""),
     ),
     Case(
         "below a file",
         f"{RACE} --out taken/run",
-        ("taken/run", "Not a directory"),
+        ("--out taken/run", "taken is a file", "Choose another"),
         lambda place: (place / "taken").write_text(""),
     ),
     Case("another format", f"{RACE} --out run", ("run was written by acclimate 0.0.9", "another --out"), other_format),

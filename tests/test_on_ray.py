@@ -45,6 +45,7 @@ def losses(out):
     return [json.loads(line)["loss"] for line in (out / "log.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_what_the_command_refuses_is_refused_at_once_with_its_own_status(cluster, inputs, tmp_path, capfd):
     with pytest.raises(on_ray.CommandError) as refused:
         on_ray.launch([*command(inputs, tmp_path / "out", 3), "plan.stepz=1"], processes=2, cluster=cluster)

@@ -173,6 +173,7 @@ def test_two_that_meet_at_a_job_do_it_once(tmp_path):
 
 
 DRIVER = """
+import signal
 import sys
 from pathlib import Path
 import running_jobs as work
@@ -183,6 +184,7 @@ from acclimate.study.workers import Where, working
 
 named._versions = work.stated_versions
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is started with it ignored
     place = Path(sys.argv[1])
     jobs = [Job(f"wait {n}", work.wait_for, {"seconds": 300.0}, places={"way": place / f"way-{n}"}) for n in range(4)]
     with working(Where(workers=2)):
@@ -222,7 +224,7 @@ def test_workers_end_with_their_driver_and_the_next_goes_on(how, tmp_path):
         workers = [mark["process"] for mark in running(run).values()]
         assert driver.pid not in workers
         driver.send_signal(how)
-        driver.wait()
+        driver.wait(60)
         until(lambda: not any(map(alive, workers)), 60)
     finally:
         driver.kill()
