@@ -237,6 +237,7 @@ def test_vectors_speed_writes_the_losses_of_going_on(corpus, tmp_path):
     assert "| words of the domain | words in both | the start |" in report
 
 
+@pytest.mark.slow
 def test_engine_writes_overhead_speed_and_a_study_whose_driver_was_killed(tmp_path):
     out = tmp_path / "engine.md"
     words = [sys.executable, str(BENCHMARKS / "engine.py"), "--out", str(out), "--size", "1x16", "--steps", "4"]

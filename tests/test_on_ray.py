@@ -54,6 +54,7 @@ def test_what_the_command_refuses_is_refused_at_once_with_its_own_status(cluster
     assert "started anew" not in said, said
 
 
+@pytest.mark.slow
 def test_two_processes_of_which_one_dies_meanwhile_give_the_losses_of_one(cluster, inputs, tmp_path, capfd):
     from acclimate.cli import app
 

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import toys
 from acclimate.core import settings
 from acclimate.study.race import run_race
@@ -33,7 +35,8 @@ def raced(run: Path, inputs: Path, *, workers: int) -> dict[str, Any]:
     return kept | {"scores": scores, "search": json.loads((run / "facts.json").read_text())["search"]}
 
 
-def test_a_race_of_two_processes_is_that_of_one(toy_inputs: Path, tmp_path: Path):
+def test_a_race_of_two_processes_is_that_of_one(toy_inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))  # its looks at the test set are no toy_race's
     here = raced(tmp_path / "here", toy_inputs, workers=1)
     there = raced(tmp_path / "there", toy_inputs, workers=2)
     assert sorted(here) == sorted(there)
