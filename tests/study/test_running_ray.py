@@ -17,6 +17,7 @@ from acclimate.study.calls import running
 from acclimate.study.jobs import Job, result_of
 from acclimate.study.running import do_all
 from acclimate.study.workers import DiedError, Where, working
+from ray_nodes import two_nodes
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'acclimate[ray]'")
 
@@ -28,23 +29,8 @@ def _quick(monkeypatch):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two nodes with a processor each."""
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("PYTHONPATH", str(Path(work.__file__).parent))
-        size = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
-        noticed = {
-            "health_check_initial_delay_ms": 0,
-            "health_check_period_ms": 500,
-            "health_check_failure_threshold": 4,
-        }
-        cluster = Cluster(initialize_head=True, head_node_args={**size, "_system_config": noticed})
-        del size["include_dashboard"]
-        cluster.second = cluster.add_node(**size)
+    with two_nodes(PYTHONPATH=str(Path(work.__file__).parent)) as cluster:
         yield cluster
-        cluster.shutdown()
 
 
 def children_of(process: int) -> list[int]:

@@ -13,6 +13,7 @@ from acclimate.core.types import Document, Progress
 from acclimate.text.corpus import write_corpus
 from acclimate.text.selecting import select
 from acclimate.text.shards import build_shards, open_shards
+from ray_nodes import two_nodes
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'acclimate[ray]'")
 WORDS = [f"word{number}" for number in range(200)]
@@ -34,22 +35,8 @@ def queries():
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two nodes with a processor each."""
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        size = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
-        noticed = {
-            "health_check_initial_delay_ms": 0,
-            "health_check_period_ms": 500,
-            "health_check_failure_threshold": 4,
-        }
-        cluster = Cluster(initialize_head=True, head_node_args={**size, "_system_config": noticed})
-        del size["include_dashboard"]
-        cluster.second = cluster.add_node(**size)
+    with two_nodes() as cluster:
         yield cluster
-        cluster.shutdown()
 
 
 @pytest.fixture(scope="module")
