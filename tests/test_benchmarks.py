@@ -122,6 +122,14 @@ def test_corpus_speed_writes_speeds_and_their_ratio(corpus, toy_race, tmp_path):
     assert "nan" not in report
 
 
+def test_corpus_size_is_killed_and_goes_on(corpus, toy_race, tmp_path):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    options = ["--model", str(base / "checkpoint"), "--gigabytes", "0.0003", "--kill-after", "2"]
+    report = report_of("corpus_size.py", corpus, tmp_path / "size.md", *options)
+    assert "\n| 0.0003 | " in report
+    assert "2 s, killed; " in report
+
+
 def test_doctor_writes_seconds_and_the_leaks_it_found(corpus, tmp_path):
     options = ["--runs", "1", "--megabytes", "0.008", "--rows", "30", "--planted", "1", "--vocabulary", "300"]
     report = report_of("doctor.py", corpus, tmp_path / "doctor.md", *options)
@@ -187,7 +195,8 @@ def test_budgeted_race_compares_its_winner_with_the_grids(toy_race, tmp_path):
 def test_scratch_square_writes_losses_and_scores(toy_inputs, tmp_path):
     words = [sys.executable, str(BENCHMARKS / "scratch_square.py"), "--task", f"topics={toy_inputs}", "--seeds", "2"]
     words += [f"--{name}={toy_inputs / f'{name}.txt'}" for name in ("domain", "general")]
-    words += ["--models", "own vocabulary, whole words", "goes on from general text", "general vocabulary, word pieces"]
+    words += ["--models", "own vocabulary, whole words", "general vocabulary, word pieces"]
+    words += ["goes on from general text", "goes on from general text, vocabulary extended"]
     words += [f"--work={tmp_path / 'runs'}"]
     words += ["--heldout", str(toy_inputs / "domain.txt"), "--out", str(tmp_path / "square.md"), "--tune"]
     words += ["finetune.plan.steps=4", "--tune", "finetune.epochs=0.0", "--tune", "finetune.looks=1", "tokens=600"]
