@@ -42,6 +42,7 @@ from toys import text
 
 KINDS = ("adapter", "prompt")
 PROMPT = 4
+ROOMLESS = r"max_tokens = \d+, but the model reads at most \d+ tokens beside its prompt of 4\. Lower"
 
 
 @pytest.fixture(scope="module")
@@ -279,7 +280,7 @@ def test_frozen_weights_cost_no_gradient_of_their_own():
 def test_settings_out_of_range_are_errors(adapted, tmp_path):
     with pytest.raises(ValueError, match=r"bottleneck = 0 is out of range"):
         replace(adapted[0], bottleneck=0)
-    with pytest.raises(ValueError, match=r"Set max_tokens to at most 10"):
+    with pytest.raises(ValueError, match=r"Lower max_tokens to 10"):
         light.adapt(replace(adapted[0], kind="prompt", model=adapted[0].model, prompt_tokens=30), tmp_path)
 
 
@@ -287,9 +288,9 @@ def test_reading_a_prompted_model_without_room_for_its_prompt_is_told(adapted, c
     recipe, checkpoint = adapted
     if recipe.kind == "adapter":
         return
-    with pytest.raises(ValueError, match=r"and a prompt of 4 are more than the .* Set max_tokens to at most"):
+    with pytest.raises(ValueError, match=ROOMLESS):
         mlm.heldout_loss(str(checkpoint), corpora[1].path, max_tokens=10_000)
-    with pytest.raises(ValueError, match=r"and a prompt of 4 are more than the .* Set max_tokens to at most"):
+    with pytest.raises(ValueError, match=ROOMLESS):
         tapter.adapt(
             tapter.Recipe(
                 model=str(checkpoint),

@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 from acclimate.core import files
 from acclimate.core.types import NOT_PREDICTED, Document, unwatched
 from acclimate.methods import mlm, scratch
-from acclimate.methods.pretraining_text import Reading, Text
+from acclimate.methods.pretraining_text import Reading, Text, open_text
 from acclimate.models.encoder import load_tokenizer
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.segments import segments
@@ -111,7 +111,8 @@ def test_short_documents_are_left_out_of_vocabulary_and_rows_and_somebody_is_tol
     done = scratch.adapt(replace(recipe, corpus=wordy.path, least_words=30), tmp_path / "run", watch=told.append)
     notes = [each.values["note"] for each in told if "note" in each.values]
     assert notes == [f"corpus: {sum(kept)} of 61 documents have at least 30 words; the rest is left out"]
-    assert (tmp_path / "run" / "documents" / "corpus-30.bin").read_bytes() == bytes(kept)
+    [kept_of] = (tmp_path / "run" / "documents").glob("corpus-30-*.bin")
+    assert kept_of.read_bytes() == bytes(kept)
     assert "rare" not in load_tokenizer(done.path).get_vocab()
 
 
@@ -119,6 +120,17 @@ def test_a_refused_number_of_words_leaves_out_to_the_one_that_mends_it(recipe, t
     with pytest.raises(ValueError, match="Lower it; 0 keeps all"):
         scratch.adapt(replace(recipe, least_words=10_000), tmp_path)
     assert scratch.adapt(replace(recipe, least_words=10), tmp_path).path.is_dir()
+
+
+def test_what_was_found_in_another_corpus_chooses_no_documents(recipe, tmp_path):
+    """A run that was stopped before its first step takes the same directory for a corrected corpus."""
+    (tmp_path / "run").mkdir()
+    long, short = " ".join(["long"] * 20), "short one"
+    first = write_corpus([Document("0", long), Document("1", short)], tmp_path / "first")
+    second = write_corpus([Document("0", short), Document("1", long), Document("2", long)], tmp_path / "second")
+    for corpus, kept in ((first, ["0"]), (second, ["1", "2"])):
+        text = open_text(corpus, tmp_path / "run", 10, name="corpus", watch=unwatched)
+        assert [document.id for document in text.documents()] == kept
 
 
 @pytest.mark.parametrize("share", [None, 0.25])

@@ -271,7 +271,7 @@ def test_prompt_takes_its_room_from_what_the_model_reads(tokenizer, tmp_path):
     save_model(model, prompted, tmp_path)
     assert longest_input(tmp_path) == LONGEST - 10
     require_room(model, LONGEST - 10)
-    with pytest.raises(ValueError, match=f"Set max_tokens to at most {LONGEST - 10}"):
+    with pytest.raises(ValueError, match=f"Lower max_tokens to {LONGEST - 10}"):
         require_room(model, LONGEST - 9)
 
 

@@ -16,7 +16,6 @@ from acclimate.methods.mlm import NO_HEAD
 from acclimate.models.encoder import (
     dropout_known,
     load_masked_language_model,
-    longest_of,
     new_encoder,
     require_room,
 )
@@ -70,9 +69,7 @@ def model_of(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, *, watch: Watch
         watch(Progress(STAGE, 0, 0, "steps", {"note": f"{recipe.model} has {NO_HEAD}"}))
     rows = {"max_tokens": recipe.max_tokens} | ({"long_tokens": recipe.long_tokens} if recipe.long_share else {})
     for name, tokens in rows.items():
-        require_room(model, tokens)
-        if (longest := longest_of(model.config)) is not None and tokens > longest:
-            raise ValueError(f"{name} = {tokens}, but {recipe.model} reads at most {longest} tokens. Lower {name}")
+        require_room(model, tokens, name)
     return model
 
 

@@ -98,7 +98,7 @@ def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: 
     called = "document" if name == "corpus" else f"{name} document"
     if not least_words:
         return Text(corpus, name=called)
-    path = out / DOCUMENTS / f"{name}-{least_words}.bin"
+    path = out / DOCUMENTS / f"{name}-{least_words}-{corpus.hash[:12]}.bin"
 
     def find() -> np.ndarray:
         if not path.exists():

@@ -91,13 +91,16 @@ def longest_of(config: PreTrainedConfig) -> int | None:
     return int(positions) - prompt if positions else None
 
 
-def require_room(model: PreTrainedModel, max_tokens: int) -> None:
-    """Raises ValueError where a prompt of the model (models/light.py) does not fit behind rows of `max_tokens`."""
+def require_room(model: PreTrainedModel, tokens: int, name: str = "max_tokens") -> None:
+    """Raises ValueError where the model does not read rows of so many tokens, its prompt (models/light.py) beside them.
+
+    name: of the setting that says how many
+    """
     longest, prompt = longest_of(model.config), int(getattr(model.config, FIELD, 0))
-    if prompt and longest is not None and max_tokens > longest:
+    if longest is not None and tokens > longest:
+        beside = f" beside its prompt of {prompt}" if prompt else ""
         raise ValueError(
-            f"rows of {max_tokens} tokens and a prompt of {prompt} are more than the {longest + prompt} that the model "
-            f"reads. Set max_tokens to at most {longest}"
+            f"{name} = {tokens}, but the model reads at most {longest} tokens{beside}. Lower {name} to {longest}"
         )
 
 
