@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -203,6 +204,8 @@ def test_checkpoints_of_a_run_are_found_by_model_and_candidate(model, tmp_path):
         "one": f"fine-tune {key} on kin, seed 0",
         "two": f"fine-tune {key} on kin, seed 1",
         "chain": f"fine-tune {key} on kin, then noise, seed 0",
+        "part": f"fine-tune {key} on kin without 3 rows, seed 0",
+        "otherwise": f"fine-tune {key} on kin as first task, seed 0",
         "stranger": "fine-tune 0123456789ab on kin, seed 0",
         "unfinished": f"fine-tune {key} on noise, seed 0",
     }
@@ -220,8 +223,11 @@ def test_checkpoints_of_a_run_are_found_by_model_and_candidate(model, tmp_path):
 
 def test_the_matrix_that_grid_stilt_writes_is_read_by_its_own_columns(tmp_path):
     path = tmp_path / "stilt.csv"
-    path.write_text("model,target,first,mean,alone_difference\ntoy,GAD,baseline,0.7,\ntoy,GAD,BioASQ,0.8,0.1\n")
-    measured = read_matrix(path, "toy").among(["gad", "bioasq"])
+    columns = "model,target,first,mean,alone_difference,alone_p_holm"
+    path.write_text(f"{columns}\ntoy,GAD,baseline,0.7,,\ntoy,GAD,BioASQ,0.8,0.1,0.2\n")
+    found = read_matrix(path, "toy")
+    assert found.p == {("gad", "bioasq"): 0.2}
+    measured = found.among(["gad", "bioasq"])
     np.testing.assert_array_equal(measured, [[np.nan, 0.1], [np.nan, np.nan]])
 
 
@@ -242,7 +248,14 @@ def test_a_matrix_is_put_beside_the_predictors_and_comes_before_them_for_its_own
     assert "Nothing is established: no predictor ranks as was measured better than chance does" in found.verdict
     path.write_text(path.read_text() + "\ntoy,target,noise,-0.01\ntoy,target,kin,0.02\n")
     own = recommend(recipe, str(model), f"{inputs}/target.jsonl", out, matrix=path)
-    assert own.verdict.startswith("Take kin: of 2 candidates that the matrix has for target it gave most, +2.00 points")
+    most = "of 2 candidates that the matrix has for target"
+    assert own.verdict.startswith(f"Take kin: {most} it gave most, +2.00 points; the matrix does not say whether by")
+    proven = replace(own, measured_p={"kin": 0.03}).verdict
+    assert proven.startswith(f"Take kin: {most} it gave most, +2.00 points, p 0.030 after Holm.")
+    chance = replace(own, measured_p={"kin": 0.9, "noise": 0.01}).verdict
+    assert chance.startswith(
+        f"Nothing is established: {most}, kin gave most, +2.00 points, which may be chance (p 0.90"
+    )
     text, sheet, record = write_pages(tmp_path, own)
     assert text.read_text().rstrip().splitlines()[-1].strip().endswith("predicted.")
     with open(sheet, newline="") as file:

@@ -47,13 +47,29 @@ def test_chance_of_one_target_is_that_of_all_orders_of_its_candidates():
     assert found.chance == pytest.approx(tuple(np.quantile(rhos, [0.025, 0.975])), abs=0.1)
 
 
+def test_tasks_measured_for_other_targets_exchange_no_names_with_a_targets_candidates():
+    """Acid was measured on three candidates, base on three others: all orders within each are what chance gives."""
+    measured = np.full((8, 8), np.nan)
+    measured[0, 2:5], measured[1, 5:8] = (0.3, 0.2, 0.1), (0.1, 0.3, 0.2)
+    predicted = np.tile(np.arange(8, 0, -1.0), (8, 1))
+    predicted[:, 3] = predicted[:, 4]  # of the first target's two are alike
+    names = [*NAMES, "oxide", "salts"]
+    (found,) = check(names, {"words": predicted}, measured, draws=20_000, seed=0)
+    assert [own.candidates for own in found.targets] == [3, 3]
+    first = [stats.spearmanr(predicted[0, 2:5], order).statistic for order in permutations(measured[0, 2:5])]
+    second = [stats.spearmanr(predicted[1, 5:8], order).statistic for order in permutations(measured[1, 5:8])]
+    means = np.add.outer(first, second).ravel() / 2
+    assert found.p == pytest.approx(np.mean(means >= found.rho - 1e-12), abs=0.01)
+    assert found.chance == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])), abs=0.05)
+
+
 def test_one_order_in_nine_of_five_candidates_has_a_rho_of_seven_tenths():
     rhos = [stats.spearmanr(range(5), order).statistic for order in permutations(range(5))]
     assert np.mean(np.array(rhos) >= 0.7 - 1e-12) == pytest.approx(1 / 9, abs=0.01)
 
 
 def test_orders_leave_the_target_out_and_put_every_other_candidate_in_one_place():
-    orders = drawn_orders(np.array([True, True, False, True, True, True]), 500, seed=3)
+    orders = drawn_orders(np.array([[True, True, False, True, True, True]]), 500, seed=3)
     assert (orders[:, 2] == 2).all()  # no candidate anywhere: its name is none to exchange
     for target in range(6):
         left = without(orders, target)

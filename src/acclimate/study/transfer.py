@@ -130,12 +130,14 @@ def _recommendation(
     for place, (labelled, own) in enumerate(zip(candidates, known[1:], strict=True), 1):
         values = {name: float(values_KK[0, place]) for name, values_KK in predicted.items()}
         rows.append(Row(labelled.name, own.kind, own.rows, own.seen.rows, _standing_in(target, labelled), values))
-    checked, for_target = None, {}
+    checked, for_target, chances = None, {}, {}
     if measured is not None:
         differences_KK = measured.among(names)
         checked = tuple(check(names, predicted, differences_KK, draws=recipe.draws, seed=recipe.draws_seed))
         own_row = zip(names[1:], differences_KK[0, 1:].tolist(), strict=True)
         for_target = {name: value for name, value in own_row if not math.isnan(value)}
+        cells = {name: (target.name.lower(), name.lower()) for name in for_target}
+        chances = {name: measured.p[cell] for name, cell in cells.items() if cell in measured.p}
     return Recommendation(
         target=target.name,
         kind=target.kind,
@@ -143,6 +145,7 @@ def _recommendation(
         candidates=tuple(rows),
         checked=checked,
         measured=for_target,
+        measured_p=chances,
         passes=tuple(
             Pass(each.name, each.seen.rows, each.seen.tokens, each.seen.flops, each.seen.seconds) for each in known
         ),

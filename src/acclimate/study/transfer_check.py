@@ -7,7 +7,8 @@ chance    One order of the candidates' names is drawn and used for all targets, 
           for every target stays so under another name. Orders drawn for each target by itself would take what targets
           have in common for evidence: a predictor that looks at A alone would be found significant by chance alone. A
           target is no candidate of its own: of the drawn order it is left out, and what would have stood for it takes
-          its place.
+          its place. Only candidates that were measured for the same targets exchange their names: where cells are
+          missing there are fewer orders.
 interval  Targets are drawn with replacement. They share candidates, so it is too narrow, and with few targets more so.
 regret@k  The best measured difference less the best among a predictor's first k (Renggli et al., 2022; Poth et al.,
           2021), here in the metric's own points and not as a share of the best score; where candidates are tied, the
@@ -26,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from acclimate.study.significance import holm
+from acclimate.study.significance import LEVEL, holm
 from acclimate.study.transfer_evidence import Values
 
 FEWEST = 3  # candidates of a target: of two an order is right half the time
@@ -72,7 +73,7 @@ class Checked:
 
     @property
     def established(self) -> bool:
-        return self.p_holm < 0.05
+        return self.p_holm < LEVEL
 
 
 def check(
@@ -82,20 +83,21 @@ def check(
 
     Those that tell no candidates apart, or are there for too few, are left out.
     """
-    orders_NK = drawn_orders(np.isfinite(measured_KK).sum(0) > 0, draws, seed)
     found: list[Checked] = []
     for name, values_KK in predicted.items():
+        there_KK = ~np.isnan(values_KK) & ~np.isnan(measured_KK)
+        rows = [row for row in range(len(names)) if told_apart(values_KK[row], measured_KK[row], there_KK[row])]
+        if not rows:
+            continue
+        orders_NK = drawn_orders((there_KK | np.eye(len(names), dtype=bool))[rows], draws, seed)
         agreements, by_chance, real = [], [], []
-        for row, target in enumerate(names):
-            there_K = ~np.isnan(values_KK[row]) & ~np.isnan(measured_KK[row])
-            if told_apart(values_KK[row], measured_KK[row], there_K):
-                chance_N = _rho_of_orders(values_KK[row], measured_KK[row], without(orders_NK, row))
-                real.append(measured_KK[row][there_K])
-                agreements.append(_agreement(target, values_KK[row][there_K], real[-1], chance_N))
-                by_chance.append(chance_N)
-        if agreements:
-            random = {k: float(np.mean([regret_at_random(each, k) for each in real])) for k in FIRST}
-            found.append(_checked(name, agreements, random, np.nanmean(np.stack(by_chance), axis=0), seed))
+        for row in rows:
+            chance_N = _rho_of_orders(values_KK[row], measured_KK[row], without(orders_NK, row))
+            real.append(measured_KK[row][there_KK[row]])
+            agreements.append(_agreement(names[row], values_KK[row][there_KK[row]], real[-1], chance_N))
+            by_chance.append(chance_N)
+        random = {k: float(np.mean([regret_at_random(each, k) for each in real])) for k in FIRST}
+        found.append(_checked(name, agreements, random, np.mean(by_chance, axis=0), seed))
     return [replace(each, p_holm=p) for each, p in zip(found, holm([each.p for each in found]), strict=True)]
 
 
@@ -105,11 +107,14 @@ def told_apart(values_K: Values, measured_K: Values, there_K: np.ndarray) -> boo
     return enough and len(np.unique(values_K[there_K])) > 1 and len(np.unique(measured_K[there_K])) > 1
 
 
-def drawn_orders(candidates_K: npt.NDArray[np.bool_], draws: int, seed: int) -> np.ndarray:
-    """(N, K) orders of the names of the candidates; a task that is none keeps its place."""
-    own = np.flatnonzero(candidates_K)
-    orders_NK = np.tile(np.arange(len(candidates_K)), (draws, 1))
-    orders_NK[:, own] = np.random.default_rng(seed).permuted(orders_NK[:, own], axis=1)
+def drawn_orders(there_TK: npt.NDArray[np.bool_], draws: int, seed: int) -> np.ndarray:
+    """(N, K) orders of the names of the tasks: those that are there for the same targets T exchange theirs."""
+    generator = np.random.default_rng(seed)
+    orders_NK = np.tile(np.arange(there_TK.shape[1]), (draws, 1))
+    _, group_K = np.unique(there_TK, axis=1, return_inverse=True)
+    for group in range(group_K.max() + 1):
+        own = np.flatnonzero(group_K == group)
+        orders_NK[:, own] = generator.permuted(orders_NK[:, own], axis=1)
     return orders_NK
 
 
@@ -163,7 +168,7 @@ def _checked(
 
 
 def _agreement(target: str, values: Values, measured: Values, chance_N: Values) -> Agreement:
-    low, high = np.nanquantile(chance_N, [0.025, 0.975])
+    low, high = np.quantile(chance_N, [0.025, 0.975])
     return Agreement(
         target=target,
         candidates=len(values),
@@ -176,13 +181,13 @@ def _agreement(target: str, values: Values, measured: Values, chance_N: Values) 
 
 
 def _rho_of_orders(values_K: Values, measured_K: Values, orders_NK: np.ndarray) -> Values:
-    """(N,) Spearman's rho of the values with the differences under each order of names; NaN where nothing differs."""
+    """(N,) Spearman's rho of the values with the differences under each order of names, which puts nothing measured
+    where nothing is."""
     drawn_NK = measured_K[orders_NK]
     there_NK = ~np.isnan(drawn_NK) & ~np.isnan(values_K)
     one_NK = _centred_ranks(np.broadcast_to(values_K, drawn_NK.shape), there_NK)
     other_NK = _centred_ranks(drawn_NK, there_NK)
-    size_N = np.sqrt((one_NK**2).sum(1) * (other_NK**2).sum(1))
-    rho_N: Values = np.where(size_N > 0, (one_NK * other_NK).sum(1) / np.where(size_N > 0, size_N, 1.0), np.nan)
+    rho_N: Values = (one_NK * other_NK).sum(1) / np.sqrt((one_NK**2).sum(1) * (other_NK**2).sum(1))
     return rho_N
 
 

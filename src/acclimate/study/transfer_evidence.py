@@ -30,7 +30,7 @@ import numpy.typing as npt
 Values = npt.NDArray[np.float64]
 
 GRID = 121  # of log t, before the maximum is closed in on
-LEAST, MOST = 1e-10, 1e8  # of t, in multiples of the largest and of the smallest eigenvalue that counts
+LEAST, MOST = 1e-10, 1e8  # of t, in multiples of the largest eigenvalue
 ROUNDING = 1e-12  # eigenvalues below that share of the largest are 0
 CLOSER = 60  # golden sections: an interval of the grid, divided by 10^12
 GOLDEN = (np.sqrt(5.0) - 1) / 2

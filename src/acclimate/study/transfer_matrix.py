@@ -15,14 +15,18 @@ from acclimate.study.transfer_evidence import Values
 MODEL, TARGET = "model", "target"
 CANDIDATE = ("first", "intermediate")  # either name is read: what `grid stilt` writes, and the plain one
 DIFFERENCE = ("alone_difference", "difference")
+CHANCE = ("alone_p_holm", "p_holm")  # where the file has it
 
 
 @dataclass(frozen=True)
 class Measured:
-    """differences: (target, intermediate), names in lower case -> difference to the target alone, as a fraction."""
+    """differences: (target, intermediate), names in lower case -> difference to the target alone, as a fraction.
+    p: of those that were tested, corrected.
+    """
 
     model: str
     differences: dict[tuple[str, str], float]
+    p: dict[tuple[str, str], float]
 
     def among(self, names: Sequence[str]) -> Values:
         """(K, K) of the tasks of these names, NaN where nothing was measured and for a task with itself."""
@@ -47,8 +51,8 @@ def read_matrix(path: Path, model: str) -> Measured:
         reader = csv.DictReader(file)
         lines = [(reader.line_num, line) for line in reader]
         columns = reader.fieldnames or ()
-    candidate, difference = (
-        next((name for name in either if name in columns), "") for either in (CANDIDATE, DIFFERENCE)
+    candidate, difference, chance = (
+        next((name for name in either if name in columns), "") for either in (CANDIDATE, DIFFERENCE, CHANCE)
     )
     told = {TARGET: TARGET in columns, CANDIDATE[1]: candidate, DIFFERENCE[1]: difference}
     if absent := [name for name, there in told.items() if not there]:
@@ -64,6 +68,7 @@ def read_matrix(path: Path, model: str) -> Measured:
         )
     own = models[0] if len(models) == 1 else model
     differences: dict[tuple[str, str], float] = {}
+    p: dict[tuple[str, str], float] = {}
     for number, line in lines:
         if (line.get(MODEL) or "") != own or not (line[difference] or "").strip():
             continue
@@ -73,17 +78,17 @@ def read_matrix(path: Path, model: str) -> Measured:
                 f"{path}:{number}: a second difference for target '{line['target']}' and intermediate "
                 f"'{line[candidate]}'. Leave one line for each cell, of one metric and of the mean over seeds"
             )
-        differences[cell] = _number(line[difference], f"{path}:{number}")
-    return Measured(own, differences)
+        differences[cell] = _number(line[difference], difference, f"{path}:{number}")
+        if chance and (line[chance] or "").strip():
+            p[cell] = _number(line[chance], chance, f"{path}:{number}")
+    return Measured(own, differences, p)
 
 
-def _number(text: str, where: str) -> float:
+def _number(text: str, column: str, where: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(
-            f"{where}: difference '{text}' is no number. Correct it, or leave it empty where a cell failed"
-        )
+        raise ValueError(f"{where}: {column} '{text}' is no number. Correct it, or leave it empty where a cell failed")
     return value

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from acclimate.study.significance import LEVEL
 from acclimate.study.transfer_check import Checked
 from acclimate.study.transfer_predictors import MEAN, PREDICTORS
 from acclimate.study.typeset import amount
@@ -39,7 +40,9 @@ class Pass:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Candidates for a target. checked: None without a matrix; measured: what that has for this target."""
+    """Candidates for a target. checked: None without a matrix; measured: the differences that this has for the target;
+    measured_p: after Holm's correction, of those that it says were tested.
+    """
 
     model: str
     target: str
@@ -48,6 +51,7 @@ class Recommendation:
     candidates: tuple[Row, ...]
     checked: tuple[Checked, ...] | None
     measured: Mapping[str, float]
+    measured_p: Mapping[str, float]
     passes: tuple[Pass, ...]
     notes: tuple[str, ...]
 
@@ -70,9 +74,20 @@ class Recommendation:
             count = amount(len(self.measured), "candidate")
             if self.measured[best] <= 0:
                 return f"Take none: the matrix has {count} for {self.target}, and none of them gave more than none."
+            gave = f"of {count} that the matrix has for {self.target}"
+            if (p := self.measured_p.get(best)) is None:
+                return (
+                    f"Take {best}: {gave} it gave most, {points(self.measured[best])} points; the matrix does not say "
+                    f"whether by chance. What was measured comes before what is predicted."
+                )
+            if p < LEVEL:
+                return (
+                    f"Take {best}: {gave} it gave most, {points(self.measured[best])} points, p {p:.3f} after Holm. "
+                    f"What was measured comes before what is predicted."
+                )
             return (
-                f"Take {best}: of {count} that the matrix has for {self.target} it gave most, "
-                f"{points(self.measured[best])} points. What was measured comes before what is predicted."
+                f"Nothing is established: {gave}, {best} gave most, {points(self.measured[best])} points, which may be "
+                f"chance (p {p:.2f} after Holm; the best of several is high by luck)."
             )
         votes = self._votes()
         told = "; ".join(f"{name} by {', '.join(own)}" for name, own in votes.items())

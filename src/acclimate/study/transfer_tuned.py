@@ -18,7 +18,8 @@ def tuned_checkpoints(given: Sequence[str], model: str, candidates: Sequence[str
     """Candidate -> where the checkpoints lie that were fine-tuned on it, one a seed.
 
     candidates: their names, whose case does not count
-    given: "NAME=DIR", or the directory of a run, whose checkpoints of this model on these candidates are taken
+    given: "NAME=DIR", or the directory of a run, whose checkpoints of this model on these candidates alone are taken:
+           on all of a candidate's rows, with the settings of a target
 
     Raises ValueError for what is neither, for a name that is no candidate's, and for a run that has none.
     """
