@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,13 @@ import pytest
 import torch
 
 from acclimate.core import files, settings
+from acclimate.core.types import Example
 from acclimate.methods import finetune, stilt
 from acclimate.methods.tuning import Tuning
 from acclimate.models.classifier import load_classifier, load_finetuned
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.task import Task
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
 
@@ -125,7 +130,7 @@ def test_the_checkpoint_that_goes_on_is_the_best_on_dev_or_the_last(encoder, toy
 def test_what_is_of_one_kind_of_task_is_left_out_of_tasks_of_others(encoder, toy_task, tmp_path):
     own = finetune.Recipe(tag_layer="crf", tag_scheme="BIOUL", epochs=3.0)
     recipe = stilt.Recipe(finetune=own, intermediate=stilt.Intermediate(rate=1e-4, warmup=0.0))
-    same, other = (stilt.before(recipe, toy_task(kind), toy_task("tokens")) for kind in ("tokens", "sequence"))
+    same, other = (stilt.stage_of(recipe, toy_task(kind), last=False) for kind in ("tokens", "sequence"))
     assert (same.tag_layer, same.tag_scheme, same.plan.rate, same.plan.warmup) == ("crf", "BIOUL", 1e-4, 0.0)
     assert (other.tag_layer, other.tag_scheme, other.plan.rate, other.epochs) == ("linear", "given", 1e-4, 3.0)
     assert stilt.Intermediate().on(own) == own
@@ -144,6 +149,38 @@ def test_what_is_of_one_kind_of_task_is_left_out_of_tasks_of_others(encoder, toy
 def test_settings_that_a_chain_decides_are_refused(assignments, told):
     with pytest.raises(ValueError, match=told):
         settings.override(stilt.Recipe(), assignments)
+
+
+def test_a_setting_for_tags_is_for_the_stages_with_tags(encoder, toy_task, tmp_path):
+    recipe = recipe_for(encoder, toy_task("tokens"), toy_task("sequence"), steps=1)
+    crf = replace(recipe, finetune=replace(recipe.finetune, tag_layer="crf"))
+    stilt.adapt(crf, tmp_path / "crf")
+    places = [tmp_path / "crf" / stage / "checkpoint" / "recipe.toml" for stage in ("stage-1", "stage-2")]
+    assert [settings.from_toml(finetune.Recipe, place).tag_layer for place in places] == ["crf", "linear"]
+    with pytest.raises(ValueError, match=r"finetune\.tag_layer = 'crf' means nothing on toy sequence, toy score"):
+        stilt.adapt(replace(crf, tasks=(toy_task("sequence").path, toy_task("score").path)), tmp_path / "idle")
+
+
+def test_what_is_wrong_with_the_target_is_told_before_the_first_stage(encoder, toy_task, tmp_path):
+    first, target = toy_task("sequence"), toy_task("tokens")
+    short = shutil.copytree(encoder, tmp_path / "short")
+    config = files.read_json(short / "config.json")
+    files.write_json(short / "config.json", config | {"max_position_embeddings": 16})
+    with pytest.raises(ValueError, match=r"toy sequence has examples of up to 32 tokens, but .*short reads at most 16"):
+        stilt.adapt(recipe_for(short, first, target), tmp_path / "chain")
+    words = Task(
+        "parts of speech",
+        "tokens",
+        lambda path, split: [Example(split, "sun shines", ("NOUN", "VERB"))],
+        ("NOUN", "VERB"),
+        metric_named("word_macro_f1"),
+        32,
+    )
+    own = finetune.Recipe(tag_layer="crf", tag_transitions="scheme", epochs=1.0)
+    recipe = recipe_for(encoder, target, prepare(words, Path(), tmp_path / "words"))
+    with pytest.raises(ValueError, match="the tags NOUN, VERB are of no scheme"):
+        stilt.adapt(replace(recipe, finetune=own), tmp_path / "chain")
+    assert not (tmp_path / "chain").exists()
 
 
 def test_one_task_is_no_chain(encoder, toy_task, tmp_path):

@@ -50,11 +50,11 @@ from acclimate.core.types import Checkpoint, Cost, Score, Watch, unwatched
 from acclimate.methods.looks import DEV, dev_score, drop_best
 from acclimate.methods.mlm import with_steps
 from acclimate.methods.smart_loss import check_smart
-from acclimate.methods.tag_schemes import Tagging, as_given, learnable
-from acclimate.methods.task_loss import predict
+from acclimate.methods.tag_schemes import Tagging, as_given, learnable, trained_labels
+from acclimate.methods.task_loss import allowed_transitions, predict
 from acclimate.methods.tuning import SPANS, Tuning
 from acclimate.models.classifier import kind_of, labels_of, load_finetuned
-from acclimate.models.encoder import load_tokenizer
+from acclimate.models.encoder import load_tokenizer, longest_input
 from acclimate.models.loading import identity
 from acclimate.models.pooling import Pooling, SequenceLayer, pooling_of
 from acclimate.models.scale import folded
@@ -175,7 +175,21 @@ def _inputs(recipe: Recipe) -> tuple[Prepared, dict[str, str]]:
     if not recipe.model:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     task = open_prepared(recipe.task)
+    check_task(recipe, task)
     return task, {name: task.hashes[name] for name in ("about", "train", "dev")} | {"model": identity(recipe.model)}
+
+
+def check_task(recipe: Recipe, task: Prepared) -> None:
+    """Raises ValueError for what the model's config and the task's labels already tell: that the model reads no texts
+    as long as the task's, or that a CRF's transitions follow a scheme which the tags have not."""
+    longest = longest_input(recipe.model)
+    if longest is not None and task.max_tokens > longest:
+        raise ValueError(
+            f"{task.name} has examples of up to {task.max_tokens} tokens, but {recipe.model} reads at most {longest}. "
+            f"Prepare it with max_tokens={longest}"
+        )
+    if recipe.tag_transitions == "scheme":
+        allowed_transitions(trained_labels(task, recipe.tag_scheme))
 
 
 def evaluate(recipe: Recipe, out: Path, *, by: str = "", watch: Watch = unwatched) -> Score:

@@ -13,11 +13,12 @@ Readings
   Which checkpoint of the intermediate task goes on is not stated: that of its best look at dev, or the last
   (`intermediate.choose`).
   "The hyperparameters of fine-tuning are the same as those of PubMedBERT": both stages have those of `finetune`, but
-  for what `intermediate` states otherwise. What is for one kind of task (pooling, sequence_layer, tag_...) is the
-  target's; an intermediate task of another kind has the defaults.
+  for what `intermediate` states otherwise. What is for one kind of task (pooling, sequence_layer, tag_...) is for those
+  stages whose task is of that kind; the others have the defaults (methods/fitting.py).
   Special tokens that an intermediate task put into the vocabulary stay there.
 Deviations
-  None.
+  None. What of an intermediate task's training rows stands in the target's dev or test set stays there, as it must have
+  in the papers; the matrix of all pairs counts such rows and leaves them out (study/intermediate.py).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Literal
 
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
 from acclimate.methods import finetune
+from acclimate.methods.fitting import check_heeded, fitting
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import identity
@@ -35,7 +37,6 @@ from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.training.run import finished, write_checkpoint
 
 STAGE = "stage-{}"  # directory of a stage, counted from 1
-OF_A_KIND = ("pooling", "sequence_layer", "tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,9 @@ class Recipe:
         check_chained(self.finetune)
 
 
-def before(recipe: Recipe, task: Prepared, target: Prepared) -> finetune.Recipe:
-    """How an intermediate task is learnt."""
-    own = recipe.intermediate.on(recipe.finetune)
-    if task.kind == target.kind:
-        return own
-    usual = finetune.Recipe()
-    return replace(own, **{name: getattr(usual, name) for name in OF_A_KIND})
+def stage_of(recipe: Recipe, task: Prepared, *, last: bool) -> finetune.Recipe:
+    """How a task is learnt: the target, which is the last, or one before it."""
+    return fitting(recipe.finetune if last else recipe.intermediate.on(recipe.finetune), task)
 
 
 def check_chained(recipe: finetune.Recipe) -> None:
@@ -113,7 +110,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
         return done
     last: Checkpoint | None = None
     for number, task in enumerate(tasks, 1):
-        own = recipe.finetune if number == len(tasks) else before(recipe, task, tasks[-1])
+        own = stage_of(recipe, task, last=number == len(tasks))
         own = replace(own, model=str(last.path) if last else recipe.model, task=task.path)
         told = _told(watch, f"{task.name}, {number} of {len(tasks)}")
         last = finetune.adapt(own, out / STAGE.format(number), watch=told)
@@ -131,6 +128,10 @@ def _inputs(recipe: Recipe) -> tuple[list[Prepared], dict[str, str]]:
             f"fine-tune on one: acclimate adapt finetune task=DIR"
         )
     tasks = [open_prepared(place) for place in recipe.tasks]
+    check_heeded(recipe.finetune, tasks)
+    for number, task in enumerate(tasks, 1):
+        own = stage_of(recipe, task, last=number == len(tasks))
+        finetune.check_task(replace(own, model=recipe.model), task)
     sources = {"model": identity(recipe.model)}
     for number, task in enumerate(tasks, 1):
         sources |= {f"{number}.{name}": task.hashes[name] for name in ("about", "train", "dev")}

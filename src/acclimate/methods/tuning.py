@@ -18,9 +18,9 @@ from acclimate.methods.mlm import with_steps
 from acclimate.methods.perturbation import with_noise
 from acclimate.methods.smart_loss import SmartLoss
 from acclimate.methods.tag_schemes import Tagging, as_given, as_trained, merged, trained_labels
-from acclimate.methods.task_loss import TaskLoss, allowed_transitions, predict
+from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.classifier import load_classifier, register
-from acclimate.models.encoder import dropout_known, load_tokenizer, require_room
+from acclimate.models.encoder import dropout_known, load_tokenizer
 from acclimate.models.kept_head import load_with_head
 from acclimate.models.pooling import Pooling
 from acclimate.models.scale import Scale, fold, folded, scale_of
@@ -55,7 +55,6 @@ class Tuning:
         self.tokenizer.model_max_length = task.max_tokens + prompt_length(self.tokenizer)
         self.labels = trained_labels(task, recipe.tag_scheme)
         self.model = _loaded(recipe, task, self.labels, watch)
-        require_room(self.model, task.max_tokens)
         register(self.model, self.tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
         self.rows, self.scale = training_rows(task, self.tokenizer, recipe.pooling, recipe.tag_scheme)
         if self.scale is not None and recipe.head == "kept":
@@ -132,8 +131,6 @@ class Tuning:
 
 
 def _loaded(recipe: Recipe, task: Prepared, labels: Sequence[str], watch: Watch) -> PreTrainedModel:
-    if recipe.tag_transitions == "scheme":
-        allowed_transitions(labels)  # raises before anything is trained where there is no scheme
     known = dropout_known(recipe.model)
     if not known:
         watch(Progress("fine-tune", 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))

@@ -9,6 +9,7 @@ from typing import Literal
 
 from acclimate.core.types import Example, Split
 from acclimate.methods import finetune, tfidf
+from acclimate.methods.fitting import fitting
 from acclimate.study.recipe import Recipe as Race
 from acclimate.study.recipe import Search
 from acclimate.tasks import blurb
@@ -17,8 +18,6 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Task, drawn
 
 MIDDLE = 10.0  # epochs
-OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")
-OF_TEXTS = ("sequence_layer",)
 
 
 def blurb_search() -> Search:
@@ -78,20 +77,6 @@ class Recipe:
             finetune=own,
             tfidf=self.tfidf,
         )
-
-
-def fitting(own: finetune.Recipe, task: Prepared) -> finetune.Recipe:
-    """The settings, those at their defaults that mean nothing on the task."""
-    default = finetune.Recipe()
-    idle = [] if mentions_stand(task) else ["pooling"]
-    idle += OF_TAGS if task.kind != "tokens" else []
-    idle += OF_TEXTS if task.kind in ("tokens", "span") else []
-    return replace(own, **{name: getattr(default, name) for name in idle})
-
-
-def mentions_stand(task: Prepared) -> bool:
-    """Whether the texts are of relations and say where the two mentions stand."""
-    return task.kind == "sequence" and all(len(example.spans) == 2 for example in task.examples("train"))
 
 
 def _read(task: Task, rows: int, seed: int, root: Path, split: Split) -> list[Example]:

@@ -25,10 +25,10 @@ from typing import Any
 from acclimate.core import files, ranks
 from acclimate.core.types import Cost, Score, Watch, unwatched
 from acclimate.methods import finetune
+from acclimate.methods.fitting import fitting
 from acclimate.study import benchmark
 from acclimate.study.benchmark import Asked, Contestant, contestants_of, naming, telling
 from acclimate.study.benchmark_recipe import Recipe as Benchmark
-from acclimate.study.benchmark_recipe import fitting
 from acclimate.study.choices_page import Choices, Compared, choices_csv, choices_text
 from acclimate.study.choices_recipe import STUDIES, Recipe, Variant
 from acclimate.study.entries import fine_tuned, tested

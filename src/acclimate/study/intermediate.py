@@ -25,9 +25,9 @@ from pathlib import Path
 from acclimate.core import ranks
 from acclimate.core.types import Cost, Score, Watch, unwatched
 from acclimate.methods import finetune
+from acclimate.methods.fitting import fitting
 from acclimate.models.encoder import longest_input
 from acclimate.study.benchmark import Contestant, contestants_of, naming
-from acclimate.study.benchmark_recipe import fitting
 from acclimate.study.entries import fine_tuned, tested
 from acclimate.study.intermediate_data import Given, Member, given
 from acclimate.study.intermediate_page import write_pages
@@ -68,7 +68,7 @@ class Line:
     controls: Mapping[str, Arm]
 
     def all_arms(self) -> list[Arm]:
-        """Each once."""
+        """Those of the columns, then the controls that are none."""
         return [*self.arms, *(arm for arm in self.controls.values() if arm not in self.arms)]
 
 
@@ -139,11 +139,13 @@ def _line(recipe: Recipe, own: Contestant, target: Member, members: Sequence[Mem
             continue
         task = member.task if member is target else member.before(target.name)
         before = fitting(recipe.intermediate.on(recipe.finetune), task)
+        # What a label says is what `recommend intermediate` knows a checkpoint by (study/transfer_tuned.py)
+        called = member.name if before == fitting(recipe.finetune, task) else f"{member.name} as first task"
+        if left_out := member.task.sizes["train"] - task.sizes["train"]:
+            called += f" without {left_out} rows"
+        words = f"fine-tune {own.key} on {called}"
         firsts = tuple(
-            fine_tuned(
-                f"fine-tune {own.key} on {member.name}, seed {seed}", _seeded(before, seed), None, _materials(task, own)
-            )
-            for seed in seeds
+            fine_tuned(f"{words}, seed {seed}", _seeded(before, seed), None, _materials(task, own)) for seed in seeds
         )
         label = f"{member.name}, then {target.name}"
         steps = finetune.steps_of(before, task)
