@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from acclimate import options
 from acclimate.session import errors_told, say, started, stated_recipe, watched
+
+if TYPE_CHECKING:
+    from acclimate.tasks.own import Own
 
 recommend = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -19,11 +22,13 @@ def about() -> None:
 
 
 @recommend.command()
+@options.of_files
 def intermediate(  # noqa: PLR0917  # typer turns parameters into options
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A local directory or a hub id.")],
-    target: Annotated[
+    task: Annotated[
         str, typer.Argument(metavar="TARGET", help="A labelled file, or with --data a dataset of that folder.")
     ],
+    own: Own,
     assignments: options.Assignments = None,
     data: Annotated[
         Path | None,
@@ -43,9 +48,9 @@ def intermediate(  # noqa: PLR0917  # typer turns parameters into options
     from acclimate.study.transfer_page import as_text, write_pages
 
     with errors_told(), started(out) as console:
-        check_order(model, target)
+        check_order(model, task)
         stated = stated_recipe(Recipe(), recipe, assignments)
         with watched(console, None, out) as watch:
-            found = rank(stated, model, target, out, data=data, matrix=matrix, watch=watch)
+            found = rank(stated, model, own, out, data=data, matrix=matrix, watch=watch)
         text, *sheets = write_pages(out, found)
         say(console, f"Table: {text}\nFigures: {', '.join(map(str, sheets))}\n\n{as_text(found).rstrip()}")

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from acclimate.study.workers import Where
     from acclimate.tasks.own import Own
 
+FILES_OF_STILT = ', or state them of each file: datasets=[{train="mine.csv", text="abstract"}, ...]'
+
 
 @options.of_files
 def grid(
@@ -90,7 +92,7 @@ def grid(
             if (own, raw, [*given.values()]) != (type(own)(train=own.train), type(raw)(), [None, "keep", None]):
                 raise ValueError(
                     f"the study '{study}' runs on datasets: name models after it, and leave --model and the options "
-                    f"for files of your own out"
+                    f"for files of your own out{FILES_OF_STILT if study == intermediate.STUDY else ''}"
                 )
             models, settings = models_and_settings([task, *(assignments or [])])
             if study == intermediate.STUDY or data is None:

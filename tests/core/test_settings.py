@@ -28,6 +28,40 @@ class Outer:
     plan: Inner = field(default_factory=Inner)
 
 
+@dataclass(frozen=True)
+class File:
+    path: Path
+    text: str = "text"
+    pair: str | None = None
+
+
+@dataclass(frozen=True)
+class Several:
+    files: tuple[str | File, ...] = ()
+
+
+def test_a_list_holds_names_and_tables(tmp_path):
+    stated = settings.override(Several(), ['files=["one", {path="two.csv", text="a", pair="b"}, {path="three"}]'])
+    assert stated.files == ("one", File(Path("two.csv"), "a", "b"), File(Path("three")))
+    (tmp_path / "recipe.toml").write_text(settings.to_toml(stated), encoding="utf-8")
+    assert settings.from_toml(Several, tmp_path / "recipe.toml") == stated
+    assert settings.from_mapping(Several, settings.to_mapping(stated)) == stated
+
+
+@pytest.mark.parametrize(
+    ("assignment", "said"),
+    [
+        ('files=[{path="a", txt="b"}]', r"unknown setting 'files\.txt'; did you mean 'files\.text'\?"),
+        ('files=[{text="a"}]', r"no value for 'files\.path'\. Add it: files\.path=VALUE"),
+        ('files=[{path="a", text=3}]', r"files\.text = 3 is int, but must be str"),
+        ("files=[3]", r"files = 3 is int, but must be str"),
+    ],
+)
+def test_what_is_wrong_in_a_table_of_a_list_is_named(assignment, said):
+    with pytest.raises(ValueError, match=said):
+        settings.override(Several(), [assignment])
+
+
 def test_assignments_reach_nested_settings():
     stated = settings.override(Outer(), ["plan.steps=20", "choose=last", 'names=["x", "y"]', "dropout=0", "corpus=a/b"])
     assert stated == Outer(Path("a/b"), "last", True, 0.0, ("x", "y"), Inner(steps=20))

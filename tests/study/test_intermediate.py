@@ -238,6 +238,47 @@ def test_the_same_again_does_nothing_and_the_plan_says_so(ran, inputs):
     assert all("fine-tune model on" in stage or "test model on" in stage for stage in stages if " on " in stage)
 
 
+def test_files_state_their_columns_kind_and_splits(inputs, tmp_path, monkeypatch):
+    generator = random.Random(1)
+    pairs = [(text(topic, 8, generator), text(topic, 6, generator), str(len(topic))) for topic in [*TOPICS] * 9]
+    (tmp_path / "pairs.tsv").write_text("".join("\t".join(row) + "\n" for row in (("one", "two", "how"), *pairs)))
+    sentences = [text(topic, 7, generator).split() for topic in [*TOPICS] * 8]
+    for name, own in (("tags", sentences[4:]), ("dev", sentences[:4])):
+        lines = ["\n".join(f"{word} {'B' if len(word) > 5 else 'O'}" for word in words) for words in own]
+        (tmp_path / f"{name}.conll").write_text("\n\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    datasets = (
+        'datasets=[{train="pairs.tsv", text="one", pair="two", label="how", kind="score", max_tokens=20}, '
+        '{train="tags.conll", dev="dev.conll", kind="tokens"}]'
+    )
+    more = ("more_steps=none", "same_task=false", "split=dev", "max_tokens=24")
+    recipe = settings.override(Recipe(), ["intermediate.steps=3", *SMALL, *more, datasets])
+    found = run_matrix(recipe, [str(inputs / "model")], None, tmp_path / "run")
+    assert {cell.said for cell in found.matrices[0].cells.values()} == {"not established"}
+    of_pairs, of_tags = (member.task for member in given(recipe, None, tmp_path / "run").members)
+    assert (of_pairs.kind, of_pairs.metric.name, of_pairs.max_tokens) == ("score", "pearson", 20)
+    assert all(row.pair and row.text != row.pair for row in of_pairs.examples("train"))
+    assert (of_tags.kind, of_tags.sizes["dev"], of_tags.max_tokens) == ("tokens", 4, 24)
+    assert settings.from_mapping(Recipe, json.loads(json.dumps(settings.to_mapping(recipe)))) == recipe
+
+
+@pytest.mark.parametrize(
+    ("datasets", "said"),
+    [
+        ('[{train="topics.jsonl", text="txet"}, "numbers.jsonl"]', "no column 'txet'; the nearest is 'text'"),
+        ('[{train="topics.jsonl", txet="a"}, "numbers.jsonl"]', "unknown setting 'datasets.txet'; did you mean"),
+        ('[{train="nowhere.csv"}, "numbers.jsonl"]', "nowhere.csv"),
+        ('[{train="GAD", label="a"}, "numbers.jsonl"]', "'GAD' is a published dataset: add --data DIR"),
+        ('[{train="topics.jsonl"}, "topics.jsonl"]', "two of them are called 'topics'"),
+        ('[{train="topics.jsonl"}]', r"datasets = \['topics.jsonl'\]: a pair takes two"),
+    ],
+)
+def test_what_is_wrong_with_a_stated_file_is_told(datasets, said, *, inputs, tmp_path, monkeypatch):
+    monkeypatch.chdir(inputs)
+    with pytest.raises(ValueError, match=said):
+        given(settings.override(Recipe(), [f"datasets={datasets}"]), None, tmp_path)
+
+
 def test_a_cell_that_fails_is_told_and_the_others_stand(inputs, tmp_path):
     recipe = stated(inputs, "intermediate.rate=1e30", "more_steps=none", "split=dev")
     [matrix] = (tables := run_matrix(recipe, [str(inputs / "model")], None, tmp_path)).matrices

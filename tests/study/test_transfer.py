@@ -19,6 +19,7 @@ from acclimate.models.encoder import new_encoder, save_model
 from acclimate.models.loading import identity
 from acclimate.study import transfer, transfer_features
 from acclimate.study.jobs import do
+from acclimate.study.launch import dataset_of
 from acclimate.study.transfer import Recipe, recommend
 from acclimate.study.transfer_evidence import Moments
 from acclimate.study.transfer_features import described, describing, write_rows
@@ -267,12 +268,12 @@ def test_a_matrix_is_put_beside_the_predictors_and_comes_before_them_for_its_own
 def test_rows_that_stand_in_the_targets_dev_or_test_are_counted(inputs, model, ranked, tmp_path):
     _, out = ranked
     leaking = [*rows(60, lambda topic, _: topic, 9)]
-    stolen = transfer._read(f"{inputs}/target.jsonl", None).splits["test"][:3]
+    stolen = dataset_of(f"{inputs}/target.jsonl", None).splits["test"][:3]
     leaking += [{"text": f"  {row.text.upper()} ", "label": "heart"} for row in stolen]
     (tmp_path / "thief.jsonl").write_text("".join(json.dumps(row) + "\n" for row in leaking))
     recipe = Recipe(candidates=(f"{tmp_path}/thief.jsonl", f"{inputs}/kin.jsonl"), rows=60, max_tokens=32, draws=99)
     found = recommend(recipe, str(model), f"{inputs}/target.jsonl", out)
-    kept = transfer._read(f"{tmp_path}/thief.jsonl", None).splits["train"]
+    kept = dataset_of(f"{tmp_path}/thief.jsonl", None).splits["train"]
     expected = sum(row.text.strip().lower() in {own.text.lower() for own in stolen} for row in kept)
     assert [row.leaks for row in found.candidates] == [expected, 0]
     assert expected > 0
@@ -324,6 +325,37 @@ def test_the_command_line_tells_tables_and_last_what_to_take(ranked, inputs, mod
     assert told[:3] == ["Nothing", "is", "established:"]
     refused = CliRunner().invoke(cli.app, [*given, "--matrix", "nowhere.csv", "--out", str(out)])
     assert (refused.exit_code, "no such file" in refused.output) == (2, True)
+
+
+def test_files_with_other_columns_are_the_same_tasks(ranked, inputs, model, tmp_path):
+    """The target by options, as of `evaluate`, a candidate by a table; the passes of the same rows are not repeated."""
+    _, out = ranked
+    for name in ("target", "kin"):
+        (tmp_path / f"{name}.csv").write_text(
+            "id,topic,abstract\n"
+            + "".join(
+                f"{name}:{at},{row['label']},{row['text']}\n"
+                for at, row in enumerate(map(json.loads, (inputs / f"{name}.jsonl").read_text().splitlines()), 1)
+            )
+        )
+    there = sorted((out / "jobs").iterdir())
+    columns = 'text="abstract", label="topic"'
+    given = [
+        "recommend",
+        "intermediate",
+        str(model),
+        f"{tmp_path}/target.csv",
+        "--text",
+        "abstract",
+        "--label",
+        "topic",
+    ]
+    given += [f'candidates=[{{train="{tmp_path}/kin.csv", {columns}}}, "{inputs}/noise.jsonl"]']
+    done = CliRunner().invoke(cli.app, [*given, "rows=60", "max_tokens=32", "draws=199", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert sorted((out / "jobs").iterdir()) == there
+    alike = recommend(settings(inputs, "kin", "noise"), str(model), f"{inputs}/target.jsonl", out)
+    assert json.loads((out / "recommended.json").read_text())["candidates"] == [*alike.record()["candidates"]]
 
 
 def test_heads_and_gains_are_in_nats_an_item_over_a_constant():

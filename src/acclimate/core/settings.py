@@ -1,8 +1,8 @@
 """Dataclasses define settings, TOML and `key=value` state them.
 
 A recipe is a frozen dataclass of plain fields: numbers, strings, booleans, paths, `Literal`s, tuples, optional ones
-and other such dataclasses. An unknown key, a wrong type or a value out of a `Literal` is a ValueError that names the
-key, the value, what is allowed and the nearest spelling.
+and other such dataclasses, which are tables in TOML, in lists too. An unknown key, a wrong type or a value out of a
+`Literal` is a ValueError that names the key, the value, what is allowed and the nearest spelling.
 """
 
 from __future__ import annotations
@@ -124,17 +124,21 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _toml(values: Mapping[str, Any], prefix: str) -> str:
-    # JSON's strings, numbers, booleans and lists are TOML's too, but for two things: TOML has no escaped surrogate
-    # pairs, hence plain characters, and no plain DEL, hence an escaped one
-    lines = [
-        f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
-        for key, value in values.items()
-        if not isinstance(value, dict)
-    ]
+    lines = [f"{key} = {_inline(value)}" for key, value in values.items() if not isinstance(value, dict)]
     for key, value in values.items():
         if isinstance(value, dict):
             lines += ["", f"[{prefix}{key}]", _toml(value, f"{prefix}{key}.").rstrip("\n")]
     return "\n".join(lines) + "\n"
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_inline(own)}' for key, own in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inline, value))}]"
+    # JSON's strings, numbers and booleans are TOML's too, but for two things: TOML has no escaped surrogate pairs,
+    # hence plain characters, and no plain DEL, hence an escaped one
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _plain(value: Any) -> Any:
@@ -160,8 +164,12 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None:
             return None
-        [inner] = [argument for argument in arguments if argument is not type(None)]
+        several = [argument for argument in arguments if argument is not type(None)]
+        tables = [argument for argument in several if dataclasses.is_dataclass(argument)]
+        [inner] = tables if tables and isinstance(value, Mapping) else [each for each in several if each not in tables]
         return _convert(inner, value, where=where, key=key)
+    if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+        return from_mapping(typing.cast(type, hint), value, where=where, prefix=f"{key}.")
     if origin is Literal:
         if value in arguments:
             return value

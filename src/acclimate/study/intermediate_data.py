@@ -18,10 +18,9 @@ from acclimate.core import ranks, settings
 from acclimate.core.types import SPLITS, Example, Split, Watch, counted, unwatched
 from acclimate.study.counting import CATALOGUES
 from acclimate.study.intermediate_recipe import BASELINE, MORE, PAPER, Recipe
-from acclimate.study.launch import labelled_of
+from acclimate.study.launch import dataset_of
 from acclimate.study.sealed import Sealed, kind_of, whole
 from acclimate.tasks.labelled import Labelled, Own, fewer
-from acclimate.tasks.own import read_own
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, classes_in
 from acclimate.text.overlap import normalised
@@ -111,13 +110,13 @@ def folder_of(name: str) -> str:
 def _read_all(recipe: Recipe, data: Path | None) -> tuple[list[tuple[Labelled, str]], dict[str, str]]:
     read: list[tuple[Labelled, str]] = []
     absent: dict[str, str] = {}
-    for name in recipe.datasets or PAPER:
+    for given in recipe.datasets or PAPER:
         try:
-            read.append(_read(name, recipe, data))
+            read.append(_read(given, recipe, data))
         except ValueError as error:
             if recipe.datasets:
                 raise
-            absent[name] = str(error)
+            absent[str(given)] = str(error)
     folders = [folder_of(own.name) for own, _ in read]
     if twice := [own.name for (own, _), folder in zip(read, folders, strict=True) if folders.count(folder) > 1]:
         raise ValueError(
@@ -130,18 +129,15 @@ def _read_all(recipe: Recipe, data: Path | None) -> tuple[list[tuple[Labelled, s
     return read, absent
 
 
-def _read(name: str, recipe: Recipe, data: Path | None) -> tuple[Labelled, str]:
+def _read(given: str | Own, recipe: Recipe, data: Path | None) -> tuple[Labelled, str]:
     """A labelled file, or a dataset of those in the folder `data`; and of what type it is."""
-    own = Own(train=Path(name))
-    if own.train.is_file():
-        found = read_own(replace(own, max_tokens=recipe.max_tokens or own.max_tokens))
-    else:
-        read = labelled_of(own, data)
-        found = read if isinstance(read, Labelled) else read_own(read)
-    found = replace(found, max_tokens=min(found.max_tokens, recipe.max_tokens or found.max_tokens))
+    found = dataset_of(given, data)
+    usual = not found.source and found.max_tokens == Own(train=Path()).max_tokens  # no limit of its own
+    longest = recipe.max_tokens or found.max_tokens
+    found = replace(found, max_tokens=longest if usual else min(found.max_tokens, longest))
     named = found.name.partition(",")[0].lower()
     datasets = [each for _, own_sets in CATALOGUES.values() for each in own_sets]
-    types = [each.type for each in datasets if each.name.lower() == named and not own.train.is_file()]
+    types = [each.type for each in datasets if each.name.lower() == named and found.source]
     return fewer(found, recipe.rows, recipe.rows_seed), (types or [TYPES[found.kind]])[0]
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from acclimate.methods import finetune
 from acclimate.methods.stilt import Intermediate, check_chained
+from acclimate.tasks.labelled import Own, called
 
 PAPER = (
     *("BC5-chem", "BC5-disease", "NCBI-disease", "BC2GM", "JNLPBA", "EBM PICO"),
@@ -25,7 +26,8 @@ class Recipe:
     of `finetune` that mean nothing on a dataset are at their defaults there.
     """
 
-    datasets: tuple[str, ...] = ()  # names of datasets, or labelled files; (): the paper's 11 whose files are there
+    # names of datasets, or labelled files, also with their columns and kind; (): the paper's 11 whose files are there
+    datasets: tuple[str | Own, ...] = ()
     seeds: int = 3
     rows: int = 0  # so many of each train set, every class among them; 0: all
     rows_seed: int = 0  # of their draw
@@ -45,5 +47,5 @@ class Recipe:
         if self.max_tokens and self.max_tokens < FEWEST_TOKENS:
             raise ValueError(f"max_tokens = {self.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
         if len(self.datasets) == 1:
-            raise ValueError(f"datasets = {list(self.datasets)}: a pair takes two. Name another one")
+            raise ValueError(f"datasets = {[*map(called, self.datasets)]}: a pair takes two. Name another one")
         check_chained(self.finetune)

@@ -167,6 +167,16 @@ def labelled_of(own: Own, data: Path | None) -> Own | Labelled:
     return read
 
 
+def dataset_of(given: str | Own, data: Path | None) -> Labelled:
+    """Of several datasets one: a labelled file, by its path or with what is stated of it; or else a dataset of those in
+    the folder `data`. Raises ValueError as `labelled_of` and `read_own` do.
+    """
+    own = given if isinstance(given, Own) else Own(train=Path(given))
+    is_file = own.train.is_file() or (own.kind == "tokens" and own.train.is_dir())
+    read = labelled_of(own, None if is_file else data)
+    return read if isinstance(read, Labelled) else read_own(read)
+
+
 def start(
     recipe: Recipe, found: Materials, out: Path, *, budget: str | None, command: str, watch: Watch = unwatched
 ) -> Study:

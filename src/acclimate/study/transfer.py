@@ -18,7 +18,7 @@ from acclimate.models.encoder import configuration_of, longest_of
 from acclimate.models.loading import resolved
 from acclimate.study.attention import short_names
 from acclimate.study.jobs import Job, claim, result_of
-from acclimate.study.launch import labelled_of
+from acclimate.study.launch import dataset_of
 from acclimate.study.running import do_all
 from acclimate.study.transfer_check import check
 from acclimate.study.transfer_features import Described, Pooling, described, describing, write_rows
@@ -26,8 +26,7 @@ from acclimate.study.transfer_matrix import Measured, read_matrix
 from acclimate.study.transfer_predictors import Known, count_words, predictions
 from acclimate.study.transfer_result import Pass, Recommendation, Row
 from acclimate.study.transfer_tuned import tuned_checkpoints
-from acclimate.tasks.labelled import Labelled, Own, fewer
-from acclimate.tasks.own import read_own
+from acclimate.tasks.labelled import Labelled, Own, called, fewer
 from acclimate.text.overlap import normalised
 
 ROWS = "rows"  # folder of a run
@@ -37,7 +36,7 @@ ROWS = "rows"  # folder of a run
 class Recipe:
     """What is ranked, and how much of it is read."""
 
-    candidates: tuple[str, ...] = ()  # datasets of the folder --data, or labelled files
+    candidates: tuple[str | Own, ...] = ()  # datasets of the folder --data, or labelled files, also with their columns
     rows: int = 1_000  # of each task's training rows that go through the encoder, drawn; 0: all
     rows_seed: int = 0
     max_tokens: int = 256  # read of a text, at most
@@ -58,7 +57,7 @@ class Recipe:
 def recommend(
     recipe: Recipe,
     model: str,
-    target: str,
+    target: str | Own,
     out: Path,
     *,
     data: Path | None = None,
@@ -68,17 +67,17 @@ def recommend(
     """Rank the candidates for the target; what was described in the directory `out` before is read there.
 
     model   a directory or hub id
-    target  like each candidate: a dataset of those in the folder `data`, or a labelled file
+    target  like each candidate: a dataset of those in the folder `data`, or a labelled file, also with its columns
     matrix  measured differences, beside which each predictor is put
 
     Raises ValueError, before any model is loaded, for whatever is wrong with these.
     """
-    names = _names(recipe, target)
+    asked = _asked(recipe, target)
     where = resolved(model)
-    called = short_names([where])[0]
-    measured = read_matrix(matrix, recipe.matrix_model or called) if matrix else None
+    known_as = short_names([where])[0]
+    measured = read_matrix(matrix, recipe.matrix_model or known_as) if matrix else None
     longest = {where: longest_of(configuration_of(where))}
-    read = [_read(name, data) for name in names]
+    read = [dataset_of(each, data) for each in asked]
     _check_names(read)
     tuned = tuned_checkpoints(recipe.tuned, where, [labelled.name for labelled in read])
     longest |= {place: longest_of(configuration_of(place)) for place in chain(*tuned.values())}
@@ -91,7 +90,7 @@ def recommend(
         raise ValueError(f"{lost[0]} could not be described: {failed[jobs[lost[0], ''][0].name]}")
     known = [_known(labelled, seen, tuned) for labelled in read]
     notes = tuple(f"A pass failed and is left out: {line}." for line in failed.values())
-    return _recommendation(recipe, read, known, measured, model=called, notes=notes)
+    return _recommendation(recipe, read, known, measured, model=known_as, notes=notes)
 
 
 def _passes(
@@ -153,25 +152,19 @@ def _recommendation(
     )
 
 
-def _names(recipe: Recipe, target: str) -> list[str]:
+def _asked(recipe: Recipe, target: str | Own) -> list[str | Own]:
     """The target, then the candidates."""
     if len(recipe.candidates) < 2:
         raise ValueError(
             f"{len(recipe.candidates)} candidates given: two or more can be ranked. Name them as "
             f'candidates=["BC5-chem", "GAD"]'
         )
-    names = [target, *recipe.candidates]
+    asked = [target, *recipe.candidates]
+    names = [called(each) for each in asked]
     for place, name in enumerate(names):
         if name.lower() in (other.lower() for other in names[:place]):
             raise ValueError(f"'{name}' is given twice. A task is no intermediate task of its own; name each once")
-    return names
-
-
-def _read(name: str, data: Path | None) -> Labelled:
-    """A labelled file, or else a dataset of those in the folder `data`."""
-    own = Own(train=Path(name))
-    found = labelled_of(own, None if own.train.is_file() else data)
-    return found if isinstance(found, Labelled) else read_own(found)
+    return asked
 
 
 def _check_names(read: Sequence[Labelled]) -> None:

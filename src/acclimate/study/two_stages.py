@@ -33,7 +33,7 @@ from acclimate.study.grid_page import records
 from acclimate.study.jobs import Job, claim, do, missing, with_needs
 from acclimate.study.judged_page import write_study
 from acclimate.study.judging import judged, mean_cost
-from acclimate.study.launch import labelled_of
+from acclimate.study.launch import dataset_of
 from acclimate.study.materials import Materials, texts_of
 from acclimate.study.recipe import Recipe as Race
 from acclimate.study.running import do_each
@@ -42,7 +42,6 @@ from acclimate.study.two_stages_page import SOURCE, TwoStages
 from acclimate.study.two_stages_recipe import Recipe
 from acclimate.tasks.labelled import Labelled, Own, fewer
 from acclimate.tasks.metrics import reported_with
-from acclimate.tasks.own import read_own
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.text.overlap import normalised
 from acclimate.training.checkpoint import spent
@@ -88,10 +87,10 @@ def given(
         raise ValueError(f"first = {recipe.first!r}: there is no such file; to name a dataset give --data DIR")
     if data is not None and all(each.train.is_file() for each in (own, before) if each):
         raise ValueError(f"--data {data}: names the folder of a dataset, but files are given. Leave it out")
-    target = fewer(_read(own, data), recipe.rows, recipe.rows_seed)
+    target = fewer(dataset_of(own, data), recipe.rows, recipe.rows_seed)
     first = None
     if before:
-        first = fewer(_read(before, data), recipe.first_rows, recipe.rows_seed)
+        first = fewer(dataset_of(before, data), recipe.first_rows, recipe.rows_seed)
         _check_first(first, target)
         if recipe.first_stage.choose == "last":  # nothing hangs on its dev then
             first = replace(first, splits={**first.splits, "dev": first.splits["dev"][:GLANCED]})
@@ -216,12 +215,6 @@ def _on_first(given: Given) -> Materials:
 
 def _seeded(stated: finetune.Recipe, seed: int) -> finetune.Recipe:
     return replace(stated, plan=replace(stated.plan, seed=seed))
-
-
-def _read(own: Own, data: Path | None) -> Labelled:
-    """A file, or else a dataset of those in the folder `data`."""
-    found = labelled_of(own, None if own.train.is_file() else data)
-    return found if isinstance(found, Labelled) else read_own(found)
 
 
 def _check_first(first: Labelled, target: Labelled) -> None:

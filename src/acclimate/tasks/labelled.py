@@ -89,6 +89,11 @@ class Labelled:
         return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, **stated)
 
 
+def called(given: str | Own) -> str:
+    """A dataset or file as it was given."""
+    return str(given.train) if isinstance(given, Own) else given
+
+
 def check_stated(stated: Own, kind: Stated) -> None:
     """What can be told before any file is read. kind: as stated, or as the ending tells it."""
     if stated.max_tokens < FEWEST_TOKENS:
