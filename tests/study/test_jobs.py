@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,22 @@ def test_a_name_does_not_depend_on_places_nor_on_the_order_of_settings(chain):
     assert replace(first, places={"text": Path("/elsewhere")}).name == first.name
     two = [replace(first, settings=settings) for settings in ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
     assert two[0].name == two[1].name
+
+
+def test_chains_may_be_longer_than_the_stack(tmp_path):
+    last = Job("job 0", count)
+    for number in range(1, 3000):
+        last = Job(f"job {number}", count, needs={"before": last})
+    assert last.name.startswith("job-2999-")
+    assert len(missing([last], tmp_path)) == 3000
+    chain = missing([last], tmp_path)[:60]
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        do(chain[-1], tmp_path)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert [*CALLS] == [job.name for job in chain]
 
 
 def test_needs_are_done_first_and_nothing_twice(chain, tmp_path):

@@ -56,6 +56,7 @@ class Job:
     @cached_property
     def name(self) -> str:
         """A readable part and 12 hex digits of the hash of `depends_on`."""
+        _name(self.needs.values())
         readable = re.sub(r"[^a-z0-9]+", "-", self.label.lower()).strip("-")
         return f"{readable[:48]}-{settings.digest(self.depends_on())[:12]}"
 
@@ -69,6 +70,16 @@ class Job:
         about = {"label": self.label} | self.depends_on()
         out = self.directory(run)
         return Call(self.name, self.label, self.work, about, run, out, arguments, self.alone, part, more)
+
+
+def _name(jobs: Iterable[Job]) -> None:
+    """Have the jobs' names made, those of what they need first: chains may be longer than Python's stack."""
+    stack = [*jobs]
+    while stack:
+        unnamed = [needed for needed in stack[-1].needs.values() if "name" not in vars(needed)]
+        stack += unnamed
+        if not unnamed:
+            _ = stack.pop().name
 
 
 @cache
@@ -120,9 +131,8 @@ def begin(job: Job, run: Path, work: Work, *, watch: Watch = unwatched, **more: 
 
 
 def _do_needs(job: Job, run: Path, watch: Watch) -> None:
-    for needed in job.needs.values():
-        if not ranks.agree(is_done(needed, run)):
-            do(needed, run, watch=watch)
+    for needed in missing(job.needs.values(), run):
+        do(needed, run, watch=watch)
 
 
 def missing(jobs: Iterable[Job], run: Path) -> list[Job]:
