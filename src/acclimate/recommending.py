@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acclimate import options
-from acclimate.session import errors_told, say, started, stated_recipe, watched
+from acclimate.session import errors_told, say, started, stated_recipe, studying, watched
 
 if TYPE_CHECKING:
+    from acclimate.study.workers import Where
     from acclimate.tasks.own import Own
 
 recommend = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -29,6 +30,7 @@ def intermediate(  # noqa: PLR0917  # typer turns parameters into options
         str, typer.Argument(metavar="TARGET", help="A labelled file, or with --data a dataset of that folder.")
     ],
     own: Own,
+    where: Where,
     assignments: options.Assignments = None,
     data: Annotated[
         Path | None,
@@ -47,9 +49,9 @@ def intermediate(  # noqa: PLR0917  # typer turns parameters into options
     from acclimate.study.transfer import recommend as rank
     from acclimate.study.transfer_page import as_text, write_pages
 
-    with errors_told(), started(out) as console:
+    with errors_told(), started(out) as console, studying(out, where, plans=False) as noted:
         check_order(model, task)
-        stated = stated_recipe(Recipe(), recipe, assignments)
+        stated = noted(stated_recipe(Recipe(), recipe, assignments))
         with watched(console, None, out) as watch:
             found = rank(stated, model, own, out, data=data, matrix=matrix, watch=watch)
         text, *sheets = write_pages(out, found)

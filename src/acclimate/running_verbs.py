@@ -9,7 +9,7 @@ import typer
 
 from acclimate.session import errors_told
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="--out of race, evaluate, grid or blurb.")]
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="--out of race, evaluate, grid, blurb or recommend.")]
 
 study = typer.Typer(help="Look at a study that runs or has run: its state, its lock file.", no_args_is_help=True)
 

@@ -20,6 +20,7 @@ from acclimate.models.loading import identity
 from acclimate.study import transfer, transfer_features
 from acclimate.study.jobs import do
 from acclimate.study.launch import dataset_of
+from acclimate.study.lock_file import differing
 from acclimate.study.transfer import Recipe, recommend
 from acclimate.study.transfer_evidence import Moments
 from acclimate.study.transfer_features import described, describing, write_rows
@@ -325,6 +326,24 @@ def test_the_command_line_tells_tables_and_last_what_to_take(ranked, inputs, mod
     assert told[:3] == ["Nothing", "is", "established:"]
     refused = CliRunner().invoke(cli.app, [*given, "--matrix", "nowhere.csv", "--out", str(out)])
     assert (refused.exit_code, "no such file" in refused.output) == (2, True)
+
+
+def test_two_processes_come_to_what_one_comes_to(ranked, inputs, model, tmp_path):
+    found, out = ranked
+    names = ", ".join(f'"{inputs}/{name}.jsonl"' for name in ("noise", "kin", "other"))
+    given = [str(model), f"{inputs}/target.jsonl", f"candidates=[{names}]", "rows=60", "max_tokens=32", "draws=199"]
+    more = ["--workers", "2", "--threads", "1", "--out", str(tmp_path)]
+    done = CliRunner().invoke(cli.app, ["recommend", "intermediate", *given, *more])
+    assert done.exit_code == 0, done.output
+    kept = [
+        {str(file.relative_to(place)): file.read_bytes() for file in sorted(place.glob("jobs/*/sums.safetensors"))}
+        for place in (out, tmp_path)
+    ]
+    assert len(kept[1]) == 4
+    assert kept[1].items() <= kept[0].items()
+    record = json.loads((tmp_path / "recommended.json").read_text())
+    assert record["candidates"] == [*found.record()["candidates"]]
+    assert differing(tmp_path) == []  # the lock was written
 
 
 def test_files_with_other_columns_are_the_same_tasks(ranked, inputs, model, tmp_path):

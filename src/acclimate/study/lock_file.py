@@ -40,7 +40,7 @@ def write_lock(out: Path, verb: str, recipe: Any) -> None:
 def differing(out: Path) -> list[str]:
     """What in the directory is not as its lock has it, a sentence each. Raises ValueError where there is no lock."""
     if not (out / LOCK).exists():
-        raise ValueError(f"{out} has no {LOCK}: it is written when race, evaluate, grid or blurb ends there")
+        raise ValueError(f"{out} has no {LOCK}: it is written when race, evaluate, grid, blurb or recommend ends there")
     lock = files.read_json(out / LOCK)
     if lock.get("format") != FORMAT:
         raise ValueError(f"{out / LOCK} has format {lock.get('format')}; this version reads {FORMAT}")

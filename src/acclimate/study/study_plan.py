@@ -74,5 +74,5 @@ def studies_in(out: Path) -> list[Path]:
     places = [out, *sorted(path for path in out.iterdir() if path.is_dir())] if out.is_dir() else []
     found = [path for path in places if (path / PLAN).exists() or (path / "study.json").exists()]
     if not found:
-        raise ValueError(f"{out} holds no study. Name the --out of a race, evaluate, grid or blurb")
+        raise ValueError(f"{out} holds no study. Name the --out of a race, evaluate, grid, blurb or recommend")
     return found
