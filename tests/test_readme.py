@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -86,6 +87,7 @@ def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
     monkeypatch.chdir(place)
     assert len(VERBS) >= 8
     for command in VERBS:
+        monkeypatch.setattr(sys, "argv", ["acclimate", *tiny(command)])  # which lock files and pages tell
         result = CliRunner().invoke(cli.app, tiny(command))
         assert result.exit_code == 0, f"{command}\n{result.output}"
     assert (place / "runs" / "five-seeds" / "report.html").exists()

@@ -1,4 +1,6 @@
-"""The verb `study`: how far a study is, and whether its results are those it ended with. cli.py lists it."""
+"""The verb `study`: how far a study is, whether its results are those it ended with, its tables again. cli.py lists
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from acclimate.session import errors_told
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="--out of race, evaluate, grid, blurb or recommend.")]
 
-study = typer.Typer(help="Look at a study that runs or has run: its state, its lock file.", no_args_is_help=True)
+study = typer.Typer(help="Look at a study that runs or has run: state, lock file, tables.", no_args_is_help=True)
 
 
 @study.command()
@@ -35,3 +37,20 @@ def verify(run: Directory) -> None:
             typer.echo("\n".join(found))
             raise typer.Exit(1)
         typer.echo(f"All results are those of {run / LOCK}.")
+
+
+@study.command()
+def regenerate(context: typer.Context, run: Directory) -> None:
+    """Write every table and page again from the results that study.lock.json has; nothing is done."""
+    from acclimate.study import regenerating
+
+    def play(arguments: list[str]) -> object:
+        return context.find_root().command.main(arguments, prog_name="acclimate", standalone_mode=False)
+
+    with errors_told():
+        if not regenerating.regenerate(run, play):
+            raise ValueError(
+                f"the tables of {run} were not written again: which results they are made of is found in the files "
+                f"that the study's command names, read once more. Put back what is missing; the results are untouched"
+            )
+        typer.echo(f"Written again from the results of {run}.")

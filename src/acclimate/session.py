@@ -114,8 +114,11 @@ def watched(console: Console, track: list[str] | None, out: Path) -> Iterator[Wa
 @contextmanager
 def studying(out: Path, where: Where, *, plans: bool) -> Iterator[Callable[[Recipe], Recipe]]:
     """Jobs run where the command line says; at the end the study in `out` gets its lock file, with the recipe that the
-    function was given. plans: nothing is done, so nobody has to do it.
+    function was given. plans: nothing is done, so nobody has to do it. Of a study that is only read the recipe is the
+    lock's.
     """
+    from acclimate.core import settings
+    from acclimate.core.recorded import recorded
     from acclimate.study.lock_file import write_lock
     from acclimate.study.workers import working
 
@@ -126,6 +129,9 @@ def studying(out: Path, where: Where, *, plans: bool) -> Iterator[Callable[[Reci
         return recipe
 
     where.check()
+    if (study := recorded()) is not None:
+        yield lambda recipe: settings.from_mapping(type(recipe), study.recipe)
+        return
     if plans:
         yield noted
         return

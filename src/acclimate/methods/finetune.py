@@ -46,6 +46,7 @@ from typing import Any, Literal
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
+from acclimate.core.recorded import check_may_work
 from acclimate.core.types import Checkpoint, Cost, Score, Watch, unwatched
 from acclimate.methods.looks import DEV, dev_score, drop_best
 from acclimate.methods.mlm import with_steps
@@ -145,6 +146,7 @@ def begin(recipe: Recipe, out: Path, share: float, *, watch: Watch = unwatched) 
     if finished(out, recipe, sources):
         looks: list[tuple[int, float]] = files.read_json(out / DEV)
         return max([score for step, score in looks if step <= steps] or [looks[0][1]])
+    check_may_work(f"{out.name}, its first {steps:,} steps")
     tuning = Tuning(recipe, task, out, watch)
     tuning.train(until=steps)
     with folded(tuning.model, tuning.scale):

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks
+from acclimate.core.recorded import NotDoneError, check_may_work, recorded
 from acclimate.core.types import Progress, Watch
 
 RESULT = "result.json"
@@ -54,8 +55,11 @@ class Call:
 def perform(call: Call, *, watch: Watch) -> dict[str, Any]:
     """The call's result, or that of its part: read where somebody has written it, else worked out and written once.
 
-    Work that is stopped is called again on the same directory and goes on from what it left there.
+    Work that is stopped is called again on the same directory and goes on from what it left there. Where a study is
+    only read (core/recorded.py), the call ends as it did then.
     """
+    if recorded() is not None:
+        return _as_recorded(call, watch)
     if ranks.is_first():
         call.out.mkdir(parents=True, exist_ok=True)
     with _marked(call, watch) as telling:
@@ -81,10 +85,34 @@ def attempt(call: Call, *, watch: Watch) -> Exception | None:
     """The error with which the call ended, written down in its directory; None where it is done."""
     try:
         perform(call, watch=watch)
+    except NotDoneError:
+        raise
     except Exception as error:
-        note_failure(call, error)
+        if recorded() is None:
+            note_failure(call, error)
         return error
     return None
+
+
+def _as_recorded(call: Call, watch: Watch) -> dict[str, Any]:
+    """What the call gave in a study that has ended; raises what it raised.
+
+    What began and has neither a result nor a failure is a setting of a search that diverged. Raises NotDoneError for
+    what never began.
+    """
+    if call.part is None and (result := read_result(call.out)) is not None:
+        return result
+    if call.part is not None and not (call.out / FAILED).exists():
+        with contextlib.suppress(NotDoneError):
+            return call.part(out=call.out, watch=watch, **call.arguments, **call.more)
+    if not (call.out / JOB).exists():
+        check_may_work(call.label)
+    from acclimate.training.gradients import NotFiniteError  # with torch
+
+    failed = files.read_json(call.out / FAILED) if (call.out / FAILED).exists() else {}
+    if failed.get("kind", NotFiniteError.__name__) == NotFiniteError.__name__:
+        raise NotFiniteError(failed.get("error", f"{call.label} diverged"))
+    raise RuntimeError(failed["error"])
 
 
 def note_failure(call: Call, error: Exception) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks, settings
+from acclimate.core.recorded import recorded
 from acclimate.core.types import Watch, unwatched
 from acclimate.study import calls
 from acclimate.study.calls import Call, Work, perform, read_result
@@ -47,7 +48,7 @@ class Job:
         """All that the result depends on, as it is written to `job.json`."""
         return {
             "work": f"{self.work.__module__}.{self.work.__qualname__}",
-            "versions": dict(_versions()),
+            "versions": dict(study.versions if (study := recorded()) else _versions()),
             "settings": dict(self.settings),
             "contents": dict(self.contents),
             "needs": {name: job.name for name, job in self.needs.items()},

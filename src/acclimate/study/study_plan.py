@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acclimate.core import files, ranks
+from acclimate.core.recorded import recorded
 from acclimate.study.calls import forget_the_dead
 from acclimate.study.jobs import Job
 
@@ -32,7 +33,7 @@ class Planned:
 
 def note(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) -> None:
     """Add those of the jobs, and of those of which a first part is asked for, that the plan has not."""
-    if not ranks.is_first():
+    if not ranks.is_first() or recorded() is not None:
         return
     path, place = run / PLAN, run.resolve()
     begun = path.exists() and place in _noted
