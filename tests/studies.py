@@ -16,9 +16,12 @@ from acclimate.study.examination import (
     Pieces,
     Sighting,
 )
+from acclimate.study.intermediate_result import Tables, matrix_of
+from acclimate.study.intermediate_rows import Column, Ran, Row
 from acclimate.study.labels import confusion, mean_predictions, per_label
 from acclimate.study.outcome import leakage_of
 from acclimate.study.report import Curves, Study
+from acclimate.study.resampling import resample
 from acclimate.study.sections import Looks, Trial, search_remark
 from acclimate.study.tables import rows
 from acclimate.study.verdict import verdict
@@ -226,6 +229,31 @@ def study_of_numbers() -> Study:
     table = rows([score for side in sides.values() for score in side], METRICS["pearson"])
     predictions = {name: mean_predictions(side) for name, side in sides.items()}
     return Study("Similarity", verdict(table), table, {"metric": "pearson"}, winner="DAPT", predictions=predictions)
+
+
+def matrix_of_pairs(leaks: str = "drop", *, names=("Genes", "Drugs", "Cells"), seeds: int = 5) -> Tables:
+    """Three targets of two types; what goes before Genes helps a lot, what goes before Cells harms."""
+    types = dict(zip(names, ("NER", "RE", "RE"), strict=True))
+    gains = dict(zip(names, (1.0, 0.0, -1.0), strict=True))
+    metric = METRICS["accuracy"]
+
+    def ran_as(name: str, level: float) -> Ran:
+        scores = made_up_scores(name, level=level, seeds=seeds)
+        drawn = resample(scores, metric)[name]
+        told = tuple((score.seed, score.dev, score.test) for score in scores)
+        return Ran(name, told, drawn, "", (10, 20), Cost(1, 2e9, 3.0), Cost(4, 5e9, 6.0), tuple(map(str, range(seeds))))
+
+    rows = []
+    for target in names:
+        control = ran_as("more", 1.2)
+        columns = [
+            Column(
+                name, types[name], ran_as(name, 1.2 + gains[target] * (name != target)), control, same=name == target
+            )
+            for name in names
+        ]
+        rows.append(Row(target, types[target], "accuracy", 100, ran_as("baseline", 1.2), tuple(columns)))
+    return Tables("test", leaks, (matrix_of("small model", seeds, rows),), {"HoC": "there is no folder hoc"})
 
 
 def _score(

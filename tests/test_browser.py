@@ -1,4 +1,5 @@
-"""The report in a real browser: headless Chromium opens it by mouse, by keyboard and without scripts.
+"""The report and the matrix of pairs in a real browser: headless Chromium opens them by mouse, by keyboard and without
+scripts.
 
 Skipped where there is no chromium or chromedriver on PATH; with ACCLIMATE_BROWSER=required in the environment that is a
 failure instead. On Debian: apt-get install chromium chromium-driver.
@@ -20,6 +21,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 import studies
+from acclimate.core import files
+from acclimate.study.intermediate_page import render
 from acclimate.study.report import write_report
 
 NASTY = (
@@ -30,6 +33,7 @@ NASTY = (
     "x" * 200,
     "]]> --> {{ 7 * 7 }} </style></table>",
 )
+NAMES = (NASTY[0], "Drugs & co", NASTY[3])  # of datasets: what goes before the first helps, before the last harms
 SHOWN = {label.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\\u202e") for label in NASTY}  # it would turn what follows it
 FLAGS = (
     "--headless",
@@ -42,7 +46,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-WIDTHS, SCHEMES, PAGES = (360, 1280), ("light", "dark"), ("six", "numbers")
+WIDTHS, SCHEMES, REPORTS = (360, 1280), ("light", "dark"), ("six", "numbers")
+PAGES = (*REPORTS, "matrix")
 
 # [text, ratio, needed] of every element with text of its own whose contrast with what lies behind it is too low
 CONTRAST = r"""
@@ -76,6 +81,13 @@ for (const element of document.querySelectorAll("body *")) {
   if (ratio < needed) low.push([element.textContent.trim().slice(0, 60), ratio.toFixed(2), needed]);
 }
 return low;
+"""
+
+# whether what stands at the middle of an element is its own
+UNCOVERED = """
+const box = arguments[0].getBoundingClientRect();
+const there = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+return arguments[0].contains(there);
 """
 
 # of every heading that sorts: by number or not, its column; after each of two presses aria-sort, others that sort, its
@@ -114,11 +126,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A study that shows all there is to show, with labels that nobody should have, and one of numbers."""
+    """A study that shows all there is to show, with labels that nobody should have; one of numbers; one of pairs."""
     place = tmp_path_factory.mktemp("pages")
     nasty = studies.study_of_six(studies.race_of_six(NASTY), NASTY)
     made = {"six": nasty, "numbers": studies.study_of_numbers()}
-    return {name: write_report(place / f"{name}.html", study) for name, study in made.items()}
+    files.write_text(place / "matrix.html", render(studies.matrix_of_pairs(names=NAMES)))
+    found = {name: write_report(place / f"{name}.html", study) for name, study in made.items()}
+    return {**found, "matrix": place / "matrix.html"}
 
 
 def opened(
@@ -256,7 +270,7 @@ def test_paper_is_white_whatever_the_screen_is_and_nothing_runs_off_it(browser, 
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 718
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", REPORTS)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_plots_show(browser, pages, name, width):
     opened(browser, pages[name], width=width)
@@ -324,3 +338,83 @@ def test_without_scripts_everything_is_there_and_nothing_pretends_to_sort(browse
         assert found("[aria-sort]") == 0
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def cells_of(browser: webdriver.Chrome, page: Path, **window: Any) -> list[WebElement]:
+    """The links in the cells of the matrix, row by row."""
+    return opened(browser, page, **window).find_elements(By.CSS_SELECTOR, "table.heat td a")
+
+
+def told(browser: webdriver.Chrome) -> dict[str, str]:
+    """What the box says of a cell, by its headings; empty where it does not show."""
+    box = browser.find_element(By.ID, "told")
+    if not box.is_displayed():
+        return {}
+    names, values = (box.find_elements(By.TAG_NAME, name) for name in ("dt", "dd"))
+    found = {name.text: value.text for name, value in zip(names, values, strict=True)}
+    return {"": box.find_element(By.TAG_NAME, "h3").text, **found}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("how", ["pointed at", "focused"])
+def test_a_cell_that_is_pointed_at_or_focused_tells_its_runs_and_what_they_cost(browser, pages, how, width):
+    links = cells_of(browser, pages["matrix"], width=width)
+    [matrix] = studies.matrix_of_pairs(names=NAMES).matrices
+    assert len(links) == len(matrix.cells) == 9
+    assert told(browser) == {}
+    for link, (place, cell) in zip(links, matrix.cells.items(), strict=True):
+        if how == "focused":
+            browser.execute_script("arguments[0].focus()", link)
+        else:
+            browser.execute_script("arguments[0].scrollIntoView({block: 'center', inline: 'center'})", link)
+            ActionChains(browser).move_to_element(link).perform()
+        found = told(browser)
+        assert all(name.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\\u202e") in found[""] for name in place)
+        assert found["each seed"].split() == [f"{100 * score:.1f}" for _, _, score in cell.column.ran.seeds]
+        assert len(found["on dev"].split()) == matrix.seeds == 5
+        assert (found["steps"], found["time, a seed"]) == ("10 + 20", "9 s")
+        assert (found["FLOP, first"], found["FLOP, target"]) == ("2.00 G", "5.00 G")
+        assert found["said"].startswith(cell.said)
+        box = browser.find_element(By.ID, "told")
+        assert box.rect["x"] >= 0
+        assert box.rect["x"] + box.rect["width"] <= width
+        assert browser.execute_script(UNCOVERED, link), "the box hides the cell that it tells of"
+
+
+def test_arrows_go_from_cell_to_cell_and_escape_puts_the_box_away(browser, pages):
+    links = cells_of(browser, pages["matrix"])
+    browser.execute_script("arguments[0].focus()", links[0])
+    keys = (Keys.ARROW_RIGHT, 1), (Keys.ARROW_DOWN, 4), (Keys.ARROW_LEFT, 3), (Keys.ARROW_UP, 0), (Keys.ARROW_LEFT, 0)
+    for key, place in keys:
+        ActionChains(browser).send_keys(key).perform()
+        assert browser.switch_to.active_element == links[place]
+    assert told(browser)
+    ActionChains(browser).send_keys(Keys.ESCAPE).perform()
+    assert told(browser) == {}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_what_is_not_established_is_hatched_and_controls_are_outlined(browser, pages, scheme):
+    links = cells_of(browser, pages["matrix"], scheme=scheme)
+    [matrix] = studies.matrix_of_pairs(names=NAMES).matrices
+    assert {cell.established for cell in matrix.cells.values()} == {True, False}
+    for link, cell in zip(links, matrix.cells.values(), strict=True):
+        image, shadow = browser.execute_script(
+            "const own = getComputedStyle(arguments[0].closest('td')); return [own.backgroundImage, own.boxShadow]",
+            link,
+        )
+        assert ("repeating-linear-gradient" in image) != cell.established
+        assert (shadow != "none") == cell.is_control
+
+
+def test_in_a_narrow_window_the_matrix_scrolls_beneath_its_targets(browser, pages):
+    opened(browser, pages["matrix"], width=360)
+    frame, head = browser.execute_script(
+        """const table = document.querySelector("table.heat"), frame = table.closest("[role=region]");
+           frame.scrollLeft = frame.scrollWidth;
+           const box = (each) => { const at = each.getBoundingClientRect(); return [at.left, at.right, at.height]; };
+           return [box(frame), box(table.tBodies[0].rows[1].cells[0])]"""
+    )
+    assert head[0] == pytest.approx(frame[0], abs=2)  # the name of the target stays
+    assert head[1] < frame[1] - 60, "and leaves room for a cell"
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 360

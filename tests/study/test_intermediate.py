@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import studies
 from acclimate import cli
 from acclimate.core import files, settings
 from acclimate.core.types import Cost, Score, label_of
@@ -26,16 +25,15 @@ from acclimate.study.intermediate_data import given
 from acclimate.study.intermediate_page import as_text, render
 from acclimate.study.intermediate_plan import plan
 from acclimate.study.intermediate_recipe import MORE, PAPER, Recipe
-from acclimate.study.intermediate_result import Tables, matrix_of
-from acclimate.study.intermediate_rows import Column, Ran, Row
+from acclimate.study.intermediate_rows import Ran
 from acclimate.study.intermediate_sheet import as_csv
-from acclimate.study.resampling import resample
 from acclimate.study.significance import compare, holm
 from acclimate.tasks import blurb
-from acclimate.tasks.metrics import METRICS, metric_named
+from acclimate.tasks.metrics import metric_named
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.vocabulary import train_tokenizer
+from studies import matrix_of_pairs
 from toys import PLAIN, TOPICS, text
 
 BLURB = Path(__file__).parents[3] / "shared" / "data" / "blurb"
@@ -294,33 +292,8 @@ def test_a_cell_that_fails_is_told_and_the_others_stand(inputs, tmp_path):
     assert not [*tmp_path.rglob("looks.jsonl")]  # scored on dev
 
 
-def made_up(leaks: str = "drop", *, names=("Genes", "Drugs", "Cells"), seeds: int = 5) -> Tables:
-    """Three targets of two types; what goes before Genes helps a lot, what goes before Cells harms."""
-    types = dict(zip(names, ("NER", "RE", "RE"), strict=True))
-    gains = dict(zip(names, (1.0, 0.0, -1.0), strict=True))
-    metric = METRICS["accuracy"]
-
-    def ran_as(name: str, level: float) -> Ran:
-        scores = studies.made_up_scores(name, level=level, seeds=seeds)
-        drawn = resample(scores, metric)[name]
-        told = tuple((score.seed, score.dev, score.test) for score in scores)
-        return Ran(name, told, drawn, "", (10, 20), Cost(1, 2e9, 3.0), Cost(4, 5e9, 6.0), tuple(map(str, range(seeds))))
-
-    rows = []
-    for target in names:
-        control = ran_as("more", 1.2)
-        columns = [
-            Column(
-                name, types[name], ran_as(name, 1.2 + gains[target] * (name != target)), control, same=name == target
-            )
-            for name in names
-        ]
-        rows.append(Row(target, types[target], "accuracy", 100, ran_as("baseline", 1.2), tuple(columns)))
-    return Tables("test", leaks, (matrix_of("small model", seeds, rows),), {"HoC": "there is no folder hoc"})
-
-
 def test_what_is_established_is_told_from_what_is_not():
-    tables = made_up()
+    tables = matrix_of_pairs()
     [matrix] = tables.matrices
     said = {place: cell.said for place, cell in matrix.cells.items() if not cell.is_control}
     assert {said["Genes", name] for name in ("Drugs", "Cells")} == {"better"}
@@ -346,7 +319,7 @@ def test_what_is_established_is_told_from_what_is_not():
 
 
 def test_groups_are_means_over_targets_of_means_over_first_tasks():
-    [matrix] = made_up().matrices
+    [matrix] = matrix_of_pairs().matrices
     found = {(group.first, group.target): group for group in matrix.groups}
     assert {place: group.pairs for place, group in found.items()} == {
         ("NER", "RE"): 2,
@@ -371,7 +344,7 @@ def test_groups_are_means_over_targets_of_means_over_first_tasks():
 
 def test_the_page_stands_alone_and_every_cell_leads_to_its_row():
     nasty = ("<script>alert(1)</script>", "Drugs & co", "a\N{RIGHT-TO-LEFT OVERRIDE}b")
-    page = render(made_up(names=nasty))
+    page = render(matrix_of_pairs(names=nasty))
     assert nasty[0] not in page
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", page)
@@ -382,7 +355,7 @@ def test_the_page_stands_alone_and_every_cell_leads_to_its_row():
 
 
 def test_text_and_csv_say_the_same(ran):
-    tables = made_up("keep")
+    tables = matrix_of_pairs("keep")
     text = as_text(tables)
     assert max(map(len, text.splitlines())) <= 110
     lines = list(csv.DictReader(as_csv(tables).splitlines()))
