@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import conformance
 from acclimate.core import files, settings
-from acclimate.methods import mlm
+from acclimate.methods import finetune, mlm, tapter
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
 
@@ -85,8 +85,16 @@ def test_epochs_count_steps_until_every_row_was_seen():
     assert [mlm.with_steps(plan, epochs, 25).steps for epochs in (0, 0.001, 1, 2, 3)] == [7, 1, 3, 5, 8]
 
 
+@pytest.mark.parametrize("method", [mlm, tapter, finetune])
+def test_steps_that_epochs_would_overrule_are_refused(method):
+    with pytest.raises(ValueError, match=r"epochs = \d+ and plan\.steps = 500 both say how long it is"):
+        settings.override(method.Recipe(), ["plan.steps=500"])
+    assert settings.override(method.Recipe(), ["plan.steps=500", "epochs=0"]).plan.steps == 500
+
+
 def test_epochs_of_a_run(recipe, toy_race, tmp_path):
-    mlm.adapt(replace(recipe, epochs=1.0, max_tokens=512), tmp_path)  # each document in one piece
+    plan = replace(recipe.plan, steps=Plan().steps)
+    mlm.adapt(replace(recipe, epochs=1.0, max_tokens=512, plan=plan), tmp_path)  # each document in one piece
     assert len(read_log(tmp_path)) == -(-len(toy_race.materials.domain) // 16)
 
 

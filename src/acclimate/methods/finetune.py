@@ -49,7 +49,7 @@ from acclimate.core import files, ranks
 from acclimate.core.recorded import check_may_work
 from acclimate.core.types import Checkpoint, Cost, Score, Watch, unwatched
 from acclimate.methods.looks import DEV, dev_score, drop_best
-from acclimate.methods.mlm import with_steps
+from acclimate.methods.mlm import check_length, with_steps
 from acclimate.methods.smart_loss import check_smart
 from acclimate.methods.tag_schemes import Tagging, as_given, learnable, trained_labels
 from acclimate.methods.task_loss import allowed_transitions, predict
@@ -100,6 +100,7 @@ class Recipe:
         for name, least in (("looks", 1), ("epochs", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least {least}")
+        check_length(self.epochs, self.plan)
         for name in ("head_rate", "tag_transitions_rate"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range: above 0")

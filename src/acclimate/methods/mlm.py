@@ -55,6 +55,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_masked(self)
+        check_length(self.epochs, self.plan)
 
 
 def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
@@ -178,6 +179,15 @@ def check_masked(recipe: Masked) -> None:
     for name, (holds, wanted) in rules.items():
         if not holds:
             raise ValueError(f"{name} = {getattr(recipe, name)} is out of range: {wanted}")
+
+
+def check_length(epochs: float, plan: Plan) -> None:
+    """Raises ValueError where both say how long a run is."""
+    if epochs and plan.steps != Plan().steps:
+        raise ValueError(
+            f"epochs = {epochs:g} and plan.steps = {plan.steps} both say how long it is. Set epochs=0 for so many "
+            f"steps, or leave plan.steps out"
+        )
 
 
 def with_steps(plan: Plan, epochs: float, rows: float) -> Plan:

@@ -41,7 +41,7 @@ from acclimate.core import files, ranks
 from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
 from acclimate.methods.embedding_loss import Ids, Per, TapterLoss, of_unit_spread, with_regularised
 from acclimate.methods.loss_curve import LossCurve
-from acclimate.methods.mlm import check_masked, load_adapted, masked_run
+from acclimate.methods.mlm import check_length, check_masked, load_adapted, masked_run
 from acclimate.models.encoder import load_tokenizer, require_room, word_embeddings
 from acclimate.models.loading import identity
 from acclimate.text.corpus import Corpus
@@ -91,6 +91,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_masked(self)
+        check_length(self.epochs, self.plan)
         if self.regularisation <= 0:
             raise ValueError(f"regularisation = {self.regularisation} is out of range: above 0, or take the method mlm")
         if self.looks < 1:
