@@ -211,7 +211,7 @@ def test_a_result_that_is_not_the_locks_is_told_with_the_way_out(run, what, said
     done = typed("study", "regenerate", str(run))
     assert done.exit_code == 2
     assert said.format(label=label) in done.output
-    assert "To do again what is missing: acclimate grid stilt model" in done.output
+    assert "give the command again: acclimate grid stilt model" in done.output
     assert contents(run) == before
 
 
@@ -245,3 +245,10 @@ def test_pages_of_a_race_need_nothing_but_its_directory(run, tmp_path):
     files.write_json(run / "facts.json", {**files.read_json(run / "facts.json"), "winner": "nobody"})
     done = typed("study", "regenerate", str(run))
     assert (done.exit_code, "facts.json: is gone, or not the one" in done.output) == (2, True)
+
+
+def test_no_other_command_of_a_lock_is_played(run, tmp_path):
+    lock = files.read_json(run / LOCK)
+    files.write_json(run / LOCK, {**lock, "verb": f"acclimate fetch blurb --to {tmp_path / 'fetched'}"})
+    done = typed("study", "regenerate", str(run))
+    assert (done.exit_code, "is no study of grid, blurb, recommend" in done.output) == (2, True)

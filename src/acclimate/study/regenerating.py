@@ -18,6 +18,7 @@ from acclimate.core.recorded import Recorded, only_reading
 from acclimate.study.lock_file import LOCK, differing, read_lock
 from acclimate.study.outcome import write_pages
 
+PLAYED = ("grid", "blurb", "recommend")  # a lock may come from anybody: no other verb is played
 NOT_AGAIN = ("--recipe", "--track", "--workers", "--cluster", "--ray", "--threads", "--gpu-share", "--out")
 
 
@@ -31,13 +32,18 @@ def regenerate(run: Path, play: Callable[[list[str]], object]) -> bool:
     lock = read_lock(run)
     if found := differing(run):
         more = f" (and {len(found) - 1:,} more: acclimate study verify {run})" if len(found) > 1 else ""
-        raise ValueError(f"{found[0]}{more}. Nothing was written. To do again what is missing: {lock['verb']}")
+        raise ValueError(
+            f"{found[0]}{more}. Nothing was written. Put back what it was, or remove that job's folder and give the "
+            f"command again: {lock['verb']}"
+        )
     if not {"directory", "outcome"} <= lock.keys():
         raise ValueError(f"{run / LOCK} is of an earlier version. Give its command again: {lock['verb']}")
     if lock["outcome"]:
         write_pages(run)
         return True
     _, *typed = shlex.split(lock["verb"])
+    if not typed or typed[0] not in PLAYED:
+        raise ValueError(f"{run / LOCK}: '{lock['verb']}' is no study of {', '.join(PLAYED)}. Give that command itself")
     place, out = Path(lock["directory"]), run.resolve()
     there = contextlib.chdir(place) if place.is_dir() else contextlib.nullcontext()
     with only_reading(Recorded(lock["versions"], lock["recipe"])), _typed(typed), there:
