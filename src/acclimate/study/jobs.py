@@ -132,7 +132,7 @@ def begin(job: Job, run: Path, work: Work, *, watch: Watch = unwatched, **more: 
 
 
 def _do_needs(job: Job, run: Path, watch: Watch) -> None:
-    for needed in missing(job.needs.values(), run):
+    for needed in _with_needs(job.needs.values(), lambda needed: ranks.agree(is_done(needed, run))):
         do(needed, run, watch=watch)
 
 
