@@ -97,21 +97,22 @@ def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], di
             place, name = run / DIRECTORY / planned.name, f"{prefix}{planned.name}"
             if not (place / JOB).exists():
                 continue
-            beside = {path.name: files.sha256_of(path) for path in sorted(place.iterdir()) if _is_beside(path)}
-            if not (place / RESULT).exists():
-                begun[name] = {"label": planned.label, "beside": beside}
+            if not (place / RESULT).exists():  # what it would go on from is weights, which no table is made of
+                begun[name] = {"label": planned.label, "beside": _beside(place, ".json")}
                 continue
             about = files.read_json(place / JOB)
             versions |= about["versions"]
             for read, value in about["contents"].items():
                 data.setdefault(f"{prefix}{read}", set()).add(value)
             about_result = {"settings": _of_settings(about), "result": files.sha256_of(place / RESULT)}
-            jobs[name] = {"label": planned.label, **about_result, "beside": beside}
+            jobs[name] = {"label": planned.label, **about_result, "beside": _beside(place, ".json", ".safetensors")}
     return jobs, begun, versions, {name: sorted(hashes) for name, hashes in sorted(data.items())}
 
 
-def _is_beside(path: Path) -> bool:
-    return path.suffix in (".json", ".safetensors") and path.name not in (RESULT, JOB)
+def _beside(place: Path, *endings: str) -> dict[str, str]:
+    """The hashes of the files of a job that tables are made of, but for its result."""
+    found = (path for path in sorted(place.iterdir()) if path.suffix in endings and path.name not in (RESULT, JOB))
+    return {path.name: files.sha256_of(path) for path in found}
 
 
 def _of_settings(about: Mapping[str, Any]) -> str:
