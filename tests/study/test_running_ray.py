@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 import running_jobs as work
+from acclimate.core import files
 from acclimate.study import jobs as named
-from acclimate.study.calls import running
+from acclimate.study import workers_ray
+from acclimate.study.calls import FAILED, running
 from acclimate.study.jobs import Job, result_of
-from acclimate.study.running import do_all
+from acclimate.study.running import do_all, do_each
 from acclimate.study.workers import DiedError, Where, working
 from ray_nodes import two_nodes
 
@@ -66,6 +68,19 @@ def test_a_job_that_kills_its_process_is_given_up_in_the_end(cluster, tmp_path):
     assert "Ray gave it up" in failed[Job("deadly", work.die).name]
     assert result_of(Job("once", work.die_once), tmp_path) == {"went": "on"}
     assert DiedError.__name__ in (Job("deadly", work.die).directory(tmp_path) / "failed.json").read_text()
+
+
+def test_what_no_machine_can_do_is_refused(cluster):
+    for claim, words in (({"threads": 2}, "has 2 processors"), ({"gpu_share": 0.5}, "1 processors and 0.5 GPU")):
+        with pytest.raises(ValueError, match=words), working(Where(cluster=cluster.address, **claim)):
+            pass
+
+
+def test_a_machine_with_another_version_is_named(cluster, monkeypatch, tmp_path):
+    monkeypatch.setattr(workers_ray, "__version__", "9.9")
+    with working(Where(cluster=cluster.address)), pytest.raises(ValueError, match=r"but the command runs 9\.9"):
+        do_each([work.numbered(1)], tmp_path)
+    assert files.read_json(work.numbered(1).directory(tmp_path) / FAILED)["kind"] == "ValueError"
 
 
 def test_a_node_that_dies_does_not_lose_its_jobs(cluster, tmp_path):

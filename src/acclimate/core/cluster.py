@@ -126,18 +126,30 @@ def _knock(cluster: str) -> None:
     socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
-def _machines(threads: int) -> list[str]:
-    """The ids of the living machines, each as often as it can do a task at once, in turns."""
+def machines_for(threads: int, gpu_share: float = 0.0) -> list[dict[str, Any]]:
+    """The living machines that can do a task of so many processors and such a share of a GPU, as Ray tells of them.
+
+    Raises ValueError where there is none: Ray would wait for one, for ever.
+    """
     import ray
 
+    least = {"CPU": threads, "GPU": gpu_share}
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    able = [node for node in nodes if all(node["Resources"].get(what, 0) >= much for what, much in least.items())]
+    if not able:
+        gpu = f" and {gpu_share:g} GPU" if gpu_share else ""
+        told = f"no machine of the Ray cluster has {threads} processors{gpu}"
+        raise ValueError(f"{told}. See `ray status`; ask for less, or add one to it")
+    return able
+
+
+def _machines(threads: int) -> list[str]:
+    """The ids of the living machines, each as often as it can do a task at once, in turns."""
     places = [
         (place, node["NodeID"])
-        for node in ray.nodes()
-        if node["Alive"]
-        for place in range(int(node["Resources"].get("CPU", 0)) // threads)
+        for node in machines_for(threads)
+        for place in range(int(node["Resources"]["CPU"]) // threads)
     ]
-    if not places:
-        raise ValueError(f"no machine of the Ray cluster has {threads} processors. See `ray status`; add one to it")
     return [machine for _, machine in sorted(places)]
 
 

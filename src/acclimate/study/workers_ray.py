@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acclimate import __version__
-from acclimate.core.cluster import workers
+from acclimate.core.cluster import machines_for, workers
 from acclimate.core.types import Progress, Watch
 from acclimate.study.calls import Call, attempt, note_failure, running
 from acclimate.study.workers import TRIES, DiedError, Ended, RemoteError, limit_threads, sendable
@@ -28,8 +28,12 @@ LOOK_EVERY = 5.0  # seconds between two looks at how far tasks are
 
 @contextlib.contextmanager
 def on_ray(cluster: str, *, threads: int, gpu_share: float) -> Iterator[RayWorkers]:
-    """Whoever does calls as tasks of the cluster at HOST:PORT, or "auto". Raises ValueError where none answers."""
+    """Whoever does calls as tasks of the cluster at HOST:PORT, or "auto".
+
+    Raises ValueError where none answers, and where no machine of it has what a task claims.
+    """
     with workers(cluster):
+        machines_for(threads, gpu_share)
         tasks = RayWorkers(threads, gpu_share)
         try:
             yield tasks
@@ -78,8 +82,11 @@ class RayWorkers:
         call, watch = self.tasks.pop(task)
         try:
             error, trace = ray.get(task)
+        except ray.exceptions.RayTaskError as raised:  # before the call was begun: that machine lacks something
+            error, trace = raised.cause, ""
         except ray.exceptions.RayError as death:
             error, trace = DiedError(f"{call.label} died on the cluster, and Ray gave it up: {death}"), ""
+        if error is not None and not trace:
             call.out.mkdir(parents=True, exist_ok=True)
             note_failure(call, error)
         if error is None:
