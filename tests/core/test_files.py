@@ -209,13 +209,17 @@ def test_a_block_that_breaks_off_keeps_what_it_wrote(tmp_path):
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["log"]
 
 
-def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(tmp_path, monkeypatch):
+@pytest.mark.parametrize("on", ["disk", "NFS"])
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(on, tmp_path, monkeypatch):
     taken = fcntl.flock
 
     def removed_once(file, how):
         taken(file, how)
         monkeypatch.undo()
-        (tmp_path / ".lock").unlink()
+        if on == "disk":
+            (tmp_path / ".lock").unlink()
+        else:  # which renames what is removed while somebody has it open
+            (tmp_path / ".lock").rename(tmp_path / ".nfs01")
 
     monkeypatch.setattr(files.fcntl, "flock", removed_once)
     with files.hold(tmp_path):

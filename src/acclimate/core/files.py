@@ -216,9 +216,17 @@ def _locked(path: Path, directory: Path) -> Iterator[TextIO]:
                 raise HeldError(
                     f"{directory} is in use by {holder}. Wait for it, end it, or choose another --out"
                 ) from None
-            if os.fstat(file.fileno()).st_nlink:  # else its holder removed it between our opening and locking it
+            if is_at(file.fileno(), path):  # else its holder removed it between our opening and locking it
                 yield file
                 return
+
+
+def is_at(handle: int, path: Path) -> bool:
+    """Whether the open file is still the one at the path. Its links do not say so: on NFS a removed one keeps them."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _flush_directory(directory: Path) -> None:

@@ -25,7 +25,7 @@ from acclimate.core.types import Progress, Watch
 RESULT = "result.json"
 WALL = "wall.json"  # seconds that the work took, loading included; of a session that was killed, none
 JOB = "job.json"
-FAILED = "failed.json"  # the error of the last try; gone once the job is done
+FAILED = "failed.json"  # the error of the last try; gone once the job, or the part of it that is asked for, is done
 RUNNING = "running"  # directory of the study: a locked file for each job that is under way
 TOLD_EVERY = 1.0  # seconds between two lines in a mark
 PATIENCE = 5.0  # seconds that another may hold a mark before whoever waits says so
@@ -69,13 +69,16 @@ def perform(call: Call, *, watch: Watch) -> dict[str, Any]:
             files.write_json(call.out / JOB, call.about)
         ranks.agree(None)
         if call.part is not None:
-            return ranks.agree(call.part(out=call.out, watch=telling, **call.arguments, **call.more))
+            begun = call.part(out=call.out, watch=telling, **call.arguments, **call.more)
+            if ranks.is_first():
+                (call.out / FAILED).unlink(missing_ok=True)
+            return ranks.agree(begun)
         if call.alone and not ranks.is_first():
             return ranks.agree({})
-        begun = time.monotonic()
+        start = time.monotonic()
         result = call.work(out=call.out, watch=telling, **call.arguments)
         if ranks.is_first():
-            files.write_json(call.out / WALL, {"seconds": time.monotonic() - begun})
+            files.write_json(call.out / WALL, {"seconds": time.monotonic() - start})
             (call.out / FAILED).unlink(missing_ok=True)
             files.write_json(call.out / RESULT, result)
         return ranks.agree(result)
@@ -148,9 +151,7 @@ def _marked(call: Call, watch: Watch) -> Iterator[Watch]:
         return
     path = call.run / RUNNING / f"{call.name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = _held(path, call, watch)
     about = {"label": call.label, "process": os.getpid(), "machine": socket.gethostname(), "since": time.time()}
-    _write(handle, about)
     told = time.monotonic()
 
     def telling(progress: Progress) -> None:
@@ -161,7 +162,9 @@ def _marked(call: Call, watch: Watch) -> Iterator[Watch]:
             _write(handle, {**about, "stage": named.stage, **_extent(named)})
         watch(named)
 
+    handle = _held(path, call, watch)
     try:
+        _write(handle, about)
         yield telling
     finally:
         try:
@@ -188,14 +191,15 @@ def _held(path: Path, call: Call, watch: Watch) -> int:
                 watch(Progress(call.label, 0, 0, "steps", {"note": "another process does this; waiting for it"}))
             time.sleep(0.1)
             continue
-        if os.fstat(handle).st_nlink:  # else its holder removed it between our opening and locking it
+        if files.is_at(handle, path):  # else its holder removed it between our opening and locking it
             return handle
         os.close(handle)
 
 
 def _write(handle: int, about: Mapping[str, Any]) -> None:
-    """In place and in one piece: whoever reads meanwhile sees the older or the newer."""
-    os.pwrite(handle, json.dumps(about).encode().ljust(1024) + b"\n", 0)
+    """In place and in one piece, over all that stood there: whoever reads meanwhile sees the older or the newer."""
+    size = max(1024, os.fstat(handle).st_size)
+    os.pwrite(handle, json.dumps(about, ensure_ascii=False).encode().ljust(size), 0)
 
 
 def running(run: Path) -> dict[str, dict[str, Any]]:
@@ -206,14 +210,14 @@ def running(run: Path) -> dict[str, dict[str, Any]]:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                if (text := file.read().strip()).endswith(b"}"):  # else it is being written for the first time
-                    found[path.stem] = json.loads(text)
+                with contextlib.suppress(ValueError):  # what is no JSON is being written
+                    found[path.stem] = json.loads(file.read())
     return found
 
 
 def forget_the_dead(run: Path) -> None:
     """Remove the marks that nobody holds."""
     for path in (run / RUNNING).glob("*.json"):
-        with contextlib.suppress(FileNotFoundError, BlockingIOError), open(path, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(FileNotFoundError, BlockingIOError), open(path, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # on NFS only of a file that is open for writing
             path.unlink()

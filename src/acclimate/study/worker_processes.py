@@ -71,7 +71,7 @@ class Processes:
         assert watch is not None
         try:
             told = worker.pipe.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # the second where it died in the middle of a message
             return self._died(worker, call, watch)
         if isinstance(told, Progress):
             watch(told)
