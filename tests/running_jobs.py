@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,14 @@ def fail(*, out: Path, watch: Any, words: str) -> dict[str, Any]:
     raise ValueError(words)
 
 
+class NotFiniteError(ValueError):
+    """Called as that of training/gradients.py, which loads torch."""
+
+
+def diverge(*, out: Path, watch: Any) -> dict[str, Any]:
+    raise NotFiniteError("the loss is nan")
+
+
 def fail_oddly(*, out: Path, watch: Any) -> dict[str, Any]:
     raise Odd("one", "two")
 
@@ -58,6 +68,19 @@ def die_once(*, out: Path, watch: Any) -> dict[str, Any]:
 def die(*, out: Path, watch: Any) -> dict[str, Any]:
     os.kill(os.getpid(), signal.SIGKILL)
     return {}
+
+
+def die_speaking(*, out: Path, watch: Any) -> dict[str, Any]:
+    """As `die_once`, in the middle of a message of 100 bytes to whoever started the process."""
+    if not (out / "half").exists():
+        (out / "half").touch()
+        frame = sys._getframe()
+        while frame.f_code.co_name != "serve":
+            assert frame.f_back is not None
+            frame = frame.f_back
+        os.write(frame.f_locals["pipe"].fileno(), struct.pack("!i", 100) + b"half a message")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"went": "on"}
 
 
 def wait_for(*, out: Path, watch: Any, way: Path, seconds: float = 30.0) -> dict[str, Any]:
@@ -81,6 +104,11 @@ def threads(*, out: Path, watch: Any) -> dict[str, Any]:
 def half(*, out: Path, watch: Any, share: float, **rest: Any) -> dict[str, Any]:
     (out / "half").write_text(str(share))
     return {}
+
+
+def mend_half(*, out: Path, watch: Any, way: Path) -> dict[str, Any]:
+    """A first part that fails until the file is there."""
+    return {"text": way.read_text()}
 
 
 def numbered(number: int, log: Path | None = None, **needs: Job) -> Job:

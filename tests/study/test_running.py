@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -10,6 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +20,9 @@ import pytest
 import running_jobs as work
 from acclimate.core import files
 from acclimate.core.types import Progress
+from acclimate.study import calls
 from acclimate.study import jobs as named
-from acclimate.study.calls import FAILED, RESULT, running
+from acclimate.study.calls import FAILED, RESULT, RUNNING, forget_the_dead, running
 from acclimate.study.jobs import Job, do, result_of
 from acclimate.study.running import Part, attempts, do_all, do_each
 from acclimate.study.study_plan import PLAN, read_plan
@@ -145,6 +149,68 @@ def test_a_job_that_kills_its_processes_fails_in_the_end(tmp_path):
     assert files.read_json(job.directory(tmp_path) / FAILED)["kind"] == "DiedError"
 
 
+def test_a_process_killed_in_the_middle_of_what_it_says_is_replaced(tmp_path):
+    job = Job("dies speaking", work.die_speaking)
+    with working(Where(workers=2)):
+        assert do_all([job], tmp_path) == {}
+    assert result_of(job, tmp_path) == {"went": "on"}
+
+
+def test_a_mark_that_cannot_be_written_is_let_go(monkeypatch, tmp_path):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(calls, "_write", full)
+        assert do_all([work.numbered(1)], tmp_path) == {work.numbered(1).name: "[Errno 28] No space left on device"}
+    assert not [*(tmp_path / RUNNING).iterdir()]
+    assert do_all([work.numbered(1)], tmp_path) == {}
+
+
+def test_a_mark_is_read_however_long_its_job_is_called(tmp_path):
+    label, told = "lang, größer " * 200, []
+    job = Job(label, work.count)
+
+    def watch(progress: Progress) -> None:
+        told.append(running(tmp_path)[job.name]["stage"])
+
+    def work_of(*, out: Path, watch, **_: Path) -> dict:
+        for stage, unit in (("a stage that is told at length " * 90, "documents"), ("short", "steps")):
+            watch(Progress(stage, 1, 2, unit))
+        return {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calls, "TOLD_EVERY", 0.0)
+        calls.perform(replace(job.call(tmp_path), work=work_of), watch=watch)
+    assert told == [f"{label}, {'a stage that is told at length ' * 90}", label]
+
+
+def test_a_mark_that_is_being_written_is_passed_over(tmp_path):
+    (tmp_path / RUNNING).mkdir()
+    with open(tmp_path / RUNNING / "job.json", "wb") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        for text in ("", '{"label": "grö'):
+            mark.write(text.encode()[:-1])
+            mark.flush()
+            assert running(tmp_path) == {}
+
+
+def test_a_part_that_is_done_at_last_has_failed_no_more(placed, tmp_path):
+    job, way = Job("whole", work.count), tmp_path / "way"
+    assert attempts([Part(job, work.mend_half, {"way": way})], tmp_path)
+    assert (job.directory(tmp_path) / FAILED).exists()
+    way.touch()
+    assert attempts([Part(job, work.mend_half, {"way": way})], tmp_path) == {}
+    assert not (job.directory(tmp_path) / FAILED).exists()
+
+
+def test_a_second_study_in_a_directory_begins_its_plan_anew(tmp_path):
+    for number in (1, 2):
+        named.claim(tmp_path)
+        do_all([work.numbered(number)], tmp_path)
+    assert [own.label for own in read_plan(tmp_path)] == ["job 2"]
+
+
 def test_processes_have_their_share_of_threads(monkeypatch, tmp_path):
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
     monkeypatch.delenv("MKL_NUM_THREADS")
@@ -170,6 +236,40 @@ def test_two_that_meet_at_a_job_do_it_once(tmp_path):
     assert results == [{"came": True}] * 2
     assert inode is None or (job.directory(run) / "begun").stat().st_ino == inode
     assert running(run) == {}
+
+
+def on_nfs(monkeypatch, run: Path) -> list[Path]:
+    """Locks as NFS has them: an exclusive one asks for a file open for writing, and a removed file that somebody has
+    open is renamed. The first mark is removed so between being opened and being locked; gives where it went.
+    """
+    taken, removed = fcntl.flock, []
+
+    def lock(file, how):
+        handle = file if isinstance(file, int) else file.fileno()
+        if how & fcntl.LOCK_EX and fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        taken(file, how)
+        marks = [*(run / RUNNING).glob("*.json")]
+        if marks and not removed:
+            removed.append(marks[0].rename(run / RUNNING / ".nfs01"))
+
+    monkeypatch.setattr(calls.fcntl, "flock", lock)
+    return removed
+
+
+def test_a_mark_on_nfs_that_was_removed_before_it_was_locked_is_made_anew(monkeypatch, tmp_path):
+    removed, seen = on_nfs(monkeypatch, tmp_path), []
+    do(work.numbered(1), tmp_path, watch=lambda progress: seen.extend(running(tmp_path)))
+    assert removed
+    assert seen == [work.numbered(1).name]
+
+
+def test_marks_of_the_dead_are_removed_on_nfs(monkeypatch, tmp_path):
+    (tmp_path / RUNNING).mkdir()
+    (tmp_path / RUNNING / "dead.json").touch()
+    on_nfs(monkeypatch, tmp_path).append(tmp_path)
+    forget_the_dead(tmp_path)
+    assert not [*(tmp_path / RUNNING).iterdir()]
 
 
 DRIVER = """

@@ -18,6 +18,7 @@ from acclimate.core.recorded import recorded
 from acclimate.core.types import Watch, unwatched
 from acclimate.study import calls
 from acclimate.study.calls import Call, Work, perform, read_result
+from acclimate.study.study_plan import begin_plan
 
 RESULT, WALL, JOB = calls.RESULT, calls.WALL, calls.JOB
 DIRECTORY = "jobs"
@@ -92,10 +93,15 @@ def _versions() -> dict[str, str]:
 
 
 def claim(run: Path) -> None:
-    """Write down in `run` what format it has. Raises ValueError where a study of another format is there already."""
+    """Write down in `run` what format it has, and begin its plan.
+
+    Raises ValueError where a study of another format is there already.
+    """
     check_format(run)
-    if ranks.is_first() and not (run / STUDY).exists():
-        run.mkdir(parents=True, exist_ok=True)
+    if not ranks.is_first():
+        return
+    begin_plan(run)
+    if not (run / STUDY).exists():
         files.write_json(run / STUDY, {"format": FORMAT, "acclimate": _versions()["acclimate"]})
 
 

@@ -1,23 +1,25 @@
 """The plan of a study: a line of `plan.jsonl` for each job that it came to, with what that needs.
 
-It is made anew by whoever begins to work in a study's directory, and grows while the study finds out what it will do.
-It loads no torch.
+It is made anew where a study claims its directory, and grows while the study finds out what it will do. It loads no
+torch.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from acclimate.core import files, ranks
 from acclimate.core.recorded import recorded
 from acclimate.study.calls import forget_the_dead
-from acclimate.study.jobs import Job
+
+if TYPE_CHECKING:
+    from acclimate.study.jobs import Job
 
 PLAN = "plan.jsonl"
-_noted: dict[Path, set[str]] = {}  # by this process: directory of a study -> what its plan has
 
 
 @dataclass(frozen=True)
@@ -31,43 +33,46 @@ class Planned:
     part: bool = False
 
 
+def begin_plan(run: Path) -> None:
+    """A plan without jobs in place of an earlier study's; marks that nobody holds are removed."""
+    run.mkdir(parents=True, exist_ok=True)
+    forget_the_dead(run)
+    files.write_text(run / PLAN, "")
+
+
 def note(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) -> None:
     """Add those of the jobs, and of those of which a first part is asked for, that the plan has not."""
     if not ranks.is_first() or recorded() is not None:
         return
-    path, place = run / PLAN, run.resolve()
-    begun = path.exists() and place in _noted
-    known = _noted.setdefault(place, set()) if begun else set()
-    _noted[place] = known
+    known = {(own.name, own.part) for own in _lines(run)}
     lines = []
     for asked, part in ((jobs, False), (parts, True)):
         for job in asked:
-            key = f"{job.name} {'part' if part else 'whole'}"
-            if key not in known:
-                known.add(key)
+            if (job.name, part) not in known:
+                known.add((job.name, part))
                 needs = [needed.name for needed in job.needs.values()]
                 work = f"{job.work.__module__}.{job.work.__qualname__}"
                 lines.append({"name": job.name, "label": job.label, "work": work, "needs": needs, "part": part})
-    if not begun:
+    if lines:
         run.mkdir(parents=True, exist_ok=True)
-        forget_the_dead(run)
-        files.write_text(path, "".join(f"{json.dumps(line)}\n" for line in lines))
-    elif lines:
-        files.append_line(path, "\n".join(map(json.dumps, lines)))
+        files.append_line(run / PLAN, "\n".join(map(json.dumps, lines)))
 
 
 def read_plan(run: Path) -> list[Planned]:
     """The jobs of the study, each once, in the order in which they were planned; none where there is no plan."""
-    path = run / PLAN
     found: dict[str, Planned] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        if not line.endswith("}"):  # of a kill
-            continue
-        told = json.loads(line)
-        own = Planned(told["name"], told["label"], told["work"], tuple(told["needs"]), told["part"])
+    for own in _lines(run):
         if own.name not in found or not own.part:  # of a job that went on to its end, the end counts
             found[own.name] = own
     return list(found.values())
+
+
+def _lines(run: Path) -> Iterator[Planned]:
+    path = run / PLAN
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        if line.endswith("}"):  # else of a kill
+            told = json.loads(line)
+            yield Planned(told["name"], told["label"], told["work"], tuple(told["needs"]), told["part"])
 
 
 def studies_in(out: Path) -> list[Path]:
