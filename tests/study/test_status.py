@@ -59,6 +59,17 @@ def test_done_failed_and_waiting_are_told_and_why(tmp_path):
     assert status_of(run).as_text() == "5 jobs: 5 done, 0 running, 0 failed, 0 waiting"
 
 
+def test_a_training_that_diverged_is_told_and_has_not_failed(tmp_path):
+    jobs = [Job("diverges", work.diverge), work.numbered(1)]
+    do_all(jobs, tmp_path)
+    status = status_of(tmp_path)
+    assert status.as_text().splitlines() == [
+        "2 jobs: 1 done, 0 running, 0 failed, 0 waiting, 1 diverged",
+        "  diverged  diverges: the loss is nan",
+    ]
+    assert status.seconds_left == 0.0
+
+
 def test_time_left_is_that_of_finished_jobs_of_the_same_kind(tmp_path):
     jobs = [work.numbered(number) for number in (1, 2, 3, 4, 5)]
     do_all(jobs, tmp_path)

@@ -29,11 +29,11 @@ from acclimate.study.benchmark_recipe import Recipe
 from acclimate.study.benchmark_result import BASELINES, CONSTANT, Benchmark, Result
 from acclimate.study.contestants import BASELINE, DICTIONARY
 from acclimate.study.entries import Entries, enter
-from acclimate.study.jobs import Job, claim, do, missing
+from acclimate.study.jobs import Job, claim, missing
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import SCORES
 from acclimate.study.recipe import Recipe as Race
-from acclimate.study.running import do_each
+from acclimate.study.running import do_each, done
 from acclimate.study.searching import Ended, scores_of, searched, test_row
 from acclimate.tasks import blurb
 from acclimate.tasks.catalogue import Dataset, Form, dataset_named
@@ -150,7 +150,7 @@ def _run_dataset(
         told = telling(watch, dataset, own)
         entries = entered(race, own, task)
         if entries.baseline is not None:
-            do(entries.baseline, run, watch=told)
+            do_each([entries.baseline], run, watch=told)
         chosen = searched(entries, run, None, (), told)
         if own.key not in chosen.tuned or any(diverged(job, run) for job in chosen.tuned[own.key]):
             raise ValueError(
@@ -160,7 +160,7 @@ def _run_dataset(
         race = replace(race, contestants=())  # the baseline is the same for all
     result = Result(dataset, form, task.sizes["train"], task.max_tokens, notes=_notes(recipe, dataset, form, race))
     if recipe.baseline:
-        found = do(constant(task), run, watch=watch)
+        found = done(constant(task), run, watch=watch)
         rows = [test_row(CONSTANT, seed, found, task, adapting=Cost(), finetuning=Cost()) for seed in range(race.seeds)]
         result.scores[CONSTANT] = rows
     tests = [(job, told) for _, chosen, told in ended for jobs in chosen.tests().values() for job in jobs]

@@ -37,6 +37,7 @@ from acclimate.study.contestants import UNTOUCHED
 from acclimate.study.halving import (
     EARLY,
     HALFWAY,
+    Ahead,
     Arm,
     Found,
     Rounds,
@@ -89,12 +90,14 @@ def search(
     known_as: Callable[[str], str],
     writes: bool = True,
     give_up: Callable[[Arm], None] = lambda arm: None,
+    ahead: Ahead = lambda runs: None,
 ) -> Found:
     """Try as many settings for every contestant in `names`.
 
     journal: the file that has the trials of earlier sessions; None: there is none, and none is made.
     known_as: what a contestant's trials are called there, something else for another model, task or recipe.finetune.
     writes: False to go on from the journal and leave it as it is.
+    ahead: told, before `run`, of all runs of the last round: it may do them at once, where they then are.
     Raises ValueError where no trial of the untouched model came to its end.
     """
     tried: list[_Tried] = []
@@ -112,7 +115,7 @@ def search(
         )
     for arm in dict.fromkeys(own.arm for own in tried if own.arm not in best):
         give_up(arm)
-    rounds = Rounds(run, give_up)
+    rounds = Rounds(run, give_up, ahead)
     rounds.rung = 1
     found = last_round(rounds, untouched_first(best), recipe.seeds, None) if best else Found((), (), "")
     rows = tuple(own.row(own.arm in best) for own in tried)

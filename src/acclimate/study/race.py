@@ -20,11 +20,11 @@ from acclimate.study.budget import Budget, Costs
 from acclimate.study.contestants import BASELINE, DICTIONARY
 from acclimate.study.entries import Entries, enter
 from acclimate.study.facts import facts_of
-from acclimate.study.jobs import Job, claim, do
+from acclimate.study.jobs import Job, claim
 from acclimate.study.materials import Materials
 from acclimate.study.outcome import WINNER, write_outcome
 from acclimate.study.recipe import Recipe, baseline_of
-from acclimate.study.running import do_each
+from acclimate.study.running import do_each, done
 from acclimate.study.searching import dev_row, scores_of, searched
 from acclimate.study.significance import interval
 from acclimate.study.wording import interval_text, metric_text
@@ -56,7 +56,7 @@ def run_race(
         entries = enter(recipe, materials)
         notes: tuple[str, ...] = ()
         if entries.baseline is not None:
-            _tell_baseline(do(entries.baseline, run, watch=watch), entries, watch)
+            _tell_baseline(done(entries.baseline, run, watch=watch), entries, watch)
         costs = None
         if budget is not None:
             assert estimator is not None

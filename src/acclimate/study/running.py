@@ -50,6 +50,12 @@ def do_each(
         raise error
 
 
+def done(job: Job, run: Path, *, watch: Watch = unwatched) -> dict[str, Any]:
+    """The job's result, made as `do_each` makes it where it is missing."""
+    do_each([job], run, watch=watch)
+    return do(job, run)
+
+
 def attempts(
     parts: Iterable[Part], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None
 ) -> dict[str, Exception]:

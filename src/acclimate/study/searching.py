@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acclimate.core import files
+from acclimate.core import files, ranks
 from acclimate.core.types import Cost, Progress, Score, Watch, label_of
 from acclimate.methods import finetune
 from acclimate.study import stages
@@ -20,7 +20,6 @@ from acclimate.study.reach import beyond_reach
 from acclimate.study.recipe import Recipe
 from acclimate.study.running import Part, attempts
 from acclimate.study.study_plan import note
-from acclimate.study.workers import elsewhere
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import CLOCK, spent
 from acclimate.training.gradients import NotFiniteError
@@ -57,13 +56,15 @@ def searched(
     gold = [example.label for example in task.examples("dev")]
 
     begun: dict[str, Job] = {}
-    wild: dict[str, NotFiniteError] = {}  # diverged where runs were done ahead
+    wild: dict[str, NotFiniteError] = {}
+    tried: set[tuple[str, float]] = set()
 
     def job_of(arm: Arm, seed: int) -> Job:
         job = entries.tuning(arm.contestant, arm.setting, seed)
         return begun.setdefault(job.name, job)
 
     def played(arm: Arm, seed: int, share: float) -> Outcome:
+        ahead([(arm, seed, share)])
         job = job_of(arm, seed)
         try:
             if job.name in wild:
@@ -77,12 +78,14 @@ def searched(
 
     def ahead(runs: Sequence[tuple[Arm, int, float]]) -> None:
         asked = [(job_of(arm, seed), share) for arm, seed, share in runs]
-        if elsewhere() is None:  # one after the other, each when it is asked for
+        if ranks.world() > 1:  # whose processes stop together: each when it is asked for
             begun_only = [job for job, share in asked if share < 1]
             note(with_needs(job for job, share in asked if share == 1), run, parts=begun_only)
             return
-        parts = [Part(job) if share == 1 else Part(job, stages.begin, {"share": share}) for job, share in asked]
-        failed = attempts([part for part in parts if part.job.name not in wild], run, watch=watch)
+        new = [(job, share) for job, share in asked if job.name not in wild and (job.name, share) not in tried]
+        tried.update((job.name, share) for job, share in new)
+        parts = [Part(job) if share == 1 else Part(job, stages.begin, {"share": share}) for job, share in new]
+        failed = attempts(parts, run, watch=watch) if parts else {}
         wild.update({name: error for name, error in failed.items() if isinstance(error, NotFiniteError)})
         for error in failed.values():
             if not isinstance(error, NotFiniteError):
@@ -182,6 +185,7 @@ def _found(
         known_as=lambda name: entries.tuning(name, recipe.setting(), 0).name,
         writes=writes,
         give_up=give_up,
+        ahead=ahead,
     )
 
 

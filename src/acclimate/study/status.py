@@ -15,7 +15,8 @@ from acclimate.study.jobs import DIRECTORY
 from acclimate.study.study_plan import Planned, read_plan, studies_in
 from acclimate.study.wording import duration
 
-State = Literal["done", "running", "failed", "waiting", "begun"]
+State = Literal["done", "running", "failed", "diverged", "waiting", "begun"]
+DIVERGED = "NotFiniteError"  # as training/gradients.py, which loads torch, calls it
 BEGUN = "begun.json"  # as methods/finetune.py, which loads torch, calls it
 SHOWN = 20  # jobs of a state that are named
 
@@ -49,9 +50,11 @@ class Status:
     def as_text(self) -> str:
         counts = {state: len(self.of(state)) for state in ("done", "running", "failed", "waiting")}
         lines = [f"{len(self.standings)} jobs: " + ", ".join(f"{number} {state}" for state, number in counts.items())]
+        if diverged := self.of("diverged"):
+            lines[0] += f", {len(diverged)} diverged"
         if begun := self.of("begun"):
             lines[0] += f", {len(begun)} begun to be compared"
-        for state in ("running", "failed", "waiting"):
+        for state in ("running", "failed", "diverged", "waiting"):
             found = self.of(state)
             lines += [f"  {state}  {own.label}{f': {own.told}' if own.told else ''}" for own in found[:SHOWN]]
             lines += [f"  {state}  and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
@@ -96,7 +99,7 @@ def _standings(study: str, run: Path) -> list[Standing]:
         elif state == "running":
             mark = marks[job.name]
             found.append(Standing(study, job, state, time.time() - mark["since"], _at(mark)))
-        elif state == "failed":
+        elif state in ("failed", "diverged"):
             found.append(Standing(study, job, state, told=str(files.read_json(place / FAILED)["error"])))
         else:
             needs = [labels.get(name, name) for name in job.needs if states.get(name, "done") != "done"]
@@ -111,7 +114,7 @@ def _state(job: Planned, place: Path, marks: Mapping[str, Any]) -> State:
     if job.name in marks:
         return "running"
     if (place / FAILED).exists():
-        return "failed"
+        return "diverged" if files.read_json(place / FAILED)["kind"] == DIVERGED else "failed"
     return "begun" if job.part and (place / BEGUN).exists() else "waiting"
 
 
@@ -151,7 +154,7 @@ def _seconds_left(standings: Iterable[Standing], workers: int) -> float | None:
         if own.state == "done":
             for kind in _kinds(own.job):
                 took.setdefault(kind, []).append(own.seconds)
-        elif own.state != "begun":
+        elif own.state not in ("begun", "diverged"):
             waiting.append(own)
     left = 0.0
     for own in waiting:
