@@ -32,7 +32,7 @@ from acclimate.study.grid_page import grid_text, records
 from acclimate.study.jobs import Job, claim, do, with_needs
 from acclimate.study.materials import Materials
 from acclimate.study.recipe import Recipe as Race
-from acclimate.study.running import do_each
+from acclimate.study.running import do_each, done
 from acclimate.study.searching import dev_row, test_row
 from acclimate.study.significance import interval
 from acclimate.study.tables import Row, as_csv, rows
@@ -239,7 +239,7 @@ def _general_losses(
 
     def measured(label: str, model: Job | None) -> Mapping[str, Any]:
         job = heldout_loss(label, corpus, model, materials, max_tokens=recipe.tlm.max_tokens)
-        return do(job, run, watch=watch)
+        return done(job, run, watch=watch)
 
     before = measured("general loss, model", None)
     if not before["head"]:  # of a model that predicts no words nothing says what it forgot
@@ -258,7 +258,7 @@ def _chosen(
     do_each((tested(own.tuned, materials.task) for own in jobs[best]), run, watch=watch)
     tests: list[Score] = []
     for own in jobs[best]:
-        test = do(tested(own.tuned, materials.task), run, watch=watch) | {"dev": do(own.tuned, run)["dev"]}
+        test = done(tested(own.tuned, materials.task), run, watch=watch) | {"dev": do(own.tuned, run)["dev"]}
         cost = {"adapting": own.adapting(run), "finetuning": spent(own.tuned.directory(run))}
         tests.append(test_row(best, own.seed, test, materials.task, **cost))
     named = {job.name: job for seeds in jobs.values() for own in seeds for job in (own.joint, own.tuned) if job}

@@ -35,6 +35,8 @@ class Planned:
 
 def begin_plan(run: Path) -> None:
     """A plan without jobs in place of an earlier study's; marks that nobody holds are removed."""
+    if recorded() is not None:
+        return
     run.mkdir(parents=True, exist_ok=True)
     forget_the_dead(run)
     files.write_text(run / PLAN, "")
