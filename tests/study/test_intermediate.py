@@ -7,6 +7,7 @@ import html
 import json
 import random
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -407,6 +408,22 @@ def test_data_that_make_no_matrix_are_refused(inputs, tmp_path):
     told = CliRunner().invoke(cli.app, ["grid", "stilt", str(inputs / "model"), "--model", "x", "--out", str(tmp_path)])
     assert told.exit_code == 2
     assert "name models after it" in told.output
+
+
+@pytest.mark.skipif(not BLURB.exists(), reason="needs ../shared/data")
+def test_of_the_papers_datasets_what_is_not_there_is_told_and_what_is_damaged_refused(tmp_path):
+    for name in ("bioasq_yesno_7b", "gad"):
+        shutil.copytree(BLURB / name, tmp_path / "data" / name)
+    told = []
+    found = given(Recipe(rows=20), tmp_path / "data", tmp_path / "run", watch=told.append)
+    assert [member.name for member in found.members] == ["GAD", "BioASQ"]
+    notes = [each.values["note"] for each in told if "note" in each.values]
+    assert len(notes) == len(found.absent) == 9
+    assert notes[0].startswith("BC5-chem is left out: BC5-chem: there is no folder")
+    (tmp_path / "data" / "gad" / "dev.tsv").chmod(0o644)
+    (tmp_path / "data" / "gad" / "dev.tsv").write_text("one column")
+    with pytest.raises(ValueError, match=r"gad/dev\.tsv"):
+        given(Recipe(rows=20), tmp_path / "data", tmp_path / "other")
 
 
 @pytest.mark.skipif(not BLURB.exists(), reason="needs ../shared/data")

@@ -15,11 +15,13 @@ from functools import partial
 from pathlib import Path
 
 from acclimate.core import ranks, settings
-from acclimate.core.types import SPLITS, Example, Split, Watch, counted, unwatched
+from acclimate.core.types import SPLITS, Example, Progress, Split, Watch, counted, unwatched
 from acclimate.study.counting import CATALOGUES
 from acclimate.study.intermediate_recipe import BASELINE, MORE, PAPER, Recipe
 from acclimate.study.launch import dataset_of
 from acclimate.study.sealed import Sealed, kind_of, whole
+from acclimate.tasks import blurb
+from acclimate.tasks.catalogue import dataset_named
 from acclimate.tasks.labelled import Labelled, Own, fewer
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, classes_in
@@ -81,6 +83,8 @@ def given(recipe: Recipe, data: Path | None, out: Path, *, watch: Watch = unwatc
     if data is None and not recipe.datasets:
         raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
     read, absent = _read_all(recipe, data)
+    for name, why in absent.items():
+        watch(Progress("reading datasets", 0, 0, "datasets", {"note": f"{name} is left out: {why}"}))
     sealed = [
         Sealed({split: own.splits[split] for split in LEAKING})
         for own, _ in counted(read, watch, "reading datasets", total=len(read), unit="datasets", every=1)
@@ -111,12 +115,13 @@ def _read_all(recipe: Recipe, data: Path | None) -> tuple[list[tuple[Labelled, s
     read: list[tuple[Labelled, str]] = []
     absent: dict[str, str] = {}
     for given in recipe.datasets or PAPER:
-        try:
-            read.append(_read(given, recipe, data))
-        except ValueError as error:
-            if recipe.datasets:
-                raise
-            absent[str(given)] = str(error)
+        if not recipe.datasets and data is not None:  # of the paper's those whose files are there
+            try:
+                dataset_named(str(given), blurb.DATASETS).form_in(data)
+            except ValueError as error:
+                absent[str(given)] = str(error)
+                continue
+        read.append(_read(given, recipe, data))
     folders = [folder_of(own.name) for own, _ in read]
     if twice := [own.name for (own, _), folder in zip(read, folders, strict=True) if folders.count(folder) > 1]:
         raise ValueError(
