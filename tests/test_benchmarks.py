@@ -194,7 +194,9 @@ def test_budgeted_race_compares_its_winner_with_the_grids(toy_race, tmp_path):
 
 def test_scratch_square_writes_losses_and_scores(toy_inputs, tmp_path):
     words = [sys.executable, str(BENCHMARKS / "scratch_square.py"), "--task", f"topics={toy_inputs}", "--seeds", "2"]
-    words += [f"--{name}={toy_inputs / f'{name}.txt'}" for name in ("domain", "general")]
+    domain = (toy_inputs / "domain.txt").read_text(encoding="utf-8")
+    (tmp_path / "domain.txt").write_text(domain + 12 * "the small acetyltransferase was found\n", encoding="utf-8")
+    words += ["--domain", str(tmp_path / "domain.txt"), "--general", str(toy_inputs / "general.txt")]
     words += ["--models", "own vocabulary, whole words", "general vocabulary, word pieces"]
     words += ["goes on from general text", "goes on from general text, vocabulary extended"]
     words += [f"--work={tmp_path / 'runs'}"]

@@ -124,6 +124,9 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
     for each in told:  # all tests of this process have looked at the same test set meanwhile
         del each["looks"]
     assert told[0] == told[1]
+    plan = toy_race.run / "plan.jsonl"
+    jobs = [[json.loads(line)["name"] for line in files.pop(plan).splitlines()] for files in (before, after)]
+    assert jobs[0] == jobs[1]  # what does them is patched
     assert after == before
 
 

@@ -180,7 +180,8 @@ def test_who_does_jobs_is_not_repeated_nor_a_recipe_file_read():
 
 def test_cells_that_failed_fail_again(ended):
     told = " ".join((ended("stilt") / "stilt.txt").read_text().split())
-    assert "one → two failed: one, seed 0: needs fine-tune model on one as first task, seed 0, which failed" in told
+    why = "needs fine-tune model on one as first task without 1 row, seed 0, which failed"
+    assert f"one → two failed: one, seed 0: {why}" in told
     lock = files.read_json(ended("stilt") / LOCK)
     assert len(lock["begun"]) == 8  # each first task a seed, once without rows that hold items of the target
     assert all({*about} == {"label", "beside"} for about in lock["begun"].values())

@@ -40,6 +40,7 @@ from acclimate.study.materials import Materials
 from acclimate.study.resampling import resample
 from acclimate.study.running import do_all
 from acclimate.study.searching import dev_row, test_row
+from acclimate.study.typeset import amount
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import spent
 
@@ -142,7 +143,7 @@ def _line(recipe: Recipe, own: Contestant, target: Member, members: Sequence[Mem
         # What a label says is what `recommend intermediate` knows a checkpoint by (study/transfer_tuned.py)
         called = member.name if before == fitting(recipe.finetune, task) else f"{member.name} as first task"
         if left_out := member.task.sizes["train"] - task.sizes["train"]:
-            called += f" without {left_out} rows"
+            called += f" without {amount(left_out, 'row')}"
         words = f"fine-tune {own.key} on {called}"
         firsts = tuple(
             fine_tuned(f"{words}, seed {seed}", _seeded(before, seed), None, _materials(task, own)) for seed in seeds
