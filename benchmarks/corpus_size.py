@@ -157,7 +157,7 @@ def _row(gigabytes: float, made: Counter[str], run: Run, facts: dict) -> tuple[s
         f"{made['documents']:,}",
         f"{facts['kept']['documents']:,}",
         f"{made['exact']:,}, {made['near']:,}",
-        str({name: f"{count:,}" for name, count in left_out.items() if name != "read" and count}),
+        ", ".join(f"{count:,} {name}" for name, count in left_out.items() if name != "read" and count),
         *(f"{run.peaks[stage] >> 20:,} MiB" for stage in ("text", "tokens")),
         "; ".join(run.attempts),
         f"{gigabytes * 1e3 / sum(run.seconds.values()):.2f}",
