@@ -16,7 +16,9 @@ from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.vectors_kernels import WHOLE, subwords, train_lines
 from acclimate.text.vectors_text import Numbered
 
-_CHUNK = 20_000  # numbers that a thread takes at a time
+# Numbers that a thread takes at a time. A chunk's rates are those of its place: a thread that was held up would write a
+# large share of a short text late, at rates long past. So a chunk is a hundredth of the text, within these bounds.
+_CHUNK, _LEAST_CHUNK = 20_000, 1_000  # at most, at least
 _LANES = 16  # rows are as long as a multiple of this, so that no part of a row is left to scalar code
 
 
@@ -166,7 +168,8 @@ def noise(counts: np.ndarray) -> np.ndarray:
 def _cuts(numbers: np.ndarray) -> np.ndarray:
     """Where chunks of whole lines begin, and the end."""
     ends = np.flatnonzero(numbers == -1) + 1
-    places = np.searchsorted(ends, np.arange(_CHUNK, len(numbers), _CHUNK))
+    size = min(_CHUNK, max(_LEAST_CHUNK, len(numbers) // 100))
+    places = np.searchsorted(ends, np.arange(size, len(numbers), size))
     return np.unique(np.concatenate([[0], ends[places], [len(numbers)]]))
 
 
