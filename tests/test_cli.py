@@ -22,6 +22,7 @@ VERBS = (
     "adapt",
     "evaluate",
     "retrieve",
+    "prepare",
     "fetch",
     "grid",
     "blurb",

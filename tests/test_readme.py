@@ -64,6 +64,10 @@ def tiny(command: str) -> list[str]:
         few = [*RACING, "finetune.plan.steps=8", "finetune.looks=1"]  # its dev and test sets have hundreds of rows
         extra = few if "docstrings" in rest else [*toys.SETTINGS, "--max-tokens", "32"]
         return [verb, *rest, *extra]
+    if verb == "adapt" and rest[0] == "stilt":
+        return [verb, *rest, *TUNING, "finetune.plan.steps=4"]
+    if verb == "prepare":
+        return [verb, *rest, "--max-tokens", "32"]
     if verb == "adapt" and rest[0] != "extend":  # which trains nothing
         return [verb, *rest, "plan.steps=3", "plan.batch=4", "max_tokens=32"]
     if verb == "grid" and rest[0] == "stilt":

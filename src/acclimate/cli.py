@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from acclimate import options
-from acclimate.corpora import corpus
+from acclimate.corpora import corpus, prepare
 from acclimate.recommending import recommend
 from acclimate.running_verbs import study
 from acclimate.session import (
@@ -194,6 +194,7 @@ def evaluate(
         _show(console, out)
 
 
+app.command()(prepare)
 app.command()(retrieve)
 app.command()(fetch)
 app.command(context_settings={"ignore_unknown_options": True})(blurb)  # models_and_settings refuses them

@@ -1,4 +1,4 @@
-"""The verb `corpus`: raw text of any size made ready to train on. cli.py lists it."""
+"""The verbs `corpus` and `prepare`: raw text and labelled files made ready to train on. cli.py lists them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acclimate import options
-from acclimate.session import errors_told, models_and_settings, say, started, stated_recipe, watched
+from acclimate.session import (
+    errors_told,
+    models_and_settings,
+    say,
+    started,
+    stated_recipe,
+    tell_findings,
+    watched,
+)
 
 if TYPE_CHECKING:
     from acclimate.core.types import Watch
+    from acclimate.tasks.own import Own
 
 REPORT, TABLE = "report.md", "counts.csv"  # neither with an ending of raw text
 
@@ -69,3 +78,29 @@ def _tokens(path: Path, model: str, processes: int, watch: Watch) -> str:
 
     made = Corpus(path).tokens(load_tokenizer(Path(resolved(model))), processes=processes, watch=watch)
     return f"Tokens under {model}: {len(made.ids):,}\n"
+
+
+@options.of_files
+def prepare(
+    task: options.Labelled,
+    own: Own,
+    leaks: options.Leaks = "keep",
+    rows: options.Rows = 0,
+    data: options.Data = None,
+    out: options.Out = Path("runs/task"),
+) -> None:
+    """Read, split and check labelled files, and seal the test labels: OUT/data, a task for adapt. Trains nothing."""
+    from acclimate.core import ranks
+    from acclimate.study import launch
+    from acclimate.study.gathering import made_ready
+    from acclimate.study.typeset import escaped
+
+    with errors_told(), started(out) as console:
+        with watched(console, None, out) as watch:
+            read = launch.labelled_rows(own, data, rows)
+            made, labelled, found = made_ready(out, read, leaks=leaks, watch=watch)
+        tell_findings(console, found)
+        if ranks.is_first():
+            sizes = ", ".join(f"{split} {size:,}" for split, size in made.sizes.items())
+            said = (*labelled.notes, f"{made.name}: {sizes}; scored by {made.metric.name}", f"Task: {made.path}")
+            say(console, "\n".join(map(escaped, said)))

@@ -56,6 +56,39 @@ def examined(
     return labelled, _said_of(labelled, raw, model=model, seeds=seeds, comparisons=comparisons, watch=watch)
 
 
+def made_ready(
+    run: Path,
+    stated: Own | Labelled,
+    raw: Raw = Raw(),
+    *,
+    model: str | None = None,
+    leaks: Leaks = "keep",
+    seeds: int = 3,
+    comparisons: int = 4,
+    watch: Watch = unwatched,
+) -> tuple[Prepared, Labelled, Examination]:
+    """Labelled files read, examined and prepared in `run/data`; `run/examination.json` holds what the doctor said.
+
+    leaks: as `gather` has it. Raises ValueError for whatever is wrong with the files.
+    """
+    model = resolved(model) if model else None
+    labelled = stated if isinstance(stated, Labelled) else read_own(stated)
+    given: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
+    # of several processes the first one examines, which may take a minute of all cores, and tells the others
+    told = ranks.agree(_said_of(labelled, raw, **given).to_json() if ranks.is_first() else {})
+    found = Examination.from_json(told)
+    if found.errors:
+        raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in found.errors))
+    if leaks == "drop":
+        labelled, found = removed(labelled, found), after_removal(found)
+    task = ranks.first_then_all(lambda: prepare(labelled.task(), labelled.files[0].path, run / "data"))
+    if (learnt := on_model(model, task.hashes)) is not None:
+        found = replace(found, findings=(learnt, *found.findings))
+    if ranks.is_first():
+        files.write_json(run / EXAMINATION, found.to_json())
+    return task, labelled, found
+
+
 def gather(
     run: Path,
     stated: Own | Labelled,
@@ -81,20 +114,8 @@ def gather(
             "(--general TEXT)"
         )
     model = resolved(model) if model else None
-    labelled = stated if isinstance(stated, Labelled) else read_own(stated)
-    given: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
-    # of several processes the first one examines, which may take a minute of all cores, and tells the others
-    told = ranks.agree(_said_of(labelled, raw, **given).to_json() if ranks.is_first() else {})
-    found = Examination.from_json(told)
-    if found.errors:
-        raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in found.errors))
-    if leaks == "drop":
-        labelled, found = removed(labelled, found), after_removal(found)
-    task = ranks.first_then_all(lambda: prepare(labelled.task(), labelled.files[0].path, run / "data"))
-    if (learnt := on_model(model, task.hashes)) is not None:
-        found = replace(found, findings=(learnt, *found.findings))
-    if ranks.is_first():
-        files.write_json(run / EXAMINATION, found.to_json())
+    given: dict[str, Any] = {"leaks": leaks, "seeds": seeds, "comparisons": comparisons, "watch": watch}
+    task, labelled, found = made_ready(run, stated, raw, model=model, **given)
     place = run / "corpora"
     task_text = texts_of(task, "train", place, watch)
     making = _Making(raw, place, task, found, watch)

@@ -129,9 +129,7 @@ def materials_of(
     if data is not None or str(own.train) != DOCSTRINGS:
         if labels_per_class is not None:
             raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
-        read = labelled_of(own, data)
-        if rows:
-            read = fewer(read if isinstance(read, Labelled) else read_own(read), rows, seed=0)
+        read = labelled_rows(own, data, rows)
         rivals = len(recipe.names(domain=raw.domain is not None, general=raw.general is not None))
         given: dict[str, Any] = {"model": model, "leaks": leaks, "seeds": recipe.seeds, "comparisons": rivals}
         return gather(out, read, raw, **given, watch=watch)
@@ -165,6 +163,12 @@ def labelled_of(own: Own, data: Path | None) -> Own | Labelled:
     if own.max_tokens != Own(train=own.train).max_tokens:
         read = replace(read, max_tokens=min(read.max_tokens, own.max_tokens))
     return read
+
+
+def labelled_rows(own: Own, data: Path | None, rows: int) -> Own | Labelled:
+    """As `labelled_of`; of the training rows so many, every class among them, drawn; 0: all."""
+    read = labelled_of(own, data)
+    return fewer(read if isinstance(read, Labelled) else read_own(read), rows, seed=0) if rows else read
 
 
 def dataset_of(given: str | Own, data: Path | None) -> Labelled:

@@ -152,7 +152,8 @@ def open_prepared(path: Path) -> Prepared:
     """
     if path.is_file():
         raise ValueError(
-            f"{path} is a file, and no prepared task. Give the data/ of a run of race, grid or evaluate on it"
+            f"{path} is a file, and no prepared task. Make one of it: acclimate prepare {path} --out runs/task, then "
+            f"state runs/task/data"
         )
     files.check(path)
     about = files.read_json(path / _ABOUT)

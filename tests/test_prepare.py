@@ -1,0 +1,102 @@
+"""The verb `prepare`: the same task as a race makes of the same files, for a method that runs alone."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import toys
+from acclimate import cli
+from acclimate.study.gathering import EXAMINATION
+from acclimate.tasks.prepared import open_prepared
+
+
+@pytest.fixture
+def run(toy_inputs, tmp_path, monkeypatch):
+    """Calls `acclimate` in a folder with labelled files; gives status and what it said."""
+    for split in ("train", "dev", "test"):
+        shutil.copy(toy_inputs / f"{split}.jsonl", tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str]:
+        result = CliRunner().invoke(cli.app, arguments)
+        return result.exit_code, result.output
+
+    return call
+
+
+FILES = ("train.jsonl", "--dev", "dev.jsonl", "--test", "test.jsonl", "--max-tokens", "32")
+
+
+def test_it_is_what_a_race_makes_of_the_same_files(run, toy_race):
+    status, said = run("prepare", *FILES, "--out", "got")
+    assert status == 0, said
+    made, raced = open_prepared(Path("got/data")), open_prepared(toy_race.run / "data")
+    assert dict(made.hashes) == dict(raced.hashes)
+    assert f"train {made.sizes['train']:,}" in said
+    assert "Task: got/data" in said
+    assert not made.looks()
+    assert run("prepare", *FILES, "--out", "got") == (0, said)
+
+
+def test_a_chain_trains_on_it(run, toy_race):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    for name, file in (("first", "dev.jsonl"), ("then", "train.jsonl")):
+        assert run("prepare", file, "--max-tokens", "32", "--out", name)[0] == 0
+    tuned = [setting for setting in toys.SETTINGS if setting.startswith("finetune")]
+    chain = ("adapt", "stilt", f"model={base / 'checkpoint'}", 'tasks=["first/data", "then/data"]', *tuned)
+    status, said = run(*chain, "finetune.plan.steps=2", "--out", "chained")
+    assert status == 0, said
+    assert Path("chained/stage-1/checkpoint").is_dir()
+    assert not open_prepared(Path("then/data")).looks()
+
+
+def test_rows_that_hold_a_test_text_are_told_and_dropped_on_request(run):
+    held = Path("test.jsonl").read_text().splitlines()[0]
+    with open("train.jsonl", "a") as file:
+        file.write(held + "\n")
+    status, said = run("prepare", *FILES, "--out", "kept")
+    assert status == 0, said
+    assert "doctor: " in said
+    assert json.loads(Path("kept", EXAMINATION).read_text())
+    assert run("prepare", *FILES, "--leaks", "drop", "--out", "dropped")[0] == 0
+    sizes = [open_prepared(Path(run, "data")).sizes["train"] for run in ("kept", "dropped")]
+    assert sizes[0] - sizes[1] >= 1
+    texts = {example.text for example in open_prepared(Path("dropped/data")).examples("train")}
+    assert json.loads(held)["text"] not in texts
+
+
+def test_so_many_rows_are_drawn(run):
+    assert run("prepare", *FILES, "--rows", "12", "--out", "few")[0] == 0
+    assert open_prepared(Path("few/data")).sizes["train"] == 12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("absent.csv",), "absent.csv"),
+        (("train.jsonl", "--label", "topic"), "topic"),
+        (("docstrings",), "docstrings"),
+        (("SciERC",), "--data"),
+    ],
+)
+def test_what_is_no_data_is_one_line(run, arguments, told):
+    status, said = run("prepare", *arguments, "--out", "got")
+    assert status == 2
+    assert told in said
+    assert not Path("got/data").exists()
+
+
+def test_other_data_at_the_same_place_are_refused(run):
+    assert run("prepare", *FILES, "--out", "got")[0] == 0
+    status, said = run("prepare", "dev.jsonl", "--out", "got")
+    assert status == 2
+    assert "other data" in said
+
+
+def test_a_file_in_place_of_a_task_is_told_how_to_make_one(run):
+    status, said = run("adapt", "finetune", "model=somewhere", "task=train.jsonl")
+    assert status == 2
+    assert "acclimate prepare train.jsonl --out runs/task" in " ".join(said.split())
