@@ -5,6 +5,7 @@ An entry makes the objective, without dropout unless told, and a stream of batch
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -399,20 +400,17 @@ def check_same_seed_same_bytes(case: Case) -> None:
 
 def check_stop_and_resume(case: Case, directory: Path) -> None:
     """Stopped after any step and gone on with in a new process's stead: the same weights and log, byte for byte."""
-    whole = case.objective(0.1)
-    for _ in resumable(whole, case.stream, PLAN, directory / "whole", save_seconds=0):
-        pass
+    whole, place = case.objective(0.1), directory / "whole"
+    for step in resumable(whole, case.stream, PLAN, place, save_seconds=0):
+        if step.number > 1:  # what a kill leaves now: the state after the steps before, this one's is lost
+            shutil.copytree(place, directory / f"stopped-{step.number - 1}")
     for stop in range(1, PLAN.steps):
-        out = directory / f"stopped-{stop}"
-        for step in resumable(case.objective(0.1), case.stream, PLAN, out, save_seconds=0):
-            if step.number == stop + 1:  # the state after `stop` steps is on the disk, this step's is lost
-                break
-        resumed = case.objective(0.1)
+        resumed, out = case.objective(0.1), directory / f"stopped-{stop}"
         numbers = [step.number for step in resumable(resumed, case.stream, PLAN, out, save_seconds=0)]
         assert numbers == list(range(stop + 1, PLAN.steps + 1))
         for (name, value), (_, other) in zip(whole.named_parameters(), resumed.named_parameters(), strict=True):
             assert torch.equal(value, other), f"{name} differs after stopping at step {stop}"
-        assert (out / LOG).read_bytes() == (directory / "whole" / LOG).read_bytes()
+        assert (out / LOG).read_bytes() == (place / LOG).read_bytes()
 
 
 def check_every_weight_learns(case: Case) -> None:
