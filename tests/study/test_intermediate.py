@@ -29,6 +29,7 @@ from acclimate.study.intermediate_recipe import MORE, PAPER, Recipe
 from acclimate.study.intermediate_rows import Ran
 from acclimate.study.intermediate_sheet import as_csv
 from acclimate.study.significance import compare, holm
+from acclimate.study.status import status_of
 from acclimate.tasks import blurb
 from acclimate.tasks.metrics import metric_named
 from acclimate.text.corpus import write_corpus
@@ -291,6 +292,7 @@ def test_a_cell_that_fails_is_told_and_the_others_stand(inputs, tmp_path):
     lines = list(csv.DictReader((tmp_path / "stilt.csv").read_text().splitlines()))
     assert [line["failed"] != "" for line in lines] == [line["first"] != "baseline" for line in lines]
     assert not [*tmp_path.rglob("looks.jsonl")]  # scored on dev
+    assert "diverged  fine-tune model on topics as first task, seed 0: " in status_of(tmp_path).as_text()
 
 
 def test_what_is_established_is_told_from_what_is_not():

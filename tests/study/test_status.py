@@ -113,6 +113,17 @@ def test_studies_in_folders_are_told_together_and_no_study_is_refused(tmp_path):
     assert differing(tmp_path) == []
 
 
+def test_models_are_called_as_people_call_them(tmp_path):
+    run = tmp_path / "run"
+    named.claim(run, {"770fc4b016b9": "MiniLM"})
+    fails = Job("mend 770fc4b016b9", work.mend, places={"way": tmp_path / "way"})
+    do_all([Job("wait 770fc4b016b9", work.count, {"start": 1}, needs={"mended": fails})], run)
+    text = status_of(run).as_text()
+    assert "failed  mend MiniLM: " in text
+    assert "waiting  wait MiniLM: for mend MiniLM" in text
+    assert "770fc4b016b9" not in text
+
+
 def test_a_run_without_a_plan_is_told_by_what_its_jobs_left(tmp_path):
     study_in(tmp_path, tmp_path / "way")
     (tmp_path / "plan.jsonl").unlink()

@@ -14,7 +14,7 @@ Readings
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -133,6 +133,11 @@ def contestants_of(models: Sequence[str]) -> tuple[Contestant, ...]:
     return tuple(Contestant(*own) for own in zip(names, keys, places, strict=True))
 
 
+def called(contestants: Iterable[Contestant]) -> dict[str, str]:
+    """What people call the models whose keys stand in labels of jobs."""
+    return {own.key: own.name for own in contestants}
+
+
 def diverged(tuned: Job, run: Path) -> bool:
     """Whether a fine-tuning that was to be done in full has no result: its loss was no number any more."""
     return tuned in missing([tuned], run)
@@ -142,7 +147,7 @@ def _run_dataset(
     dataset: Dataset, form: Form, *, recipe: Recipe, asked: Asked, data: Path, out: Path, watch: Watch
 ) -> Result:
     run = out / dataset.folder
-    claim(run)
+    claim(run, called(asked.contestants))
     task = ranks.first_then_all(lambda: prepare(recipe.task(dataset, form), data, run / "data"))
     race = recipe.race(dataset, form, task)
     ended: list[tuple[Contestant, Ended, Watch]] = []

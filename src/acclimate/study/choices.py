@@ -27,7 +27,7 @@ from acclimate.core.types import Cost, Score, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.fitting import fitting
 from acclimate.study import benchmark
-from acclimate.study.benchmark import Asked, Contestant, contestants_of, naming, telling
+from acclimate.study.benchmark import Asked, Contestant, called, contestants_of, naming, telling
 from acclimate.study.benchmark_recipe import Recipe as Benchmark
 from acclimate.study.choices_page import Choices, Compared, choices_csv, choices_text
 from acclimate.study.choices_recipe import STUDIES, Recipe, Variant
@@ -92,7 +92,7 @@ def run_on_catalogue(
     prepared: list[tuple[Dataset, list[Arm]]] = []
     absent = dict(asked.absent)
     for dataset, _ in asked.forms:  # all before anything is trained
-        claim(out / dataset.folder)
+        claim(out / dataset.folder, called(asked.contestants))
         try:
             prepared.append((dataset, arms_of(recipe.chosen(study), recipe, dataset, data, out / dataset.folder)))
         except AlikeError as error:
@@ -120,7 +120,7 @@ def run_on_task(study: str, recipe: Recipe, materials: Materials, run: Path, *, 
     """
     check_own(study, recipe, materials.model)
     task, [own] = materials.task, contestants_of([materials.model or ""])
-    claim(run)
+    claim(run, called([own]))
     settings = [(variant.name, replace(recipe.finetune, **variant.settings)) for variant in recipe.chosen(study)]
     arms = _differing([Arm(name, task, _fitted(stated, task)) for name, stated in settings], task.name)
     told = naming(watch, own)

@@ -27,7 +27,7 @@ from acclimate.core.types import Cost, Score, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.fitting import fitting
 from acclimate.models.encoder import longest_input
-from acclimate.study.benchmark import Contestant, contestants_of, naming
+from acclimate.study.benchmark import Contestant, called, contestants_of, naming
 from acclimate.study.entries import fine_tuned, tested
 from acclimate.study.intermediate_data import Given, Member, given
 from acclimate.study.intermediate_page import write_pages
@@ -84,7 +84,7 @@ def run_matrix(
     whatever is wrong with models, datasets and settings.
     """
     contestants = contestants_of(models)
-    claim(out)
+    claim(out, called(contestants))
     found = given(recipe, data, out, watch=watch)
     check_lengths(recipe, contestants, found)
     lines = {own.name: lines_of(recipe, own, found) for own in contestants}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from acclimate.core import files, ranks, settings
@@ -92,15 +93,15 @@ def _versions() -> dict[str, str]:
     return versions()
 
 
-def claim(run: Path) -> None:
-    """Write down in `run` what format it has, and begin its plan.
+def claim(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Write down in `run` what format it has, and begin its plan, in whose labels models are called so.
 
     Raises ValueError where a study of another format is there already.
     """
     check_format(run)
     if not ranks.is_first():
         return
-    begin_plan(run)
+    begin_plan(run, called)
     if not (run / STUDY).exists():
         files.write_json(run / STUDY, {"format": FORMAT, "acclimate": _versions()["acclimate"]})
 

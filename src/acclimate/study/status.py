@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from acclimate.core import files
 from acclimate.study.calls import FAILED, JOB, RESULT, WALL, running
 from acclimate.study.jobs import DIRECTORY
-from acclimate.study.study_plan import Planned, read_plan, studies_in
+from acclimate.study.study_plan import Planned, called_in, read_plan, studies_in
 from acclimate.study.wording import duration
 
 State = Literal["done", "running", "failed", "diverged", "waiting", "begun"]
@@ -87,6 +87,7 @@ def _standings(study: str, run: Path) -> list[Standing]:
     planned = read_plan(run)
     unplanned = sorted(marks.keys() - {job.name for job in planned})  # of a search that draws as it goes
     planned += _found([run / DIRECTORY / name / JOB for name in unplanned] if planned else _left_by(run))
+    planned = [replace(job, label=_with_names(job.label, called_in(run))) for job in planned]
     states = {job.name: _state(job, run / DIRECTORY / job.name, marks) for job in planned}
     labels = {job.name: job.label for job in planned}
     found = []
@@ -106,6 +107,12 @@ def _standings(study: str, run: Path) -> list[Standing]:
             told = f"for {needs[0]}{f' and {len(needs) - 1} more' if len(needs) > 1 else ''}" if needs else ""
             found.append(Standing(study, job, state, told=told))
     return found
+
+
+def _with_names(label: str, called: Mapping[str, str]) -> str:
+    for key, name in called.items():
+        label = label.replace(key, name)
+    return label
 
 
 def _state(job: Planned, place: Path, marks: Mapping[str, Any]) -> State:

@@ -7,10 +7,11 @@ torch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files, ranks
 from acclimate.core.recorded import recorded
@@ -33,13 +34,16 @@ class Planned:
     part: bool = False
 
 
-def begin_plan(run: Path) -> None:
-    """A plan without jobs in place of an earlier study's; marks that nobody holds are removed."""
+def begin_plan(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> None:
+    """A plan without jobs in place of an earlier study's; marks that nobody holds are removed.
+
+    called: what stands in labels for a model -> what people call it
+    """
     if recorded() is not None:
         return
     run.mkdir(parents=True, exist_ok=True)
     forget_the_dead(run)
-    files.write_text(run / PLAN, "")
+    files.write_text(run / PLAN, json.dumps({"called": dict(called)}) + "\n")
 
 
 def note(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) -> None:
@@ -69,12 +73,22 @@ def read_plan(run: Path) -> list[Planned]:
     return list(found.values())
 
 
+def called_in(run: Path) -> dict[str, str]:
+    """As `begin_plan` was told."""
+    return {key: name for told in _told(run) for key, name in told.get("called", {}).items()}
+
+
 def _lines(run: Path) -> Iterator[Planned]:
+    for told in _told(run):
+        if "name" in told:
+            yield Planned(told["name"], told["label"], told["work"], tuple(told["needs"]), told["part"])
+
+
+def _told(run: Path) -> Iterator[dict[str, Any]]:
     path = run / PLAN
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         if line.endswith("}"):  # else of a kill
-            told = json.loads(line)
-            yield Planned(told["name"], told["label"], told["work"], tuple(told["needs"]), told["part"])
+            yield json.loads(line)
 
 
 def studies_in(out: Path) -> list[Path]:
