@@ -136,7 +136,7 @@ def test_a_race_of_two_processes_gives_the_losses_of_one(toy_race, tmp_path):
 def test_a_budgeted_race_of_two_processes_decides_as_one(toy_race, tmp_path):
     """All processes try the steps that the estimate takes, go on from the same states, and give the same arms up."""
     whole = Budget(1, "flops", "").spent(toy_race.run)
-    budget = ["--budget", f"{2 * whole:.0f}flop", "search.rates=[1e-3,3e-3]"]
+    budget = ["--budget", f"{2 * whole:.0f}flop", "search.rates=[1e-3,3e-3]", 'contestants=["TAPT"]']
     said = _run([*TORCHRUN, "-m", "acclimate", *toys.race_command(toy_race.inputs, "run"), *budget], tmp_path)
     assert said.count("Winner: ") == 1
     facts = files.read_json(tmp_path / "run" / "facts.json")
