@@ -266,6 +266,7 @@ def test_files_state_their_columns_kind_and_splits(inputs, tmp_path, monkeypatch
     ("datasets", "said"),
     [
         ('[{train="topics.jsonl", text="txet"}, "numbers.jsonl"]', "no column 'txet'; the nearest is 'text'"),
+        ('["odd.csv", "numbers.jsonl"]', r'no column .text.*as \{train="odd.csv", text="...", label="..."\} in place'),
         ('[{train="topics.jsonl", txet="a"}, "numbers.jsonl"]', "unknown setting 'datasets.txet'; did you mean"),
         ('[{train="nowhere.csv"}, "numbers.jsonl"]', "nowhere.csv"),
         ('[{train="GAD", label="a"}, "numbers.jsonl"]', "'GAD' is a published dataset: add --data DIR"),
@@ -274,6 +275,7 @@ def test_files_state_their_columns_kind_and_splits(inputs, tmp_path, monkeypatch
     ],
 )
 def test_what_is_wrong_with_a_stated_file_is_told(datasets, said, *, inputs, tmp_path, monkeypatch):
+    (inputs / "odd.csv").write_text("premise,entails\na b,c\n")
     monkeypatch.chdir(inputs)
     with pytest.raises(ValueError, match=said):
         given(settings.override(Recipe(), [f"datasets={datasets}"]), None, tmp_path)

@@ -25,6 +25,7 @@ from acclimate.study.report import Study
 from acclimate.study.tables import ALONE, UNTOUCHED
 from acclimate.tasks.labelled import Labelled, Own, fewer
 from acclimate.tasks.own import read_own
+from acclimate.tasks.tables import ColumnError
 
 LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matters
 
@@ -178,7 +179,15 @@ def dataset_of(given: str | Own, data: Path | None) -> Labelled:
     own = given if isinstance(given, Own) else Own(train=Path(given))
     is_file = own.train.is_file() or (own.kind == "tokens" and own.train.is_dir())
     read = labelled_of(own, None if is_file else data)
-    return read if isinstance(read, Labelled) else read_own(read)
+    if isinstance(read, Labelled):
+        return read
+    try:
+        return read_own(read)
+    except ColumnError as error:
+        if isinstance(given, Own):
+            raise
+        table = f'{{train="{given}", text="...", label="..."}}'
+        raise ColumnError(f"{error}. In a list of files columns are stated as {table} in place of the name") from error
 
 
 def start(

@@ -62,10 +62,14 @@ def stem(path: Path) -> str:
     return Path(unpacked_name(path)).stem
 
 
-def no_column(place: str, column: str, present: Sequence[str], hint: str = "") -> ValueError:
+class ColumnError(ValueError):
+    """A file has no column of a name that was asked for."""
+
+
+def no_column(place: str, column: str, present: Sequence[str], hint: str = "") -> ColumnError:
     """The error for a column that is not there, naming the nearest that is."""
     listed = ", ".join(map(shown, present[:20])) + (", ..." if len(present) > 20 else "")
-    return ValueError(
+    return ColumnError(
         f"{place}: no column {column!r}; the nearest is {shown(nearest(column, present))} of [{listed}]. "
         f"Name the right one{hint}"
     )
