@@ -87,7 +87,8 @@ def _standings(study: str, run: Path) -> list[Standing]:
     planned = read_plan(run)
     unplanned = sorted(marks.keys() - {job.name for job in planned})  # of a search that draws as it goes
     planned += _found([run / DIRECTORY / name / JOB for name in unplanned] if planned else _left_by(run))
-    planned = [replace(job, label=_with_names(job.label, called_in(run))) for job in planned]
+    called = called_in(run)
+    planned = [replace(job, label=_with_names(job.label, called)) for job in planned]
     states = {job.name: _state(job, run / DIRECTORY / job.name, marks) for job in planned}
     labels = {job.name: job.label for job in planned}
     found = []
