@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,10 @@ def test_help_lists_the_verbs(run):
     status, said = run("--help")
     assert status == 0
     assert all(verb in said for verb in VERBS)
+
+
+def test_the_version_is_told(run):
+    assert run("--version") == (0, f"acclimate {version('acclimate')}\n")
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -96,6 +96,17 @@ def test_other_data_at_the_same_place_are_refused(run):
     assert "other data" in said
 
 
+def test_a_task_in_place_of_a_file_is_told_what_it_is_made_of(run):
+    assert run("prepare", *FILES, "--out", "got")[0] == 0
+    for given in ("got/data", "got/data/train.jsonl"):
+        status, said = run("evaluate", "somewhere", given)
+        assert status == 2
+        assert f"{given} is of a prepared task, whose test labels are sealed" in " ".join(said.split())
+    status, said = run("adapt", "finetune", "model=somewhere", "task=got")
+    assert status == 2
+    assert "State got/data" in " ".join(said.split())
+
+
 def test_a_file_in_place_of_a_task_is_told_how_to_make_one(run):
     status, said = run("adapt", "finetune", "model=somewhere", "task=train.jsonl")
     assert status == 2

@@ -40,12 +40,28 @@ METHODS_TOLD = (  # the names of acclimate.methods.METHODS, which loads torch
 )
 CORPORA = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
 
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"acclimate {version('acclimate')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     help="Adapt encoder language models to a domain, and know whether it helped.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def _named(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Adapt encoder language models to a domain, and know whether it helped."""
 
 
 @app.command()

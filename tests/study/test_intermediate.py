@@ -23,13 +23,15 @@ from acclimate.models.encoder import new_encoder, save_model
 from acclimate.study.benchmark import contestants_of
 from acclimate.study.intermediate import lines_of, run_matrix
 from acclimate.study.intermediate_data import given
-from acclimate.study.intermediate_page import as_text, render
+from acclimate.study.intermediate_page import as_text, legend, render
 from acclimate.study.intermediate_plan import plan
 from acclimate.study.intermediate_recipe import MORE, PAPER, Recipe
 from acclimate.study.intermediate_rows import Ran
 from acclimate.study.intermediate_sheet import as_csv
+from acclimate.study.outcome import UNTAUGHT, constant_score
 from acclimate.study.significance import compare, holm
 from acclimate.study.status import status_of
+from acclimate.study.wording import points
 from acclimate.tasks import blurb
 from acclimate.tasks.metrics import metric_named
 from acclimate.text.corpus import write_corpus
@@ -40,6 +42,7 @@ from toys import PLAIN, TOPICS, text
 
 BLURB = Path(__file__).parents[3] / "shared" / "data" / "blurb"
 SIZES = {"topics": 40, "numbers": 30}
+MACRO = metric_named("macro_f1")
 SMALL = ("seeds=2", *(f"finetune.{own}" for own in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")))
 
 
@@ -321,6 +324,26 @@ def test_what_is_established_is_told_from_what_is_not():
         assert ("▲" in shown or "▼" in shown) == cell.established  # not by colour alone
         assert ("+" in shown) != ("\N{MINUS SIGN}" in shown)
         assert share == pytest.approx((abs(cell.comparison.difference) / matrix.largest) ** 0.5, abs=1e-3)
+
+
+def test_what_nobody_has_learnt_is_told(ran):
+    found = ran[2]
+    [matrix] = found.matrices
+    [row, *others] = matrix.rows
+    assert row.baseline.constant == pytest.approx(constant_score(gold_of(ran, row.name), "sequence", MACRO))
+    for least, told in ((row.best, True), (row.best - UNTAUGHT - 0.001, False)):
+        poor = replace(matrix, rows=(replace(row, baseline=replace(row.baseline, constant=least)), *others))
+        said = [line for line in legend(poor, found) if line.startswith(f"{row.name}: no model here has learnt")]
+        assert bool(said) == told
+        if told:
+            assert (
+                f"the highest has {points(row.best)} points, the same answer to every text {points(least)}" in said[0]
+            )
+
+
+def gold_of(ran, name: str) -> list:
+    tested = next(own for label, own in jobs(ran[1], "test").items() if f"on {name}" in label)
+    return tested["result"]["gold"]
 
 
 def test_groups_are_means_over_targets_of_means_over_first_tasks():

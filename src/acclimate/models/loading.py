@@ -70,7 +70,8 @@ def require_fetchable(hub_id: str) -> None:
         hub.get_hf_file_metadata(hub.hf_hub_url(hub_id, "config.json"), timeout=PATIENCE)
     except errors.OfflineModeIsEnabled as error:
         raise ValueError(
-            f"{missing} not in the hub's cache (HF_HUB_OFFLINE is set: unset it to download). {_WITHOUT_HUB}"
+            f"{missing} not in the hub's cache. HF_HUB_OFFLINE is set: unset it to download, or give the path of a "
+            f"directory that holds config.json and model.safetensors"
         ) from error
     except errors.GatedRepoError as error:
         raise ValueError(

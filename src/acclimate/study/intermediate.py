@@ -37,6 +37,7 @@ from acclimate.study.intermediate_rows import Column, Ran, Row
 from acclimate.study.jobs import Job, claim, result_of
 from acclimate.study.judging import mean_cost
 from acclimate.study.materials import Materials
+from acclimate.study.outcome import constant_score
 from acclimate.study.resampling import resample
 from acclimate.study.running import do_all
 from acclimate.study.searching import dev_row, test_row
@@ -223,6 +224,7 @@ def _ran(arm: Arm, target: Member, recipe: Recipe, failed: Mapping[str, str], ou
         first=mean_cost(spent(job.directory(out)) for job in arm.first if result_of(job, out) is not None),
         own=mean_cost(spent(job.directory(out)) for job in done),
         jobs=tuple(job.name for job in arm.tuned),
+        constant=constant_score(scores[0].gold, target.task.kind, target.task.metric) if scores else 0.0,
     )
 
 

@@ -12,6 +12,7 @@ from acclimate.core import files
 from acclimate.study.intermediate_recipe import MORE
 from acclimate.study.intermediate_result import NAMED, Cell, Matrix, Tables
 from acclimate.study.intermediate_sheet import as_csv, records
+from acclimate.study.outcome import UNTAUGHT
 from acclimate.study.report import VISIBLE, environment
 from acclimate.study.typeset import Section, page
 from acclimate.study.wording import (
@@ -80,6 +81,13 @@ def legend(matrix: Matrix, tables: Tables) -> list[str]:
         matrix.verdict(),
         *filter(None, [matrix.controls()]),
         matrix.findings(),
+    ]
+    lines += [
+        f"{row.name}: no model here has learnt it: the highest has {points(row.best)} points, the same answer to every "
+        f"text {points(row.baseline.constant)}. Its differences tell nothing, those of 0 neither. Train longer "
+        f"(finetune.epochs) or at a higher rate (finetune.plan.rate)."
+        for row in matrix.rows
+        if row.best <= row.baseline.constant + UNTAUGHT
     ]
     lines += [f"{_pair(cell)} failed: {cell.why}." for cell in matrix.cells.values() if cell.why]
     return lines
@@ -158,12 +166,13 @@ def seeds_section(matrix: Matrix) -> Section:
 def data_section(tables: Tables) -> Section:
     """The datasets, and what is to be known of them."""
     rows: list[tuple[str, ...]] = []
-    notes: dict[str, str] = {}
+    notes: dict[str, list[str]] = {}
     for matrix in tables.matrices[:1]:
         for number, row in enumerate(matrix.rows, 1):
             rows.append((f"{number} {row.name}", row.type, metric_text(row.metric), f"{row.trained:,}"))
-            notes |= dict.fromkeys(row.notes, row.name)
-    lines = [f"{name}: {note}" for note, name in notes.items()]
+            for note in row.notes:
+                notes.setdefault(note, []).append(row.name)
+    lines = [f"{listed(names)}: {note}" for note, names in notes.items()]
     lines += [f"{name} is left out: {why}" for name, why in tables.absent.items()]
     return Section("Datasets", ("", "type", "metric", "training rows"), tuple(rows), tuple(lines))
 

@@ -19,6 +19,7 @@ class Ran:
     first   what the fine-tuning on the first task took, which several cells share; own: that on the target; of a seed,
             the mean over seeds
     jobs    the names of the jobs, a seed each, in whose directories predictions and checkpoints lie
+    constant  what one answer to every item scores (study/outcome.py::constant_score)
     """
 
     name: str
@@ -29,6 +30,7 @@ class Ran:
     first: Cost
     own: Cost
     jobs: tuple[str, ...]
+    constant: float = 0.0
 
     @cached_property
     def interval(self) -> Interval | None:
@@ -63,3 +65,9 @@ class Row:
     baseline: Ran
     columns: tuple[Column, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> float:
+        """The highest mean score of all that was run on the target; NaN where nothing was."""
+        ran = (self.baseline, *(own.ran for own in self.columns))
+        return max((own.interval.mean for own in ran if own.interval), default=float("nan"))

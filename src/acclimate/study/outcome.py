@@ -26,7 +26,7 @@ from acclimate.study.verdict import claims, remarks, verdict
 from acclimate.study.word_embeddings import Distances
 from acclimate.study.wording import listed, metric_text, points
 from acclimate.tasks.metrics import metric_named, reported_with
-from acclimate.tasks.task import Kind
+from acclimate.tasks.task import Kind, Metric
 
 SCORES, FACTS, PAGE, TABLE, SHEET = "scores.json", "facts.json", "report.html", "table.txt", "table.csv"
 WINNER = "winner"
@@ -136,9 +136,7 @@ def untaught(rows: Sequence[Row], scores: Sequence[Score], kind: Kind, *, baseli
     """A warning where no encoder scores above one constant answer: it has not learnt the task, whatever it is compared
     with. The constant is the best that the test labels allow: their commonest, or any one number.
     """
-    gold = scores[0].gold
-    metric = metric_named(scores[0].metric)
-    least = 0.0 if kind == "score" else metric.compute(gold, _constant(gold, kind))
+    least = constant_score(scores[0].gold, kind, metric_named(scores[0].metric))
     best = max((row.score.mean for row in rows if row.contestant not in baselines), default=1.0)
     if best > least + UNTAUGHT:
         return []
@@ -146,6 +144,11 @@ def untaught(rows: Sequence[Row], scores: Sequence[Score], kind: Kind, *, baseli
         f"No encoder here has learnt the task: the highest has {points(best)} points, the same answer to every text "
         f"{points(least)}. Train longer (finetune.epochs) or at a higher rate (search.rates) before believing anything."
     ]
+
+
+def constant_score(gold: Sequence[Label], kind: Kind, metric: Metric) -> float:
+    """Of one answer to every text: the commonest of these labels, or any one number."""
+    return 0.0 if kind == "score" else metric.compute(gold, _constant(gold, kind))
 
 
 def _constant(gold: Sequence[Label], kind: Kind) -> list[Label]:

@@ -157,7 +157,7 @@ def _asked(recipe: Recipe, target: str | Own) -> list[str | Own]:
     if len(recipe.candidates) < 2:
         raise ValueError(
             f"{len(recipe.candidates)} candidates given: two or more can be ranked. Name them as "
-            f'candidates=["BC5-chem", "GAD"]'
+            f'candidates=["BC5-chem", "GAD"], datasets of --data, or ["one.csv", "other.jsonl"], labelled files'
         )
     asked = [target, *recipe.candidates]
     names = [called(each) for each in asked]

@@ -25,6 +25,7 @@ from acclimate.tasks.labels import (
     told_of_singles,
 )
 from acclimate.tasks.mentions import holds_mentions, mention_rows
+from acclimate.tasks.prepared import check_unprepared
 from acclimate.tasks.question_files import holds_questions, read_questions
 from acclimate.tasks.readers import FileRead, Row, check_accepted, read_rows
 from acclimate.tasks.splitting import split_off
@@ -57,6 +58,8 @@ def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
     Raises ValueError for whatever is wrong with a file as a whole, with its labels, or with what is stated.
     """
     paths = stated.paths
+    for path in paths.values():
+        check_unprepared(path)
     asked = stated.kind in {"auto", "span"} and holds_questions(stated.train)
     check_stated(stated, "span" if asked else stated.kind)
     if asked or stated.kind == "span":

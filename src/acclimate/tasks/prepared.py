@@ -11,6 +11,7 @@ The seal is a record, not a lock: whoever opens the labels does it by `unseal`, 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -132,7 +133,10 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
     if (path / files.MANIFEST).exists():
         before = open_prepared(path)
         if dict(before.hashes) != hashes:
-            raise ValueError(f"{path} holds other data than {source} now gives. Choose another --out")
+            raise ValueError(
+                f"{path} holds other data than {source} now gives: the file, or what is stated of it, such as rows and "
+                f"max_tokens, is another. Choose another --out"
+            )
         return before
     open_splits = {**splits, "test": [_without_label(example, task.kind) for example in splits["test"]]}
     with files.new_directory(path) as temporary:
@@ -155,6 +159,8 @@ def open_prepared(path: Path) -> Prepared:
             f"{path} is a file, and no prepared task. Make one of it: acclimate prepare {path} --out runs/task, then "
             f"state runs/task/data"
         )
+    if not (path / _ABOUT).exists() and (path / "data" / _ABOUT).exists():
+        raise ValueError(f"{path} is the directory of a run, and its task lies in it. State {path / 'data'}")
     files.check(path)
     about = files.read_json(path / _ABOUT)
     if "sealed" not in about["hashes"]:
@@ -173,6 +179,16 @@ def open_prepared(path: Path) -> Prepared:
         sizes=about["sizes"],
         hashes=about["hashes"],
     )
+
+
+def check_unprepared(path: Path) -> None:
+    """Raises ValueError for a prepared task, or a file of one, where a labelled file is to be read."""
+    place = path if os.path.isdir(path) else path.parent
+    if all(os.path.exists(place / name) for name in (files.MANIFEST, _ABOUT, _SEALED)):
+        raise ValueError(
+            f"{path} is of a prepared task, whose test labels are sealed. Name the labelled files that it was made of, "
+            f"with the same options (--split-seed too, where the split was made)"
+        )
 
 
 def _lines(examples: Sequence[Example]) -> bytes:
