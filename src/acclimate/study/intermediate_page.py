@@ -84,8 +84,8 @@ def legend(matrix: Matrix, tables: Tables) -> list[str]:
     ]
     lines += [
         f"{row.name}: no model here has learnt it: the highest has {points(row.best)} points, the same answer to every "
-        f"text {points(row.baseline.constant)}. Its differences tell nothing, those of 0 neither. Train longer "
-        f"(finetune.epochs) or at a higher rate (finetune.plan.rate)."
+        f"text {points(row.baseline.constant)}. Its differences, those of 0 too, do not say what a first task gives. "
+        f"Train longer (finetune.epochs) or at a higher rate (finetune.plan.rate)."
         for row in matrix.rows
         if row.best <= row.baseline.constant + UNTAUGHT
     ]
