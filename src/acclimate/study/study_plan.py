@@ -43,7 +43,7 @@ def begin_plan(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> N
         return
     run.mkdir(parents=True, exist_ok=True)
     forget_the_dead(run)
-    files.write_text(run / PLAN, json.dumps({"called": dict(called)}) + "\n")
+    files.write_text(run / PLAN, json.dumps({"called": dict(called)}) + "\n" if called else "")
 
 
 def note(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) -> None:
