@@ -14,9 +14,10 @@ BIN := .venv/bin
 demo: .venv/made-for-demo
 	$(BIN)/acclimate race docstrings --out runs/demo $(ARGS)
 
-# A worker a core; --dist loadfile keeps a file's tests together, so that its costly fixtures are made once.
+# A worker a core; --dist loadfile keeps a file's tests together, so that its costly fixtures are made once. Reordered by how
+# many tests they have, the files with few that take long would come last and leave a core idle.
 test: .venv/made-for-test
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
 
 lint: .venv/made-for-lint
 	$(BIN)/ruff check
