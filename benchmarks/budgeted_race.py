@@ -18,16 +18,16 @@ import numpy as np
 from page import head, table, tell, write
 
 from acclimate.core import settings
-from acclimate.study.budget import Budget
-from acclimate.study.cost import costs_of
-from acclimate.study.gathering import Raw, gather
-from acclimate.study.jobs import RESULT
-from acclimate.study.outcome import read_scores, write_pages
-from acclimate.study.race import run_race
-from acclimate.study.recipe import Recipe, for_model
-from acclimate.study.report import Study
-from acclimate.study.wording import si
-from acclimate.tasks.own import Own
+from acclimate.core.figures import si
+from acclimate.data.inputs import Raw, gather
+from acclimate.jobs.job import RESULT
+from acclimate.race.budget import Budget
+from acclimate.race.cost import costs_of
+from acclimate.race.outcome import read_scores, write_pages
+from acclimate.race.race import run_race
+from acclimate.race.recipe import Recipe, for_model
+from acclimate.race.report import Study
+from acclimate.tasks.labelled import Own
 
 COLUMNS = (
     "task",

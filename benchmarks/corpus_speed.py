@@ -20,7 +20,7 @@ from turns import median_ratio
 
 from acclimate.models.encoder import load_tokenizer
 from acclimate.text.documents import read_documents
-from acclimate.text.near_duplicates import sketches
+from acclimate.text.overlap.near_duplicates import sketches
 from acclimate.text.preparation import Recipe, prepare
 from acclimate.text.tokens import _plain_backend
 from acclimate.text.words import word_spans

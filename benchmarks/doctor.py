@@ -221,8 +221,8 @@ def examine_files(directory: Path, corpus: Path) -> dict[str, Any]:
         begun = time.perf_counter()
 
     from acclimate.core.types import Progress
-    from acclimate.study.doctor import examine
-    from acclimate.tasks.own import Own, read_own
+    from acclimate.data.doctor import examine
+    from acclimate.tasks.labelled import Own, read_own
 
     note("import")
     files = {split: directory / f"{split}.csv" for split in SPLITS}

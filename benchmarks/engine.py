@@ -24,15 +24,14 @@ from page import head, spread, table, tell, write
 from turns import median_ratio
 
 from acclimate.core.types import Document, unwatched
+from acclimate.jobs.job import PLAN, Job
+from acclimate.jobs.run import do_all
+from acclimate.jobs.workers import Where, working
 from acclimate.models.encoder import new_encoder, save_model
-from acclimate.study import stages
-from acclimate.study.jobs import Job
-from acclimate.study.running import do_all
-from acclimate.study.study_plan import PLAN
-from acclimate.study.workers import Where, working
+from acclimate.race import work
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.readers import delimited_task
+from acclimate.tasks.tables import delimited_task
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training.plan import Plan
@@ -105,7 +104,7 @@ def fine_tuning(place: Path, given: argparse.Namespace) -> Job:
     plan = Plan(steps=given.steps, batch=16, rate=1e-3, precision="float32")
     recipe = {"looks": 2, "epochs": 0.0, "plan": vars(plan)}
     places = {"task": task.path, "model": place / "model"}
-    return Job("fine-tune", stages.fine_tune, {"recipe": recipe}, dict(task.hashes), places)
+    return Job("fine-tune", work.fine_tune, {"recipe": recipe}, dict(task.hashes), places)
 
 
 def seeded(job: Job, number: int) -> list[Job]:
@@ -146,7 +145,7 @@ def _overhead(job: Job, place: Path, given: argparse.Namespace) -> str:
     ]
     return (
         "## Overhead\n\nThe same fine-tunings, one by one in this process: the job's function in a loop, and by\n"
-        "`src/acclimate/study/running.py::do_all`, names, plan, marks and results included.\n\n"
+        "`src/acclimate/jobs/run.py::do_all`, names, plan, marks and results included.\n\n"
         + table(("", "processor seconds: median (least to most)", "seconds on the wall"), rows)
         + "\n\n"
         + table(("time", "the engine by a plain loop within a pair: median [95% interval]"), ratios)

@@ -23,13 +23,12 @@ from peer import CountingTrainer, trainer_arguments
 from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding, TrainerCallback
 
 from acclimate.core.types import TAGS, Batch
-from acclimate.methods.finetune import Recipe
+from acclimate.methods.finetune import Recipe, training_rows
 from acclimate.methods.task_loss import TaskLoss, predict
-from acclimate.methods.tuning import training_rows
 from acclimate.models.classifier import labels_of, load_classifier
 from acclimate.models.encoder import load_tokenizer
-from acclimate.tasks import blurb
-from acclimate.tasks.catalogue import dataset_named
+from acclimate.tasks.datasets import blurb
+from acclimate.tasks.datasets.catalogue import dataset_named
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.rows import encode
 from acclimate.tasks.task import drawn

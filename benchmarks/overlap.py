@@ -24,13 +24,13 @@ from page import head, spread, table, tell, write
 from planted import Texts, plant
 
 from acclimate.text.documents import read_documents
-from acclimate.text.overlap import GRAM, Match, References, jaccard, normalised, shingles
+from acclimate.text.overlap.references import GRAM, Match, References, jaccard, normalised, shingles
 
 SHORTEST = 8  # words of a reference
 SPEEDS = ("", "MB/s: best", "median (least to most)", "MB a processor second: best", "best by that of plain Python")
 FIRST = """
 import time; begun = time.perf_counter()
-from acclimate.text.overlap import References, duplicate_groups
+from acclimate.text.overlap.references import References, duplicate_groups
 list(References([("a", "some words of a test set")]).scan([("b", "some words of a corpus")]))
 duplicate_groups(["a few words", "and others"])
 print(time.perf_counter() - begun)

@@ -15,7 +15,7 @@ from material import Material, model_of
 from torch.utils.data import Sampler
 from transformers import DataCollatorForLanguageModeling, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from acclimate.models.flops import training_flops
+from acclimate.models.encoder import training_flops
 
 
 def measure_trainer(contestant: Contestant, setting: Setting, material: Material, *, seed: int) -> Measurement:

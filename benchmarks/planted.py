@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
-from acclimate.text.overlap import GRAM, jaccard, normalised, shingles
+from acclimate.text.overlap.references import GRAM, jaccard, normalised, shingles
 
 BANDS = ((0.80, 0.85), (0.85, 0.90), (0.90, 0.95), (0.95, 1.00))
 Texts = list[tuple[str, str]]

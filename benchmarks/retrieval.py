@@ -25,9 +25,9 @@ from typing import Any
 from page import head, table, tell, write
 
 from acclimate.core.types import Document
+from acclimate.text.bm25.build import Effort, Index, build_index
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import read_documents
-from acclimate.text.retrieval import Effort, Index, build_index
 
 
 class Peer:

@@ -23,17 +23,17 @@ from page import head, table, tell, write
 
 from acclimate.core import files, settings
 from acclimate.core.types import Progress, Score
+from acclimate.data.inputs import Raw
+from acclimate.data.materials import Materials, corpus_at
 from acclimate.methods import extend, scratch
-from acclimate.study import launch
-from acclimate.study.gathering import Raw
-from acclimate.study.materials import Materials, corpus_at
-from acclimate.study.outcome import read_scores
-from acclimate.study.race import run_race
-from acclimate.study.recipe import Recipe, heeded
-from acclimate.study.significance import compare, interval
-from acclimate.study.wording import difference_text, interval_text
+from acclimate.race import race
+from acclimate.race.outcome import read_scores
+from acclimate.race.race import run_race
+from acclimate.race.recipe import Recipe, heeded
+from acclimate.report.table import difference_text, interval_text
+from acclimate.statistics.significance import compare, interval
+from acclimate.tasks.labelled import Own
 from acclimate.tasks.metrics import metric_named
-from acclimate.tasks.own import Own
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
 
@@ -174,9 +174,9 @@ def _scored(given: argparse.Namespace, tuned: Recipe, name: str, model: Path, ta
     chosen = {"model": str(model / "checkpoint"), "rows": given.rows}
     if folder:
         splits = {split: Path(folder) / f"{split}.jsonl" for split in ("train", "dev", "test")}
-        found: Materials = launch.materials_of(Own(**splits), Raw(), run, tuned, **chosen)
+        found: Materials = race.materials_of(Own(**splits), Raw(), run, tuned, **chosen)
     else:
-        found = launch.materials_of(Own(train=Path(called)), Raw(), run, tuned, **chosen, data=given.data)
+        found = race.materials_of(Own(train=Path(called)), Raw(), run, tuned, **chosen, data=given.data)
     run_race(tuned, found, run, command="benchmark")
     return [replace(score, contestant=name) for score in read_scores(run) if score.contestant == "untouched"]
 

@@ -15,9 +15,8 @@ import numpy as np
 from page import head, table, tell, write
 from worlds import WORLDS, World, draw, truth
 
-from acclimate.study.resampling import jackknife
-from acclimate.study.significance import FEWEST_BEARING, LEVEL
-from acclimate.study.spread import bearing, bounds, half_width, p_value, spread_of
+from acclimate.statistics.significance import FEWEST_BEARING, LEVEL
+from acclimate.statistics.variance import bearing, bounds, half_width, jackknife, p_value, spread_of
 
 DRAWN = 50_000  # items of all contestants and seeds that are in memory at once
 TRUTH = 10_000_000  # items that the truth of a cell is drawn from, in 2,000 test sets to 50 a study

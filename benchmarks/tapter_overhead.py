@@ -17,14 +17,13 @@ import torch
 from page import head, spread, table, write
 from turns import Clock, median_ratio, precision_name, timed
 
-from acclimate.methods.embedding_loss import TapterLoss, with_regularised
-from acclimate.methods.tapter import train_on
+from acclimate.methods.tapter import TapterLoss, train_on, with_regularised
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, word_embeddings
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.streams import masked_stream
-from acclimate.text.vectors import Skipgram, open_vectors
-from acclimate.text.vocabulary_vectors import VocabularyVectors, vocabulary_vectors
+from acclimate.text.vectors.of_vocabulary import VocabularyVectors, vocabulary_vectors
+from acclimate.text.vectors.vectors import Skipgram, open_vectors
 from acclimate.training.loop import Step, adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.plan import Plan, device
@@ -107,7 +106,7 @@ def _method(given: argparse.Namespace, clocks: dict[str, Clock], found: Vocabula
         "## What is measured\n\n"
         "Both train the same encoder from the same weights on the same masked batches, in one process, a step of one\n"
         "and a step of the other by turns, whoever is second going first in the next pair. *With the second term* is\n"
-        "`src/acclimate/methods/embedding_loss.py::TapterLoss`, its batches marked as they are made; *masked language\n"
+        "`src/acclimate/methods/tapter.py::TapterLoss`, its batches marked as they are made; *masked language\n"
         "modelling* is `src/acclimate/training/objective.py::MaskedLanguageLoss`, a step of TAPT. A step is\n"
         "everything: its batch, forward and backward passes, clipping and the optimiser. Processor time is that of\n"
         "the whole process, which other work on the machine lengthens less than the time on the wall.\n\n"

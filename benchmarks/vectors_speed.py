@@ -19,10 +19,10 @@ from pathlib import Path
 from page import head, spread, table, tell, write
 
 from acclimate.core.types import Progress
-from acclimate.text.vectors import FROM_NOTHING, Skipgram, train_vectors
-from acclimate.text.vectors_files import END, open_bin
-from acclimate.text.vectors_loss import skipgram_loss
-from acclimate.text.vectors_text import lines
+from acclimate.text.vectors.files import END, open_bin
+from acclimate.text.vectors.loss import skipgram_loss
+from acclimate.text.vectors.training import lines
+from acclimate.text.vectors.vectors import FROM_NOTHING, Skipgram, train_vectors
 
 
 @dataclass
@@ -194,7 +194,7 @@ file: of the tool what a call takes beyond one for no epochs, of ours from the f
 Of several figures: median (least to most).
 
 The loss is the mean over pairs of held-out text of -log s(u v) - sum over 5 negatives of log s(-u v)
-(`src/acclimate/text/vectors_loss.py`), with the same windows, negatives and words left out for all.
+(`src/acclimate/text/vectors/loss.py`), with the same windows, negatives and words left out for all.
 Guessing costs 4.159."""
 
 

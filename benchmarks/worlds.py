@@ -19,8 +19,7 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
-from acclimate.tasks.correlations import pseudo_values
-from acclimate.tasks.metrics import METRICS, accuracy_and_f1
+from acclimate.tasks.metrics import METRICS, accuracy_and_f1, pseudo_values
 from acclimate.tasks.task import Metric
 
 FOR_ALL, FOR_ONE = 0.45, 0.15  # of the variance of ease: hardness for all, and for one contestant

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from acclimate.core import settings
 from acclimate.core.types import Progress
+from acclimate.data.materials import corpus_at
 from acclimate.methods import mlm
-from acclimate.study.materials import corpus_at
 
 model, text, heldout, directory = sys.argv[1], *map(Path, sys.argv[2:5])
 

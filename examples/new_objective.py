@@ -16,10 +16,9 @@ from transformers import PreTrainedModel
 
 from acclimate.core import settings
 from acclimate.core.types import Batch
-from acclimate.models.encoder import encoder_of, load_masked_language_model, load_tokenizer, save_model
-from acclimate.models.flops import training_flops
+from acclimate.data.materials import corpus_at
+from acclimate.models.encoder import encoder_of, load_masked_language_model, load_tokenizer, save_model, training_flops
 from acclimate.models.heads import inputs_of
-from acclimate.study.materials import corpus_at
 from acclimate.text.streams import masked_stream
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective, Piece

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import acclimate
 from acclimate.core import settings
-from acclimate.study.recipe import Recipe
+from acclimate.race.recipe import Recipe
 
 run = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/example-race")
 recipe = settings.override(Recipe(), sys.argv[2:])

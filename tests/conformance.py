@@ -22,26 +22,32 @@ from transformers import (
 )
 
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Stream
-from acclimate.methods.adversarial_loss import AdversarialLoss
+from acclimate.methods.adversarial import AdversarialLoss, SmartLoss
 from acclimate.methods.dga import DgaLoss
-from acclimate.methods.distil_loss import DistillationToken, KnowledgeDistillation, Text, with_distillation_token
+from acclimate.methods.distil import DistillationToken, KnowledgeDistillation, Text, with_distillation_token
 from acclimate.methods.domain import appended
-from acclimate.methods.embedding_loss import Ids, Per, TapterLoss, with_regularised
-from acclimate.methods.joint_loss import JointLoss
 from acclimate.methods.light import LightLoss
 from acclimate.methods.next_sentence import NextSentenceLoss, new_head
 from acclimate.methods.perturbation import with_noise
 from acclimate.methods.sequence_contrast import CONTRASTS
-from acclimate.methods.smart_loss import SmartLoss
+from acclimate.methods.tapter import Ids, Per, TapterLoss, with_regularised
 from acclimate.methods.task_loss import TaskLoss
-from acclimate.methods.token_contrast_loss import TokenAlignment, TokenAwareContrast, with_anchors
+from acclimate.methods.tlm import JointLoss
+from acclimate.methods.token_contrast import TokenAlignment, TokenAwareContrast, with_anchors
 from acclimate.models.classifier import PROBLEM_TYPES
 from acclimate.models.joint_head import new_joint_head
 from acclimate.models.light import add_adapters
-from acclimate.models.pooling import PooledClassifiers, Pooling, SequenceLayer, set_pooling
-from acclimate.models.taggers import Layer, SequenceTaggers, set_layer
+from acclimate.models.task_layers import (
+    Layer,
+    PooledClassifiers,
+    Pooling,
+    SequenceLayer,
+    SequenceTaggers,
+    set_layer,
+    set_pooling,
+)
 from acclimate.tasks.rows import EDGES
-from acclimate.text.pairs import RANDOM_NEXT, TYPES
+from acclimate.text.rows import RANDOM_NEXT, TYPES
 from acclimate.training.checkpoint import LOG, resumable
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective

@@ -23,11 +23,14 @@ from typing import TYPE_CHECKING  # noqa: E402
 
 import pytest  # noqa: E402
 
+import studies  # noqa: E402
 import toys  # noqa: E402
 
 if TYPE_CHECKING:
-    from acclimate.study.materials import Materials
-    from acclimate.study.recipe import Recipe
+    from acclimate.core.types import Score
+    from acclimate.data.materials import Materials
+    from acclimate.race.recipe import Recipe
+    from acclimate.race.report import Study
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,28 @@ def toy_inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def toy_race(toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Raced:
     """A race on them; not to be changed."""
     from acclimate.core import settings
-    from acclimate.study.outcome import write_pages
-    from acclimate.study.race import run_race
-    from acclimate.study.recipe import Recipe
+    from acclimate.race.outcome import write_pages
+    from acclimate.race.race import run_race
+    from acclimate.race.recipe import Recipe
 
     run = tmp_path_factory.mktemp("toy-race") / "run"
     recipe, materials = settings.override(Recipe(), toys.SETTINGS), toys.materials_in(run, toy_inputs)
     run_race(recipe, materials, run, command="acclimate race")
     write_pages(run)
     return Raced(recipe, materials, run, toy_inputs)
+
+
+@pytest.fixture
+def make() -> studies.Maker:
+    return studies.made_up_scores
+
+
+@pytest.fixture(scope="session")
+def field() -> "list[Score]":
+    """A race of six."""
+    return studies.race_of_six()
+
+
+@pytest.fixture(scope="session")
+def study(field: "list[Score]") -> "Study":
+    return studies.study_of_six(field)

@@ -1,4 +1,4 @@
-"""BM25 as `acclimate.text.retrieval` states it, in plain Python, over all documents one by one."""
+"""BM25 as `acclimate.text.bm25.build` states it, in plain Python, over all documents one by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import reduce
 
 import numpy as np
 
-from acclimate.text.retrieval_analysis import words_of
+from acclimate.text.bm25.words import words_of
 
 
 class Exhaustive:

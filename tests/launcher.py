@@ -56,7 +56,7 @@ def launcher() -> Iterator[Launcher]:
 
 def _serve() -> None:
     from acclimate import cli
-    from acclimate.study import cost, materials, outcome, race  # noqa: F401
+    from acclimate.data import materials  # noqa: F401
 
     for line in sys.stdin:
         command = json.loads(line)

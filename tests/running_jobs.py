@@ -12,8 +12,7 @@ from typing import Any
 
 from acclimate.core import files
 from acclimate.core.types import Progress
-from acclimate.study.calls import RESULT
-from acclimate.study.jobs import Job
+from acclimate.jobs.job import RESULT, Job
 
 
 class Odd(Exception):

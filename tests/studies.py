@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from acclimate.core.types import Cost, Label, Score
-from acclimate.study.examination import (
+from acclimate.data.examination import (
     Copies,
     CorpusFacts,
     Examination,
@@ -16,15 +16,13 @@ from acclimate.study.examination import (
     Pieces,
     Sighting,
 )
-from acclimate.study.intermediate_result import Tables, matrix_of
-from acclimate.study.intermediate_rows import Column, Ran, Row
-from acclimate.study.labels import confusion, mean_predictions, per_label
-from acclimate.study.outcome import leakage_of
-from acclimate.study.report import Curves, Study
-from acclimate.study.resampling import resample
-from acclimate.study.sections import Looks, Trial, search_remark
-from acclimate.study.tables import rows
-from acclimate.study.verdict import verdict
+from acclimate.race.labels import confusion, mean_predictions, per_label
+from acclimate.race.outcome import leakage_of
+from acclimate.race.report import Curves, Looks, Study, Trial, search_remark
+from acclimate.race.verdict import verdict
+from acclimate.report.table import rows
+from acclimate.statistics.variance import resample
+from acclimate.studies.stilt import Column, Ran, Row, Tables, matrix_of
 from acclimate.tasks.metrics import METRICS
 
 LABELS = ("linalg", "optimize", "signal", "sparse", "special", "stats")

@@ -25,11 +25,11 @@ import pytest
 import zstandard
 
 from acclimate.core.types import SPLITS, Document
+from acclimate.tasks.labelled import Labelled, Own, read_own
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.own import Labelled, Own, read_own
-from acclimate.tasks.readers import delimited_task
+from acclimate.tasks.tables import delimited_task
 from acclimate.text.documents import Documents, read_documents
-from acclimate.text.packed import LIMITS
+from acclimate.text.untrusted import LIMITS
 
 SMALL = replace(LIMITS, line=1 << 20, grace=1 << 20)  # so that a case need not be larger than the real limits
 

@@ -14,7 +14,7 @@ import pytest
 
 import toys
 from acclimate.tasks.metrics import METRICS
-from acclimate.text.vectors import Skipgram, train_vectors
+from acclimate.text.vectors.vectors import Skipgram, train_vectors
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 

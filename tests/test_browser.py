@@ -22,8 +22,8 @@ from selenium.webdriver.remote.webelement import WebElement
 
 import studies
 from acclimate.core import files
-from acclimate.study.intermediate_page import render
-from acclimate.study.report import write_report
+from acclimate.race.report import write_report
+from acclimate.studies.stilt import render
 
 NASTY = (
     "<script>alert(1)</script>",

@@ -35,7 +35,6 @@ VERBS = (
     "vocabulary",
     "corpus",
     "study",
-    "recommend",
 )
 
 

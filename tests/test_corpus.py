@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from acclimate import cli
-from acclimate.study.corpus_scan import documents_of
-from acclimate.study.materials import corpus_at
+from acclimate.data.corpus_scan import documents_of
+from acclimate.data.materials import corpus_at
 from acclimate.text.corpus import Corpus
 
 

@@ -10,23 +10,15 @@ from typing import Any
 
 import pytest
 
+from acclimate.analyses import vocabularies
 from acclimate.core.settings import to_mapping
-from acclimate.methods import METHODS, tfidf
-from acclimate.study import (
-    benchmark_recipe,
-    choices_recipe,
-    domain_methods_recipe,
-    grid,
-    intermediate_recipe,
-    recipe,
-    retrieving,
-    transfer,
-    two_stages_recipe,
-    vocabularies,
-)
-from acclimate.study.budget import ADAPTED
+from acclimate.data import retrieve
+from acclimate.methods import METHODS, baselines
+from acclimate.race import recipe
+from acclimate.race.budget import ADAPTED
+from acclimate.studies import blurb, choices, dga, stilt, tapter, tlm
 from acclimate.text import preparation
-from acclimate.text.vectors import Skipgram
+from acclimate.text.vectors.vectors import Skipgram
 from acclimate.training.plan import Plan
 
 RACED = ("finetune", "tlm", *ADAPTED)  # groups of a race that have a plan
@@ -35,18 +27,17 @@ PAGES = sorted(
     [*ROOT.glob("*.md"), *(file for folder in ("docs", "benchmarks") for file in (ROOT / folder).rglob("*.md"))]
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-RECIPES: dict[str, Any] = {**{name: method.Recipe for name, method in METHODS.items()}, "tfidf": tfidf.Recipe}
+RECIPES: dict[str, Any] = {**{name: method.Recipe for name, method in METHODS.items()}, "tfidf": baselines.Recipe}
 RECIPES |= {
-    "retrieve": retrieving.Recipe,
+    "retrieve": retrieve.Recipe,
     "corpus": preparation.Recipe,
-    "grid": grid.Recipe,
-    "choices": choices_recipe.Recipe,
-    "grid tapter": two_stages_recipe.Recipe,
-    "grid dga": domain_methods_recipe.Recipe,
-    "grid stilt": intermediate_recipe.Recipe,
-    "blurb": benchmark_recipe.Recipe,
+    "grid": tlm.Recipe,
+    "choices": choices.Recipe,
+    "grid tapter": tapter.Recipe,
+    "grid dga": dga.Recipe,
+    "grid stilt": stilt.Recipe,
+    "blurb": blurb.Recipe,
     "vocabulary": vocabularies.Recipe,
-    "recommend": transfer.Recipe,
 }
 RECIPES |= {"skipgram": Skipgram, "race": recipe.Recipe, "search": recipe.Search, "Plan": Plan}
 

@@ -9,7 +9,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from acclimate.core.types import Document
 from acclimate.methods import scratch
-from acclimate.tasks import docstrings
+from acclimate.tasks.datasets import docstrings
 from acclimate.text.corpus import write_corpus
 from acclimate.training.plan import Plan
 

@@ -17,13 +17,13 @@ import pytest
 
 from acclimate.core import files
 from acclimate.core.types import Document
-from acclimate.methods.looks import BEST
+from acclimate.jobs.job import Job, do
+from acclimate.methods.finetune import BEST
 from acclimate.models.encoder import new_encoder, save_model
-from acclimate.study import stages
-from acclimate.study.jobs import Job, do
+from acclimate.race import work
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.readers import delimited_task
+from acclimate.tasks.tables import delimited_task
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training.plan import Plan
@@ -127,14 +127,14 @@ def _fine_tuning(small: dict[str, Any]) -> Job:
     plan = Plan(steps=4, batch=4, rate=1e-2, warmup=0.1)
     recipe = {"looks": 2, "epochs": 0.0, "plan": vars(plan)}
     places = {"task": small["task"].path, "model": small["model"]}
-    return Job("fine-tune", stages.fine_tune, {"recipe": recipe}, dict(small["task"].hashes), places)
+    return Job("fine-tune", work.fine_tune, {"recipe": recipe}, dict(small["task"].hashes), places)
 
 
 def _adapting(small: dict[str, Any]) -> Job:
     plan = Plan(steps=3, batch=4, rate=1e-2, warmup=0.1)
     recipe = {"epochs": 0.0, "max_tokens": 16, "plan": vars(plan)}
     places = {"corpus": small["corpus"].path, "model": small["model"]}
-    return Job("adapt", stages.adapt, {"recipe": recipe}, {"corpus": small["corpus"].hash}, places)
+    return Job("adapt", work.adapt, {"recipe": recipe}, {"corpus": small["corpus"].hash}, places)
 
 
 @pytest.mark.filterwarnings(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import toys
-from acclimate import on_ray
+from acclimate.cli import on_ray
 
 pytest.importorskip("ray.train", reason="Ray Train is not installed: pip install 'acclimate[ray]'")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Ray warns of its own defaults

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import toys
 from acclimate import cli
-from acclimate.study.gathering import EXAMINATION
+from acclimate.data.inputs import EXAMINATION
 from acclimate.tasks.prepared import open_prepared
 
 

@@ -17,8 +17,8 @@ import acclimate
 import toys
 from acclimate import cli
 from acclimate.core.settings import override
-from acclimate.study.recipe import Recipe
-from acclimate.tasks import docstrings
+from acclimate.race.recipe import Recipe
+from acclimate.tasks.datasets import docstrings
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)

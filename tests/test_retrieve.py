@@ -12,9 +12,9 @@ import acclimate
 from acclimate import cli
 from acclimate.core import files
 from acclimate.core.types import Progress
-from acclimate.study.retrieving import Recipe
+from acclimate.data.retrieve import Recipe
+from acclimate.text.bm25.selection import open_selection
 from acclimate.text.corpus import Corpus
-from acclimate.text.selection import open_selection
 
 SPLITS = "--dev dev.jsonl --test test.jsonl --corpus general.txt"
 

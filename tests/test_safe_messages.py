@@ -6,8 +6,8 @@ import sys
 import pytest
 import typer
 
-from acclimate import session
-from acclimate.study.examination import Examination, Finding
+from acclimate.cli import session
+from acclimate.data.examination import Examination, Finding
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\u202egpj.exe\u2066"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from acclimate import screen
+from acclimate.cli import screen
 from acclimate.core.types import Cost, Progress
 
 
@@ -68,7 +68,7 @@ STOPPED = """
 import signal, time
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is started with it ignored
-from acclimate.session import errors_told, started
+from acclimate.cli.session import errors_told, started
 import typer
 
 def verb(out: Path) -> None:

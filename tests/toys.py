@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from acclimate.study.gathering import Raw
-    from acclimate.study.materials import Materials
-    from acclimate.tasks.own import Own
+    from acclimate.data.inputs import Raw
+    from acclimate.data.materials import Materials
+    from acclimate.tasks.labelled import Own
 
 TOPICS = {
     "heart": ("artery", "valve", "pulse", "aorta", "cardiac"),
@@ -65,15 +65,15 @@ def write_inputs(place: Path) -> Path:
 
 def materials_in(run: Path, inputs: Path) -> Materials:
     """What `race_command` has its race run on."""
-    from acclimate.study.gathering import gather
+    from acclimate.data.inputs import gather
 
     return gather(run, *files_in(inputs), model=None)
 
 
 def files_in(inputs: Path) -> tuple[Own, Raw]:
     """The labelled files and the raw text there."""
-    from acclimate.study.gathering import Raw
-    from acclimate.tasks.own import Own
+    from acclimate.data.inputs import Raw
+    from acclimate.tasks.labelled import Own
 
     labelled = Own(**{split: inputs / f"{split}.jsonl" for split in SIZES}, max_tokens=32)
     return labelled, Raw(domain=inputs / "domain.txt", general=inputs / "general.txt")

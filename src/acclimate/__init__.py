@@ -28,9 +28,9 @@ _HOMES = {
     "train": "training.loop",
     "METHODS": "methods",
     "evaluate": "methods.finetune",
-    "race": "study.launch",
-    "retrieve": "study.retrieval_launch",
-    "ship": "study.ship",
+    "race": "race.race",
+    "retrieve": "data.retrieve",
+    "ship": "ship.ship",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  every name in it is a string
 

@@ -7,7 +7,7 @@ from transformers import AutoModelForMaskedLM
 
 from acclimate.core.types import Document
 from acclimate.methods import adversarial
-from acclimate.methods.adversarial_loss import AdversarialLoss
+from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.text.corpus import write_corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.objective import MaskedLanguageLoss

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acclimate.core.types import Example, Label
-from acclimate.methods import constant, tfidf
+from acclimate.methods import baselines
 from acclimate.tasks.metrics import METRICS, metric_named
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task
@@ -28,7 +28,7 @@ def task_of(
 
 def answer(kind: Kind, metric: str, train: list[Any], *, labels: tuple[str, ...], place: Path) -> Label:
     task = task_of(kind, metric, train, labels=labels, test=train[:1], place=place)
-    return constant.fit(task).predicted_dev[0]
+    return baselines.fit_constant(task).predicted_dev[0]
 
 
 def test_one_label_is_the_majority_for_accuracy_and_another_where_the_majority_does_not_count(tmp_path):
@@ -49,16 +49,16 @@ def test_a_word_has_the_tag_that_scores_best(tmp_path):
     assert answer("tokens", "word_accuracy", train, labels=labels, place=tmp_path / "1") == ("O", "O", "O")
     # every word as an entity of its own: two of five are right, and both are found
     task = task_of("tokens", "entity_f1", train, labels=labels, test=[("O", "B", "O")], place=tmp_path / "2")
-    fitted = constant.fit(task)
+    fitted = baselines.fit_constant(task)
     assert fitted.dev == pytest.approx(2 * 2 / (5 + 2))
-    assert tfidf.test(fitted, task, by="me")["predicted"] == [("B", "B", "B")]
+    assert baselines.test_baseline(fitted, task, by="me")["predicted"] == [("B", "B", "B")]
 
 
 def test_a_number_is_the_mean_and_correlates_with_nothing(tmp_path):
     task = task_of("score", "pearson", [1.0, 2.0, 6.0], labels=(), test=[1.0, 4.0], place=tmp_path)
-    fitted = constant.fit(task)
+    fitted = baselines.fit_constant(task)
     assert (fitted.predicted_dev, fitted.dev) == ((3.0, 3.0, 3.0), 0.0)
-    tested = tfidf.test(fitted, task, by="me")
+    tested = baselines.test_baseline(fitted, task, by="me")
     assert (tested["predicted"], tested["test"]) == ([3.0, 3.0], 0.0)
     assert [look["by"] for look in task.looks()] == ["me"]
 

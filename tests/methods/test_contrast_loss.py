@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from acclimate.methods.contrast_loss import contrast
+from acclimate.methods.dga import contrast
 
 TAU = 0.05
 

@@ -14,9 +14,8 @@ from transformers import AutoModelForMaskedLM
 from acclimate.core import files
 from acclimate.methods import dga, mlm
 from acclimate.methods.dga import DgaLoss
-from acclimate.models.encoder import load_masked_language_model
-from acclimate.models.flops import training_flops
-from acclimate.models.parts import masked_weights
+from acclimate.models.encoder import load_masked_language_model, training_flops
+from acclimate.models.gates import masked_weights
 from acclimate.training.checkpoint import BEFORE, read_log, spent
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from acclimate.core.types import Example, Split
-from acclimate.methods import dictionary, tfidf
+from acclimate.methods import baselines
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task
@@ -25,20 +25,20 @@ def test_a_word_gets_its_most_frequent_tag(tmp_path: Path) -> None:
     task = prepare(
         Task("genes", "tokens", read, ("B", "I", "O"), METRICS["entity_f1"], 16), tmp_path, tmp_path / "data"
     )
-    fitted = dictionary.fit(task)
+    fitted = baselines.fit_dictionary(task)
     # "in" is O and B once each: the first by name; "Il" and "MICE" are known in small letters; new words are O
     assert fitted.predicted_dev == (("B", "B", "B", "O"), ("B", "O"))
     assert fitted.dev == pytest.approx(2 * 3 / (3 + 4))
     assert fitted.tokens == 14
-    tested = tfidf.test(fitted, task, by="me")
+    tested = baselines.test_baseline(fitted, task, by="me")
     assert tested["predicted"] == [("B", "B", "B")]
     assert task.looks()[-1]["by"] == "me"
 
 
 def test_other_kinds_have_no_tags(toy_task) -> None:
     with pytest.raises(ValueError, match="a task of kind 'score' has no tags of words"):
-        dictionary.fit(toy_task("score"))
+        baselines.fit_dictionary(toy_task("score"))
 
 
 def test_it_tags_the_toy(toy_task) -> None:
-    assert dictionary.fit(toy_task("tokens")).dev > 0.5
+    assert baselines.fit_dictionary(toy_task("tokens")).dev > 0.5

@@ -12,9 +12,8 @@ import torch
 
 from acclimate.core.types import NOT_PREDICTED, Batch, Document
 from acclimate.methods import distil
-from acclimate.methods.distil_loss import DistillationToken, KnowledgeDistillation, with_distillation_token
-from acclimate.models.encoder import encoder_of, word_embeddings
-from acclimate.models.flops import training_flops
+from acclimate.methods.distil import DistillationToken, KnowledgeDistillation, with_distillation_token
+from acclimate.models.encoder import encoder_of, training_flops, word_embeddings
 from acclimate.text.corpus import write_corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.loop import adamw, train

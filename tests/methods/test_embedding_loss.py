@@ -10,9 +10,8 @@ import torch
 from torch import nn
 
 from acclimate.core.types import NOT_PREDICTED, Batch
-from acclimate.methods.embedding_loss import REGULARISED, TapterLoss, of_unit_spread, with_regularised
-from acclimate.models.encoder import word_embeddings
-from acclimate.models.flops import training_flops
+from acclimate.methods.tapter import REGULARISED, TapterLoss, of_unit_spread, with_regularised
+from acclimate.models.encoder import training_flops, word_embeddings
 from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.pieces import cut, pad, together
 from conformance import toy_rows

@@ -18,7 +18,7 @@ from transformers import (
 import conformance
 from acclimate.core import files
 from acclimate.core.types import Checkpoint, label_of, unwatched
-from acclimate.methods import finetune, looks, task_loss
+from acclimate.methods import finetune, task_loss
 from acclimate.methods.mlm import with_steps
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import load_classifier, load_finetuned
@@ -70,15 +70,15 @@ def test_the_score_is_of_the_checkpoint_that_was_handed_over(tuned):
     task, score, out = tuned
     again = finetune.test(Checkpoint(out / "checkpoint"), task, by="again", watch=unwatched)
     assert (again["predicted"], again["test"]) == (score.predicted, score.test)
-    assert score.dev == max(look for _, look in files.read_json(out / looks.DEV))
-    assert not (out / looks.BEST).exists()
+    assert score.dev == max(look for _, look in files.read_json(out / finetune.DEV))
+    assert not (out / finetune.BEST).exists()
 
 
 def test_dev_predictions_are_those_of_the_checkpoint(tuned):
     task, score, out = tuned
     dev, model = task.examples("dev"), load_finetuned(out / "checkpoint")
     rows = encode(dev, load_tokenizer(out / "checkpoint"), task.max_tokens, task.kind)
-    predicted = looks.predicted_dev(out)
+    predicted = finetune.predicted_dev(out)
     assert predicted == task_loss.predict(model, rows, task.labels, texts=[example.text for example in dev])
     assert task.score([example.label for example in dev], predicted) == score.dev
 
@@ -184,11 +184,11 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
         short = replace(recipe, choose=choose, looks=3, plan=replace(recipe.plan, steps=3))
         checkpoint = finetune.adapt(short, tmp_path / choose, watch=watch)
         assert seen == {1: -0.1, 2: 0.9, 3: 0.9}
-        assert looks.dev_score(tmp_path / choose, choose) == 0.9
+        assert finetune.dev_score(tmp_path / choose, choose) == 0.9
         kept.append(load_file(checkpoint.path / "model.safetensors"))
         rows = encode(toy_task(kind).examples("dev"), load_tokenizer(checkpoint.path), 32)
         predicted = task_loss.predict(load_finetuned(checkpoint.path), rows, toy_task(kind).labels)
-        assert looks.predicted_dev(tmp_path / choose) == predicted
+        assert finetune.predicted_dev(tmp_path / choose) == predicted
     monkeypatch.undo()
     stopped_at_two = replace(recipe, choose="last", looks=1, plan=replace(recipe.plan, steps=3))
     whole = load_file(finetune.adapt(stopped_at_two, tmp_path / "whole").path / "model.safetensors")
@@ -257,7 +257,7 @@ def test_looks_are_evenly_spaced_and_the_last_is_at_the_end(recipe, tmp_path):
     for steps, count, expected in ((10, 4, [2, 5, 8, 10]), (2, 10, [1, 2])):
         short = replace(recipe, looks=count, plan=replace(recipe.plan, steps=steps))
         finetune.adapt(short, tmp_path / str(steps))
-        assert [step for step, _ in files.read_json(tmp_path / str(steps) / looks.DEV)] == expected
+        assert [step for step, _ in files.read_json(tmp_path / str(steps) / finetune.DEV)] == expected
 
 
 def test_a_part_of_an_epoch_is_at_least_one_step(recipe, tmp_path):
@@ -355,14 +355,14 @@ def test_predicting_keeps_the_order_of_the_rows_and_the_mode_of_the_model(tuned)
 
 def test_the_stages_of_a_study_hand_on_what_json_can_hold(tuned, encoder, tmp_path):
     from acclimate.core import settings
-    from acclimate.study import stages
+    from acclimate.race import work
 
     task, score, _ = tuned
     stated = settings.to_mapping(recipe_for(encoder, task, steps=120))
-    result = stages.fine_tune(out=tmp_path / "fit", watch=unwatched, recipe=stated, task=task.path, model=encoder)
+    result = work.fine_tune(out=tmp_path / "fit", watch=unwatched, recipe=stated, task=task.path, model=encoder)
     assert result == json.loads(json.dumps(result))
     assert result["dev"] == score.dev
-    tested = stages.test(out=tmp_path, watch=unwatched, by="a stage", task=task.path, tuned=tmp_path / "fit")
+    tested = work.test(out=tmp_path, watch=unwatched, by="a stage", task=task.path, tuned=tmp_path / "fit")
     assert json.loads(json.dumps(tested))["test"] == score.test
     assert [label_of(label) for label in json.loads(json.dumps(tested))["predicted"]] == list(score.predicted)
     assert task.looks()[-1]["by"] == "a stage"

@@ -9,15 +9,9 @@ import pytest
 import torch
 
 from acclimate.methods.domain import hidden_states
-from acclimate.methods.importance import (
-    divergence,
-    head_importance,
-    normalised,
-    row_gradients,
-)
-from acclimate.models.gates import gated
+from acclimate.methods.importance import divergence, head_importance, normalised, row_gradients
+from acclimate.models.gates import PARTS, gate_shape, gated
 from acclimate.models.heads import keeps_rows_apart
-from acclimate.models.parts import PARTS, gate_shape
 from acclimate.training.pieces import pad, together
 from conformance import toy_rows
 from families import FAMILIES

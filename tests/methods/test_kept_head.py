@@ -11,7 +11,7 @@ import torch
 
 from acclimate.core.files import read_json
 from acclimate.methods import finetune
-from acclimate.methods.tuning import Tuning
+from acclimate.methods.finetune import Tuning
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.scale import folded
 from acclimate.tasks.metrics import metric_named

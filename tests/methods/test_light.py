@@ -24,16 +24,15 @@ from acclimate.methods.light import LightLoss
 from acclimate.methods.task_loss import predict
 from acclimate.models import light as parts
 from acclimate.models.classifier import labels_of, load_finetuned
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model
-from acclimate.models.flops import training_flops
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model, training_flops
 from acclimate.models.light import add_adapters
-from acclimate.study import predicting
-from acclimate.study.ship import ship
+from acclimate.ship import predict as predicting
+from acclimate.ship.ship import ship
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.rows import encode
 from acclimate.text.corpus import write_corpus
 from acclimate.text.streams import evaluation_batches
-from acclimate.text.vectors import Skipgram
+from acclimate.text.vectors.vectors import Skipgram
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
 from conformance import toy_rows

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from acclimate.core.types import NOT_PREDICTED
-from acclimate.methods.adversarial_loss import AdversarialLoss
+from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.perturbation import NOISE, Perturbation, gaussian, row_of_tokens, symmetric, with_noise
 from acclimate.models.heads import masked_logits
 from acclimate.training.objective import MaskedLanguageLoss

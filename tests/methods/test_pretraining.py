@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 from acclimate.core import files
 from acclimate.core.types import NOT_PREDICTED, Document, unwatched
 from acclimate.methods import mlm, scratch
-from acclimate.methods.pretraining_text import Reading, Text, open_text
+from acclimate.methods.scratch import Reading, Text, open_text
 from acclimate.models.encoder import load_tokenizer
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.segments import segments

@@ -15,7 +15,7 @@ from acclimate.methods.sequence_contrast import CONTRASTS, InfoWord, SimCse
 from acclimate.models.heads import keeps_rows_apart
 from acclimate.training.checkpoint import read_log
 from acclimate.training.loop import adamw, train
-from acclimate.training.measure import measure
+from acclimate.training.objective import measure
 from acclimate.training.pieces import pack, pad, together
 from acclimate.training.plan import Plan
 from conformance import toy_rows

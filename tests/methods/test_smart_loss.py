@@ -10,10 +10,10 @@ import torch
 
 from acclimate.core.types import NOT_PREDICTED, TAGS
 from acclimate.methods import finetune
+from acclimate.methods.adversarial import DISTANCES, SmartLoss
+from acclimate.methods.finetune import Tuning
 from acclimate.methods.perturbation import NOISE
-from acclimate.methods.smart_loss import DISTANCES, SmartLoss
 from acclimate.methods.task_loss import TaskLoss
-from acclimate.methods.tuning import Tuning
 from acclimate.training.checkpoint import read_log
 from acclimate.training.pieces import pack, pad, together
 from acclimate.training.plan import Plan

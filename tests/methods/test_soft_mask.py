@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from acclimate.methods.soft_mask import SoftMask
-from acclimate.models.parts import PARTS, gate_shape
+from acclimate.methods.dga import SoftMask
+from acclimate.models.gates import PARTS, gate_shape
 from acclimate.training.loop import train
 from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.plan import Plan

@@ -12,7 +12,7 @@ import torch
 from acclimate.core import files, settings
 from acclimate.core.types import Example
 from acclimate.methods import finetune, stilt
-from acclimate.methods.tuning import Tuning
+from acclimate.methods.finetune import Tuning
 from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare

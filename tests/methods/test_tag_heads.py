@@ -8,13 +8,21 @@ import pytest
 import torch
 
 from acclimate.core.types import TAGS, Checkpoint, Example, unwatched
-from acclimate.methods import finetune, tuning
-from acclimate.methods.tag_schemes import as_given, as_trained, learnable, merged, trained_labels
-from acclimate.methods.task_loss import TaskLoss, allowed_transitions, predict
+from acclimate.methods import finetune
+from acclimate.methods.task_loss import (
+    TaskLoss,
+    allowed_transitions,
+    as_given,
+    as_trained,
+    learnable,
+    merged,
+    predict,
+    trained_labels,
+)
 from acclimate.models.classifier import labels_of, load_classifier
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model
-from acclimate.models.taggers import crf_of
-from acclimate.study import predicting
+from acclimate.models.task_layers import crf_of
+from acclimate.ship import predict as predicting
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.rows import EDGES, EXAMPLE, WORD, encode, labelled
@@ -93,14 +101,14 @@ def blind(encoder, tmp_path_factory):
 
 def frozen_encoder(monkeypatch):
     """Fine-tuning trains the head alone."""
-    made = tuning.load_classifier
+    made = finetune.load_classifier
 
     def load(*arguments, **settings):
         model = made(*arguments, **settings)
         model.base_model.requires_grad_(False)
         return model
 
-    monkeypatch.setattr(tuning, "load_classifier", load)
+    monkeypatch.setattr(finetune, "load_classifier", load)
 
 
 def test_where_transitions_matter_a_crf_finds_what_a_linear_layer_cannot(blind, pairs, tmp_path, monkeypatch):
@@ -132,7 +140,7 @@ def test_the_loss_of_a_sentence_is_that_of_its_words_whatever_stands_between_and
     task = toy_task("tokens")
     model = tagger(encoder, task, layer="crf")
     objective = TaskLoss(model).eval()
-    rows, _ = tuning.training_rows(task, load_tokenizer(encoder))
+    rows, _ = finetune.training_rows(task, load_tokenizer(encoder))
     some = rows.take(np.arange(12))
     whole = objective(pad(some, together(some.lengths), CPU))["task"].item()
     total = 0.0

@@ -19,14 +19,14 @@ from transformers import AutoModelForMaskedLM
 from acclimate.core import files, settings
 from acclimate.core.types import Document
 from acclimate.methods import mlm, tapter
-from acclimate.methods.embedding_loss import spread_of
-from acclimate.methods.loss_curve import CURVE
+from acclimate.methods.tapter import spread_of
 from acclimate.models.encoder import load_masked_language_model, word_embeddings
 from acclimate.text.corpus import write_corpus
-from acclimate.text.stop_words import ENGLISH
-from acclimate.text.vectors import Skipgram, open_vectors
+from acclimate.text.vectors.vectors import Skipgram, open_vectors
+from acclimate.text.words import ENGLISH
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
+from acclimate.training.run import CURVE
 
 SKIPGRAM = Skipgram(dim=12, epochs=3, min_count=1, buckets=500, sample=1.0, lower=True, threads=1)
 
@@ -152,7 +152,7 @@ import os, signal
 from acclimate.core import files
 from acclimate.methods import tapter
 from acclimate.text.corpus import Corpus
-from acclimate.text.vectors import Skipgram
+from acclimate.text.vectors.vectors import Skipgram
 from pathlib import Path
 files.settle = lambda temporary, path: os.kill(os.getpid(), signal.SIGKILL)
 tapter.train_on([Corpus(Path({str(corpora[0].path)!r}))], Path({str(tmp_path / "vectors")!r}), {SKIPGRAM!r})
@@ -200,7 +200,7 @@ def test_the_run_says_of_what_r_is_made_and_lists_the_stop_words(recipe, tmp_pat
     said = files.read_json(tmp_path / tapter.TARGETS)
     rows = len(table_of(recipe.model))
     assert said["regularised"] + sum(said["left_out"].values()) == rows
-    assert said["stop_words"] == {"list": "acclimate.text.stop_words.ENGLISH", "words": sorted(ENGLISH)}
+    assert said["stop_words"] == {"list": "acclimate.text.words.ENGLISH", "words": sorted(ENGLISH)}
 
 
 def test_provenance_tells_inputs_by_content(recipe, toy_race, tmp_path):

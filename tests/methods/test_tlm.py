@@ -15,10 +15,9 @@ import toys
 from acclimate.core import files, settings
 from acclimate.core.types import NOT_PREDICTED, Checkpoint, Document, Example, Split
 from acclimate.methods import finetune, mlm, tlm
-from acclimate.methods.joint_loss import JointLoss
-from acclimate.methods.looks import dev_score, predicted_dev
+from acclimate.methods.finetune import dev_score, predicted_dev
 from acclimate.methods.task_loss import predict
-from acclimate.methods.tlm_inputs import Inputs
+from acclimate.methods.tlm import Inputs, JointLoss
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.joint_head import ALIKE, as_classifier, new_joint_head

@@ -12,9 +12,8 @@ import torch
 
 from acclimate.core.types import NOT_PREDICTED, Batch, Document
 from acclimate.methods import token_contrast
-from acclimate.methods.token_contrast_loss import PAIRS, TokenAlignment, TokenAwareContrast, with_anchors
-from acclimate.models.encoder import encoder_of
-from acclimate.models.flops import training_flops
+from acclimate.methods.token_contrast import PAIRS, TokenAlignment, TokenAwareContrast, with_anchors
+from acclimate.models.encoder import encoder_of, training_flops
 from acclimate.text.corpus import write_corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from acclimate.models.crf import ConditionalRandomField
+from acclimate.models.task_layers import ConditionalRandomField
 
 TAGS = 3
 LENGTHS = torch.tensor([4, 1, 3, 0, 2])

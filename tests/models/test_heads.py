@@ -4,13 +4,7 @@ from tests.families import FAMILIES, VOCABULARY, mpnet
 from torch.nn.functional import cross_entropy
 
 from acclimate.models.encoder import family
-from acclimate.models.heads import (
-    SPARSE_HEADS,
-    has_sparse_head,
-    hidden_and_masked_logits,
-    inputs_of,
-    masked_logits,
-)
+from acclimate.models.heads import SPARSE_HEADS, has_sparse_head, hidden_and_masked_logits, inputs_of, masked_logits
 
 LENGTHS = (12, 9, 5)
 

@@ -11,8 +11,7 @@ from transformers import (
 
 from acclimate.core.types import Batch
 from acclimate.methods.task_loss import outputs_of
-from acclimate.models.heads import FIRST_POSITION
-from acclimate.models.lines import rows_of
+from acclimate.models.heads import FIRST_POSITION, rows_of
 from acclimate.training.pieces import Layout, pad, together
 from families import FAMILIES, VOCABULARY
 

@@ -8,8 +8,8 @@ from transformers import AutoModel
 
 from acclimate.models.classifier import kind_in, kind_of, labels_of, load_classifier, load_finetuned
 from acclimate.models.loading import quiet
-from acclimate.models.pooling import pooled
 from acclimate.models.scale import output_layer
+from acclimate.models.task_layers import pooled
 from families import FAMILIES, VOCABULARY
 
 PLACES = torch.tensor([[[1, 3], [4, 5]], [[2, 3], [3, 7]]])

@@ -1,8 +1,7 @@
 import pytest
 from transformers import BertConfig, ModernBertConfig
 
-from acclimate.models.encoder import new_configuration, new_encoder
-from acclimate.models.sizes import SIZES, Shape, shape_of
+from acclimate.models.encoder import SIZES, Shape, new_configuration, new_encoder, shape_of
 
 NONE = {"layers": None, "hidden": None, "heads": None}
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from acclimate.tasks.docstrings import Docstrings, build_docstrings
+from acclimate.tasks.datasets.docstrings import Docstrings, build_docstrings
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,10 @@ import pytest
 from transformers import BertTokenizer
 
 from acclimate.core.types import Example
-from acclimate.tasks import encoded as module
-from acclimate.tasks.encoded import encoded
+from acclimate.tasks import rows as module
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import Prepared, prepare
-from acclimate.tasks.rows import encode
+from acclimate.tasks.rows import encode, encoded
 from acclimate.tasks.task import Task
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "heart", "moon", "clay"]

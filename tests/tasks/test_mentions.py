@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from acclimate.core.types import Rejected
-from acclimate.tasks.annotated import Annotated, Mention, StatedMention, checked
+from acclimate.tasks.formats.annotated import Annotated, Mention, StatedMention, checked
+from acclimate.tasks.labelled import Own, read_own
 from acclimate.tasks.mentions import tagged, told_of_mentions
-from acclimate.tasks.own import Own, read_own
 from acclimate.tasks.tags import entities
 
 

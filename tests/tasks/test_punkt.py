@@ -2,7 +2,7 @@
 
 import pytest
 
-from acclimate.tasks.punkt import punkt_spans
+from acclimate.tasks.sentences import punkt_spans
 
 
 @pytest.mark.parametrize(

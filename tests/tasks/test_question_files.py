@@ -14,7 +14,7 @@ import pytest
 import squad_files
 from acclimate.core.types import SPLITS
 from acclimate.tasks.formats.squad import IMPOSSIBLE
-from acclimate.tasks.own import Own, read_own
+from acclimate.tasks.labelled import Own, read_own
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.spans import PASSAGE
 from squad_files import article, pairs, question, write

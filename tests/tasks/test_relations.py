@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.annotated import Annotated, Mention, Relation
+from acclimate.tasks.formats.annotated import Annotated, Mention, Relation
 from acclimate.tasks.relations import Pairs, marked_spans, relation_examples
 
 PAIRS = Pairs(("CHEMICAL",), ("GENE",), ("CHEMICAL", "GENE"), "CHEM-GENE")

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from acclimate.core.types import SPLITS, Example
-from acclimate.tasks.own import Labelled, Own, read_own
+from acclimate.tasks.labelled import Labelled, Own, read_own
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.tags import words_of
 

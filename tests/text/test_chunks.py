@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from acclimate.text import chunks
-from acclimate.text.chunks import Chunked, encode_whole
-from acclimate.text.tokens import _plain_backend
+from acclimate.text import tokens
+from acclimate.text.tokens import Chunked, _plain_backend, encode_whole
 
 PARTS = [*" \t\n\r\u00a0\u200b\u0301\u3000é中🙂\u0007\u001c\u0085\ufffdİΣςßﬀ½_\u00ad-.,()'", *([" "] * 40)]
 PARTS += [*"abRs", "rats", "don't", "'ll", "[MASK]", "<mask>", "<s>", "[UNK]", "naloxone", "Hypotension", "  ", "10"]
@@ -73,7 +72,7 @@ def test_white_space_in_a_row_stays_together(backends, text):
 
 
 def test_chunks_that_were_forgotten_are_learnt_again(backends, sentences, monkeypatch):
-    monkeypatch.setattr(chunks, "_KNOWN", 5)
+    monkeypatch.setattr(tokens, "_KNOWN", 5)
     chunked = Chunked(backends["bytes"])
     for _ in range(3):
         assert same(chunked.encode(sentences), encode_whole(backends["bytes"], sentences))

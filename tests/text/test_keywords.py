@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from acclimate.text.keywords import keyword_query, keywords
-from acclimate.text.stop_words import ENGLISH
+from acclimate.text.terms import keyword_query, keywords
+from acclimate.text.words import ENGLISH
 
 # Rose et al. (2010), Figure 1.1
 ABSTRACT = (

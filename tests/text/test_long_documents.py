@@ -3,8 +3,8 @@ import pytest
 
 from acclimate.core.types import Document
 from acclimate.text.corpus import write_corpus
-from acclimate.text.long_documents import long_documents
 from acclimate.text.rows import masked_segments
+from acclimate.text.segments import long_documents
 
 
 @pytest.fixture

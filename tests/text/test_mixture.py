@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from acclimate.text.mixture import in_turn, joined, shares, side_by_side
 from acclimate.text.rows import masked_segments
-from acclimate.text.streams import even, sampled
+from acclimate.text.streams import even, in_turn, joined, sampled, shares, side_by_side
 
 LONGEST = 20
 

@@ -10,9 +10,8 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from acclimate.core.types import Document
-from acclimate.text.extended_vocabulary import extended, woken
-from acclimate.text.mapped_vectors import fit_map
-from acclimate.text.new_words import Cutter, broken_words, count_parts, fertility, listed_words
+from acclimate.text.new_words import Cutter, broken_words, count_parts, extended, fertility, listed_words, woken
+from acclimate.text.vectors.of_vocabulary import fit_map
 from acclimate.text.words import word_spans
 
 KINDS = ("wordpiece", "bytes", "unigram")

@@ -5,10 +5,9 @@ import random
 import pytest
 
 from acclimate.core.types import Progress
-from acclimate.text import preparation_parts
-from acclimate.text.near_duplicates import grams, similarity
-from acclimate.text.preparation import Recipe, prepare
-from acclimate.text.preparation_report import as_csv, as_text
+from acclimate.text import filters
+from acclimate.text.overlap.near_duplicates import grams, similarity
+from acclimate.text.preparation import Recipe, as_csv, as_text, prepare
 
 WORDS = (
     "the",
@@ -117,10 +116,10 @@ def test_the_report_says_what_was_left_out_and_shows_some(done):
 
 @pytest.mark.parametrize("killed_at", [0, 1, 4])
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(raw, done, tmp_path, monkeypatch, killed_at):
-    monkeypatch.setattr(preparation_parts, "UNIT", 5000)
-    monkeypatch.setattr(preparation_parts, "PART", 3000)
+    monkeypatch.setattr(filters, "UNIT", 5000)
+    monkeypatch.setattr(filters, "PART", 3000)
     writes = []
-    write = preparation_parts.write_json
+    write = filters.write_json
 
     def killed(path, value):
         if len(writes) == killed_at:
@@ -129,12 +128,12 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(raw, done, tmp_path, mo
         write(path, value)
 
     with monkeypatch.context() as context:
-        context.setattr(preparation_parts, "write_json", killed)
+        context.setattr(filters, "write_json", killed)
         with pytest.raises(KeyboardInterrupt):
             prepare([raw], tmp_path / "out", RECIPE)
     read = []
-    real = preparation_parts.document_of
-    monkeypatch.setattr(preparation_parts, "document_of", lambda *given: read.append(given[0]) or real(*given))
+    real = filters.document_of
+    monkeypatch.setattr(filters, "document_of", lambda *given: read.append(given[0]) or real(*given))
     again = prepare([raw], tmp_path / "out", RECIPE)
     assert again.corpus.hash == done.corpus.hash
     assert contents(again.path / "corpus") == contents(done.path / "corpus")
@@ -149,7 +148,7 @@ def test_a_finished_one_is_read_and_not_done_again(raw, done, monkeypatch):
 
 
 def test_several_processes_write_the_same_bytes(raw, done, tmp_path, monkeypatch):
-    monkeypatch.setattr(preparation_parts, "UNIT", 5000)
+    monkeypatch.setattr(filters, "UNIT", 5000)
     again = prepare([raw], tmp_path / "out", RECIPE, processes=2)
     assert contents(again.path) == contents(done.path)
 

@@ -3,9 +3,8 @@ import itertools
 import numpy as np
 
 from acclimate.text.documents import read_documents
-from acclimate.text.packed import LIMITS
-from acclimate.text.pubmed import Citation, Deletion, pubmed_articles
-from acclimate.text.superseded import DELETED, LEFT_OUT, superseded
+from acclimate.text.pubmed import DELETED, LEFT_OUT, Citation, Deletion, pubmed_articles, superseded
+from acclimate.text.untrusted import LIMITS
 
 ARTICLE = """<PubmedArticle><MedlineCitation><PMID Version="{version}">{pmid}</PMID><Article>
 <ArticleTitle>Title {pmid}.{version}</ArticleTitle></Article><CommentsCorrectionsList><CommentsCorrections>

@@ -7,13 +7,7 @@ import pytest
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.text.masking import Replacement
 from acclimate.text.segments import segments
-from acclimate.text.streams import (
-    evaluation_batches,
-    interleaved,
-    masked_rows_stream,
-    masked_stream,
-    rows_stream,
-)
+from acclimate.text.streams import evaluation_batches, interleaved, masked_rows_stream, masked_stream, rows_stream
 
 LONGEST = 20
 

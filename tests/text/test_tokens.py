@@ -7,9 +7,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from acclimate.core.types import Document
 from acclimate.text import tokens as tokens_module
-from acclimate.text.chunks import Chunked
 from acclimate.text.corpus import write_corpus
-from acclimate.text.tokens import build_tokens, open_tokens, tokenizer_identity
+from acclimate.text.tokens import Chunked, build_tokens, open_tokens, tokenizer_identity
 
 KINDS = ["wordpiece", "bytes", "bytes, untrimmed", "unigram"]
 

@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from acclimate.text import unigram
-from acclimate.text.unigram_kernels import expected_counts, losses, path_counts
+from acclimate.text.unigram import expected_counts, losses, path_counts
 
 WORDS = [("_lymphoma", 9), ("_lymph", 7), ("oma", 6), ("_naloxone", 5), ("_oma", 4), ("42", 3)]
 ALPHABET = sorted({*"".join(word for word, _ in WORDS)})

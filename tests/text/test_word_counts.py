@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from acclimate.text.word_counts import WordCounts
+from acclimate.text.vocabulary import WordCounts
 
 
 def test_counts_are_exact_where_all_words_fit():

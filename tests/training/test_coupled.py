@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from acclimate.core.types import Batch
 from acclimate.training import gradients
 from acclimate.training.loop import NotFiniteError, adamw, train
-from acclimate.training.measure import measure
-from acclimate.training.objective import VIEWS, Objective
+from acclimate.training.objective import VIEWS, Objective, measure
 from acclimate.training.pieces import Piece, cut, in_order, pad
 from acclimate.training.plan import Plan
 

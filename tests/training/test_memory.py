@@ -6,7 +6,7 @@ import pytest
 
 SCRIPT = """
 import resource, torch
-from acclimate.training.memory import keep_freed_memory
+from acclimate.training.loop import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -28,7 +28,7 @@ def test_a_large_block_that_was_freed_is_there_at_once_when_it_is_needed_again()
 
 
 def test_elsewhere_nothing_is_done(monkeypatch):
-    from acclimate.training import memory
+    from acclimate.training import loop
 
-    monkeypatch.setattr(memory.platform, "libc_ver", lambda: ("", ""))
-    assert not memory.keep_freed_memory()
+    monkeypatch.setattr(loop.platform, "libc_ver", lambda: ("", ""))
+    assert not loop.keep_freed_memory()

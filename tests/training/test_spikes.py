@@ -8,11 +8,10 @@ import torch
 
 import conformance
 from acclimate.core.types import Batch, Progress
-from acclimate.training.checkpoint import LOG, read_log, resumable
+from acclimate.training.checkpoint import FAR, LEAST, LOG, NARROWEST, WINDOW, Spikes, read_log, resumable
 from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan
 from acclimate.training.run import run
-from acclimate.training.spikes import FAR, LEAST, NARROWEST, WINDOW, Spikes
 
 PLAN = Plan(steps=70, batch=3, rate=1e-9, warmup=0.0, weight_decay=0.0, precision="float32")
 JUMPS = (60, 61, 65)  # steps, from 1

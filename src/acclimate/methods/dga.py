@@ -6,12 +6,12 @@ then the model minimises
 
     L_MLM + lambda_1 L_contrast                                                                            (Eq. 16)
 
-with the heads' gradients multiplied by 1 - I (methods/soft_mask.py, Eq. 9), and
+with the heads' gradients multiplied by 1 - I (methods/dga.py, Eq. 9), and
 
     L_contrast = -log e^(sim(o, o+) / tau) / sum_j (e^(sim(o, o+_j) / tau) + e^(sim(o, o-_j) / tau))       (Eq. 15)
 
 o and o+ are the means of a text's last hidden states in two passes with dropout, o- that of a pass whose heads are
-multiplied by their importance (Eq. 11 to 14; methods/contrast_loss.py). The checkpoint is an ordinary one.
+multiplied by their importance (Eq. 11 to 14; methods/dga.py). The checkpoint is an ordinary one.
 
 Readings
   The contrast is of the texts as they are; masks are for the first term alone.
@@ -37,23 +37,117 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from acclimate.core import files, ranks
 from acclimate.core.types import Batch, Checkpoint, Cost, Watch, counted, unwatched
-from acclimate.methods.contrast_loss import contrast
 from acclimate.methods.domain import DomainRecipe, check_dropout, hidden_states, masked_pass, row_means, unmasked
 from acclimate.methods.importance import How, Over, head_importance, normalised, random_importance
 from acclimate.methods.mlm import Start, adapt_with
-from acclimate.methods.soft_mask import Reading, SoftMask
-from acclimate.models.flops import training_flops
-from acclimate.models.gates import gated
-from acclimate.models.parts import Part, gate_shape
+from acclimate.models.encoder import training_flops
+from acclimate.models.gates import Part, gate_shape, gated, masked_weights, output_columns, scale_gradients
 from acclimate.text.streams import evaluation_batches
 from acclimate.training.checkpoint import BEFORE
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
 from acclimate.training.pieces import Piece
+
+# -------------------- contrast loss
+# A row's positive view against all other rows: the contrastive loss of DGA (Ke et al., 2022, Eq. 15) and of SimCSE.
+#
+# Gao et al. (2021), "SimCSE: Simple Contrastive Learning of Sentence Embeddings", Eq. 4, is the same without negatives
+# of
+# their own. Eq. 15 prints e^sim / tau; e^(sim / tau), as in its released code and in SimCSE, is what we take it to
+# mean.
+#
+# Shape suffixes: B rows of the step, V views of a row, D numbers of a view, C candidates.
+
+
+def contrast(views_BVD: Tensor, temperature: float) -> Tensor:
+    """The sum over rows m of Eq. 15, a float32 scalar, sim being the cosine:
+
+        -log( e^(sim(o_m, o+_m) / tau)  /  sum over rows j of ( e^(sim(o_m, o+_j) / tau) + e^(sim(o_m, o-_j) / tau) ) )
+
+    views_BVD    o_m, o+_m and, where each row has more views, its negatives: o-_m
+    temperature  tau, above 0
+    """
+    with torch.autocast(views_BVD.device.type, enabled=False):
+        anchors_BD, *others = nn.functional.normalize(views_BVD.float(), dim=-1).unbind(1)
+        similarity_BC = anchors_BD @ torch.cat(others).T
+        positives_B = torch.arange(len(views_BVD), device=views_BVD.device)
+        return nn.functional.cross_entropy(similarity_BC / temperature, positives_B, reduction="sum")
+
+
+# -------------------- soft mask
+# Holding back what is important while a model learns.
+#
+# Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge" (DGA), Eq. 9:
+#
+# grad'(att_lh) = (1 - I_lh) grad(att_lh)
+#
+# Readings
+# "gradient" (default, the released code's): the gradients of a part's weights are multiplied, those and no others.
+# "head_output", Eq. 9 to the letter: what is multiplied is the gradient of a head's output on its way back, so lower
+# layers get less of it too. att_lh has W_o in it (Eq. 2), so its columns are held back as well. Of the other parts
+# likewise: the gradient of what `models.gates.gated` would multiply.
+# "update": what the optimiser does to a part's weights is multiplied, decay included.
+# Deviations
+# AdamW divides a gradient by a running mean of its size. A factor that is the same at every step is in both, so it
+# falls out: under "gradient" a weight moves as if nothing were masked, unless its factor is 0 or its gradients are as
+# small as AdamW's epsilon. Under "head_output" it falls out for a head's own weights, but not for what lies below.
+# "update" is what Eq. 9 says of plain gradient descent.
+# Masks act once a step, on the whole gradient. The released code multiplies again for each piece of a step, masks W_o's
+# bias, which belongs to no head, and of W_q, W_k and W_v the columns, which belong to no head either.
+
+
+Reading = Literal["gradient", "head_output", "update"]
+
+
+class SoftMask:
+    """1 - I on the gradients or updates of a model's parts, for as long as the model lives.
+
+    importance  part -> I^norm in [0, 1], shaped as `models.parts.gate_shape` says
+
+    An objective calls `on_gradients` and `on_update` from its methods of that name. Raises ValueError for importances
+    out of range or of another shape.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, importance: Mapping[Part, Tensor], reading: Reading = "gradient"
+    ) -> None:
+        for part, values in importance.items():
+            if not bool(((values >= 0) & (values <= 1)).all()):
+                raise ValueError(
+                    f"{part}: importances from {float(values.min()):g} to {float(values.max()):g} cannot mask, which "
+                    "takes 0 to 1. Normalise them (methods/importance.py)"
+                )
+        kept = {part: 1 - values for part, values in importance.items()}
+        if reading == "head_output":
+            scale_gradients(model, kept)
+            self.weights = output_columns(model, kept["heads"]) if "heads" in kept else []
+        else:
+            self.weights = [found for part, values in kept.items() for found in masked_weights(model, part, values)]
+        self.moves = reading == "update"
+        self.before: list[Tensor] = []  # of the step that is under way: the weights, in their order
+
+    @torch.no_grad()
+    def on_gradients(self) -> None:
+        self.weights = [(weight, kept.to(weight.device)) for weight, kept in self.weights]
+        if self.moves:
+            self.before = [weight.clone() for weight, _ in self.weights]
+            return
+        for weight, kept in self.weights:
+            if weight.grad is not None:
+                weight.grad.mul_(kept)
+
+    @torch.no_grad()
+    def on_update(self) -> None:
+        if not self.moves:
+            return
+        for (weight, kept), before in zip(self.weights, self.before, strict=True):
+            weight.copy_(torch.lerp(before, weight, kept.expand_as(weight)))
+        self.before = []
+
 
 IMPORTANCE = "importance.json"  # in the directory of a run
 BATCH = 32  # rows of which importance is computed at once

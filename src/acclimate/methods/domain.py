@@ -19,8 +19,7 @@ from transformers import PreTrainedModel
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
 from acclimate.methods import mlm
 from acclimate.models.encoder import encoder_of
-from acclimate.models.heads import hidden_and_masked_logits, inputs_of
-from acclimate.models.lines import rows_of
+from acclimate.models.heads import hidden_and_masked_logits, inputs_of, rows_of
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
 

@@ -1,12 +1,12 @@
 """Give a model's vocabulary the words of a domain that it breaks into pieces. Nothing is trained; `mlm` goes on.
 
 Words are found in the corpus by what they save, count times pieces (text/new_words.py), or given as a list. They become
-entries of the tokenizer (text/extended_vocabulary.py) and rows of the model (models/extension.py). Where a row begins:
+entries of the tokenizer (text/new_words.py) and rows of the model (models/extension.py). Where a row begins:
 
     pieces   the mean of the embeddings of the pieces that the word was made of
     vectors  W v + b of the word's fastText vector v, W and b by least squares from the words that the domain's vectors
              and the vocabulary share: Poerner, Waltinger and Schütze (2020), "Inexpensive Domain Adaptation of
-             Pretrained Language Models", who have no b (text/mapped_vectors.py)
+             Pretrained Language Models", who have no b (text/vectors/of_vocabulary.py)
 
 Sachidananda, Kessler and Lai (2021), "Efficient Domain Adaptation of Language Models via Adaptive Tokenization", find
 words otherwise: by how much more probable a sequence of pieces is in the domain than elsewhere.
@@ -39,8 +39,6 @@ from acclimate.models.encoder import encoder_of, load_masked_language_model, loa
 from acclimate.models.extension import add_rows, with_backend
 from acclimate.models.loading import head_drawn, identity
 from acclimate.text.corpus import Corpus
-from acclimate.text.extended_vocabulary import extended, woken
-from acclimate.text.mapped_vectors import fit_map
 from acclimate.text.new_words import (
     Cutter,
     Fertility,
@@ -48,11 +46,13 @@ from acclimate.text.new_words import (
     Parts,
     broken_words,
     count_parts,
+    extended,
     fertility,
     listed_words,
+    woken,
 )
-from acclimate.text.vectors import Skipgram, Vectors, open_vectors
-from acclimate.text.vocabulary_vectors import piece_texts
+from acclimate.text.vectors.of_vocabulary import fit_map, piece_texts
+from acclimate.text.vectors.vectors import Skipgram, Vectors, open_vectors
 from acclimate.training.run import finished, write_checkpoint
 
 WORDS = "new_words.json"

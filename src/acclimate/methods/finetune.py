@@ -10,7 +10,7 @@ at which it stands (section 4.2).
 Readings
   How often to look at dev is not stated: `looks` times, evenly spaced, the last one at the end; the earliest best wins.
   The head is drawn anew, also where the model is a fine-tuned checkpoint: of that the encoder is taken, the pooler
-  not. head = "kept" goes on with the checkpoint's own head and pooler (models/kept_head.py): of another dataset of the
+  not. head = "kept" goes on with the checkpoint's own head and pooler (models/classifier.py): of another dataset of the
   same kind, as Nishida et al. (2021) train on SQuAD and then on BioASQ.
   A number is learnt in standard deviations of the training examples, so that the same rates suit any unit. The unit is
   folded into the last layer of the checkpoint, and into every look at dev.
@@ -24,13 +24,14 @@ Readings
   tag_layer, sequence_layer and tag_scheme are the choices of Gu et al., Tables 10 and 11, who state no more of the LSTM
   than that it is one in both directions: ours reads all tokens of the row, is as wide as the encoder, both directions
   together, and has the linear layer's dropout behind it. Of a text that is read at its first token it stands in that
-  token's place with the state of each direction once it has read the whole row (models/pooling.py).
+  token's place with the state of each direction once it has read the whole row (models/task_layers.py).
   head_rate is no setting of the papers: a small encoder with few rows needs it (docs/methods/finetune.md).
-  A CRF (models/crf.py) starts with transitions of 0 and learns them at tag_transitions_rate times the plan's rate. It
+  A CRF (models/task_layers.py) starts with transitions of 0 and learns them at tag_transitions_rate times the
+  plan's rate. It
   is trained on rows, and predicts whole sentences: a window scores no start or end that is not the sentence's.
   With tag_scheme, training tags are written in that scheme, and predictions in the task's own again, before anything is
   scored. In IO, entities of one type that touch become one, and stay one.
-  smart adds the smoothness of Jiang et al. (2020) to the loss (methods/smart_loss.py).
+  smart adds the smoothness of Jiang et al. (2020) to the loss (methods/adversarial.py).
 Deviations
   Dev and test are scored in float32 whatever the training precision, so that the checkpoint, loaded by anybody,
   predicts what was scored.
@@ -39,32 +40,275 @@ Deviations
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
-from acclimate.core.recorded import check_may_work
-from acclimate.core.types import Checkpoint, Cost, Score, Watch, unwatched
-from acclimate.methods.looks import DEV, dev_score, drop_best
+from acclimate.core.prompt import prompt_length
+from acclimate.core.replay import check_may_work
+from acclimate.core.types import (
+    Batch,
+    Checkpoint,
+    Cost,
+    Example,
+    Label,
+    Progress,
+    Score,
+    Split,
+    Stream,
+    Watch,
+    label_of,
+    unwatched,
+)
+from acclimate.methods.adversarial import SmartLoss, check_smart
 from acclimate.methods.mlm import check_length, with_steps
-from acclimate.methods.smart_loss import check_smart
-from acclimate.methods.tag_schemes import Tagging, as_given, learnable, trained_labels
-from acclimate.methods.task_loss import allowed_transitions, predict
-from acclimate.methods.tuning import SPANS, Tuning
-from acclimate.models.classifier import kind_of, labels_of, load_finetuned
-from acclimate.models.encoder import load_tokenizer, longest_input
+from acclimate.methods.perturbation import with_noise
+from acclimate.methods.task_loss import (
+    Tagging,
+    TaskLoss,
+    allowed_transitions,
+    as_given,
+    as_trained,
+    learnable,
+    merged,
+    predict,
+    probabilities,
+    trained_labels,
+)
+from acclimate.models.classifier import kind_of, labels_of, load_classifier, load_finetuned, load_with_head, register
+from acclimate.models.encoder import dropout_known, load_tokenizer, longest_input
 from acclimate.models.loading import identity
-from acclimate.models.pooling import Pooling, SequenceLayer, pooling_of
-from acclimate.models.scale import folded
-from acclimate.models.taggers import CRF_LAYERS, Layer, Transitions
-from acclimate.tasks.encoded import encoded
+from acclimate.models.scale import Scale, fold, folded, scale_of
+from acclimate.models.task_layers import CRF_LAYERS, Layer, Pooling, SequenceLayer, Transitions, pooling_of
 from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.tasks.relations import marked_spans, mention_spans
+from acclimate.tasks.rows import cut_off, encoded, labelled
+from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import finish, spent
+from acclimate.training.loop import Step
+from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device
-from acclimate.training.run import finished, write_checkpoint
+from acclimate.training.run import finished, run, write_checkpoint
+
+# -------------------- looks
+# What a fine-tuning saw on dev: a score at each look, the best weights so far, what they predict.
+#
+# dev.json             [[step, score], ...]
+# predicted_dev.json   what the checkpoint that was handed over predicts for dev, in its order
+# best.safetensors     only while the run goes on
+
+
+BEST = "best.safetensors"
+DEV = "dev.json"
+PREDICTED_DEV = "predicted_dev.json"
+
+
+class Looks:
+    """The looks at dev, and the best weights so far with what they predict, in files of their own.
+
+    A run that goes on from an earlier state looks again and finds the same scores; so a best that the killed run left
+    from a later step is still the best of the whole run, and is kept. The last look is always this process's own.
+    """
+
+    def __init__(self, out: Path, *, keep_best: bool) -> None:
+        self.scores_path, self.best_path, self.predicted_path = out / DEV, out / BEST, out / PREDICTED_DEV
+        self.keep_best = keep_best
+        self.scores: dict[int, float] = {}
+        if self.scores_path.exists():
+            self.scores = dict(files.read_json(self.scores_path))
+        self.best: float | None = None
+        self.predicted: list[Any] = []  # by the weights that are to be handed over
+        if self.best_path.exists():
+            with safe_open(self.best_path, framework="pt") as file:
+                # one file, so that a kill never parts the weights from what they predict
+                self.best = float(file.metadata()["score"])
+                self.predicted = json.loads(file.metadata()["predicted"])
+
+    def add(self, step: int, score: float, predicted: list[Label], model: PreTrainedModel) -> None:
+        if not ranks.is_first():
+            return
+        if not self.keep_best:
+            self.predicted = predicted
+        elif self.best is None or score > self.best:
+            self.best, self.predicted = score, predicted
+            tensors = {name: value.detach().cpu().contiguous() for name, value in model.named_parameters()}
+            about = {"score": repr(score), "step": str(step), "predicted": json.dumps(predicted, allow_nan=False)}
+            files.write_bytes(self.best_path, save(tensors, metadata=about))
+        self.scores[step] = score
+        files.write_json(self.scores_path, sorted(self.scores.items()))
+
+    @torch.no_grad()
+    def load_best(self, model: PreTrainedModel) -> None:
+        ranks.agree(None)
+        with safe_open(self.best_path, framework="pt") as file:
+            for name, parameter in model.named_parameters():
+                parameter.copy_(file.get_tensor(name))
+
+    def hand_over(self) -> None:
+        """Write what the chosen weights predict for dev."""
+        if ranks.is_first():
+            files.write_json(self.predicted_path, self.predicted)
+
+
+def drop_best(out: Path) -> None:
+    if ranks.is_first():
+        (out / BEST).unlink(missing_ok=True)
+
+
+def dev_score(out: Path, choose: str) -> float:
+    """The dev score of the checkpoint that was handed over."""
+    scores: list[float] = [score for _, score in files.read_json(out / DEV)]
+    return max(scores) if choose == "best" else scores[-1]
+
+
+def predicted_dev(out: Path) -> list[Label]:
+    """What the checkpoint that was handed over predicts for dev, in its order."""
+    return [label_of(label) for label in files.read_json(out / PREDICTED_DEV)]
+
+
+# -------------------- tuning
+# A fine-tuning at work: its model, its rows, its looks at dev. methods/finetune.py says what it is told.
+
+
+# where the mentions that are read stand in a text
+SPANS: dict[Pooling, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
+    "first": None,
+    "mentions": mention_spans,
+    "starts": marked_spans,
+}
+
+
+class Tuning:
+    """A fine-tuning in its directory: the model in training, and its looks at dev."""
+
+    def __init__(self, recipe: Recipe, task: Prepared, out: Path, watch: Watch) -> None:
+        self.recipe, self.task, self.out, self.watch = recipe, task, out, watch
+        self.tokenizer = load_tokenizer(recipe.model)
+        # whoever truncates with the checkpoint's tokenizer cuts as we did
+        self.tokenizer.model_max_length = task.max_tokens + prompt_length(self.tokenizer)
+        self.labels = trained_labels(task, recipe.tag_scheme)
+        self.model = _loaded(recipe, task, self.labels, watch)
+        register(self.model, self.tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
+        self.rows, self.scale = training_rows(task, self.tokenizer, recipe.pooling, recipe.tag_scheme)
+        if self.scale is not None and recipe.head == "kept":
+            fold(self.model, self.scale.back)  # its outputs were in own units
+        if recipe.pooling != "first" and (lost := cut_off(self.rows)):
+            note = f"of {lost:,} of {len(self.rows):,} training texts a mention stands beyond {task.max_tokens} tokens"
+            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+        if lost := merged(task, recipe.tag_scheme):
+            note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities become one with the entity before"
+            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+        dev = task.examples("dev")
+        self.dev_rows = encoded(task, "dev", dev, self.tokenizer, spans=SPANS[recipe.pooling])
+        self.gold, self.dev_texts = [example.label for example in dev], [example.text for example in dev]
+        self.plan = with_steps(recipe.plan, recipe.epochs, task.sizes["train"])
+        out.mkdir(parents=True, exist_ok=True)
+        self.seen = Looks(out, keep_best=recipe.choose == "best")
+
+    def train(self, *, until: int | None = None) -> None:
+        """To the end, or until so many steps are done."""
+        looks = {round(self.plan.steps * (look + 1) / self.recipe.looks) for look in range(self.recipe.looks)} - {0}
+
+        def after(step: Step) -> dict[str, float]:
+            with folded(self.model, self.scale):
+                score, predicted = self.look()
+                self.seen.add(step.number, score, predicted, self.model)
+            return {"dev": score}
+
+        run(
+            self.objective(),
+            self.stream(),
+            self.plan,
+            self.out,
+            stage="fine-tune",
+            watch=self.watch,
+            after=after,
+            looks=looks,
+            until=until,
+        )
+
+    def objective(self) -> Objective:
+        """What is minimised."""
+        recipe = self.recipe
+        if not recipe.smart:
+            return TaskLoss(self.model, head_rate=recipe.head_rate)
+        return SmartLoss(
+            self.model,
+            weight=recipe.smart,
+            step=recipe.smart_step,
+            noise=recipe.smart_noise,
+            radius=recipe.smart_radius,
+            ascents=recipe.smart_ascents,
+            head_rate=recipe.head_rate,
+        )
+
+    def stream(self) -> Stream:
+        """The rows of each step."""
+        seed = self.plan.seed
+        rows = rows_stream(self.rows, batch=self.plan.batch, seed=seed)
+        return (lambda step: with_noise(rows(step), seed=seed, step=step)) if self.recipe.smart else rows
+
+    def look(self) -> tuple[float, list[Label]]:
+        """The dev score of the weights as they are, and what they predict."""
+        said = predict(self.model, self.dev_rows, self.labels, texts=self.dev_texts)
+        predicted = as_given(said, self.labels, self.task)
+        return self.task.score(self.gold, predicted), predicted
+
+    def choose(self) -> None:
+        """Put the weights that are to be handed over into the model, and write what they predict for dev."""
+        if self.recipe.choose == "best":
+            self.seen.load_best(self.model)
+        elif self.scale is not None:
+            fold(self.model, self.scale)
+        self.seen.hand_over()
+
+
+def _loaded(recipe: Recipe, task: Prepared, labels: Sequence[str], watch: Watch) -> PreTrainedModel:
+    known = dropout_known(recipe.model)
+    if not known:
+        watch(Progress("fine-tune", 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
+    load = partial(load_classifier, seed=recipe.plan.seed) if recipe.head == "fresh" else load_with_head
+    return load(
+        recipe.model,
+        labels,
+        kind=task.kind,
+        dropout=recipe.dropout if known else None,
+        hidden_dropout=recipe.dropout if known else None,
+        attention_dropout=recipe.attention_dropout,
+        pooling=recipe.pooling,
+        sequence_layer=recipe.sequence_layer,
+        layer=recipe.tag_layer,
+        transitions=recipe.tag_transitions,
+        transitions_rate=recipe.tag_transitions_rate,
+    )
+
+
+def training_rows(
+    task: Prepared,
+    tokenizer: PreTrainedTokenizerBase,
+    pooling: Pooling = "first",
+    scheme: Tagging = "given",
+) -> tuple[Batch, Scale | None]:
+    """The training rows with their labels; numbers standardised, and the scale that they had; tags in a scheme."""
+    train = task.examples("train")
+    read = encoded(task, "train", train, tokenizer, spans=SPANS[pooling])
+    rows = labelled(read, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
+    if task.kind != "score":
+        return rows, None
+    scale = scale_of(rows.rows["label"])
+    numbers = scale.standardised(rows.rows["label"]).astype(np.float32)
+    return replace(rows, rows={**rows.rows, "label": numbers}), scale
+
 
 BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that was stopped to be compared
 
@@ -251,3 +495,85 @@ def load_tested(
         )
     model.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
     return model, tokenizer, labels
+
+
+# -------------------- ensemble
+# The mean of what several fine-tuned models hold probable.
+#
+# Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge" (DGA), the row "Ensemble
+# (LM+MLM)"
+# of Table 3: end-task fine-tuning of the model as it is and of the one that MLM adapted, "concatenating their outputs
+# and
+# taking the average".
+#
+# Readings
+# The models are fine-tuned one without the other, and what is averaged are the probabilities of the labels.
+
+
+KIND = "sequence"  # of the tasks that it is for: one label a row
+
+
+def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str, watch: Watch) -> dict[str, Any]:
+    """Predict the sealed texts, then open their labels in the name of `by`, as `finetune.test` does; and as `dev` the
+    score on dev.
+
+    Raises ValueError where a checkpoint was fine-tuned for another task, and where rows have no one label.
+    """
+    if task.kind != KIND:
+        raise ValueError(f"an ensemble is for tasks of one label a row, but {task.name} is of kind '{task.kind}'")
+    splits: tuple[Split, ...] = ("dev", "test")
+    means: dict[Split, np.ndarray] = {}
+    for checkpoint in checkpoints:
+        model, tokenizer, labels = load_tested(checkpoint, task)
+        for split in splits:
+            spans = SPANS[pooling_of(model.config)]
+            rows = encoded(task, split, task.examples(split), tokenizer, spans=spans)
+            said_BC = probabilities(model, rows, labels, watch=watch)[:, [labels.index(name) for name in task.labels]]
+            means[split] = means.get(split, 0.0) + said_BC / len(checkpoints)
+    predicted: dict[Split, list[Label]] = {
+        split: [task.labels[int(code)] for code in means[split].argmax(-1)] for split in splits
+    }
+    dev = task.score([example.label for example in task.examples("dev")], predicted["dev"])
+    gold = task.unseal(by)
+    return {
+        "ids": tuple(example.id for example in task.examples("test")),
+        "gold": tuple(gold),
+        "predicted": tuple(predicted["test"]),
+        "test": task.score(gold, predicted["test"]),
+        "dev": dev,
+    }
+
+
+# -------------------- fitting
+# Settings of fine-tuning that are for one kind of task, where tasks of several kinds share what is stated.
+
+
+OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")
+OF_TEXTS = ("sequence_layer",)
+
+
+def fitting(own: Recipe, task: Prepared) -> Recipe:
+    """The settings, those at their defaults that mean nothing on the task."""
+    default = Recipe()
+    return replace(own, **{name: getattr(default, name) for name in _idle(task)})
+
+
+def check_heeded(own: Recipe, tasks: Sequence[Prepared]) -> None:
+    """Raises ValueError for a stated setting that means nothing on any of the tasks."""
+    default = Recipe()
+    for name in sorted(set.intersection(*(_idle(task) for task in tasks))):
+        if (value := getattr(own, name)) != getattr(default, name):
+            raise ValueError(
+                f"finetune.{name} = {value!r} means nothing on {', '.join(task.name for task in tasks)}. Leave it out"
+            )
+
+
+def mentions_stand(task: Prepared) -> bool:
+    """Whether the texts are of relations and say where the two mentions stand."""
+    return task.kind == "sequence" and all(len(example.spans) == 2 for example in task.examples("train"))
+
+
+def _idle(task: Prepared) -> set[str]:
+    idle = set() if mentions_stand(task) else {"pooling"}
+    idle |= {*OF_TAGS} if task.kind != "tokens" else set()
+    return idle | ({*OF_TEXTS} if task.kind in ("tokens", "span") else set())

@@ -6,7 +6,7 @@ of head h of layer l is
     I_lh = 1/M sum_m |d KL(f1(x_m), f2(x_m)) / d g_lh|                                                   (Eq. 6 to 8)
 
 where g_lh = 1 multiplies the head's output (Eq. 5), and f1 and f2 are passes over the same text under different
-dropout; the other parts of Table 3 likewise (models/parts.py).
+dropout; the other parts of Table 3 likewise (models/gates.py).
 
 Readings
   "The KL-divergence of the two representations" is that of softmax over the numbers of the last hidden state, averaged
@@ -36,9 +36,8 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import Batch
 from acclimate.methods.domain import hidden_states, row_means, unmasked
-from acclimate.models.gates import gated
+from acclimate.models.gates import Part, gate_shape, gated
 from acclimate.models.heads import keeps_rows_apart
-from acclimate.models.parts import Part, gate_shape
 from acclimate.training.gradients import noise_seed
 from acclimate.training.pieces import Piece, cut, pack, pad
 from acclimate.training.plan import Plan, device, piece_tokens

@@ -38,8 +38,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from acclimate.core.types import Batch, Checkpoint, Progress, Watch, unwatched
 from acclimate.methods.domain import DomainRecipe
 from acclimate.methods.mlm import Start, adapt_with
-from acclimate.models.encoder import word_embeddings
-from acclimate.models.flops import weights_by_part
+from acclimate.models.encoder import weights_by_part, word_embeddings
 from acclimate.models.heads import has_sparse_head
 from acclimate.models.light import adapters_of, add_adapters, add_prompt, prompt_ids
 from acclimate.models.loading import drawn_weights

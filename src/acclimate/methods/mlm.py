@@ -33,8 +33,7 @@ from acclimate.text.segments import segments
 from acclimate.text.streams import evaluation_batches, masked_stream
 from acclimate.text.tokens import Tokens
 from acclimate.training.checkpoint import finish
-from acclimate.training.measure import measure
-from acclimate.training.objective import MaskedLanguageLoss, Objective
+from acclimate.training.objective import MaskedLanguageLoss, Objective, measure
 from acclimate.training.plan import Plan
 from acclimate.training.run import finished, run, write_checkpoint
 

@@ -4,7 +4,7 @@ Devlin et al. (2019), "BERT", section 3.1, task 2; PubMedBERT (Gu et al., 2021) 
 
     L = L_mlm + L_nsp,    L_nsp = - mean over rows of log softmax(W_2 tanh(W_1 h_[CLS] + b_1) + b_2) at the label
 
-on the pairs of text/pairs.py. W_1 and b_1 are BERT's pooler, which fine-tuning goes on with.
+on the pairs of text/rows.py. W_1 and b_1 are BERT's pooler, which fine-tuning goes on with.
 
 Shape suffixes: B lines, T tokens of a line, R rows, D hidden, M predicted positions, V vocabulary.
 """
@@ -19,11 +19,10 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForPreTraining, PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, Batch
-from acclimate.models.encoder import family
-from acclimate.models.flops import training_flops
+from acclimate.models.encoder import family, training_flops
 from acclimate.models.heads import has_sparse_head, hidden_and_masked_logits, keeps_rows_apart
 from acclimate.models.loading import configuration, drawn_weights, load_weights, reading, seeded
-from acclimate.text.pairs import RANDOM_NEXT
+from acclimate.text.rows import RANDOM_NEXT
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Piece
 

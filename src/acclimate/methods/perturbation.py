@@ -30,7 +30,7 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import Batch
 from acclimate.models.encoder import encoder_of, family
-from acclimate.models.lines import rows_of
+from acclimate.models.heads import rows_of
 from acclimate.training.pieces import Piece
 
 Reading = Literal["paper", "released"]

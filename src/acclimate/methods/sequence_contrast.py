@@ -6,7 +6,7 @@ Language Representation Learning") minimise
 
     L_MLM + weight * mean over texts m of -log( e^(sim(a_m, b_m) / tau) / sum_j e^(sim(a_m, b_j) / tau) )
 
-with the cosine as sim and the texts of the step as j (methods/contrast_loss.py). In SimCSE a and b are the same text's
+with the cosine as sim and the texts of the step as j (methods/dga.py). In SimCSE a and b are the same text's
 mean state in two passes, which differ by dropout alone; in InfoWord a is the mean state of the masked text, and b, of
 the text itself, that of the tokens that are masked in a: a whole against what is missing from it.
 
@@ -34,9 +34,9 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
-from acclimate.methods.contrast_loss import contrast
+from acclimate.methods.dga import contrast
 from acclimate.methods.domain import DomainRecipe, check_dropout, hidden_states, masked_pass, row_means, unmasked
-from acclimate.models.flops import training_flops
+from acclimate.models.encoder import training_flops
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
 

@@ -14,11 +14,11 @@ Readings
   (`intermediate.choose`).
   "The hyperparameters of fine-tuning are the same as those of PubMedBERT": both stages have those of `finetune`, but
   for what `intermediate` states otherwise. What is for one kind of task (pooling, sequence_layer, tag_...) is for those
-  stages whose task is of that kind; the others have the defaults (methods/fitting.py).
+  stages whose task is of that kind; the others have the defaults (methods/finetune.py).
   Special tokens that an intermediate task put into the vocabulary stay there.
 Deviations
   None. What of an intermediate task's training rows stands in the target's dev or test set stays there, as it must have
-  in the papers; the matrix of all pairs counts such rows and leaves them out (study/intermediate.py).
+  in the papers; the matrix of all pairs counts such rows and leaves them out (studies/stilt.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Literal
 
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
 from acclimate.methods import finetune
-from acclimate.methods.fitting import check_heeded, fitting
+from acclimate.methods.finetune import check_heeded, fitting
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import identity

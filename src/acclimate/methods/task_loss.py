@@ -6,26 +6,96 @@ Shape suffixes: B rows, T tokens of the longest, N tokens of all rows together, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
+from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Example, Label, Watch, counted, unwatched
 from acclimate.models.classifier import ENDS, SPAN, TOKENS, kind_of
-from acclimate.models.crf import ConditionalRandomField
-from acclimate.models.flops import training_flops
-from acclimate.models.heads import inputs_of, keeps_rows_apart
-from acclimate.models.lines import classify, rows_of
+from acclimate.models.encoder import training_flops
+from acclimate.models.heads import classify, inputs_of, keeps_rows_apart, rows_of
 from acclimate.models.scale import output_layer
-from acclimate.models.taggers import crf_of, transitions_of
+from acclimate.models.task_layers import ConditionalRandomField, crf_of, transitions_of
+from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EDGES, by_word
 from acclimate.tasks.spans import best_answers
-from acclimate.tasks.tags import OUTSIDE, fallback, may_follow, parts_of, scheme_of
+from acclimate.tasks.tags import (
+    LETTERS,
+    OUTSIDE,
+    Scheme,
+    all_tags,
+    converted,
+    entities,
+    fallback,
+    may_follow,
+    parts_of,
+    scheme_of,
+)
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Piece, cut, pad
 from acclimate.training.plan import Plan, piece_tokens
+
+# -------------------- tag schemes
+# Entities tagged in another scheme for training, and in the task's own again for everything that is scored.
+#
+# In IO, entities of one type that touch become one, and nothing parts them again. A tag that breaks its scheme, such as
+# an I- after O, comes back as the tag of the entity that metrics read from it (tasks/tags.py).
+
+
+Tagging = Literal["given", Scheme]
+
+
+def trained_labels(task: Prepared, tagging: Tagging) -> tuple[str, ...]:
+    """The labels that a model learns: the task's, or all tags of a scheme for the types of its entities.
+
+    Raises ValueError where the task's labels are no tags of entities.
+    """
+    if tagging == "given":
+        return task.labels
+    if task.kind != "tokens" or scheme_of(task.labels) is None:
+        raise ValueError(
+            f"tag_scheme = '{tagging}' is for tags of entities (B-, I-, O), but {task.name} is of kind '{task.kind}' "
+            f"with the labels {', '.join(task.labels) or 'none'}. Leave tag_scheme out"
+        )
+    if any(len(parts_of(label)) > 1 for label in task.labels):
+        raise ValueError(
+            f"tag_scheme = '{tagging}' is for words with one tag each, but entities of {task.name} overlap. Leave it "
+            f"out"
+        )
+    return all_tags(task.labels, tagging)
+
+
+def as_trained(examples: Sequence[Example], tagging: Tagging) -> Sequence[Example]:
+    """The examples with their tags in the scheme."""
+    if tagging == "given":
+        return examples
+    return [replace(one, label=converted(one.label, tagging)) for one in examples if isinstance(one.label, tuple)]
+
+
+def as_given(predicted: list[Label], labels: Sequence[str], task: Prepared) -> list[Label]:
+    """Predictions of a model that learnt these labels, in the labels of the task."""
+    given = scheme_of(task.labels)
+    if tuple(labels) == task.labels or given is None:
+        return predicted
+    return [converted(tags, given) if isinstance(tags, tuple) else tags for tags in predicted]
+
+
+def learnable(task: Prepared) -> set[tuple[str, ...]]:
+    """What a model for the task may have for labels: the task's own, or its tags in another scheme."""
+    named = task.kind == "tokens" and scheme_of(task.labels) is not None
+    return {task.labels, *(all_tags(task.labels, scheme) for scheme in (LETTERS if named else ()))}
+
+
+def merged(task: Prepared, tagging: Tagging) -> int:
+    """How many training entities the scheme makes one with the entity before them: none but in IO."""
+    if tagging != "IO":
+        return 0
+    labels = [one.label for one in task.examples("train") if isinstance(one.label, tuple)]
+    return sum(len(entities(tags)) - len(entities(converted(tags, tagging))) for tags in labels)
 
 
 def _cross_entropy(logits_BC: Tensor, label_B: Tensor) -> Tensor:
@@ -102,7 +172,7 @@ class TaskLoss(Objective):
     -log p(the row's tags), over the tagged words too: with transitions of 0 the same number as without the CRF.
 
     head_rate: how many times the plan's rate the head learns at, a pooler included. A CRF's own weights, whose rate is
-    models/crf.py's, go without.
+    models/task_layers.py's, go without.
     """
 
     def __init__(self, model: PreTrainedModel, *, head_rate: float = 1.0) -> None:

@@ -1,10 +1,10 @@
 """Train a task's model on its own rows and on retrieved text at once, from random weights: no pretrained model needed.
 
 Yao et al. (2022), "NLP From Scratch Without Large-Scale Pretraining: A Simple and Efficient Framework" (TLM), section
-3.1. External data S are what the task's texts retrieve as queries (not done here: text/retrieval.py), internal data T
+3.1. External data S are what the task's texts retrieve as queries (not done here: text/bm25/build.py), internal data T
 are the task's. Stage 1 minimises, over batches of which rho_1 are external, then one is internal,
 
-    rho_1 E_S[L_mlm(x)] + E_T[rho_2 L_mlm(x) + L_task(f(x), y)]              (methods/joint_loss.py)
+    rho_1 E_S[L_mlm(x)] + E_T[rho_2 L_mlm(x) + L_task(f(x), y)]              (methods/tlm.py)
 
 and stage 2 the task's loss alone with a new classifier (methods/finetune.py).
 
@@ -26,33 +26,207 @@ Deviations
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors.torch import load_file, save
+from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
+from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods import finetune
-from acclimate.methods.joint_loss import JointLoss
-from acclimate.methods.looks import Looks
-from acclimate.methods.task_loss import predict
-from acclimate.methods.tlm_inputs import Inputs, internal_tokens
-from acclimate.methods.tuning import training_rows
-from acclimate.models.classifier import load_finetuned
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer
+from acclimate.methods.finetune import Looks, training_rows
+from acclimate.methods.scratch import learned_tokenizer
+from acclimate.methods.task_loss import LOSSES, predict, target_of, targets
+from acclimate.models.classifier import TOKENS, load_finetuned
+from acclimate.models.encoder import (
+    dropout_known,
+    load_masked_language_model,
+    load_tokenizer,
+    longest_input,
+    new_encoder,
+    training_flops,
+)
+from acclimate.models.heads import has_sparse_head, hidden_and_masked_logits, keeps_rows_apart
 from acclimate.models.joint_head import as_classifier, new_joint_head, require_alike
 from acclimate.models.loading import identity
 from acclimate.models.scale import fold
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode
 from acclimate.text.corpus import Corpus
+from acclimate.text.masking import replacement_of
+from acclimate.text.streams import interleaved, masked_rows_stream, masked_stream
+from acclimate.text.words import word_starts_in_rows
 from acclimate.training.checkpoint import finish, read_log, spent
+from acclimate.training.objective import Objective
+from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan, device
 from acclimate.training.run import CHECKPOINT, finished, run, write_checkpoint
+
+# -------------------- joint loss
+# What TLM's first stage minimises: L_mlm on external text, rho_2 L_mlm + L_task on the task's own rows.
+#
+# Shape suffixes: B lines, T tokens of a line, D hidden, M predicted positions, V vocabulary.
+
+
+class JointLoss(Objective):
+    """Terms `external` and `mlm`, averaged over the predicted tokens of external and of internal rows, and `task`, as
+    in `TaskLoss`. A batch with labels or tags is internal. A term that a batch has nothing for is 0.
+
+    Both losses of an internal row come from one pass over its masked input: the encoder with its language modelling
+    head is `model`, the classifier is `head`, on each row's first position; of tagged words, on every position.
+
+    normalise  weights of an internal batch add up to 1, as in the released code; False: the paper's sum
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, head: nn.Module, *, kind: str, rho_2: float, normalise: bool = False
+    ) -> None:
+        super().__init__()
+        self.model, self.head, self.kind = model, head, kind
+        share = 1.0 / (rho_2 + 1.0) if normalise else 1.0
+        self.weights = {"external": 1.0, "mlm": share * rho_2, "task": share}
+        self.shares_lines = keeps_rows_apart(model)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        predicted = int(np.count_nonzero(batch.tokens["labels"] != NOT_PREDICTED))
+        if _is_internal(batch.rows, batch.tokens):
+            return {"external": 0, "mlm": predicted, "task": targets(batch)}
+        return {"external": predicted, "mlm": 0, "task": 0}
+
+    def forward(self, piece: Piece) -> dict[str, Tensor]:
+        hidden_BTD, logits_MV = hidden_and_masked_logits(self.model, piece, piece["positions"])
+        mlm = nn.functional.cross_entropy(logits_MV.float(), piece["labels"], reduction="sum")
+        internal = _is_internal(piece)
+        everywhere = internal and self.kind == TOKENS
+        read = hidden_BTD if everywhere else hidden_BTD.flatten(0, 1).index_select(0, piece["firsts"])
+        outputs = self.head(read).float()
+        # not a plain 0: processes can average gradients only of weights that took part in every batch
+        nothing = 0.0 * outputs.sum()
+        if not internal:
+            return {"external": mlm, "mlm": nothing, "task": nothing}
+        return {"external": nothing, "mlm": mlm, "task": LOSSES[self.kind](outputs, target_of(piece))}
+
+    def flops(self, batch: Batch) -> float:
+        count = self.counts(batch)
+        predicted = count["external"] + count["mlm"] if has_sparse_head(self.model) else len(batch.ids)
+        classified = (len(batch.ids) if self.kind == TOKENS else len(batch)) if count["task"] else 0
+        weights = sum(layer.weight.numel() for layer in self.head.modules() if isinstance(layer, nn.Linear))
+        return training_flops(self.model, batch.lengths, predicted=predicted) + 6.0 * weights * classified
+
+
+def _is_internal(*fields: Mapping[str, object]) -> bool:
+    return any("label" in field or TAGS in field for field in fields)
+
+
+# -------------------- tlm inputs
+# What TLM's first stage trains on and starts from: vocabulary, encoder, and the two kinds of batches.
+
+
+def internal_tokens(recipe: Recipe, task: Prepared) -> int:
+    """The longest row of the task in stage 1."""
+    return recipe.internal_tokens or task.max_tokens
+
+
+class Inputs:
+    """Of one run in `out`; the vocabulary is learned there where none is given."""
+
+    def __init__(self, recipe: Recipe, task: Prepared, out: Path, watch: Watch) -> None:
+        self.recipe, self.task, self.watch = recipe, task, watch
+        self.corpus = Corpus(recipe.corpus) if recipe.reads_corpus else None
+        # stage 2 reads rows as long as the task's
+        longest = max(recipe.max_tokens, internal_tokens(recipe, task), task.max_tokens)
+        self.positions = max(512, longest)  # of an encoder with random weights
+        if recipe.model and (most := longest_input(recipe.model)) and longest > most:
+            raise ValueError(
+                f"{recipe.model} reads {most} tokens at once, but rows may have {longest}. Lower max_tokens or "
+                "internal_tokens, or prepare the task with shorter texts"
+            )
+        if recipe.whole_words and task.kind == TOKENS:
+            raise ValueError("whole words cannot be masked in sentences of tagged words. Set whole_words=false")
+        given = recipe.model or recipe.tokenizer
+        self.tokenizer = load_tokenizer(given) if given else self._learned(out / "vocabulary")
+
+    def encoder(self) -> PreTrainedModel:
+        """The masked language model to start from."""
+        recipe = self.recipe
+        if recipe.model and not dropout_known(recipe.model):
+            told = {"note": "a family whose dropout cannot be set: left as it is"}
+            self.watch(Progress("joint", 0, recipe.plan.steps, "steps", told))
+            return load_masked_language_model(recipe.model)
+        if recipe.model:
+            return load_masked_language_model(
+                recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
+            )
+        return new_encoder(
+            layers=recipe.layers,
+            hidden=recipe.hidden,
+            heads=recipe.heads,
+            vocabulary_size=len(self.tokenizer),
+            longest=self.positions,
+            pad=self.tokenizer.pad_token_id,
+            seed=recipe.plan.seed,
+            hidden_dropout=recipe.dropout,
+            attention_dropout=recipe.attention_dropout,
+            initializer_range=recipe.initializer_range,
+        )
+
+    def stream(self) -> Stream:
+        """rho_1 external batches, then one internal; or only one kind."""
+        recipe, corpus = self.recipe, self.corpus
+        shared: dict[str, Any] = {"batch": recipe.plan.batch, "seed": recipe.plan.seed, "rate": recipe.masking}
+        if corpus is None:
+            return self._internal(shared)
+        tokens = ranks.first_then_all(lambda: corpus.tokens(self.tokenizer, watch=self.watch))
+        external = masked_stream(tokens, longest=recipe.max_tokens, whole_words=recipe.whole_words, **shared)
+        return external if recipe.external_only else interleaved(external, self._internal(shared), rho_1=recipe.rho_1)
+
+    def _internal(self, shared: dict[str, Any]) -> Stream:
+        longest = internal_tokens(self.recipe, self.task)
+        rows, _ = training_rows(replace(self.task, max_tokens=longest), self.tokenizer)
+        starts = self._word_starts(rows, longest) if self.recipe.whole_words else None
+        return masked_rows_stream(rows, replacement=replacement_of(self.tokenizer), word_starts=starts, **shared)
+
+    def _word_starts(self, rows: Batch, longest: int) -> np.ndarray:
+        train = self.task.examples("train")
+        texts, pairs = [one.text for one in train], [one.pair or "" for one in train]
+        encoded = self.tokenizer(texts, pairs if any(pairs) else None, truncation=True, max_length=longest)
+        starts = word_starts_in_rows(encoded.encodings, list(zip(texts, pairs, strict=True)))
+        assert len(starts) == len(rows.ids)
+        return starts
+
+    def _learned(self, path: Path) -> PreTrainedTokenizerBase:
+        return learned_tokenizer(
+            _Texts(self.corpus, self.task),
+            path,
+            size=self.recipe.vocabulary,
+            lower=self.recipe.lower,
+            longest=self.positions,
+            watch=self.watch,
+        )
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """What a vocabulary is learned from: the corpus, then the training examples' texts."""
+
+    corpus: Corpus | None
+    task: Prepared
+
+    def documents(self) -> Iterator[Document]:
+        train = self.task.examples("train")
+        texts = (Document(one.id, f"{one.text} {one.pair or ''}") for one in train)
+        return chain(self.corpus.documents() if self.corpus else (), texts)
+
+    def __len__(self) -> int:
+        return (len(self.corpus) if self.corpus else 0) + self.task.sizes["train"]
+
 
 JOINT, SECOND = "joint", "finetune"  # directories of the stages within a run
 HEAD = "classifier.safetensors"  # stage 1's, beside its checkpoint
@@ -204,7 +378,7 @@ def _tell(recipe: Recipe, task: Prepared, watch: Watch) -> None:
 
 
 def _cost(recipe: Recipe, task: Prepared, out: Path, parameters: int) -> dict[str, Any]:
-    """What stage 1 took, as the paper counts it and by its log (models/flops.py; padding left out)."""
+    """What stage 1 took, as the paper counts it and by its log (models/encoder.py; padding left out)."""
     external, internal = recipe.batches
     real = spent(out)
     return {

@@ -9,12 +9,13 @@ span          none                             at each token two: how well an an
 
 The first three are AutoModelForSequenceClassification's, the others are AutoModelForTokenClassification's and
 AutoModelForQuestionAnswering's. Our own are classifiers that read other states than the encoder's at the first token
-(models/pooling.py), and taggers with more than a linear layer (models/taggers.py).
+(models/task_layers.py), and taggers with more than a linear layer (models/task_layers.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -32,15 +33,21 @@ from transformers import (
 
 from acclimate.models.dropout import set_dropout
 from acclimate.models.loading import configuration, load_weights, reading, seeded
-from acclimate.models.pooling import (
+from acclimate.models.task_layers import (
+    ENDING,
+    Layer,
     PooledClassifiers,
     Pooling,
     SequenceLayer,
+    SequenceTaggers,
+    Transitions,
+    layer_of,
     pooling_of,
     sequence_layer_of,
+    set_layer,
     set_pooling,
+    transitions_rate_of,
 )
-from acclimate.models.taggers import ENDING, Layer, SequenceTaggers, Transitions, layer_of, set_layer
 
 Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
 PROBLEM_TYPES: dict[str, Problem] = {
@@ -92,8 +99,8 @@ def load_classifier(
     pooler   "fresh" draws BERT's pooler with the head, because masked language models are saved without it: the
              untouched model would start with a trained layer that its adapted rivals lack. "kept" takes the
              checkpoint's where it has one.
-    pooling, sequence_layer: what the head reads of a text (models/pooling.py)
-    layer, transitions, transitions_rate: of a tagger (models/taggers.py)
+    pooling, sequence_layer: what the head reads of a text (models/task_layers.py)
+    layer, transitions, transitions_rate: of a tagger (models/task_layers.py)
     dropout  the head's, before its output layer; a dropout of None leaves what the checkpoint says
 
     Torch's generator is left as it was found.
@@ -207,3 +214,79 @@ def labels_of(model: PreTrainedModel) -> tuple[str, ...]:
     """What a classifier's outputs stand for, in their order; () for a score and for a span."""
     names: Any = model.config.id2label
     return () if kind_of(model) in ("score", SPAN) else tuple(names[index] for index in range(len(names)))
+
+
+# -------------------- kept head
+# Fine-tuning that goes on from a fine-tuned checkpoint, head and all, on another dataset of the same kind.
+#
+# Wiese, Weissenborn and Neves, "Neural Domain Adaptation for Biomedical Question Answering", CoNLL 2017: SQuAD, then
+# BioASQ. It works where both heads are one: the same kind, outputs that stand for the same in the same order, the same
+# layers.
+
+
+@dataclass(frozen=True)
+class Head:
+    """What must be the same of two heads. kind: "" where there is none; outputs: what they stand for, in order."""
+
+    kind: str
+    outputs: tuple[str, ...]
+    pooling: Pooling = "first"
+    sequence_layer: SequenceLayer = "linear"
+    tag_layer: Layer = "linear"
+    tag_transitions_rate: float = 1.0
+
+    def __str__(self) -> str:
+        if not self.kind:
+            return "no head"
+        usual = vars(Head(self.kind, self.outputs))
+        own = [f", {name} {value!r}" for name, value in vars(self).items() if value != usual[name]]
+        return f"a head for kind '{self.kind}' with outputs ({', '.join(self.outputs)}){''.join(own)}"
+
+
+def head_in(config: PreTrainedConfig) -> Head:
+    """The head of a checkpoint, by its config."""
+    kind = kind_in(config)
+    names: Any = config.id2label
+    stated = tuple(names[index] for index in range(len(names)))
+    return Head(
+        kind,
+        outputs_of_kind(kind, stated),
+        pooling_of(config),
+        sequence_layer_of(config),
+        layer_of(config),
+        transitions_rate_of(config),
+    )
+
+
+def load_with_head(
+    model: str | Path,
+    labels: Sequence[str],
+    *,
+    kind: str,
+    dropout: float | None = None,
+    attention_dropout: float | None = None,
+    hidden_dropout: float | None = None,
+    pooling: Pooling = "first",
+    sequence_layer: SequenceLayer = "linear",
+    layer: Layer = "linear",
+    transitions: Transitions = "any",
+    transitions_rate: float = 1.0,
+) -> PreTrainedModel:
+    """A fine-tuned checkpoint as it is, in float32 and evaluation mode. The arguments are those of `load_classifier`.
+
+    Raises ValueError where its head is another one than that of a task of this kind with these labels, and as
+    `load_finetuned` does.
+    """
+    asked = Head(kind, outputs_of_kind(kind, labels), pooling, sequence_layer, layer, transitions_rate)
+
+    def ready(config: PreTrainedConfig) -> None:
+        if (found := head_in(config)) != asked:
+            raise ValueError(
+                f"{model}: it has {found}, but the task needs {asked}. Set head='fresh', or give a checkpoint that was "
+                f"fine-tuned for the same, labels in the same order"
+            )
+        config.problem_type = PROBLEM_TYPES.get(kind)  # with one output and no problem stated it is a regression
+        set_layer(config, layer, transitions, transitions_rate)
+        set_dropout(config, attention=attention_dropout, hidden=hidden_dropout, head=dropout)
+
+    return load_finetuned(model, ready=ready)

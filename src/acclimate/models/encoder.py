@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import numpy as np
 import torch
+from torch import nn
 from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
@@ -23,7 +27,107 @@ from acclimate.core.prompt import FIELD
 from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
 from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
-from acclimate.models.sizes import Architecture, Shape
+
+# -------------------- flops
+# Floating point operations of training, by formula: multiplications and additions of matrix products, nothing else.
+#
+# Kaplan et al. (2020), 2.1: 6 operations a weight and token (2 forward, 4 backward), plus attention's own products,
+# which
+# grow with the square of the length. Embedding look-ups, normalisation, softmax and the optimiser are left out
+# (together
+# a few per cent of a 12-layer model), as is what DeBERTa adds for relative positions; ModernBERT's local attention is
+# counted as if it were global.
+
+
+def weights_by_part(
+    model: PreTrainedModel, among: Callable[[nn.Parameter], bool] = lambda weight: True
+) -> tuple[int, int]:
+    """(weights met by every token, weights met by every prediction), matrices only, of those that are asked for.
+
+    A pooler counts to the predictions: it sees one token a row.
+    """
+    body = head = 0
+    base = model.base_model_prefix + "."
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear | nn.LSTM):
+            own = (weight for weight in module.parameters(recurse=False) if weight.dim() > 1 and among(weight))
+            weights = sum(weight.numel() for weight in own)
+            if name.startswith(base) and "pooler" not in name:
+                body += weights
+            else:
+                head += weights
+    return body, head
+
+
+def training_flops(model: PreTrainedModel, lengths: np.ndarray, *, predicted: int) -> float:
+    """Operations of one forward and backward pass over rows of these lengths.
+
+    lengths: (B,) tokens of each row. predicted: how many positions (or rows, for a classifier) the head sees.
+    """
+    body, head = weights_by_part(model)
+    layers, hidden = model.config.num_hidden_layers, model.config.hidden_size
+    squares = float(np.sum(np.asarray(lengths, dtype=np.float64) ** 2))
+    # queries times keys and weights times values: 2 products of 2 T T D operations a layer, and twice that backwards
+    attention = 12.0 * layers * hidden * squares
+    return float(6.0 * (body * float(np.sum(lengths)) + head * predicted) + attention)
+
+
+# -------------------- sizes
+# Sizes of encoders by name. Imports nothing that loads torch.
+
+
+Architecture = Literal["bert", "modernbert"]
+Size = Literal["", "tiny", "mini", "small", "medium", "base", "large"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """intermediate: width of the feed-forward layers; None: what `new_encoder` takes for the width."""
+
+    layers: int
+    hidden: int
+    heads: int
+    intermediate: int | None = None
+
+
+# Devlin et al. (2019), section 3, for base and large; Turc et al. (2019), "Well-Read Students Learn Better", the rest.
+_BERT = {
+    "tiny": Shape(2, 128, 2),
+    "mini": Shape(4, 256, 4),
+    "small": Shape(4, 512, 8),
+    "medium": Shape(8, 512, 8),
+    "base": Shape(12, 768, 12),
+    "large": Shape(24, 1024, 16),
+}
+# Warner et al. (2024), "Smarter, Better, Faster, Longer", table 4, has two; below them there are BERT's.
+SIZES: dict[Architecture, dict[str, Shape]] = {
+    "bert": _BERT,
+    "modernbert": {**_BERT, "base": Shape(22, 768, 12, 1152), "large": Shape(28, 1024, 16, 2624)},
+}
+
+
+def shape_of(
+    size: Size, architecture: Architecture, *, layers: int | None, hidden: int | None, heads: int | None
+) -> Shape:
+    """The shape of this name, or as stated number by number, where what is None is BERT-base's.
+
+    Raises ValueError where a stated number is not that of the name.
+    """
+    stated = {
+        name: value for name, value in (("layers", layers), ("hidden", hidden), ("heads", heads)) if value is not None
+    }
+    if not size:
+        return replace(_BERT["base"], **stated)
+    named = SIZES[architecture][size]
+    for name, value in stated.items():
+        if value != getattr(named, name):
+            raise ValueError(
+                f"size = '{size}' of {architecture} has {name} = {getattr(named, name)}, but {name} = {value} is "
+                f"stated too. Leave one of them out, or state layers={named.layers} hidden={named.hidden} "
+                f"heads={named.heads}"
+            )
+    return named
+
 
 # Any: its class methods are untyped in transformers.
 _MaskedLanguageModel: Any = AutoModelForMaskedLM

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from logging import ERROR
@@ -248,3 +248,17 @@ def drawn_weights(model: PreTrainedModel) -> frozenset[str]:
     """Names of the weights that a loaded model's checkpoint lacked, such as those of a head; of a new model none."""
     drawn: frozenset[str] = getattr(model, DRAWN, frozenset())
     return drawn
+
+
+def short_names(models: Sequence[str]) -> list[str]:
+    """As many of a path's last parts, `checkpoint` left out, as tell the models apart; not what all of them share."""
+    parts = [path.parent.parts if path.name == "checkpoint" else path.parts for path in map(Path, models)]
+    if len(set(parts)) < len(parts):
+        return list(models)
+    depth = 1
+    while len({own[-depth:] for own in parts}) < len(parts):
+        depth += 1
+    short = [own[-depth:] for own in parts]
+    while len(short) > 1 and min(map(len, short)) > 1 and len({own[-1] for own in short}) == 1:
+        short = [own[:-1] for own in short]
+    return ["/".join(own) or name for own, name in zip(short, models, strict=True)]

@@ -1,25 +1,50 @@
-"""A user's labelled files as they are stated, and what was read of them, whatever kind of task they make.
+"""A user's own labelled files, columns told by name: read, checked, and split where dev or test is missing.
 
-What concerns a row is a counted rejection; what concerns a file, or what was stated, is one ValueError with file, value
-and the way out, before anything trains.
+Everything that can be wrong with them is said here, before anything trains: what concerns a row is a counted rejection,
+what concerns a file or the labels is one ValueError with file, line, value and the way out.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-from acclimate.core.types import Example, Split
-from acclimate.tasks.labels import Stated
+from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
+from acclimate.tasks.formats.squad import IMPOSSIBLE, by_question, of_question, placed_questions
+from acclimate.tasks.labels import (
+    Stated,
+    check_seen,
+    check_separator,
+    check_train,
+    kind_of,
+    label_from,
+    one_spelling,
+    respelt,
+    told_of_numbers,
+    told_of_singles,
+)
+from acclimate.tasks.mentions import holds_mentions, mention_rows
 from acclimate.tasks.metrics import default_metric, metric_named
-from acclimate.tasks.readers import Columns, FileRead
-from acclimate.tasks.task import Kind, Metric, Task, drawn
-from acclimate.text.packed import check_file, named
-from acclimate.text.recognise import nearest, shown
+from acclimate.tasks.prepared import check_unprepared
+from acclimate.tasks.splitting import split_off
+from acclimate.tasks.tables import Columns, FileRead, Row, check_accepted, read_rows, stem
+from acclimate.tasks.tagged import apart, tagged_rows, tags_metric, told_of_tags
+from acclimate.tasks.tags import parts_of
+from acclimate.tasks.task import Kind, Metric, Task, classes_in, drawn
+from acclimate.text.untrusted import LIMITS, Limits, check_file, named, nearest, printable, shown, unpacked_name
+
+# -------------------- labelled
+# A user's labelled files as they are stated, and what was read of them, whatever kind of task they make.
+#
+# What concerns a row is a counted rejection; what concerns a file, or what was stated, is one ValueError with file,
+# value
+# and the way out, before anything trains.
+
 
 FEWEST_TOKENS = 8
 
@@ -201,3 +226,309 @@ def _for_columns(stated: Own) -> str:
 
 def _split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Split) -> list[Example]:
     return list(splits[split])
+
+
+# -------------------- question files
+# A user's own questions with their answers in a context: files in SQuAD's form (tasks/formats/squad.py) as a task.
+#
+# Readings
+# SQuAD 2.0's questions without an answer (`is_impossible`) are left out and counted: no model here can say "none".
+# BioASQ's factoid questions in this form are pairs: rows that ask the same, with ids `<question>_<number>`. They are
+# trained on as pairs; dev and test score a question with all of its contexts (`by_question`), as BioASQ does.
+# Where we split, no context stands on two sides, nor any article where there are FEWEST_ARTICLES titles or more.
+
+
+FEWEST_ARTICLES = 20  # with fewer, shares would be far off
+FORM = (
+    'Questions need {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ..., "answers": '
+    '[{"text": ..., "answer_start": ...}]}]}]}]}. Rows of another kind: one object a line (jq -c \'.[]\' OLD > '
+    "NEW.jsonl); BioC's documents: --kind tokens"
+)
+
+
+@dataclass(frozen=True)
+class _QuestionFile:
+    """A file's questions, each with its place and its article as the group, and what became of all of them."""
+
+    rows: Sequence[tuple[str, Example]]
+    read: FileRead
+    notes: tuple[str, ...]
+
+    @property
+    def examples(self) -> list[Example]:
+        return [example for _, example in self.rows]
+
+
+def holds_questions(path: Path) -> bool:
+    """Whether questions are looked for there, by its ending."""
+    return unpacked_name(path).endswith(".json") or path.name.endswith(".json.zip")
+
+
+def read_questions(stated: Own) -> Labelled:
+    """Read, check and, where dev or test is missing, split the user's questions.
+
+    Raises ValueError for whatever is wrong with a file as a whole, and with what is stated.
+    """
+    metric = metric_of(stated.metric, "span")
+    files = {split: _read(path) for split, path in stated.paths.items()}
+    notes = [note for file in files.values() for note in file.notes]
+    pairs = _pairs(files.values())
+    # an article may have its own part in two files; a question may not
+    check_apart({split: _grouped(file.rows, pairs) for split, file in files.items()})
+    rows = {split: file.examples for split, file in files.items()}
+    if missing := tuple(split for split in SPLITS if split not in files):
+        whole = [row for _, row in _grouped(files["train"].rows, pairs, articles=True)]
+        made, note = split_off(whole, missing, kind="span", seed=stated.seed, where=named(stated.train))
+        rows |= made
+        notes.append(note)
+    splits = {split: _scored(rows[split], pairs, split) for split in SPLITS}
+    if pairs:
+        told = " and ".join(f"{len(splits[split]):,} in {split}" for split in SPLITS if split != "train")
+        notes.append(
+            f"Rows that ask the same, with ids <question>_<number>, are one question with several contexts, as BioASQ "
+            f"has them: learnt one by one, and scored together ({told})."
+        )
+    return Labelled(
+        name=printable(stated.train.name.split(".")[0]),
+        kind="span",
+        labels=(),
+        metric=metric,
+        max_tokens=stated.max_tokens,
+        splits={split: tuple(splits[split]) for split in SPLITS},
+        files=tuple(file.read for file in files.values()),
+        notes=tuple(notes),
+    )
+
+
+def _read(path: Path) -> _QuestionFile:
+    """The file's questions that can be used; raises ValueError where too few can."""
+    rows: list[tuple[str, Example]] = []
+    rejected: list[Rejected] = []
+    for place, row in placed_questions(path, way_out=FORM):
+        if isinstance(row, Rejected):
+            rejected.append(row)
+        else:
+            rows.append((place, row))
+    faulty = [row for row in rejected if row.reason != IMPOSSIBLE]
+    impossible = len(rejected) - len(faulty)
+    if not rows and not rejected:
+        raise ValueError(f"{named(path)}: has no question. {FORM}")
+    read = FileRead(path, len(rows) + len(rejected), len(rows), tuple(rejected))
+    # what SQuAD 2.0 has on purpose is no sign of a file that was misread
+    check_accepted(FileRead(path, len(rows) + len(faulty), len(rows), tuple(faulty)) if rows or faulty else read)
+    notes = told_of_rejected(replace(read, rejected=tuple(faulty)))
+    if impossible:
+        notes.append(
+            f"{named(path)}: {impossible:,} of {read.rows:,} questions have no answer in their context "
+            f"(is_impossible); they are left out, for no model here answers that there is none."
+        )
+    return _QuestionFile(rows, read, tuple(notes))
+
+
+def _pairs(files: Iterable[_QuestionFile]) -> frozenset[str]:
+    """The questions that several rows ask, by what the rows' ids begin with."""
+    asked: dict[str, list[str | None]] = {}
+    for row in (row for file in files for row in file.examples if _numbered(row.id)):
+        asked.setdefault(of_question("", row.id), []).append(row.pair)
+    return frozenset(question for question, rows in asked.items() if len(rows) > 1 and len(set(rows)) == 1)
+
+
+def _numbered(id: str) -> bool:
+    question, _, number = id.rpartition("_")
+    return bool(question) and number.isdecimal()
+
+
+def _grouped(
+    rows: Sequence[tuple[str, Example]], pairs: frozenset[str], *, articles: bool = False
+) -> list[tuple[str, Example]]:
+    """The rows with their question as the group where they are pairs, else their article where that is asked for."""
+    titles = {row.group for _, row in rows} - {""}
+    kept = articles and len(titles) >= FEWEST_ARTICLES
+    return [(place, replace(row, group=_question(row, pairs) or (row.group if kept else ""))) for place, row in rows]
+
+
+def _question(row: Example, pairs: frozenset[str]) -> str:
+    question = of_question("", row.id)
+    return question if question in pairs and _numbered(row.id) else ""
+
+
+def _scored(examples: Sequence[Example], pairs: frozenset[str], split: Split) -> list[Example]:
+    """The examples of a split: as they are in train, pairs made one question elsewhere."""
+    grouped = [replace(row, group=_question(row, pairs)) for row in examples]
+    if split == "train":
+        return grouped
+    merged = iter(by_question(row for row in grouped if row.group))
+    seen: set[str] = set()
+    made = []
+    for row in grouped:
+        if not row.group:
+            made.append(row)
+        elif row.group not in seen:
+            seen.add(row.group)
+            made.append(next(merged))
+    return made
+
+
+__all__ = ["Labelled", "Own", "read_own"]
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file's accepted rows with their labels, and what became of all of them."""
+
+    path: Path
+    rows: Sequence[Row]
+    labels: Sequence[Label]
+    read: FileRead
+
+    def placed(self) -> list[tuple[str, Label]]:
+        return [(row.place, label) for row, label in zip(self.rows, self.labels, strict=True)]
+
+
+def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
+    """Read, check and, where dev or test is missing, split the user's files.
+
+    Raises ValueError for whatever is wrong with a file as a whole, with its labels, or with what is stated.
+    """
+    paths = stated.paths
+    for path in paths.values():
+        check_unprepared(path)
+    asked = stated.kind in {"auto", "span"} and holds_questions(stated.train)
+    check_stated(stated, "span" if asked else stated.kind)
+    if asked or stated.kind == "span":
+        return read_questions(stated)
+    reading = tagged_rows if stated.kind == "tokens" else read_rows
+    raw: dict[Split, list[Row | Rejected]] = {}
+    told: list[str] = []
+    for split, path in paths.items():
+        if stated.kind == "tokens" and holds_mentions(path):
+            raw[split], told_of_file = mention_rows(path)
+            told += told_of_file
+        else:
+            raw[split] = list(reading(path, stated.columns, limits=limits))
+    values = [row.label for row in raw["train"] if isinstance(row, Row)]
+    column = f"{named(paths['train'])}: the column {stated.label!r}"
+    kind = kind_of(values, stated=stated.kind, separator=stated.separator, where=column)
+    if kind == "tokens":
+        return _read_tagged(stated, paths, raw, told)
+    metric = metric_of(stated.metric, kind)
+    check_separator(values, kind, separator=stated.separator, where=column)
+    files = {split: _labelled(paths[split], rows, kind, stated) for split, rows in raw.items()}
+    spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels)
+    files = {
+        split: replace(file, labels=[respelt(label, spelling, kind) for label in file.labels])
+        for split, file in files.items()
+    }
+    train = files["train"].placed()
+    notes = [*_notes_on_rows(files), *_note_on_spelling(spelling)]
+    notes += told_of_numbers(train, stated=stated.kind, where=column) if kind == "sequence" else []
+    check_train(train, kind, where=column)
+    for split in ("dev", "test"):
+        if split in files:
+            check_seen(train, files[split].placed(), where=named(paths["train"]))
+    missing = tuple(split for split in SPLITS if split not in paths)
+    notes += told_of_singles(train, missing)
+    return _labelled_task(stated, files, kind, metric, notes)
+
+
+def _read_tagged(
+    stated: Own, paths: Mapping[Split, Path], raw: Mapping[Split, Sequence[Row | Rejected]], notes: list[str]
+) -> Labelled:
+    """The same for a tag a word: no class need stand on both sides of a split, and documents stay whole."""
+    files = {}
+    for split, rows in raw.items():
+        own, told = apart(paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS))
+        files[split] = _labelled(paths[split], own, "tokens", stated)
+        notes += told
+    spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels, of="words")
+    files = {
+        split: replace(file, labels=[respelt(label, spelling, "tokens") for label in file.labels])
+        for split, file in files.items()
+    }
+    where, train = named(paths["train"]), files["train"].placed()
+    check_train(train, "tokens", where=where)
+    for split in ("dev", "test"):
+        if split in files:
+            # of joint tags, what each is joined of: words with a set that train never shows are scored, not learnt
+            check_seen(_taken_apart(train), _taken_apart(files[split].placed()), where=where, of="words")
+    metric = tags_metric(stated.metric, {tag for _, label in train for tag in classes_in(label)}, where=where)
+    notes = [*_notes_on_rows(files), *notes, *_note_on_spelling(spelling)]
+    notes += told_of_tags(files["train"].labels, metric, where=where)
+    return _labelled_task(stated, files, "tokens", metric, notes)
+
+
+def _labelled_task(stated: Own, files: Mapping[Split, _File], kind: Kind, metric: Metric, notes: list[str]) -> Labelled:
+    """The files' examples, split where dev or test is missing, and the labels of all of train's."""
+    splits = _examples(files)
+    missing = tuple(split for split in SPLITS if split not in files)
+    train = files["train"]
+    labels = sorted({name for file in files.values() for label in file.labels for name in classes_in(label)})
+    if missing:
+        made, note = split_off(splits["train"], missing, kind=kind, seed=stated.seed, where=named(train.path))
+        splits |= made
+        notes.append(note)
+    return Labelled(
+        name=printable(train.path.name.split(".")[0]),
+        kind=kind,
+        labels=tuple(labels),
+        metric=metric,
+        max_tokens=stated.max_tokens,
+        splits={split: tuple(splits[split]) for split in SPLITS},
+        files=tuple(file.read for file in files.values()),
+        notes=tuple(notes),
+        untaught=tuple(name for name in labels if kind == "tokens" and len(parts_of(name)) > 1),
+    )
+
+
+def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]:
+    """The tags of each row, joint ones in their parts."""
+    return [(place, tuple(part for tag in classes_in(label) for part in parts_of(tag))) for place, label in labels]
+
+
+def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: Own) -> _File:
+    """The rows that bear a label of the kind; raises ValueError where too few do."""
+    accepted: list[Row] = []
+    labels: list[Label] = []
+    rejected: list[Rejected] = []
+    for row in rows:
+        if isinstance(row, Rejected):
+            rejected.append(row)
+            continue
+        label, reason = label_from(row.label, kind, column=stated.label, separator=stated.separator)
+        if label is None:
+            rejected.append(Rejected(row.place, reason))
+        else:
+            accepted.append(row)
+            labels.append(label)
+    read = FileRead(path, len(rows), len(accepted), tuple(rejected))
+    check_accepted(read)
+    return _File(path, accepted, labels, read)
+
+
+def _examples(files: Mapping[Split, _File]) -> dict[Split, list[Example]]:
+    """The examples of each file, ids unique over all of them, no group in two files."""
+    stems = Counter(stem(file.path) for file in files.values())
+    placed: dict[Split, list[tuple[str, Example]]] = {}
+    for split, file in files.items():
+        name = stem(file.path) if stems[stem(file.path)] == 1 else f"{split}/{stem(file.path)}"
+        placed[split] = [
+            (row.place, Example(row.id or f"{name}:{row.number}", row.text, label, row.pair, row.group))
+            for row, label in zip(file.rows, file.labels, strict=True)
+        ]
+    check_apart(placed, or_else=", or name no id column")
+    return {split: [example for _, example in rows] for split, rows in placed.items()}
+
+
+def _notes_on_rows(files: Mapping[Split, _File]) -> list[str]:
+    notes = []
+    for file in files.values():
+        notes += told_of_rejected(file.read)
+        if bare := sum(label == () for label in file.labels):
+            notes.append(f"{named(file.path)}: {bare:,} rows bear no label.")
+    return notes
+
+
+def _note_on_spelling(spelling: Mapping[str, str]) -> list[str]:
+    folded = [f"{shown(name)} as {shown(kept)}" for name, kept in sorted(spelling.items()) if name != kept]
+    listed = ", ".join(folded[:10]) + (", ..." if len(folded) > 10 else "")
+    return [f"Labels that differ by case or spaces only were read as one: {listed}."] if folded else []

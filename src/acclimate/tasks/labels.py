@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from acclimate.core.types import Label
-from acclimate.tasks.readers import class_name
+from acclimate.tasks.tables import class_name
 from acclimate.tasks.task import Kind, classes_in
-from acclimate.text.recognise import nearest, shown
+from acclimate.text.untrusted import nearest, shown
 
 MANY_NUMBERS = 20  # distinct numbers with decimals from which a column is hardly one of classes
 MANY_NAMES = 50  # distinct whole numbers, more than a tenth of the rows, from which they may be meant as amounts

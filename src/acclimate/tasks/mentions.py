@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Literal
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.annotated import Annotated, Mention
+from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.formats.archives import ENDINGS as ARCHIVES
 from acclimate.tasks.formats.bioc import bioc_documents
 from acclimate.tasks.formats.brat import brat_documents
 from acclimate.tasks.formats.pubtator import pubtator_documents
-from acclimate.tasks.readers import FileRead, Row, check_accepted
 from acclimate.tasks.sentences import Span, sentence_spans
+from acclimate.tasks.tables import FileRead, Row, check_accepted
 from acclimate.tasks.tags import Scheme, entities, tags_of, text_of
-from acclimate.text.packed import named, unpacked_name
-from acclimate.text.recognise import shown
+from acclimate.text.untrusted import named, shown, unpacked_name
 from acclimate.text.words import word_spans
 
 Discontinuous = Literal["whole", "drop"]

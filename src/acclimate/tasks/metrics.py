@@ -14,7 +14,7 @@ hoc_example_f1               HoC (BLUE)           F1 of mean precision and mean 
 matthews                     CoLA                 Matthews' correlation, also of several classes
 accuracy_and_f1 of ...       MRPC, QQP            mean of accuracy and the F1 of one class
 pearson_and_spearman         STS-B                mean of the two correlations
-strict_accuracy, lenient_accuracy, mrr            BioASQ factoid (tasks/answers.py, as SQuAD's exact_match and f1)
+strict_accuracy, lenient_accuracy, mrr            BioASQ factoid (tasks/metrics.py, as SQuAD's exact_match and f1)
 
 Checked against scikit-learn, SciPy, seqeval and what the official programs compute in tests/tasks/test_metrics.py.
 """
@@ -22,12 +22,383 @@ Checked against scikit-learn, SciPy, seqeval and what the official programs comp
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from itertools import chain
+from operator import and_, eq
 
-from acclimate.tasks import agreement, answers, correlations, tagging
-from acclimate.tasks.sums import ratio
-from acclimate.tasks.task import Kind, Metric
+import numpy as np
+import numpy.typing as npt
+
+from acclimate.core.types import Label
+from acclimate.tasks.tags import OUTSIDE, entities, parts_of
+from acclimate.tasks.task import Kind, Metric, Values
+
+# -------------------- sums
+# What every metric is made of: numbers for each item, and quotients of their sums.
+#
+# Shape suffixes: n items, K numbers an item.
+
+
+def ratio(sums: Values) -> Values:
+    """(..., 2) -> (...): the first sum over the second; 0 where the second is 0."""
+    return divided(sums[..., 0], sums[..., 1])
+
+
+def divided(top: npt.ArrayLike, bottom: npt.ArrayLike) -> Values:
+    """Elementwise quotient; 0 where the denominator is 0."""
+    over, under = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
+    return np.divide(over, under, out=np.zeros(np.broadcast_shapes(over.shape, under.shape)), where=under != 0)
+
+
+def table(rows: Sequence[Sequence[float]], width: int) -> Values:
+    """(n, width), also where n is 0."""
+    return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+
+
+def means(scores: Sequence[float] | Values) -> Values:
+    """(n, 2): a score for each item, and 1. The ratio of their sums is the mean."""
+    return np.stack([np.array(scores, dtype=np.float64), np.ones(len(scores))], axis=1)
+
+
+def texts(label: Label) -> tuple[str, ...]:
+    """The texts of a label: all of a tuple, or the one."""
+    return label if isinstance(label, tuple) else (str(label),)
+
+
+# -------------------- agreement
+# Predicted classes against gold ones, of rows that bear one class or several: what accuracy, F1 and the like sum.
+#
+# Classes are compared as sets: one label is a set of one, so the same functions judge both.
+#
+# Shape suffixes: n items, C classes.
+
+
+def hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 2) for accuracy: 1 where the sets of labels are equal, and 1."""
+    return means(
+        [ours == theirs or classes(ours) == classes(theirs) for ours, theirs in zip(gold, predicted, strict=True)]
+    )
+
+
+def decisions(gold: Sequence[Label], predicted: Sequence[Label], *, ignore: frozenset[str] = frozenset()) -> Values:
+    """(n, 2) for micro-F1: twice the labels in both sets, and the labels of either set.
+
+    An ignored label is a decision not to decide: predicting it costs recall, missing it costs precision.
+    """
+    sets = [(classes(ours) - ignore, classes(theirs) - ignore) for ours, theirs in zip(gold, predicted, strict=True)]
+    return table([(2.0 * len(ours & theirs), len(ours) + len(theirs)) for ours, theirs in sets], 2)
+
+
+def decisions_by_class(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 3 C) for macro-F1: for each class that occurs, whether both sets have it; then gold; then predicted."""
+    sides = [[classes(label) for label in labels] for labels in (gold, predicted)]
+    columns = {name: at for at, name in enumerate(sorted(frozenset().union(*sides[0], *sides[1])))}
+    has_2nC = np.zeros((2, len(gold), len(columns)))
+    for has_nC, sets in zip(has_2nC, sides, strict=True):
+        places = [(row, columns[name]) for row, names in enumerate(sets) for name in names]
+        if places:
+            has_nC[tuple(np.array(places).T)] = 1.0
+    return np.concatenate([has_2nC[0] * has_2nC[1], has_2nC[0], has_2nC[1]], axis=1)
+
+
+def mean_f1(sums: Values) -> Values:
+    """(..., 3 C) -> (...): the unweighted mean of the classes' F1: a rare class counts as much as a frequent one."""
+    both, gold, predicted = np.split(sums, 3, axis=-1)
+    either = gold + predicted
+    # sums over so few columns are much faster as products
+    ones = np.ones(either.shape[-1])
+    return divided(divided(2.0 * both, either) @ ones, (either > 0) @ ones)
+
+
+def examples(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 3) for example-based F1: precision and recall of the item's labels, and 1; 0 where none is gold.
+
+    So items without a gold label do not count, whatever is predicted for them: BLUE leaves such documents out.
+    """
+    rows = []
+    for ours, theirs in zip(map(classes, gold), map(classes, predicted), strict=True):
+        both = len(ours & theirs)
+        rows.append((both / max(len(theirs), 1), both / len(ours), 1.0) if ours else (0.0, 0.0, 0.0))
+    return table(rows, 3)
+
+
+def example_f1(sums: Values) -> Values:
+    """(..., 3) -> (...): the harmonic mean of mean precision and mean recall."""
+    precision, recall, count = np.moveaxis(sums, -1, 0)
+    return divided(2.0 * precision * recall, count * (precision + recall))
+
+
+def matthews(sums: Values) -> Values:
+    """(..., 3 C) -> (...): Matthews' correlation of the confusion matrix (Gorodkin's R_K for more than two classes)."""
+    both, gold, predicted = np.split(sums, 3, axis=-1)
+    count, right = gold.sum(axis=-1), both.sum(axis=-1)
+    spreads = [count * count - (side * side).sum(axis=-1) for side in (gold, predicted)]
+    bottom = np.sqrt(np.maximum(spreads[0], 0.0)) * np.sqrt(np.maximum(spreads[1], 0.0))
+    return np.clip(divided(right * count - (gold * predicted).sum(axis=-1), bottom), -1.0, 1.0)
+
+
+def hits_and_class(gold: Sequence[Label], predicted: Sequence[Label], *, label: str) -> Values:
+    """(n, 4) for accuracy and the F1 of one class: as `hits`; twice the class on both sides, and on either."""
+    sides = [(float(ours == label), float(theirs == label)) for ours, theirs in zip(gold, predicted, strict=True)]
+    return np.concatenate([hits(gold, predicted), table([(2.0 * a * b, a + b) for a, b in sides], 2)], axis=1)
+
+
+def mean_of_ratios(sums: Values) -> Values:
+    """(..., 4) -> (...): the mean of the ratios of the first two and of the last two."""
+    return (ratio(sums[..., :2]) + ratio(sums[..., 2:])) / 2
+
+
+def classes(label: Label) -> frozenset[str]:
+    """The classes of a row: of one that may have several, all; else the one."""
+    return frozenset(label) if isinstance(label, tuple) else frozenset((str(label),))
+
+
+# -------------------- answers
+# How answers to questions are judged: SQuAD's exact match and F1, BioASQ's accuracies and reciprocal rank.
+#
+# A gold label is the tuple of acceptable answers, empty for a question that has none; a prediction is an answer, or a
+# tuple of them, best first. All are means over questions.
+#
+# SQuAD     evaluate-v1.1.py. Of a question without an answer, which it does not know, evaluate-v2.0.py's rule holds: no
+# words must be said. Where a gold answer is nothing but articles and punctuation (3 of 10,570 questions of
+# SQuAD 1.1's dev set, beside other answers), 2.0 looks away from it and 1.1 counts it, as is done here.
+# BioASQ    task B, phase B since the third challenge: up to five answers a factoid question, each right where it is
+# equal
+# to any synonym, case aside. Outer spaces do not count here; the official program compares them.
+
+
+RANKS = 5  # of a ranked answer, as BioASQ counts them
+_BARE = str.maketrans("", "", string.punctuation)
+
+
+def best_answer(
+    gold: Sequence[Label], predicted: Sequence[Label], *, judge: Callable[[list[str], list[str]], float]
+) -> Values:
+    """(n, 2): the score of the first predicted answer by the gold answer that suits it best, and 1."""
+    scores = []
+    for ours, theirs in zip(gold, predicted, strict=True):
+        said = words("".join(texts(theirs)[:1]))
+        answers = texts(ours)
+        scores.append(max(judge(words(answer), said) for answer in answers) if answers else float(not said))
+    return means(scores)
+
+
+def words(text: str) -> list[str]:
+    """The words of an answer without case, ASCII punctuation, and a, an, the (SQuAD's normalisation)."""
+    return re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_BARE)).split()
+
+
+def equal_words(answer: list[str], said: list[str]) -> float:
+    return float(answer == said)
+
+
+def words_f1(answer: list[str], said: list[str]) -> float:
+    """F1 over words with repetition; 0 where nothing is common, also of two answers without words."""
+    both = (Counter(answer) & Counter(said)).total()
+    return 2.0 * both / (len(answer) + len(said)) if both else 0.0
+
+
+def strictly(rank: int) -> float:
+    """Of BioASQ's strict accuracy (SAcc): the first answer counts alone."""
+    return float(rank == 1)
+
+
+def leniently(rank: int) -> float:
+    """Of BioASQ's lenient accuracy (LAcc): each of the five counts alike."""
+    return 1.0
+
+
+def reciprocally(rank: int) -> float:
+    """Of the mean reciprocal rank (MRR)."""
+    return 1.0 / rank
+
+
+def first_right(gold: Sequence[Label], predicted: Sequence[Label], *, credit: Callable[[int], float]) -> Values:
+    """(n, 2): the credit for the rank, from 1, of the first of five answers that is a gold synonym, or 0; and 1."""
+    scores = []
+    for ours, theirs in zip(gold, predicted, strict=True):
+        synonyms = {text.strip().lower() for text in texts(ours)}
+        ranks = [rank for rank, text in enumerate(texts(theirs)[:RANKS], 1) if text.strip().lower() in synonyms]
+        scores.append(credit(ranks[0]) if ranks else 0.0)
+    return means(scores)
+
+
+# -------------------- correlations
+# Correlations of predicted with gold numbers, as functions of sums over the items; 0 where one side does not vary.
+#
+# Shape suffixes: n items, b of them at a time.
+
+
+NO_SPREAD = 1e-12  # of a second moment: what rounding leaves of a variance that is 0
+BLOCK = 1_000_000  # comparisons of two items at a time: 8 MB
+
+
+def moments(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 6) for Pearson's correlation: 1, x, y, x^2, y^2 and x y of the two numbers.
+
+    Both are first moved to a mean of 0 and scaled to at most 1, which changes no correlation and keeps the digits that
+    the difference of sums would lose. Raises ValueError for what is no finite number.
+    """
+    x_n, y_n = (_centred(side) for side in _numbers(gold, predicted))
+    return np.stack([np.ones_like(x_n), x_n, y_n, x_n * x_n, y_n * y_n, x_n * y_n], axis=1)
+
+
+def pearson(sums: Values) -> Values:
+    """(..., 6) -> (...): Pearson's r."""
+    count, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    x_spread, y_spread = xx - divided(x * x, count), yy - divided(y * y, count)
+    varies = (x_spread > NO_SPREAD * xx) & (y_spread > NO_SPREAD * yy)
+    # square roots first: a product of tiny spreads vanishes
+    bottom = np.sqrt(np.where(varies, x_spread, 0.0)) * np.sqrt(np.where(varies, y_spread, 0.0))
+    return np.clip(divided(xy - divided(x * y, count), bottom), -1.0, 1.0)
+
+
+def pseudo_values(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 2) for Spearman's correlation: each item's pseudo-value, and 1.
+
+    Ranks depend on the sample, so Spearman's rho is no function of sums. Its jackknife pseudo-values,
+    n rho - (n - 1) rho without the item, are numbers of an item; moved by a constant, so that their mean is rho. Then
+    the value of the sample is exact, and so is the part that each item has in it when it is left out; a resample that
+    draws items again is approximated to first order. (Ranks taken once would not be: at a correlation of .9 their
+    standard error is 6% too small.) Costs n^2 comparisons. Raises ValueError for what is no finite number.
+    """
+    sides = [_ranks(side) for side in _numbers(gold, predicted)]
+    count = len(gold)
+    whole = _cosine(*(ranks_n - (count + 1) / 2 for ranks_n in sides))
+    without_n = np.zeros(count)
+    step = max(1, BLOCK // max(count, 1))
+    for begin in range(0, count, step):
+        rows_b = np.arange(begin, min(begin + step, count))
+        left = []
+        for ranks_n in sides:
+            # who ranks above the item moves down by one, who ties with it by a half; the mean is then n / 2
+            moved_bn = ranks_n - np.heaviside(ranks_n - ranks_n[rows_b, None], 0.5) - count / 2
+            moved_bn[np.arange(len(rows_b)), rows_b] = 0.0
+            left.append(moved_bn)
+        without_n[rows_b] = _cosine(*left)
+    pseudo_n = count * whole - (count - 1) * without_n
+    return means(pseudo_n + whole - pseudo_n.sum() / max(count, 1))
+
+
+def spearman(sums: Values) -> Values:
+    """(..., 2) -> (...): the mean of the pseudo-values."""
+    return np.clip(ratio(sums), -1.0, 1.0)
+
+
+def moments_and_pseudo_values(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 8) for the mean of Pearson's and Spearman's correlations."""
+    return np.concatenate([moments(gold, predicted), pseudo_values(gold, predicted)], axis=1)
+
+
+def pearson_and_spearman(sums: Values) -> Values:
+    """(..., 8) -> (...): the mean of the two, as GLUE averages them for STS-B."""
+    return (pearson(sums[..., :6]) + spearman(sums[..., 6:])) / 2
+
+
+def _numbers(gold: Sequence[Label], predicted: Sequence[Label]) -> tuple[Values, Values]:
+    for side, labels in (("gold", gold), ("predicted", predicted)):
+        for label in labels:
+            if isinstance(label, str | tuple) or not np.isfinite(label):
+                raise ValueError(
+                    f"the {side} label {label!r} is no finite number, which a correlation needs; correct it"
+                )
+    return np.array(gold, dtype=np.float64), np.array(predicted, dtype=np.float64)
+
+
+def _centred(values_n: Values) -> Values:
+    """(n,) numbers less their mean, divided by the largest that is left."""
+    # by a power of two, which rounds nothing: sums of huge numbers would overflow, squares of tiny ones vanish
+    values_n = np.ldexp(values_n, -int(np.frexp(values_n)[1].max(initial=-1074)))
+    centred_n = values_n - values_n.sum() / max(len(values_n), 1)
+    largest = float(np.abs(centred_n).max(initial=0.0))
+    # what rounding leaves of a constant is no spread
+    return centred_n / largest if largest > NO_SPREAD else np.zeros_like(centred_n)
+
+
+def _ranks(values_n: Values) -> Values:
+    """(n,) ranks from 1, the mean of theirs for equal numbers."""
+    _, inverse_n, counts = np.unique(values_n, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[inverse_n]
+
+
+def _cosine(x: Values, y: Values) -> Values:
+    """(..., n) and (..., n) -> (...): 0 where one of them is 0 throughout."""
+    return divided((x * y).sum(axis=-1), np.sqrt((x * x).sum(axis=-1)) * np.sqrt((y * y).sum(axis=-1)))
+
+
+# -------------------- tagging
+# Predicted tags against gold ones, one a word: what entity F1, accuracy and F1 over words sum.
+#
+# Shape suffixes: n items (sentences), C classes of tags.
+
+
+def entity_decisions(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 2) for entity F1: twice the entities of both, with equal ends and type, and the entities of either.
+
+    A label is a tuple of tags, one a word. Raises ValueError for a tag outside the scheme, and where a prediction has
+    more or fewer tags than there are words.
+    """
+    sets = [(entities(ours), entities(theirs)) for ours, theirs in _tags(gold, predicted)]
+    return table([(2.0 * len(found & said), len(found) + len(said)) for found, said in sets], 2)
+
+
+def word_hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 2) for accuracy over words: right tags, and tags. Raises ValueError where their numbers differ."""
+    pairs = _tags(gold, predicted)
+    return table([(sum(map(eq, ours, theirs)), len(ours)) for ours, theirs in pairs], 2)
+
+
+@cache
+def tags_in(tag: str) -> frozenset[str]:
+    """The tag, or those that a joint one is of; O is no class."""
+    return frozenset(parts_of(tag)) - {OUTSIDE}
+
+
+@cache
+def types_in(tag: str) -> frozenset[str]:
+    """PAR of B-PAR and I-PAR, nothing of O. Raises ValueError for a tag that is no part of an entity."""
+    return frozenset(kind for _, _, kind in entities([tag]))
+
+
+def words_by_class(
+    gold: Sequence[Label], predicted: Sequence[Label], *, classes_in: Callable[[str], frozenset[str]] = tags_in
+) -> Values:
+    """(n, 3 C) for macro-F1 over words: for each class of tags, the words of it on both sides; gold; predicted.
+
+    A word with a joint tag counts for each of its classes. Raises ValueError where the numbers of tags differ.
+    """
+    pairs = [tuple([*map(classes_in, side)] for side in pair) for pair in _tags(gold, predicted)]
+    classes = sorted({name for pair in pairs for side in pair for names in side for name in names})
+    columns = {name: at for at, name in enumerate(classes)}
+    counts_3nC = np.zeros((3, len(pairs), len(columns)))
+    for row, (ours, theirs) in enumerate(pairs):
+        both = map(and_, ours, theirs)
+        for counts_nC, side in zip(counts_3nC, (both, ours, theirs), strict=True):
+            for name, count in Counter(chain.from_iterable(side)).items():
+                counts_nC[row, columns[name]] = count
+    return np.concatenate(list(counts_3nC), axis=1)
+
+
+def words_by_type(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 3 C) as `words_by_class`, of types: B-PAR and I-PAR are words of PAR.
+
+    The mean F1 of PICO's three types over words, which LinkBERT computes by making every I- a B- before seqeval.
+    """
+    return words_by_class(gold, predicted, classes_in=types_in)
+
+
+def _tags(gold: Sequence[Label], predicted: Sequence[Label]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The gold and predicted tags of each item, one a word on either side."""
+    pairs = [(texts(ours), texts(theirs)) for ours, theirs in zip(gold, predicted, strict=True)]
+    for row, (ours, theirs) in enumerate(pairs):
+        if len(ours) != len(theirs):
+            raise ValueError(f"item {row}: {len(ours)} gold tags, but {len(theirs)} predicted; give one tag a word")
+    return pairs
+
 
 WITHOUT = "micro_f1 without "
 AND_F1 = "accuracy_and_f1 of "
@@ -51,7 +422,7 @@ def micro_f1_without(*labels: str) -> Metric:
 
 @cache
 def _micro_f1(ignore: frozenset[str]) -> Metric:
-    return Metric(WITHOUT + ", ".join(sorted(ignore)), partial(agreement.decisions, ignore=ignore), ratio, CLASSES)
+    return Metric(WITHOUT + ", ".join(sorted(ignore)), partial(decisions, ignore=ignore), ratio, CLASSES)
 
 
 def accuracy_and_f1(label: str) -> Metric:
@@ -61,37 +432,35 @@ def accuracy_and_f1(label: str) -> Metric:
 
 @cache
 def _accuracy_and_f1(label: str) -> Metric:
-    return Metric(
-        AND_F1 + label, partial(agreement.hits_and_class, label=label), agreement.mean_of_ratios, ("sequence",)
-    )
+    return Metric(AND_F1 + label, partial(hits_and_class, label=label), mean_of_ratios, ("sequence",))
 
 
 _TOKENS: tuple[Kind, ...] = ("tokens",)
 _SCORE: tuple[Kind, ...] = ("score",)
 _SPAN: tuple[Kind, ...] = ("span",)
-_both = correlations.moments_and_pseudo_values, correlations.pearson_and_spearman
+_both = moments_and_pseudo_values, pearson_and_spearman
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", agreement.hits, ratio, CLASSES),
-        Metric("micro_f1", agreement.decisions, ratio, CLASSES),
-        Metric("macro_f1", agreement.decisions_by_class, agreement.mean_f1, CLASSES),
-        Metric("matthews", agreement.decisions_by_class, agreement.matthews, ("sequence",), least=-1.0),
-        Metric("hoc_micro_per_hallmark_mean", agreement.decisions_by_class, agreement.mean_f1, SEVERAL),
-        Metric("hoc_micro_pooled", agreement.decisions, ratio, SEVERAL),
-        Metric("hoc_example_f1", agreement.examples, agreement.example_f1, SEVERAL),
-        Metric("entity_f1", tagging.entity_decisions, ratio, _TOKENS),
-        Metric("word_accuracy", tagging.word_hits, ratio, _TOKENS),
-        Metric("word_macro_f1", tagging.words_by_class, agreement.mean_f1, _TOKENS),
-        Metric("word_type_macro_f1", tagging.words_by_type, agreement.mean_f1, _TOKENS),
-        Metric("pearson", correlations.moments, correlations.pearson, _SCORE, least=-1.0),
-        Metric("spearman", correlations.pseudo_values, correlations.spearman, _SCORE, least=-1.0),
+        Metric("accuracy", hits, ratio, CLASSES),
+        Metric("micro_f1", decisions, ratio, CLASSES),
+        Metric("macro_f1", decisions_by_class, mean_f1, CLASSES),
+        Metric("matthews", decisions_by_class, matthews, ("sequence",), least=-1.0),
+        Metric("hoc_micro_per_hallmark_mean", decisions_by_class, mean_f1, SEVERAL),
+        Metric("hoc_micro_pooled", decisions, ratio, SEVERAL),
+        Metric("hoc_example_f1", examples, example_f1, SEVERAL),
+        Metric("entity_f1", entity_decisions, ratio, _TOKENS),
+        Metric("word_accuracy", word_hits, ratio, _TOKENS),
+        Metric("word_macro_f1", words_by_class, mean_f1, _TOKENS),
+        Metric("word_type_macro_f1", words_by_type, mean_f1, _TOKENS),
+        Metric("pearson", moments, pearson, _SCORE, least=-1.0),
+        Metric("spearman", pseudo_values, spearman, _SCORE, least=-1.0),
         Metric("pearson_and_spearman", *_both, _SCORE, least=-1.0),
-        Metric("exact_match", partial(answers.best_answer, judge=answers.equal_words), ratio, _SPAN),
-        Metric("f1", partial(answers.best_answer, judge=answers.words_f1), ratio, _SPAN),
-        Metric("strict_accuracy", partial(answers.first_right, credit=answers.strictly), ratio, _SPAN),
-        Metric("lenient_accuracy", partial(answers.first_right, credit=answers.leniently), ratio, _SPAN),
-        Metric("mrr", partial(answers.first_right, credit=answers.reciprocally), ratio, _SPAN),
+        Metric("exact_match", partial(best_answer, judge=equal_words), ratio, _SPAN),
+        Metric("f1", partial(best_answer, judge=words_f1), ratio, _SPAN),
+        Metric("strict_accuracy", partial(first_right, credit=strictly), ratio, _SPAN),
+        Metric("lenient_accuracy", partial(first_right, credit=leniently), ratio, _SPAN),
+        Metric("mrr", partial(first_right, credit=reciprocally), ratio, _SPAN),
     )
 }
 DEFAULTS: dict[Kind, str] = {

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.annotated import Annotated, Mention
+from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.sentences import Span, sentence_spans
 
 Encoding = Literal["dummies", "markers", "original"]

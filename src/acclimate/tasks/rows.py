@@ -7,21 +7,63 @@ each of its words belongs to the window in whose middle it stands nearest. So no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Example
-from acclimate.tasks.relation_rows import mention_places
+from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Example, Split
+from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.spans import encode_spans, with_ends
 from acclimate.tasks.tags import words_of
 from acclimate.tasks.task import Kind
+from acclimate.text.tokens import tokenizer_identity
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+
+# -------------------- relation rows
+# Which tokens of a row stand for the two mentions of a relation.
+
+
+PAIR = 2  # mentions
+
+
+def mention_places(
+    examples: Sequence[Example], encoded: BatchEncoding, spans: Callable[[Example], Sequence[tuple[int, int]]]
+) -> np.ndarray:
+    """(B, 2, 2) from which token of its row each mention goes to which, the last excluded: all that it touches.
+
+    encoded  the texts, with the characters of each token
+    spans    where the mentions of an example stand in its text
+
+    A mention that was cut off is the row's first token. Raises ValueError where an example has not two mentions.
+    """
+    places = np.tile(np.array([0, 1], dtype=np.int64), (len(examples), PAIR, 1))
+    for row, example in enumerate(examples):
+        stretches = spans(example)
+        if len(stretches) != PAIR:
+            raise ValueError(
+                f"{example.id}: {len(stretches)} mentions are known of, but {PAIR} are needed to read them in place of "
+                f"the first token. Leave pooling at 'first', or prepare the task from annotated relations"
+            )
+        offsets = np.asarray(encoded["offset_mapping"][row])
+        in_text = np.array([sequence == 0 for sequence in encoded.sequence_ids(row)])
+        for mention, (start, end) in enumerate(stretches):
+            touched = np.flatnonzero(in_text & (offsets[:, 0] < end) & (offsets[:, 1] > start))
+            if len(touched):
+                places[row, mention] = touched[0], touched[-1] + 1
+    return places
+
+
+def cut_off(rows: Batch) -> int:
+    """Of how many rows a mention was cut off."""
+    return int((rows.rows[MENTIONS][:, :, 0] == 0).any(axis=1).sum())
+
 
 WORD = "word"  # of Batch.tokens: the number of the word that the token stands for, NOT_PREDICTED where it is for none
 EXAMPLE, WORDS = "example", "words"  # of Batch.rows: which example the row is of, and how many words that has
@@ -245,3 +287,34 @@ def _index(example: Example, label: object, index: dict[str, int]) -> int:
 
 def _with(rows: Batch, values: np.ndarray) -> Batch:
     return replace(rows, rows={**rows.rows, "label": values})
+
+
+# -------------------- encoded
+# The rows of a prepared task under a tokenizer, made once for all fine-tunings that a process does one after another.
+#
+# A race of small models would spend a fifth of its time on making the same rows again.
+
+
+KEPT = 6  # splits whose rows stay in memory, those used last
+_rows: OrderedDict[Hashable, Batch] = OrderedDict()
+
+
+def encoded(
+    task: Prepared,
+    split: Split,
+    examples: Sequence[Example],
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    spans: Callable[[Example], Sequence[tuple[int, int]]] | None = None,
+) -> Batch:
+    """The rows of the split's examples, as `rows.encode` makes them, which others may have too: not to be changed."""
+    if not tokenizer.is_fast:  # of a slow one nobody knows what it hangs on
+        return encode(examples, tokenizer, task.max_tokens, task.kind, spans=spans)
+    sides = prompt_length(tokenizer), tokenizer.truncation_side, tuple(tokenizer.model_input_names)
+    key = (task.hashes[split], task.max_tokens, task.kind, spans, tokenizer_identity(tokenizer), *sides)
+    if key not in _rows:
+        _rows[key] = encode(examples, tokenizer, task.max_tokens, task.kind, spans=spans)
+        while len(_rows) > KEPT:
+            _rows.popitem(last=False)
+    _rows.move_to_end(key)
+    return _rows[key]

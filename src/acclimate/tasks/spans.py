@@ -26,7 +26,7 @@ import numpy as np
 
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, Batch, Example
-from acclimate.tasks.answers import RANKS
+from acclimate.tasks.metrics import RANKS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

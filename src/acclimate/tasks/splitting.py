@@ -16,7 +16,7 @@ import numpy as np
 
 from acclimate.core.types import Example, Split
 from acclimate.tasks.task import Kind, classes_in
-from acclimate.text.overlap import duplicate_pairs
+from acclimate.text.overlap.references import duplicate_pairs
 
 FEWEST_ROWS = 20  # to split
 LARGEST_SET = 10  # rows that nearly the same text may tie together, or a twentieth of all

@@ -17,12 +17,21 @@ from typing import Any
 
 from acclimate.core.types import Label, Rejected, Split
 from acclimate.tasks.metrics import metric_named
-from acclimate.tasks.readers import Columns, Row, class_name
-from acclimate.tasks.tables import table_rows
+from acclimate.tasks.tables import Columns, Row, class_name, table_rows
 from acclimate.tasks.tags import LISTED, OTHER_LETTERS, other_scheme, scheme_of, text_of
 from acclimate.tasks.task import Metric
-from acclimate.text.packed import LIMITS, PACKINGS, Limits, check_file, named, text_lines, unpacked_name
-from acclimate.text.recognise import printable, shown, unsound
+from acclimate.text.untrusted import (
+    LIMITS,
+    PACKINGS,
+    Limits,
+    check_file,
+    named,
+    printable,
+    shown,
+    text_lines,
+    unpacked_name,
+    unsound,
+)
 
 LINES = (".tsv", ".txt", ".conll", ".bio", ".iob", ".iob2", ".iobes", ".tags")
 TABLES = (".jsonl", ".parquet")

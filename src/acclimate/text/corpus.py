@@ -87,7 +87,7 @@ class Corpus:
 
         Several processes may ask at once: one builds and the others wait. A build that was killed leaves nothing that
         is taken for tokens, and the next one goes on with it.
-        processes  that tokenise; the bytes written do not depend on it (core/processes.py says what more than 1 asks)
+        processes  that tokenise; the bytes written do not depend on it (core/machines.py says what more than 1 asks)
         Raises ValueError where the tokenizer has no fast backend, mask token or padding token.
         """
         identity = tokenizer_identity(tokenizer)

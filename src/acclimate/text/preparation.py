@@ -12,27 +12,157 @@ that was stopped goes on after the last part that it wrote, and ends with the sa
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from acclimate.core import files, settings
-from acclimate.core.processes import in_processes
+from acclimate.core.machines import in_processes
 from acclimate.core.types import Document, Progress, Rejected, Watch, counted, unwatched
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import Separated, check_rows, files_of, unread_in
-from acclimate.text.language import check_language
-from acclimate.text.near_duplicates import exact_repeats, near_repeats
-from acclimate.text.packed import named
-from acclimate.text.preparation_parts import TOLD, Counts, Filters, Part, counts_of, parts_of, read_unit, units
-from acclimate.text.preparation_texts import Texts
-from acclimate.text.superseded import superseded
+from acclimate.text.filters import TOLD, Counts, Filters, Part, check_language, counts_of, parts_of, read_unit, units
+from acclimate.text.overlap.near_duplicates import Sketches, exact_repeats, grams, near_repeats, similarity
+from acclimate.text.pubmed import superseded
+from acclimate.text.untrusted import named, printable
+
+# -------------------- preparation report
+# What a preparation kept, and what it left out and why: as text, and as CSV.
+
+
+KINDS = ("rejected", "empty", "short", "long", "language", "replaced", "deleted", "repeated", "nearly repeated")
+_LANGUAGES = 8  # that are told
+_UNREAD = 5  # files that are named
+
+
+def as_text(facts: dict[str, Any]) -> str:
+    """A table of counts, the languages found, and of each kind the first documents that were left out."""
+    rows = [("", "documents", "characters"), *((name, f"{of:,}", f"{size:,}") for name, of, size in _counts(facts))]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [f"{name:<{widths[0]}}  {of:>{widths[1]}}  {size:>{widths[2]}}" for name, of, size in rows]
+    found = sorted(facts["languages"].items(), key=lambda item: (-item[1], item[0]))
+    told = ", ".join(f"{name} {count:,}" for name, count in found[:_LANGUAGES])
+    more = f" and {len(found) - _LANGUAGES} more" if len(found) > _LANGUAGES else ""
+    lines += ["", f"Languages of what was read, by number of documents (und: unknown): {told}{more}."]
+    if unread := facts["unread"]:
+        several = f", and {len(unread) - _UNREAD:,} more" if len(unread) > _UNREAD else ""
+        lines.append(f"Passed over for their endings: {', '.join(map(printable, unread[:_UNREAD]))}{several}.")
+    for kind in KINDS:
+        for name, met, excerpt in facts["examples"].get(kind, []):
+            about = f" ({met})" if met else ""
+            lines.append(f"{_meaning(kind, facts['settings'])}: {name}{about}{': ' if excerpt else ''}{excerpt}")
+    return "\n".join(lines)
+
+
+def as_csv(facts: dict[str, Any]) -> str:
+    """The table of counts."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([("what", "documents", "characters"), *_counts(facts)])
+    return file.getvalue()
+
+
+def _counts(facts: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """What, documents, characters: read, then each filter that left something out, then what was kept."""
+    documents, characters = facts["documents"], facts["characters"]
+    left_out = [
+        (_meaning(kind, facts["settings"]), documents[kind], characters[kind]) for kind in KINDS if kind in documents
+    ]
+    read = ("read", documents.get("read", 0) + documents.get("rejected", 0), characters.get("read", 0))
+    return [read, *left_out, ("kept", facts["kept"]["documents"], facts["kept"]["characters"])]
+
+
+def _meaning(kind: str, settings: dict[str, Any]) -> str:
+    """A line of the table, in words."""
+    if kind in ("short", "long"):
+        side, word = ("least", "fewer") if kind == "short" else ("most", "more")
+        bounds = [
+            f"{word} than {settings[f'{side}_{what}']:,} {what}"
+            for what in ("words", "characters")
+            if settings[f"{side}_{what}"]
+        ]
+        return " or ".join(bounds)
+    return {
+        "rejected": "cannot be used",
+        "empty": "nothing but white space",
+        "language": f"in another language than {settings['language']}",
+        "replaced": "replaced by a later PubMed record",
+        "deleted": "deleted by PubMed",
+        "repeated": "the same words as an earlier one",
+        "nearly repeated": f"nearly the same as an earlier one ({settings['near']:g})",
+    }[kind]
+
+
+# -------------------- preparation texts
+# The documents of all parts of a preparation, by number, and what is known of them.
+
+
+_OPENED = 8  # parts whose texts are at hand
+
+
+class Texts:
+    """Numbers count from 0 over the parts in their order, as `near_duplicates.Store` has it.
+
+    lengths  (D,) int64 characters; begins  (parts + 1,) the number of each part's first document
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self.lengths = np.concatenate([np.empty(0, np.int64), *(part.array("lengths") for part in parts)])
+        self.begins = np.cumsum([0, *(len(part.array("lengths")) for part in parts)])
+        # kept open: opening a part for each document would take a millisecond
+        self._opened = lru_cache(_OPENED)(lambda part: _Reader(parts[part].path))
+
+    def sketches(self) -> list[Sketches]:
+        return self._sketches
+
+    @cached_property
+    def _sketches(self) -> list[Sketches]:
+        return [part.sketches() for part in self._parts]
+
+    def citations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As `superseded` takes them."""
+        found = [np.empty((0, 3), np.int64)]
+        for part, begin in zip(self._parts, self.begins.tolist(), strict=False):
+            own = np.array(part.array("citations"))
+            own[own[:, 2] >= 0, 2] += begin
+            found.append(own)
+        pmids, versions, numbers = np.concatenate(found).T
+        return pmids, versions, numbers
+
+    def document(self, number: int) -> Document:
+        part = int(np.searchsorted(self.begins, number, side="right")) - 1
+        return self._opened(part)(int(number - self.begins[part]))
+
+    def text(self, number: int) -> str:
+        return self.document(number).text
+
+    def alike(self, one: int, other: int) -> str:
+        return f"{similarity(grams(self.text(one)), grams(self.text(other))):.2f} like {self.document(one).id}"
+
+
+class _Reader:
+    """Documents of a part by number, mapped."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pa.ipc.open_file(pa.memory_map(str(path / "corpus" / "documents.arrow")))
+        sizes = [self._file.get_batch(number).num_rows for number in range(self._file.num_record_batches)]
+        self._begins = np.cumsum([0, *sizes])
+
+    def __call__(self, number: int) -> Document:
+        batch = int(np.searchsorted(self._begins, number, side="right")) - 1
+        row = int(number - self._begins[batch])
+        columns = self._file.get_batch(batch)
+        return Document(*(columns.column(name)[row].as_py() for name in ("id", "text", "source")))
+
 
 CORPUS, FACTS = "corpus", "preparation.json"
 _PARTS, _PLAN = "parts", "plan.json"

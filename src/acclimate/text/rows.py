@@ -3,14 +3,71 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from acclimate.core.types import Batch
-from acclimate.text.masking import Replacement, mask_words
+from acclimate.text.masking import Replacement, mask_words, replacement_of
 from acclimate.text.segments import segments
 from acclimate.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+# -------------------- pair frames
+# What a tokenizer puts around two texts, and which of its pieces end a sentence.
+
+
+_ENDS = (".", "!", "?")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a tokenizer puts around two texts; types: of its prefix, the first text, what is between, the second, the
+    suffix.
+    """
+
+    prefix: tuple[int, ...]
+    between: tuple[int, ...]
+    suffix: tuple[int, ...]
+    types: tuple[int, int, int, int, int]
+
+    @property
+    def size(self) -> int:
+        return len(self.prefix) + len(self.between) + len(self.suffix)
+
+
+def frame_of(tokenizer: PreTrainedTokenizerBase) -> Frame:
+    """What a tokenizer puts around two texts.
+
+    Raises ValueError where that cannot be told, or where it does not tell them apart by their types.
+    """
+    inner = tokenizer("a", add_special_tokens=False)["input_ids"]
+    both = tokenizer("a", "a", return_token_type_ids=True)
+    ids, types = both["input_ids"], both["token_type_ids"]
+    places = [at for at in range(len(ids) - len(inner) + 1) if ids[at : at + len(inner)] == inner]
+    if not inner or len(places) != 2:
+        raise ValueError(f"cannot tell which special tokens {type(tokenizer).__name__} puts around two texts")
+    first, second = places
+    between, suffix = ids[first + len(inner) : second], ids[second + len(inner) :]
+    kinds = (0, types[first], types[second - 1] if between else 0, types[second], types[-1])
+    if types[first] == types[second]:
+        raise ValueError(
+            f"{type(tokenizer).__name__} does not tell two texts apart by token types. Set next_sentence=false"
+        )
+    return Frame(tuple(ids[:first]), tuple(between), tuple(suffix), kinds)
+
+
+def ends_and_digits(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
+    """(V,) bool: pieces that end a sentence, such as "." and ")."; pieces of digits alone."""
+    ends_V, digits_V = np.zeros(vocabulary, bool), np.zeros(vocabulary, bool)
+    for piece, number in tokenizer.get_vocab().items():
+        text = piece.removeprefix("##").strip("\u2581\u0120")
+        ends_V[number], digits_V[number] = text.endswith(_ENDS), text.isdigit()
+    ends_V[tokenizer.all_special_ids] = False
+    return ends_V, digits_V
 
 
 class Rows(Protocol):
@@ -120,3 +177,202 @@ def runs(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     rank = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # of a place in its run
     places: np.ndarray = rank + np.repeat(begins, lengths)
     return places
+
+
+# -------------------- pairs
+# Rows of two stretches of text, of which half follow one another where they were taken from: next-sentence prediction.
+#
+# Devlin et al. (2019), section 3.1 and A.2; BERT's create_pretraining_data.py. Shape suffixes: B rows, N tokens.
+
+
+RANDOM_NEXT = "random_next"  # of `Batch.rows`: 0 where the second stretch follows the first, 1 where it does not
+TYPES = "token_type_ids"  # of `Batch.tokens`
+TRIES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Rows of a segment cut in two; in half of them a stretch of another document stands in place of the second part.
+
+    Segments are cut where a sentence begins, all such places alike; where none does, at a word. One that is a single
+    word always gets a stretch of another document. That stretch begins in the same way, within a segment drawn from
+    those of all other documents, and is as long as what it stands for, where a document of that length is found:
+    neither its beginning nor its length is to tell whether it follows.
+
+    segments  of at most the tokens that the frame leaves
+    ends_V    (V,) bool, pieces that end a sentence; digits_V: of digits alone
+    """
+
+    segments: Segments
+    frame: Frame
+    ends_V: np.ndarray
+    digits_V: np.ndarray
+    document_of: np.ndarray  # (R,) ascending, of each segment
+    room: int
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    @property
+    def mean_tokens(self) -> float:
+        """Of a row, special tokens included; as if every second part followed the first."""
+        return self.segments.mean_tokens - self.segments.tokens.frame + self.frame.size
+
+    def __call__(self, chosen: np.ndarray, *, rate: float, generator: np.random.Generator) -> Batch:
+        tokens, boundaries, kept = self.segments.tokens, self.segments.boundaries, self.segments.kept
+        begins_B, ends_B = boundaries[kept[chosen]], boundaries[kept[chosen] + 1]
+        cuts_B = self._cuts(begins_B, ends_B, generator)
+        random_B = (generator.random(len(chosen)) < 0.5) | (cuts_B == begins_B)
+        cuts_B = np.where(cuts_B == begins_B, ends_B, cuts_B)
+        cuts_B = np.where((cuts_B == ends_B) & (ends_B - begins_B >= self.room), ends_B - 1, cuts_B)  # room for another
+        wanted_B = np.where(cuts_B == ends_B, self.room - (ends_B - begins_B), ends_B - cuts_B)
+        others_B, other_begins_B = self._stretches(chosen, wanted_B, generator)
+        other_ends_B = self._ends(other_begins_B, wanted_B, self.document_of[others_B])
+        second_B = np.where(random_B, other_begins_B, cuts_B)
+        lengths_B = np.where(random_B, other_ends_B, ends_B) - second_B
+        names = [
+            f"{self.segments.name} {own}" + (f" and {other}" if random else "")
+            for own, other, random in zip(
+                self.document_of[chosen].tolist(), self.document_of[others_B].tolist(), random_B.tolist(), strict=True
+            )
+        ]
+        rows = {RANDOM_NEXT: random_B.astype(np.int64)}
+        framed = self._framed(begins_B, cuts_B - begins_B, second_B, lengths_B)
+        ids, labels = mask_words(
+            framed.ids,
+            framed.offsets,
+            word_starts=framed.tokens["word_starts"],
+            rate=rate,
+            replacement=self.segments.replacement,
+            generator=generator,
+            whole_words=self.segments.whole_words,
+        )
+        own = {"labels": labels, TYPES: framed.tokens[TYPES]}
+        return Batch(ids, framed.offsets, tokens=own, rows=rows, names=names, pad=tokens.pad)
+
+    def _cuts(
+        self, begins_B: np.ndarray, ends_B: np.ndarray, generator: np.random.Generator, last_B: np.ndarray | None = None
+    ) -> np.ndarray:
+        """(B,) a place within each stretch where a sentence begins, else a word; its begin where neither does.
+
+        last_B: places behind these are none.
+        """
+        tokens = self.segments.tokens
+        lengths_B = ends_B - begins_B
+        places_N, row_N = runs(begins_B, lengths_B), np.repeat(np.arange(len(begins_B)), lengths_B)
+        words_N = np.array(tokens.word_starts[places_N], bool)
+        words_N[np.cumsum(lengths_B) - lengths_B] = False  # a cut before the first token would leave no first part
+        before_N = self.ends_V[tokens.ids[np.maximum(places_N - 1, 0)]]
+        around_N = self.digits_V[tokens.ids[places_N]] & self.digits_V[tokens.ids[np.maximum(places_N - 2, 0)]]
+        words_N &= ~(before_N & around_N)  # a number such as 0.5 is whole
+        if last_B is not None:
+            words_N &= places_N <= last_B[row_N]
+        sentences_N = words_N & before_N
+        has_B = np.bincount(row_N[sentences_N], minlength=len(begins_B)) > 0
+        possible = np.flatnonzero(np.where(has_B[row_N], sentences_N, words_N))
+        counts_B = np.bincount(row_N[possible], minlength=len(begins_B))
+        drawn_B = (generator.random(len(begins_B)) * counts_B).astype(np.int64)
+        cuts_B = begins_B.copy()
+        some = counts_B > 0
+        cuts_B[some] = places_N[possible[(np.cumsum(counts_B) - counts_B + drawn_B)[some]]]
+        return cuts_B
+
+    def _stretches(
+        self, chosen: np.ndarray, wanted_B: np.ndarray, generator: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(B,) segments of other documents, (B,) where a stretch begins in each; behind that the document has as many
+        tokens as are wanted, if some tries find one that has.
+        """
+        boundaries, kept, ends_D = self.segments.boundaries, self.segments.kept, self.segments.tokens.documents[1:]
+        others_B = self._others(chosen, generator)
+        begins_B = self._cuts(boundaries[kept[others_B]], boundaries[kept[others_B] + 1], generator)
+        for _ in range(TRIES):
+            short = np.flatnonzero(begins_B + wanted_B > ends_D[self.document_of[others_B]])
+            if not len(short):
+                break
+            others = self._others(chosen[short], generator)
+            first, last = boundaries[kept[others]], ends_D[self.document_of[others]] - wanted_B[short]
+            begins = self._cuts(first, boundaries[kept[others] + 1], generator, last)
+            found = begins > first
+            others_B[short[found]], begins_B[short[found]] = others[found], begins[found]
+        return others_B, begins_B
+
+    def _others(self, chosen: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """(B,) segments, each of another document than the chosen one is of."""
+        own_B = self.document_of[chosen]
+        first_B = np.searchsorted(self.document_of, own_B, side="left")
+        count_B = np.searchsorted(self.document_of, own_B, side="right") - first_B
+        drawn_B = generator.integers(len(self) - count_B)
+        others_B: np.ndarray = drawn_B + np.where(drawn_B >= first_B, count_B, 0)
+        return others_B
+
+    def _ends(self, begins_B: np.ndarray, wanted_B: np.ndarray, documents_B: np.ndarray) -> np.ndarray:
+        """(B,) where stretches of the wanted lengths end: before a word, or within one that is too long, or with the
+        document.
+        """
+        tokens = self.segments.tokens
+        last_B = tokens.documents[documents_B + 1]
+        ends_B: np.ndarray = np.minimum(begins_B + wanted_B, last_B)
+        shorter_B: np.ndarray = ends_B.copy()
+        while len(inside := np.flatnonzero((shorter_B < last_B) & (shorter_B > begins_B))):
+            inside = inside[~tokens.word_starts[shorter_B[inside]]]
+            if not len(inside):
+                break
+            shorter_B[inside] -= 1
+        shorter_B[shorter_B <= begins_B] = ends_B[shorter_B <= begins_B]
+        return shorter_B
+
+    def _framed(self, first_B: np.ndarray, firsts_B: np.ndarray, second_B: np.ndarray, seconds_B: np.ndarray) -> Batch:
+        """Both stretches of each row, by begin and length, with what the tokenizer puts around them."""
+        tokens, frame = self.segments.tokens, self.frame
+        offsets = np.concatenate([[0], np.cumsum(firsts_B + seconds_B + frame.size)])
+        ids, types = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
+        starts = np.ones(offsets[-1], bool)
+        at = offsets[:-1]
+        around = (frame.prefix, frame.between, frame.suffix)
+        within = ((first_B, firsts_B), (second_B, seconds_B), None)
+        for place, (special, stretch) in enumerate(zip(around, within, strict=True)):
+            lengths_B = np.full(len(at), len(special))
+            target = runs(at, lengths_B)
+            ids[target], types[target] = np.tile(np.array(special, np.int64), len(at)), frame.types[2 * place]
+            at = at + lengths_B
+            if stretch is not None:
+                begins_B, lengths_B = stretch
+                source, target = runs(begins_B, lengths_B), runs(at, lengths_B)
+                ids[target], starts[target] = tokens.ids[source], tokens.word_starts[source]
+                types[target], starts[at] = frame.types[2 * place + 1], True
+                at = at + lengths_B
+        return Batch(ids, offsets, tokens={"word_starts": starts, TYPES: types})
+
+
+def masked_pairs(
+    tokens: Tokens,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    longest: int,
+    whole_words: bool,
+    documents: np.ndarray | None = None,
+    name: str = "document",
+) -> Pairs:
+    """The segments of a corpus as pairs. longest: tokens of a row at most; documents: as for `masked_segments`.
+
+    Raises ValueError where fewer than two documents have text, or `longest` has no room for a token of either side.
+    """
+    frame = frame_of(tokenizer)
+    room = longest - frame.size
+    if room < 2:
+        raise ValueError(
+            f"pairs of at most {longest} tokens have no room for text: the tokenizer adds {frame.size} special tokens. "
+            f"Set max_tokens to at least {frame.size + 2}"
+        )
+    boundaries = segments(tokens, room + tokens.frame - tokens.prompt)
+    kept = kept_of(tokens, boundaries, documents)
+    document_of = documents_of(tokens, boundaries[kept])
+    if not len(kept) or document_of[0] == document_of[-1]:
+        raise ValueError(
+            "next_sentence takes stretches of other documents, but only one has text. Give a corpus of several, or set "
+            "next_sentence=false"
+        )
+    own = Segments(tokens, boundaries, kept, replacement_of(tokenizer), whole_words, name)
+    ends_V, digits_V = ends_and_digits(tokenizer, tokens.vocabulary)
+    return Pairs(own, frame, ends_V, digits_V, document_of, room)

@@ -2,21 +2,168 @@
 take as it is.
 
 The corpus is streamed. What grows with it are its different words: `words` of them are held, and where there are more,
-the rarest are left out and `watch` is told how much of the text they are (text/vocabulary_words.py).
+the rarest are left out and `watch` is told how much of the text they are (text/vocabulary.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
+import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from acclimate.core.types import Document, Watch, unwatched
-from acclimate.text.vocabulary_words import Survey, kept_texts, survey, texts
+from acclimate.core.types import Document, Progress, Watch, counted, unwatched
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
+
+
+# -------------------- word counts
+# Counts of the words of a text of any size, in memory that is bounded: what grows with a corpus is rare words.
+#
+# When more words than may be kept have been met, the rarest are dropped until half as many are left (lossy counting:
+# Manku and Motwani, 2002, "Approximate Frequency Counts over Data Streams"). Among equally rare ones a hash decides, so
+# what is kept is drawn from the whole text and not from its end: words that occur once are most of them, and in a
+# script
+# without spaces, where a "word" is half a sentence, nearly all.
+
+
+class WordCounts:
+    """How often words were met; `most` different ones are kept at any time.
+
+    counts   word -> how often, exact for a word that was never dropped, else less than that
+    dropped  occurrences that were counted and then dropped; 0: nothing is left out
+    """
+
+    def __init__(self, most: int) -> None:
+        if most < 2:
+            raise ValueError(f"{most} words are to be kept; keep 2 or more")
+        self.counts: Counter[str] = Counter()
+        self.dropped = 0
+        self._most = most
+
+    def add(self, words: Iterable[str]) -> None:
+        """Count the words, of one text or a few: memory is bounded between two calls."""
+        self.counts.update(words)
+        if len(self.counts) > self._most:
+            self._drop(self._most // 2)
+
+    def ordered(self) -> list[tuple[str, int]]:
+        """Words and their counts, the most frequent first, equal ones in the order of their code points."""
+        return sorted(self.counts.items(), key=lambda each: (-each[1], each[0]))
+
+    def _drop(self, kept: int) -> None:
+        words, values = [*self.counts], np.fromiter(self.counts.values(), np.int64, len(self.counts))
+        least = np.partition(values, len(values) - kept)[len(values) - kept]
+        keep, tied = values > least, np.flatnonzero(values == least)
+        order = sorted(tied.tolist(), key=lambda place: (zlib.crc32(words[place].encode()), words[place]))
+        keep[order[: kept - int(keep.sum())]] = True
+        self.dropped += int(values[~keep].sum())
+        self.counts = Counter({words[place]: int(values[place]) for place in np.flatnonzero(keep).tolist()})
+
+
+# -------------------- vocabulary words
+# What a vocabulary is learnt from: the characters and words of a corpus, read once and counted in bounded memory.
+#
+# A word here is a run of letters, digits and underscores, or of other visible characters, with the space before it if
+# one
+# stands there: no tokenizer's pieces reach over its ends.
+
+
+LONGEST = 200  # characters of a word that is learnt from: what is longer is data, such as a sequence of bases
+_WORD = re.compile(r" ?(?:\w+|[^\w\s]+)")
+_BATCH_CHARACTERS = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What one pass over a corpus brought.
+
+    points  (1,114,112,) int64: how often each code point occurs, after normalisation
+    words   a word that a space goes before is another than the same one without
+    long    occurrences of words that were left out as too long
+    """
+
+    points: np.ndarray
+    words: WordCounts
+    long: int
+
+    def alphabet(self, most: int) -> list[str]:
+        """The most frequent visible characters, by code point; ties go to the lower one."""
+        present = [point for point in np.flatnonzero(self.points).tolist() if not chr(point).isspace()]
+        frequent = sorted(present, key=lambda point: (-self.points[point], point))[:most]
+        return [chr(point) for point in sorted(frequent)]
+
+    def left_out(self) -> str:
+        """A sentence on the words that are not learnt from; "" where all are."""
+        total = sum(self.words.counts.values()) + self.words.dropped + self.long
+        sentences = []
+        if self.words.dropped:
+            dropped = f"{self.words.dropped:,} of {total:,} words of the text ({self.words.dropped / total:.2%})"
+            sentences.append(f"The rarest are left out, so that memory is bounded: {dropped}.")
+        if self.long:
+            sentences.append(f"Words of more than {LONGEST} characters are left out: {self.long:,}.")
+        return " ".join(sentences)
+
+
+def survey(
+    corpus: Documents, normalise: Callable[[str], str], *, most: int, short: bool, stage: str, watch: Watch
+) -> Survey:
+    """Count characters and words of the normalised texts.
+
+    most   different words that are kept in memory
+    short  leave words of more than LONGEST characters out
+    """
+    points, words, long = np.zeros(sys.maxunicode + 1, np.int64), WordCounts(most), 0
+    for some in texts(corpus, watch, stage):
+        normal = [normalise(text) for text in some]
+        codes = np.frombuffer("\n".join(normal).encode("utf-32-le"), np.uint32)
+        points += np.bincount(codes, minlength=len(points))
+        for text in normal:
+            found = words_of(text)
+            if short and found and max(map(len, found)) > LONGEST:
+                kept = [word for word in found if len(word) <= LONGEST]
+                found, long = kept, long + len(found) - len(kept)
+            words.add(found)
+    done = Survey(points, words, long)
+    if told := done.left_out():
+        watch(Progress(stage, len(corpus), len(corpus), "documents", {"note": told}))
+    return done
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a normalised text, as this module has them."""
+    return _WORD.findall(" " + " ".join(text.split()))
+
+
+def kept_texts(
+    corpus: Documents, normalise: Callable[[str], str], kept: Survey, stage: str, watch: Watch
+) -> Iterator[list[str]]:
+    """The normalised texts with a blank in place of each word that the survey did not keep."""
+    counts = kept.words.counts
+    for some in texts(corpus, watch, stage):
+        yield ["".join([word if word in counts else " " for word in words_of(normalise(text))]) for text in some]
+
+
+def texts(corpus: Documents, watch: Watch, stage: str) -> Iterator[list[str]]:
+    """The texts in order, a list of about a million characters at a time."""
+    pending: list[str] = []
+    waiting = 0
+    for document in counted(corpus.documents(), watch, stage, total=len(corpus)):
+        pending.append(document.text)
+        waiting += len(document.text)
+        if waiting >= _BATCH_CHARACTERS:
+            yield pending
+            pending, waiting = [], 0
+    if pending:
+        yield pending
+
 
 Kind = Literal["wordpiece", "bpe", "unigram"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import platform
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +18,29 @@ from torch.distributed._composable.replicate import replicate
 from acclimate.core import ranks
 from acclimate.core.types import Batch, Cost, Stream
 from acclimate.training.gradients import WAY_OUT, NotFiniteError, accumulate, pieces_of, texts_of
-from acclimate.training.layers import recomputed
-from acclimate.training.memory import keep_freed_memory
 from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device, piece_tokens
-from acclimate.training.shards import clip, end, is_sharded, shard, whole
+from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, whole
+
+# -------------------- memory
+# Memory that the C library keeps between steps: on a CPU a tenth of a step of a small model was page faults.
+#
+# glibc hands blocks above some 32 MB back to the system when they are freed, and gets them anew, page by page and
+# zeroed,
+# in the next step: the gradient of a word embedding is one. Kept, they are there at once. A process then holds what it
+# held at its peak until it ends, which a training process does anyway.
+
+
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of mallopt(3)
+_MOST = 2**31 - 1
+
+
+def keep_freed_memory() -> bool:
+    """For the rest of this process, free memory is reused before it is given back. False where there is no glibc."""
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    library = ctypes.CDLL(None)
+    return bool(library.mallopt(_MMAP_MAX, 0)) and bool(library.mallopt(_TRIM_THRESHOLD, _MOST))
 
 
 @dataclass(frozen=True)
@@ -41,7 +61,7 @@ class Step:
     waited: float  # of these, seconds spent waiting for the batch
     documents: Sequence[str] = field(default=(), repr=False)  # names of the rows
     # what only a run knows that keeps a log (training/checkpoint.py)
-    spike: float = 0.0  # deviations of the loss above its running median where it jumped (training/spikes.py)
+    spike: float = 0.0  # deviations of the loss above its running median where it jumped (training/checkpoint.py)
     spent: Cost = field(default_factory=Cost)  # on all steps so far, over all sessions
 
 

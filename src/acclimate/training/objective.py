@@ -7,15 +7,18 @@ row, D numbers of a view.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, Batch
-from acclimate.models.flops import training_flops
+from acclimate.models.encoder import training_flops
 from acclimate.models.heads import has_sparse_head, keeps_rows_apart, masked_logits
-from acclimate.training.pieces import Piece
+from acclimate.training.pieces import Piece, cut, in_order, pack, pad
+from acclimate.training.plan import Plan, autocast_type, device, piece_tokens
 
 VIEWS = "views"  # under this name `forward` of an objective that couples rows returns them
 
@@ -61,7 +64,7 @@ class Objective(nn.Module):
 
     @abstractmethod
     def flops(self, batch: Batch) -> float:
-        """Floating point operations of training on the batch once, by formula (models/flops.py)."""
+        """Floating point operations of training on the batch once, by formula (models/encoder.py)."""
 
     def rate_multiple(self, name: str) -> float:
         """How many times the plan's rate the parameter of this name learns at."""
@@ -97,3 +100,35 @@ class MaskedLanguageLoss(Objective):
     def flops(self, batch: Batch) -> float:
         predicted = self.counts(batch)["mlm"] if has_sparse_head(self.model) else len(batch.ids)
         return training_flops(self.model, batch.lengths, predicted=predicted)
+
+
+# -------------------- measure
+# The losses of an objective on batches that nobody trains on.
+
+
+@torch.no_grad()
+def measure(objective: Objective, batches: Iterable[Batch], plan: Plan | None = None) -> dict[str, float]:
+    """Each term's mean over all batches, without dropout; the plan says in what precision, and in what pieces.
+
+    The objective is left in evaluation mode. A term that no batch has anything for is 0.
+    """
+    plan, where = plan or Plan(), device()
+    objective.to(where).eval()
+    narrow = autocast_type(plan.precision, where)
+    sums, counts = dict.fromkeys(objective.weights, 0.0), dict.fromkeys(objective.weights, 0)
+    for batch in batches:
+        layouts = (pack if objective.shares_lines else cut)(batch.lengths, piece_tokens(plan, where))
+        views = []
+        for layout in layouts:
+            with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+                terms = objective(pad(batch, layout, where))
+            if objective.couples_rows:
+                views.append(terms.pop(VIEWS))
+            for term, value in terms.items():
+                sums[term] += float(value)
+        if objective.couples_rows:
+            for term, value in objective.compared(in_order(views, layouts, len(batch))).items():
+                sums[term] += float(value)
+        for term, count in objective.counts(batch).items():
+            counts[term] += count
+    return {term: sums[term] / max(1, counts[term]) for term in sums}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acclimate.core.types import Rejected
-from acclimate.tasks.annotated import Annotated, Mention, Relation
+from acclimate.tasks.formats.annotated import Annotated, Mention, Relation
 from acclimate.tasks.formats.bioc import bioc_documents
 
 TITLE, ABSTRACT = "𝛼-Naloxone & clonidine", "Breast and ovarian cancer."

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from acclimate.core.types import Rejected
-from acclimate.tasks.annotated import Annotated, Mention, Relation
+from acclimate.tasks.formats.annotated import Annotated, Mention, Relation
 from acclimate.tasks.formats.brat import brat_documents
 
 TEXT = "Aspirin 𝛼 helps breast and ovarian cancer.\nIt is cheap.\n"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from acclimate.core.types import Example, Rejected
-from acclimate.study.published import published
-from acclimate.tasks.blurb import PICO
-from acclimate.tasks.catalogue import size_of
+from acclimate.data.published import published
+from acclimate.tasks.datasets.blurb import PICO
+from acclimate.tasks.datasets.catalogue import size_of
 from acclimate.tasks.formats.ebm import ELEMENTS, SPANS, ebm_sentences
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import load

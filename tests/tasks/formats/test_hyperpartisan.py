@@ -1,7 +1,7 @@
 """Articles of hyperpartisan news."""
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.formats.hyperpartisan import ARTICLES, LABELS, hyperpartisan_examples
+from acclimate.tasks.formats.xml import ARTICLES, LABELS, hyperpartisan_examples
 
 
 def test_an_article_is_its_title_and_text_without_tags(tmp_path):

@@ -1,7 +1,7 @@
 """Tagged sentences of BLURB's datasets."""
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.formats.iob import iob_examples
+from acclimate.tasks.formats.delimited import iob_examples
 
 WRITTEN = """-DOCSTART- 95369245
 

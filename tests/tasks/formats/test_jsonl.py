@@ -5,8 +5,7 @@ import json
 import pytest
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.formats.delimited import one_of
-from acclimate.tasks.formats.jsonl import abstract_sentences, json_object, jsonl_examples
+from acclimate.tasks.formats.delimited import abstract_sentences, json_object, jsonl_examples, one_of
 
 LABELS = one_of(("METHODS", "RESULTS"))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acclimate.core.types import Rejected
-from acclimate.tasks.annotated import Annotated, Mention, Relation
+from acclimate.tasks.formats.annotated import Annotated, Mention, Relation
 from acclimate.tasks.formats.pubtator import pubtator_documents
 
 TITLE = "𝛼-Naloxone reverses clonidine"

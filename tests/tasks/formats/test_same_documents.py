@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 import pytest
 
 from acclimate.core.types import Rejected
-from acclimate.tasks.annotated import Annotated, Relation
+from acclimate.tasks.formats.annotated import Annotated, Relation
 from acclimate.tasks.formats.bioc import bioc_documents
 from acclimate.tasks.formats.brat import brat_documents
 from acclimate.tasks.formats.chemprot import chemprot_documents

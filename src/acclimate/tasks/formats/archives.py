@@ -20,10 +20,9 @@ from typing import IO, NoReturn
 
 import pyarrow as pa
 
-from acclimate.text.packed import PACKINGS, check_file, named, unpacked_name
-from acclimate.text.packed import Limits as FileLimits
-from acclimate.text.packed import blocks as file_blocks
-from acclimate.text.recognise import printable, shown
+from acclimate.text.untrusted import PACKINGS, check_file, named, printable, shown, unpacked_name
+from acclimate.text.untrusted import Limits as FileLimits
+from acclimate.text.untrusted import blocks as file_blocks
 
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.zst")
 ENDINGS = (*_TAR, ".zip")

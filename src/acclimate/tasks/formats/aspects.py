@@ -12,10 +12,8 @@ from pathlib import Path
 
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.formats.archives import files_in
-from acclimate.tasks.formats.delimited import example_of, one_of
-from acclimate.tasks.formats.jsonl import json_object
-from acclimate.text.packed import LIMITS, Limits
-from acclimate.text.recognise import printable, shown
+from acclimate.tasks.formats.delimited import example_of, json_object, one_of
+from acclimate.text.untrusted import LIMITS, Limits, printable, shown
 
 POLARITIES = ("positive", "negative", "neutral")
 SIGNED = re.compile(r"([^,\[\]{}]+?)\s*[\[{]([+-])\d*[\]}]")

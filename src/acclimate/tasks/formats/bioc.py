@@ -19,11 +19,10 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from acclimate.core.types import Rejected
-from acclimate.tasks.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
+from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
 from acclimate.tasks.formats.xml import Lines, elements
-from acclimate.text.packed import named
-from acclimate.text.recognise import printable, shown
+from acclimate.text.untrusted import named, printable, shown
 
 ENDINGS = (".xml", ".json")
 _WIDEST = 1 << 20  # characters between two passages; beyond, the offset is no offset

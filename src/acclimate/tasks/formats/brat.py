@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from acclimate.core.types import Rejected
-from acclimate.tasks.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
+from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
-from acclimate.text.packed import named
-from acclimate.text.recognise import printable, shown
+from acclimate.text.untrusted import named, printable, shown
 
 _UNREAD = {"A": "attribute", "M": "attribute", "N": "normalisation", "#": "note", "*": "equivalence", "E": "event"}
 _MENTION = re.compile(r"(\S+) (\d{1,12} \d{1,12}(?:;\d{1,12} \d{1,12})*)")

@@ -8,7 +8,7 @@ relations   pmid, group (CPR:3), "Y " where the group is evaluated or "N ", name
 Offsets are into title, one character and abstract. Quotes are ordinary characters.
 
 As BLURB has it (Gu et al., 2021): all chemicals and genes of one sentence are paired, five groups are labels, all other
-pairs are "false". Sentences are Punkt's (tasks/punkt.py). Of two groups for one pair the later in the file counts.
+pairs are "false". Sentences are Punkt's (tasks/sentences.py). Of two groups for one pair the later in the file counts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from acclimate.core.types import Example, Rejected, Split
-from acclimate.tasks.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
-from acclimate.tasks.catalogue import file_in
-from acclimate.tasks.punkt import punkt_spans
+from acclimate.tasks.datasets.catalogue import file_in
+from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.tasks.relations import Encoding, Pairs, Sentences, relation_examples
-from acclimate.text.packed import LIMITS, Limits, text_lines
-from acclimate.text.recognise import printable, shown
+from acclimate.tasks.sentences import punkt_spans
+from acclimate.text.untrusted import LIMITS, Limits, printable, shown, text_lines
 
 GROUPS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
 FALSE = "false"

@@ -22,14 +22,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from acclimate.core.types import Example, Rejected, Split
-from acclimate.tasks.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
-from acclimate.tasks.catalogue import file_in
+from acclimate.tasks.datasets.catalogue import file_in
+from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.tasks.formats.archives import files_in
 from acclimate.tasks.formats.xml import elements
 from acclimate.tasks.relations import Encoding, Pairs, relation_examples
 from acclimate.tasks.sentences import Span
-from acclimate.text.packed import LIMITS, Limits, named, text_lines
-from acclimate.text.recognise import printable, shown
+from acclimate.text.untrusted import LIMITS, Limits, named, printable, shown, text_lines
 
 ARCHIVE = "DDIextraction_2013.tar.gz"
 LISTS: dict[Split, str] = {"train": "train_files.tsv", "dev": "dev_files.tsv", "test": "test_files.tsv"}

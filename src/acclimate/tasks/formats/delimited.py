@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from acclimate.core.types import Example, Label, Rejected, Split
 from acclimate.tasks.formats.archives import files_in
-from acclimate.tasks.tables import no_column
-from acclimate.text.packed import LIMITS, Limits, named, text_lines
-from acclimate.text.recognise import printable, shown, unsound
+from acclimate.tasks.tables import Columns, no_column
+from acclimate.tasks.tagged import tagged_rows
+from acclimate.text.untrusted import LIMITS, Limits, blocks, json_lines, named, printable, shown, text_lines, unsound
 
 CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f]")
 LabelOf = Callable[[str], Label]  # raises ValueError, saying why, for what is no label
@@ -139,3 +141,76 @@ def _records(path: Path, lines: Iterator[str], comma: bool, limits: Limits) -> I
             number = reader.line_num + 1
     except csv.Error as error:
         raise ValueError(f"{named(path)}:{number}: {printable(str(error))}. Correct the line") from error
+
+
+# -------------------- iob
+# Sentences of BLURB's tagged datasets: a word and its tag a line, as MTL-Bioinformatics-2016 and EBM-NLP have them.
+
+
+def iob_examples(
+    path: Path, split: Split, *, merged: bool = False, limits: Limits = LIMITS
+) -> Iterator[Example | Rejected]:
+    """An Example or a Rejected for each sentence; its group is its document, where `-DOCSTART-` lines part documents.
+
+    merged  whether entities of all types are one: B-DNA and B-protein become B
+    """
+    for row in tagged_rows(path, Columns(), limits=limits):
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        tags = tuple(tag.partition("-")[0] for tag in row.label) if merged else row.label
+        yield Example(f"{split}:{row.number}", row.text, tags, None, f"{split}, {row.group}" if row.group else "")
+
+
+# -------------------- jsonl
+# Examples of JSON Lines, an object a text or an abstract, and whole files that are one JSON object.
+
+
+def jsonl_examples(
+    path: Path,
+    split: Split,
+    *,
+    label_of: LabelOf,
+    text: str = "text",
+    label: str = "label",
+    limits: Limits = LIMITS,
+) -> Iterator[Example | Rejected]:
+    """An Example or a Rejected for each line. `text` and `label` name keys; an id is `<split>:<line>`."""
+    for number, values in json_lines(path, limits):
+        place = f"{printable(path.name)}:{number}"
+        if isinstance(values, str):
+            yield Rejected(place, values)
+        elif not isinstance(values.get(text), str) or not isinstance(values.get(label), str | int):
+            held = {key: values.get(key) for key in (text, label)}
+            yield Rejected(place, f"a string under {text!r} and a label under {label!r} are needed, not {shown(held)}")
+        else:
+            yield example_of(place, f"{split}:{number}", values[text].strip(), str(values[label]), label_of)
+
+
+def abstract_sentences(
+    path: Path, split: Split, *, label_of: LabelOf, limits: Limits = LIMITS
+) -> Iterator[Example | Rejected]:
+    """An Example or a Rejected for each sentence of abstracts with the keys pmid, sentences and labels, one a line."""
+    for number, values in json_lines(path, limits):
+        place = f"{printable(path.name)}:{number}"
+        if isinstance(values, str):
+            yield Rejected(place, values)
+            continue
+        sentences, labels = values.get("sentences"), values.get("labels")
+        if not (isinstance(sentences, list) and isinstance(labels, list) and len(sentences) == len(labels)):
+            yield Rejected(place, "as many sentences as labels are needed, each in a list; correct the line")
+            continue
+        abstract = str(values.get("pmid", number))
+        for at, (sentence, name) in enumerate(zip(sentences, labels, strict=True)):
+            yield example_of(place, f"{abstract}:{at}", str(sentence).strip(), str(name), label_of, group=abstract)
+
+
+def json_object(path: Path, limits: Limits = LIMITS) -> dict[str, Any]:
+    """The JSON object that the file is. Raises ValueError where it is none."""
+    try:
+        value = json.loads(b"".join(blocks(path, limits)))
+    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise ValueError(f"{named(path)}: is not one JSON object ({printable(str(error))}). Fetch it again") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{named(path)}: is {shown(value)}, where a JSON object is needed. Fetch it again")
+    return value

@@ -19,8 +19,7 @@ from typing import Literal
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
 from acclimate.tasks.tags import joint
-from acclimate.text.packed import named
-from acclimate.text.recognise import printable, shown, unsound
+from acclimate.text.untrusted import named, printable, shown, unsound
 
 ELEMENTS = {"participants": "I-PAR", "interventions": "I-INT", "outcomes": "I-OUT"}  # the later one covers the earlier
 FOLDERS = {"train": "train", "test": "test/gold"}

@@ -12,8 +12,7 @@ from pathlib import Path
 from acclimate.core.types import Example, Label, Rejected, Split
 from acclimate.tasks.formats.delimited import delimited_examples
 from acclimate.tasks.task import classes_in
-from acclimate.text.packed import LIMITS, Limits
-from acclimate.text.recognise import shown
+from acclimate.text.untrusted import LIMITS, Limits, shown
 
 HALLMARKS = (
     "activating invasion and metastasis",

@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core.types import Example, Rejected, Split
-from acclimate.tasks.catalogue import file_in
-from acclimate.tasks.formats.delimited import example_of, one_of
-from acclimate.tasks.formats.jsonl import json_object
-from acclimate.text.packed import LIMITS, Limits, named
-from acclimate.text.recognise import printable, shown
+from acclimate.tasks.datasets.catalogue import file_in
+from acclimate.tasks.formats.delimited import example_of, json_object, one_of
+from acclimate.text.untrusted import LIMITS, Limits, named, printable, shown
 
 QUESTIONS = "ori_pqal.json"
 TEST = "test_ground_truth.json"

@@ -18,10 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from acclimate.core.types import Rejected
-from acclimate.tasks.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
+from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
-from acclimate.text.packed import named
-from acclimate.text.recognise import printable, shown
+from acclimate.text.untrusted import named, printable, shown
 
 ENDINGS = (".pubtator", ".txt")
 _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)

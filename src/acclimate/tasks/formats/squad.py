@@ -23,8 +23,7 @@ from typing import Any
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.formats.archives import LIMITS, Limits, only_file
 from acclimate.tasks.spans import PASSAGE
-from acclimate.text.packed import named
-from acclimate.text.recognise import printable, shown, unsound
+from acclimate.text.untrusted import named, printable, shown, unsound
 
 IMPOSSIBLE = "is_impossible: no answer stands in the context"  # why SQuAD 2.0's questions without one are rejected
 FETCH = "Fetch it again"

@@ -1,13 +1,15 @@
-"""Elements out of XML that anybody may have made (text/safe_xml.py), one held at a time."""
+"""Elements out of XML that anybody may have made (text/untrusted.py), one held at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 
-from acclimate.text.packed import LIMITS
-from acclimate.text.recognise import shown
-from acclimate.text.safe_xml import SafeParser
+from acclimate.core.types import Example, Rejected
+from acclimate.tasks.datasets.catalogue import file_in
+from acclimate.tasks.formats.delimited import example_of, one_of
+from acclimate.text.untrusted import LIMITS, Limits, SafeParser, blocks, named, printable, shown
 
 Lines = dict[Element, int]  # on which each element begins
 
@@ -77,3 +79,28 @@ class _Reader:
             raise self.parser.error(
                 f"an element {self._name!r} of more than {self._longest:,} characters. Leave it out"
             )
+
+
+# -------------------- hyperpartisan
+# Hyperpartisan news (SemEval-2019, task 4, by article): articles in one XML file, their labels in another, by id.
+
+
+ARTICLES = "articles-training-byarticle-20181122.xml"
+LABELS = "ground-truth-training-byarticle-20181122.xml"
+CLASSES = ("true", "false")
+
+
+def hyperpartisan_examples(folder: Path, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
+    """An Example or a Rejected for each article: its title, and its text without the tags in it."""
+    articles, truth = file_in(folder, ARTICLES), file_in(folder, LABELS)
+    stated = {
+        article.get("id", ""): article.get("hyperpartisan", "")
+        for article, _ in elements(blocks(truth, limits), "article", where=named(truth), root="articles")
+    }
+    for article, lines in elements(blocks(articles, limits), "article", where=named(articles), root="articles"):
+        place, id = f"{printable(articles.name)}:{lines[article]}", article.get("id", "")
+        if id not in stated:
+            yield Rejected(place, f"{LABELS} has no label for the article {id!r}; fetch both files again")
+            continue
+        text = " ".join(" ".join([article.get("title", ""), *article.itertext()]).split())
+        yield example_of(place, id, text, stated[id], one_of(CLASSES))

@@ -1,0 +1,415 @@
+"""Positional and vertical heads of encoders, counted, each beside a twin of random weights (docs/analyses.md).
+
+Yao et al. (2022), section 4.4.1: a head is positional where at least 90% of its maxima fall on adjacent tokens, and
+vertical where more than 90% fall on [CLS], [SEP] or the period. What counts as a maximum: models/attention.py.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from markupsafe import Markup
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from acclimate.core.files import write_text
+from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.models.attention import Marks, Maxima, attention_of, find_maxima, show_attention
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer, longest_input, random_twin
+from acclimate.models.loading import resolved, short_names
+from acclimate.race.report import VISIBLE, environment
+from acclimate.report.page import Section, page, share
+from acclimate.report.plots import INK, MUTED, PALETTE, STYLE, svg
+from acclimate.tasks.tables import table_rows
+from acclimate.text.corpus import Corpus
+from acclimate.text.documents import read_documents
+from acclimate.text.untrusted import LIMITS, unpacked_name
+
+# -------------------- attention texts
+# Texts that heads are judged on: a sample of a file, and what a tokenizer makes of them.
+
+
+TABLES = (".csv", ".tsv")  # what raw text does not come in
+CONTINUED = "##"  # WordPiece writes it before a piece that continues a word
+SPACES = "\u0120\u2581"  # stand before a piece that begins one: byte-level tokenizers', SentencePiece's
+
+
+def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int = 0) -> list[str]:
+    """So many texts of a file, drawn evenly in one pass, in the file's order; all where there are fewer.
+
+    path  raw text (text/documents.py), a folder made by write_corpus, or a table with the texts in `column`
+          (tasks/tables.py)
+
+    Raises ValueError where it holds none.
+    """
+    if size < 1:
+        raise ValueError(f"{size} texts were asked for; ask for 1 or more")
+    generator = random.Random(seed)
+    kept: list[tuple[int, str]] = []
+    for number, text in enumerate(texts_of(path, column=column)):
+        if number < size:
+            kept.append((number, text))
+        elif (place := generator.randrange(number + 1)) < size:
+            kept[place] = (number, text)
+    if not kept:
+        raise ValueError(f"{path}: holds no text in '{column}'")
+    return [text for _, text in sorted(kept)]
+
+
+def texts_of(path: Path, *, column: str = "text") -> Iterator[str]:
+    """The texts of a file, as `sample_texts` reads them: those that hold more than white space."""
+    if Path(unpacked_name(path)).suffix in TABLES:
+        values = (row.get(column) for _, row in table_rows(path, [column], LIMITS) if not isinstance(row, str))
+        yield from (value for value in values if isinstance(value, str) and value.strip())
+    else:
+        made = (path / "corpus.json").exists()
+        documents = Corpus(path).documents() if made else read_documents(path, field=column)
+        yield from (document.text for document in documents if document.text.strip())
+
+
+def ids_of(texts: Iterable[str], tokenizer: Any, longest: int) -> Iterator[list[int]]:
+    """The ids of each text with special tokens around them; what a text itself spells like one is ordinary text."""
+    encode = partial(tokenizer, truncation=True, max_length=longest, split_special_tokens=True, verbose=False)
+    return ([*encode(text)["input_ids"]] for text in texts)
+
+
+def marks_of(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Marks:
+    """[CLS] and [SEP], or what stands in their places, and every piece that is a period alone."""
+    ends, periods = np.zeros(vocabulary, bool), np.zeros(vocabulary, bool)
+    ends[put_around(tokenizer)] = True
+    spelt_so = [number for piece, number in tokenizer.get_vocab().items() if _bare(piece) == "."]
+    periods[[number for number in spelt_so if number < vocabulary]] = True
+    return Marks(ends, periods)
+
+
+def put_around(tokenizer: Any) -> list[int]:
+    """The special tokens that the tokenizer puts around every text."""
+    return [*tokenizer("")["input_ids"]]
+
+
+def spelt(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
+    """Each token as people read it."""
+    return tuple(str(tokenizer.decode([number])).strip() or "\N{OPEN BOX}" for number in ids)
+
+
+def _bare(piece: str) -> str:
+    return piece.removeprefix(CONTINUED).lstrip(SPACES)
+
+
+SHARE = 0.9
+POSITIONAL, VERTICAL, BOTH, OTHER = "positional", "vertical", "both", "other"
+KINDS = (POSITIONAL, VERTICAL, BOTH, OTHER)
+EXAMPLE_WORDS, EXAMPLE_TOKENS = 8, 24  # of the text that is drawn; those of the paper's figures have 7 to 10 words
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """What the heads make of one text: its tokens as they are written, and (L, H, T, T) weights."""
+
+    tokens: tuple[str, ...]
+    weights: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """The heads of one encoder. twin: whether its weights are random, in the architecture of the model `name`."""
+
+    name: str
+    maxima: Maxima
+    example: Example
+    twin: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}, random weights" if self.twin else self.name
+
+    @property
+    def before(self) -> np.ndarray:
+        """(L, H) shares of maxima on the token before."""
+        return np.asarray(self.maxima.previous_LH / self.maxima.queries)
+
+    @property
+    def after(self) -> np.ndarray:
+        """(L, H) shares of maxima on the token after."""
+        return np.asarray(self.maxima.next_LH / self.maxima.queries)
+
+    @property
+    def positional(self) -> np.ndarray:
+        """(L, H) shares of maxima on either."""
+        return np.asarray((self.maxima.previous_LH + self.maxima.next_LH) / self.maxima.queries)
+
+    @property
+    def vertical(self) -> np.ndarray:
+        """(L, H) shares of maxima on [CLS], [SEP] or a period."""
+        return np.asarray(self.maxima.marked_LH / self.maxima.queries)
+
+    @property
+    def one_place(self) -> np.ndarray:
+        """(L, H) -1 or 1 where at least 90% of the maxima fall on the token before, or on the one after; else 0.
+
+        That is Voita et al.'s definition of a positional head: "a specific relative position".
+        """
+        return np.asarray((self.after >= SHARE).astype(int) - (self.before >= SHARE).astype(int))
+
+    @property
+    def kinds(self) -> np.ndarray:
+        """(L, H) one of KINDS each."""
+        positional, vertical = self.positional >= SHARE, self.vertical > SHARE
+        return np.select([positional & vertical, positional, vertical], [BOTH, POSITIONAL, VERTICAL], OTHER)
+
+    def count(self) -> Counter[str]:
+        return Counter(self.kinds.ravel().tolist())
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The heads of each model and of its twin after it, over the same texts of at most `max_tokens` tokens."""
+
+    heads: tuple[Heads, ...]
+    source: str
+    max_tokens: int
+    seed: int
+
+    def verdict(self) -> str:
+        """The counts in a sentence."""
+        models = [each for each in self.heads if not each.twin]
+        said = "; ".join(f"{each.name}: {_counted(each)}" for each in models)
+        control = "; ".join(_counted(each) for each in self.heads if each.twin)
+        return f"{said}. With random weights: {control}."
+
+    def as_text(self) -> str:
+        """The page for a terminal, at most 110 columns wide."""
+        return page("acclimate heads", [self.totals(), self.layers()])
+
+    def totals(self) -> Section:
+        """A line for each encoder."""
+        rows = []
+        for each in self.heads:
+            positional, vertical = _both_counts(each.count())
+            adjacent, marked = each.maxima.by_chance
+            cells = (positional, np.count_nonzero(each.one_place), vertical)
+            shares = (each.positional.mean(), adjacent, each.vertical.mean(), marked)
+            rows.append((each.title, f"{each.kinds.size:,}", *map(str, cells), *map(share, shares)))
+        counted = ("model", "heads", "positional", "in one place", "vertical")
+        columns = (*counted, "maxima on neighbours", "by chance", "on marks", "by chance")
+        first = self.heads[0].maxima
+        lines = (
+            f"Counted over {first.texts:,} texts ({first.queries:,} tokens) of {self.source}.",
+            "positional: at least 90% of a head's maxima on adjacent tokens; in one place: on the token before, or on "
+            "the one after; vertical: more than 90% on marks, which are [CLS], [SEP] and the period (Yao et al. 2022).",
+            "Random weights are the control: what they meet too, training need not have made.",
+        )
+        return Section("Heads", columns, tuple(rows), lines)
+
+    def layers(self) -> Section:
+        """A line for each layer: positional and vertical heads of each encoder."""
+        deepest = max(len(each.kinds) for each in self.heads)
+        rows = []
+        for layer in range(deepest):
+            cells = [str(layer + 1)]
+            for each in self.heads:
+                there = Counter(each.kinds[layer].tolist()) if layer < len(each.kinds) else None
+                cells.append("-" if there is None else " / ".join(map(str, _both_counts(there))))
+            rows.append(tuple(cells))
+        lines = ("Positional / vertical heads of each layer.",)
+        return Section("Layer by layer", ("layer", *(each.title for each in self.heads)), tuple(rows), lines)
+
+
+def analyse_heads(
+    models: Sequence[str],
+    texts: Sequence[str],
+    *,
+    source: str,
+    max_tokens: int = 128,
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> Analysis:
+    """The heads of each model (a directory or hub id) and of a twin with random weights, over these texts.
+
+    source      what the texts are of, for people
+    max_tokens  that are read of a text, special tokens included; fewer where the model reads no more
+    seed        of the random weights
+    """
+    if not texts:
+        raise ValueError("no texts were given, and heads are judged by what they look at in texts")
+    found = []
+    for name, given in zip(short_names(models), models, strict=True):
+        where = resolved(given)
+        tokenizer = load_tokenizer(where)
+        longest = min(max_tokens, longest_input(where) or max_tokens)
+        if longest <= len(put_around(tokenizer)):
+            raise ValueError(
+                f"max_tokens is {max_tokens}: {name} puts {len(put_around(tokenizer))} tokens around a text"
+            )
+        for twin in (False, True):
+            model = random_twin(where, seed=seed) if twin else load_masked_language_model(where)
+            found.append(_heads(name, model, tokenizer, texts, longest, twin=twin, watch=watch))
+    return Analysis(tuple(found), source, max_tokens, seed)
+
+
+def _heads(
+    name: str,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    longest: int,
+    *,
+    twin: bool,
+    watch: Watch,
+) -> Heads:
+    show_attention(model)
+    stage = f"attention of {name}, random weights" if twin else f"attention of {name}"
+    maxima = find_maxima(
+        model,
+        ids_of(texts, tokenizer, longest),
+        marks_of(tokenizer, model.config.vocab_size),
+        watch=lambda done: watch(Progress(stage, done, len(texts), "texts")),
+    )
+    drawn = min(texts, key=lambda text: abs(len(text.split()) - EXAMPLE_WORDS))
+    [ids] = ids_of([drawn], tokenizer, min(longest, EXAMPLE_TOKENS))
+    return Heads(name, maxima, Example(spelt(tokenizer, ids), attention_of(model, ids)), twin)
+
+
+def _counted(heads: Heads) -> str:
+    positional, vertical = _both_counts(heads.count())
+    return f"{positional} of {heads.kinds.size} heads positional, {vertical} vertical"
+
+
+def _both_counts(kinds: Mapping[str, int]) -> tuple[int, int]:
+    """How many are positional and how many vertical; who is both counts to both."""
+    return kinds.get(POSITIONAL, 0) + kinds.get(BOTH, 0), kinds.get(VERTICAL, 0) + kinds.get(BOTH, 0)
+
+
+# -------------------- attention plots
+# Two drawings of an encoder's heads, as SVG: their kinds layer by layer, and what each makes of one text.
+#
+# Kinds are told by letter and by frame, never by colour alone. How drawings behave on a page: report/plots.py.
+
+
+BLUE, ORANGE, PURPLE = PALETTE[0], PALETTE[4], PALETTE[3]
+# kind -> letter, colour of its cell, of the letter in it, and how its map is framed
+LOOKS: dict[str, tuple[str, str, str, tuple[float, str]]] = {
+    POSITIONAL: ("P", BLUE, "#ffffff", (2.4, "-")),
+    VERTICAL: ("V", ORANGE, "#000000", (1.6, ":")),
+    BOTH: ("PV", PURPLE, "#000000", (2.0, "--")),
+}
+PLACES = {-1: "\N{MINUS SIGN}1", 1: "+1", 0: "\N{PLUS-MINUS SIGN}1"}
+CELL, BESIDE, ABOVE = 0.44, 0.8, 0.75  # inches of a head, left of all and above and below all
+SMALLEST, LARGEST_MAP = 0.62, 1.9  # inches of a head's map
+GAP = 2  # tokens between maps
+SHADE = "#2f8fd6"  # of a full weight: three times as light or dark as a light page and a dark one
+
+
+def kinds_of_heads(heads: Heads, name: str) -> str:
+    """A cell for each head, layers from above: P positional, with the place looked at, V vertical, PV both, else blank.
+
+    name: of the drawing, unique on its page.
+    """
+    layers, across = heads.kinds.shape
+    with matplotlib.rc_context(STYLE):
+        figure, axes = heads_axes(layers, across, CELL)
+        for (layer, head), kind in np.ndenumerate(heads.kinds):
+            corner = (head - 0.44, layer - 0.44)
+            if kind == OTHER:
+                axes.add_patch(
+                    Rectangle(corner, 0.88, 0.88, facecolor="none", edgecolor=MUTED, linewidth=0.7, alpha=0.6)
+                )
+                continue
+            letter, colour, ink, _ = LOOKS[kind]
+            axes.add_patch(Rectangle(corner, 0.88, 0.88, facecolor=colour, edgecolor="none"))
+            place = PLACES[int(heads.one_place[layer, head])] if kind == POSITIONAL else ""
+            axes.text(
+                head, layer, f"{letter}{place}", ha="center", va="center", color=ink, fontweight="bold", fontsize=8.5
+            )
+        return svg(figure, f"kinds-{name}", f"Kinds of the heads of {heads.title}", told(heads))
+
+
+def maps_of_heads(heads: Heads, name: str) -> str:
+    """The weights over the example, a map for each head: rows ask, columns are looked at; a kind has its frame."""
+    weights = heads.example.weights
+    layers, across, tokens, _ = weights.shape
+    pitch = tokens + GAP
+    shades = np.zeros((layers * pitch - GAP, across * pitch - GAP))
+    for (layer, head), _ in np.ndenumerate(heads.kinds):
+        shades[layer * pitch :, head * pitch :][:tokens, :tokens] = weights[layer, head]
+    size = float(np.clip(7.0 / across, SMALLEST, LARGEST_MAP))
+    with matplotlib.rc_context(STYLE):
+        figure, axes = heads_axes(layers, across, size)
+        picture = np.zeros((*shades.shape, 4))
+        picture[..., :3], picture[..., 3] = to_rgb(SHADE), shades  # its ground is the page's
+        margin = tokens / pitch / 2
+        extent = (-margin, across - 1 + margin, layers - 1 + margin, -margin)
+        axes.imshow(picture, extent=extent, interpolation="none", aspect="auto")
+        for (layer, head), kind in np.ndenumerate(heads.kinds):
+            width, line = LOOKS[kind][3] if kind != OTHER else (0.6, "-")
+            ink = MUTED if kind == OTHER else INK
+            corner = (head - margin, layer - margin)
+            axes.add_patch(
+                Rectangle(
+                    corner, 2 * margin, 2 * margin, facecolor="none", edgecolor=ink, linewidth=width, linestyle=line
+                )
+            )
+        axes.set_xlim(-0.5, across - 0.5)
+        axes.set_ylim(layers - 0.5, -0.5)
+        title = f"Attention of {heads.title} over: {' '.join(heads.example.tokens)}"
+        return svg(figure, f"maps-{name}", title, told(heads))
+
+
+def told(heads: Heads) -> list[str]:
+    """A phrase for each head that is positional or vertical."""
+    named = np.argwhere(heads.kinds != OTHER)
+    phrases = []
+    for layer, head in named.tolist():
+        parts = []
+        if heads.kinds[layer, head] in (POSITIONAL, BOTH):
+            parts.append(f"positional, {heads.positional[layer, head]:.0%} on neighbours")
+        if heads.kinds[layer, head] in (VERTICAL, BOTH):
+            parts.append(f"vertical, {heads.vertical[layer, head]:.0%} on marks")
+        phrases.append(f"layer {layer + 1}, head {head + 1}: {' and '.join(parts)}")
+    others = heads.kinds.size - len(named)
+    return [*phrases, f"{others} of {heads.kinds.size} heads neither"]
+
+
+def heads_axes(layers: int, across: int, size: float) -> tuple[Figure, Any]:
+    """Axes with a unit for each head, `size` inches wide, layers down and heads across."""
+    width, height = max(across * size, 2.2) + BESIDE, layers * size + ABOVE
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((BESIDE / width, 0.62 / height, across * size / width, layers * size / height))
+    axes.set(xlim=(-0.5, across - 0.5), ylim=(layers - 0.5, -0.5), xlabel="head", ylabel="layer")
+    axes.set_xticks(range(across), labels=map(str, range(1, across + 1)))
+    axes.set_yticks(range(layers), labels=map(str, range(1, layers + 1)))
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return figure, axes
+
+
+# -------------------- attention page
+# The page of `acclimate heads`: one HTML file that loads nothing, in the dress of a race's report.
+
+
+def write_page(path: Path, analysis: Analysis) -> Path:
+    """Write the page, whole or not at all, and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, render(analysis))
+    return path
+
+
+def render(analysis: Analysis) -> str:
+    """The page as text; everything in it is escaped but the drawings, whose text is escaped where they are drawn."""
+    drawn = [
+        (each, Markup(kinds_of_heads(each, str(number))), Markup(maps_of_heads(each, str(number))))
+        for number, each in enumerate(analysis.heads)
+    ]
+    page = environment().get_template("attention.html").render(analysis=analysis, drawn=drawn)
+    return page.translate(VISIBLE)

@@ -1,0 +1,459 @@
+"""What adapting did to a model's word embeddings: distances, main axes, neighbours, losses (docs/analyses.md).
+
+Nishida et al. (2021, TAPTER), Figure 1 and Appendix B: the mean distance between the embeddings of two models, scatter
+plots of their principal components, learning curves of both terms of the loss.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from itertools import chain, cycle, islice
+from pathlib import Path
+from typing import Any, Literal
+
+import matplotlib
+import numpy as np
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Bbox
+
+from acclimate.core.files import write_text
+from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.models.encoder import load_tokenizer
+from acclimate.models.loading import resolved, short_names
+from acclimate.models.word_embeddings import (
+    Axes,
+    Distances,
+    Embeddings,
+    principal_axes,
+    read_embeddings,
+    row_distances,
+    shared_rows,
+    summary,
+)
+from acclimate.race.facts import TERMS, Curve, both_sides, read_curve
+from acclimate.race.report import VISIBLE, environment
+from acclimate.report.page import Section, page
+from acclimate.report.plots import CARD, HALF, INK, MUTED, PALETTE, STYLE, label_ends, svg
+from acclimate.text.words import ENGLISH
+
+# -------------------- embeddings result
+# What is known of several models' word embeddings beside the first one's, as values, sections of a page and CSV.
+
+
+COMMON = 500  # words of the texts, the most frequent ones, among which those that moved furthest are shown
+SHORTEST = 3  # letters of a word that is shown
+UNRELATED = 0.1  # mean cosine under which rows of two models have nothing to do with each other
+
+AxesOf = Literal["first", "all"]
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Where a model's rows lie on the common axes.
+
+    places_N2   of the pieces that it shares with the first model
+    in_texts_N  whether each occurs in the texts; None without texts
+    marked      word -> its place
+    """
+
+    name: str
+    places_N2: np.ndarray
+    in_texts_N: np.ndarray | None
+    marked: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How far a model's word embeddings lie from those of the first model.
+
+    everywhere  over all pieces that they share
+    in_texts    over those of them that occur in the texts; None without texts
+    words       distance of each marked word
+    """
+
+    name: str
+    everywhere: Distances
+    in_texts: Distances | None
+    words: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """Of the models in their order, the first of which the others are compared with.
+
+    refused     why a model could not be compared, in sentences; it has no Moved and no panel
+    counts      marked word -> how often it occurs in the texts, 0 without texts
+    neighbours  word -> model -> its nearest words, nearest first; without the models that have no such word
+    """
+
+    models: tuple[str, ...]
+    moved: tuple[Moved, ...]
+    refused: tuple[str, ...]
+    axes: Axes
+    axes_of: AxesOf
+    panels: tuple[Panel, ...]
+    counts: Mapping[str, int]
+    neighbours: Mapping[str, Mapping[str, Sequence[tuple[str, float]]]]
+    curves: tuple[Curve, ...]
+    source: str
+
+    def verdict(self) -> str:
+        """The mean distances in a sentence."""
+        if not self.moved:
+            return f"No model here can be compared with {self.models[0]}."
+        said = ", ".join(f"{each.name} {each.everywhere.mean:#.3g}" for each in self.moved)
+        return f"Mean distance of the word embeddings from those of {self.models[0]}: {said}."
+
+    def as_text(self) -> str:
+        """The page for a terminal, at most 110 columns wide."""
+        return page("acclimate embeddings", [each for each in self.sections() if each.rows or each.lines])
+
+    def sections(self) -> list[Section]:
+        return [self.distances(), self.furthest(), self.nearest(), self.losses()]
+
+    def distances(self) -> Section:
+        """Two lines for each model: all pieces, and those of the texts."""
+        rows = []
+        for each in self.moved:
+            for where, found in (("", each.everywhere), (", in the texts", each.in_texts)):
+                if found is not None:
+                    figures = [found.mean, found.median, found.nine_tenths]
+                    cells = [*(f"{value:#.3g}" for value in figures), f"{found.cosine:.4f}"]
+                    rows.append((f"{each.name}{where}", f"{found.pieces:,}", *cells))
+        lines = [f"Euclidean distance of raw rows from those of {self.models[0]}, piece by piece."]
+        if self.source:
+            lines.append(f"In the texts: the pieces that occur in {self.source}.")
+        lines += [
+            f"{each.name}: the rows have nothing to do with those of {self.models[0]} (mean cosine "
+            f"{each.everywhere.cosine:.2f}): neither was trained from the other, and the distance says nothing."
+            for each in self.moved
+            if each.everywhere.cosine < UNRELATED
+        ]
+        columns = ("model", "pieces", "mean", "median", "90th percentile", "mean cosine")
+        return Section("Distances", columns, tuple(rows), (*lines, *self.refused))
+
+    def furthest(self) -> Section:
+        """A line for each marked word: how often it occurs, how far each model moved it."""
+        rows = [
+            (
+                word,
+                *([f"{self.counts[word]:,}"] if self.source else []),
+                *(f"{each.words[word]:#.3g}" for each in self.moved),
+            )
+            for word in self.counts
+        ]
+        among = f"Of the {COMMON} most frequent words of {self.source}" if self.source else "Of all words"
+        lines = (f"{among} (one piece, {SHORTEST} letters or more, no function word), those that moved furthest.",)
+        columns = ("word", *(["occurs"] if self.source else []), *(each.name for each in self.moved))
+        return Section("Moved furthest", columns, tuple(rows), lines if rows else ())
+
+    def nearest(self) -> Section:
+        """A line for each word: its neighbours under each model."""
+        rows = [
+            (word, *(", ".join(name for name, _ in by_model.get(model, ())) or "-" for model in self.models))
+            for word, by_model in self.neighbours.items()
+        ]
+        lines = ("By the cosine of raw rows, nearest first, among pieces that are whole words.",) if rows else ()
+        return Section("Nearest words", ("word", *self.models), tuple(rows), lines)
+
+    def losses(self) -> Section:
+        """A line for each term of each run: from where to where it fell."""
+        rows = []
+        for curve in self.curves:
+            for term in TERMS:
+                if own := curve.train.get(term):
+                    dev = curve.dev.get(term, [])
+                    ends = [f"{points[0][1]:.3f} to {points[-1][1]:.3f}" if points else "-" for points in (own, dev)]
+                    rows.append((f"{curve.name}, {term}", f"{own[-1][0]:,.0f}", *ends))
+        units = "; ".join(f"{term}: {unit}" for term, unit in TERMS.items())
+        lines = (f"First to last value; {units}. Of a run that kept no curve, means of stretches of its log.",)
+        return Section("Learning curves", ("term", "steps", "train", "dev"), tuple(rows), lines if rows else ())
+
+    def as_csv(self) -> str:
+        """The distances unrounded, a line for each model and what they are taken over."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["model", "from", "over", *(field.name for field in fields(Distances))])
+        for each in self.moved:
+            for where, found in (("all", each.everywhere), ("texts", each.in_texts)):
+                if found is not None:
+                    writer.writerow([each.name, self.models[0], where, *asdict(found).values()])
+        return file.getvalue()
+
+
+MARKED = 10  # words that are shown
+LOOKED_UP = 4  # of them, whose neighbours are shown where no words are named
+NEIGHBOURS = 6
+OVER = ("all pieces", "pieces of the texts")
+TEXTS = 1000  # that are tokenized together
+
+
+def analyse_embeddings(
+    models: Sequence[str],
+    *,
+    texts: Iterable[str] | None = None,
+    source: str = "",
+    words: Sequence[str] = (),
+    axes_of: AxesOf = "first",
+    watch: Watch = unwatched,
+) -> Analysis:
+    """The word embeddings of the models (directories or hub ids), each compared with the first one's.
+
+    texts    of the domain, whose pieces are also looked at by themselves; `source` says what they are, for people
+    words    whose neighbours are shown; none: of those that moved furthest
+    axes_of  the rows that the principal axes are fitted on: the first model's, or those of all
+
+    All tables are held in memory together. Raises ValueError for fewer than two models, and for a word that is no
+    piece of the first model's vocabulary; a model that cannot be compared is said in the result.
+    """
+    if len(models) < 2:
+        raise ValueError(f"{len(models)} model given: name the model that others are compared with, and then those")
+    places = [resolved(model) for model in models]
+    tables = []
+    for number, (name, place) in enumerate(zip(short_names(models), places, strict=True)):
+        tables.append(read_embeddings(name, place))
+        watch(Progress("read word embeddings", number + 1, len(models), "models"))
+    first = tables[0]
+    for word in words:
+        _require_word(word, first, places[0])
+    counts_V = None if texts is None else piece_counts(texts, places[0], len(first.rows_VH), watch=watch)
+    pairs, refused = _pairs(tables)
+    marked = _furthest(first, counts_V, pairs[1:])
+    fitted = [first.rows_VH] if axes_of == "first" else [pair.table.rows_VH[pair.rows_N] for pair in pairs]
+    axes = principal_axes(np.concatenate(fitted))
+    curves = [read_curve(table.name, place) for table, place in zip(tables, places, strict=True)]
+    return Analysis(
+        models=tuple(table.name for table in tables),
+        moved=tuple(_moved(pair, first, counts_V, marked) for pair in pairs[1:]),
+        refused=tuple(refused),
+        axes=axes,
+        axes_of=axes_of,
+        panels=tuple(_panel(pair, first, counts_V, marked, axes) for pair in pairs),
+        counts={word: 0 if counts_V is None else int(counts_V[first.words[word]]) for word in marked},
+        neighbours={
+            word: {table.name: table.nearest(word, NEIGHBOURS) for table in tables if word in table.words}
+            for word in (words or marked[:LOOKED_UP])
+        },
+        curves=tuple(curve for curve in curves if curve is not None),
+        source=source,
+    )
+
+
+def embedding_distances(
+    first: str, model: str, texts: Iterable[str], *, watch: Watch = unwatched
+) -> dict[str, Distances]:
+    """How far the model's word embeddings lie from the first one's, over `OVER`: all pieces, those of the texts.
+
+    Raises ValueError where the two cannot be compared, or no piece of the texts is shared.
+    """
+    table, other = read_embeddings("the first", first), read_embeddings("the other", model)
+    counts_V = piece_counts(texts, first, len(table.rows_VH), watch=watch)
+    moved = _moved(_pair(table, other), table, counts_V, ())
+    if moved.in_texts is None:
+        raise ValueError(f"no piece of the texts is in the vocabularies of both {first} and {model}")
+    return dict(zip(OVER, (moved.everywhere, moved.in_texts), strict=True))
+
+
+def piece_counts(texts: Iterable[str], model: str, size: int, *, watch: Watch = unwatched) -> np.ndarray:
+    """(size,) how often each piece of the model's vocabulary occurs in the texts."""
+    tokenizer: Any = load_tokenizer(model)
+    encode = partial(tokenizer, add_special_tokens=False, split_special_tokens=True, verbose=False)
+    counts_V, done = np.zeros(size, np.int64), 0
+    remaining = iter(texts)
+    while some := [*islice(remaining, TEXTS)]:
+        ids = np.fromiter(chain.from_iterable(encode(some)["input_ids"]), np.int64)
+        counts_V += np.bincount(ids, minlength=size)[:size]
+        done += len(some)
+        watch(Progress("count pieces", done, 0, "texts"))
+    return counts_V
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """A model beside the first one: of the pieces that both have, the first's rows (ascending) and the model's own."""
+
+    table: Embeddings
+    firsts_N: np.ndarray
+    rows_N: np.ndarray
+    distances_N: np.ndarray
+    cosines_N: np.ndarray
+
+    def place(self, row: int) -> int:
+        """Which of the N pieces the first model's row is."""
+        return int(np.searchsorted(self.firsts_N, row))
+
+
+def _pairs(tables: Sequence[Embeddings]) -> tuple[list[_Pair], list[str]]:
+    """The first model beside itself, then each other beside it; and why some could not be put there."""
+    first, pairs, refused = tables[0], [], []
+    for table in tables:
+        try:
+            pairs.append(_pair(first, table))
+        except ValueError as error:
+            refused.append(f"{str(error)[0].upper()}{str(error)[1:]}.")
+    return pairs, refused
+
+
+def _pair(first: Embeddings, table: Embeddings) -> _Pair:
+    firsts_N, rows_N = shared_rows(first, table)
+    return _Pair(table, firsts_N, rows_N, *row_distances(first.rows_VH[firsts_N], table.rows_VH[rows_N]))
+
+
+def _furthest(first: Embeddings, counts_V: np.ndarray | None, pairs: Sequence[_Pair]) -> list[str]:
+    """Of the COMMON most frequent words that all models have as a piece, the MARKED that some model moved furthest."""
+    shared = set.intersection(*(set(pair.firsts_N.tolist()) for pair in pairs)) if pairs else set()
+    found = [
+        (word, row)
+        for word, row in first.words.items()
+        if row in shared and len(word) >= SHORTEST and word.lower() not in ENGLISH
+    ]
+    if counts_V is not None:
+        occurring = [(word, row) for word, row in found if counts_V[row]]
+        found = sorted(occurring, key=lambda entry: -counts_V[entry[1]])[:COMMON]
+    by_distance = sorted(found, key=lambda entry: -max(pair.distances_N[pair.place(entry[1])] for pair in pairs))
+    return [word for word, _ in by_distance[:MARKED]]
+
+
+def _moved(pair: _Pair, first: Embeddings, counts_V: np.ndarray | None, marked: Sequence[str]) -> Moved:
+    words = {word: float(pair.distances_N[pair.place(first.words[word])]) for word in marked}
+    in_texts = None
+    if counts_V is not None and (there := counts_V[pair.firsts_N] > 0).any():
+        in_texts = summary(pair.distances_N[there], pair.cosines_N[there])
+    return Moved(pair.table.name, summary(pair.distances_N, pair.cosines_N), in_texts, words)
+
+
+def _panel(pair: _Pair, first: Embeddings, counts_V: np.ndarray | None, marked: Sequence[str], axes: Axes) -> Panel:
+    places_N2 = axes.places(pair.table.rows_VH[pair.rows_N])
+    at = {word: places_N2[pair.place(first.words[word])] for word in marked}
+    in_texts_N = None if counts_V is None else counts_V[pair.firsts_N] > 0
+    return Panel(pair.table.name, places_N2, in_texts_N, {word: (float(x), float(y)) for word, (x, y) in at.items()})
+
+
+def _require_word(word: str, first: Embeddings, model: str) -> None:
+    """Raises ValueError for a word that is no piece of the first model's vocabulary, with the pieces that it is of."""
+    if word in first.words:
+        return
+    pieces = " ".join(load_tokenizer(model).tokenize(f" {word}"))
+    raise ValueError(
+        f"'{word}' is no single piece of the vocabulary of {first.name}, which reads it as {pieces}: only whole pieces "
+        "have an embedding. Name other words"
+    )
+
+
+# -------------------- embeddings plots
+# Drawings of word embeddings as SVG: a scatter of a model's rows on the common axes, and the losses of runs.
+#
+# Dots are a picture inside the drawing, for there are tens of thousands; words, lines and axes are drawn. How drawings
+# behave on a page: report/plots.py.
+
+
+NEAR = ((1, 0), (-1, 0), (0.8, 0.8), (0.8, -0.8), (-0.8, 0.8), (-0.8, -0.8), (0, 1.2), (0, -1.2))
+CLOSE = 12  # points from its dot at which a name needs no line
+SHARP = 160  # dots an inch of the picture
+GREY, BLUE, ORANGE = "#8b939c", "#2f8fd6", PALETTE[1]  # read on light and on dark ground
+AROUND = [(reach * across, reach * up) for reach in (7, 16, 26, 36, 48, 60) for across, up in NEAR]  # points from a dot
+MARGIN = 0.04
+
+
+def scatter(panel: Panel, first: Panel, panels: Sequence[Panel], axes_: Axes, name: str) -> str:
+    """A model's rows on the two principal axes, marked words with lines from where the first model has them.
+
+    The limits are those of all `panels`. name: of the drawing, unique on its page.
+    """
+    places_N2 = np.concatenate([each.places_N2 for each in panels])
+    low_2, high_2 = places_N2.min(axis=0), places_N2.max(axis=0)
+    room_2 = MARGIN * np.maximum(high_2 - low_2, 1e-9)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(HALF, 4.4), dpi=SHARP, layout="constrained")
+        labels = [f"component {number + 1} ({share:.1%} of variance)" for number, share in enumerate(axes_.explained)]
+        axes = figure.add_subplot(xlabel=labels[0], ylabel=labels[1])
+        axes.set(xlim=(low_2[0] - room_2[0], high_2[0] + room_2[0]), ylim=(low_2[1] - room_2[1], high_2[1] + room_2[1]))
+        inside = panel.in_texts_N if panel.in_texts_N is not None else np.ones(len(panel.places_N2), bool)
+        for those, colour, strength in ((~inside, GREY, 0.4), (inside, BLUE, 0.5)):
+            dots_N2 = panel.places_N2[those]
+            axes.plot(*dots_N2.T, ".", color=colour, alpha=strength, markersize=2.2, markeredgewidth=0, rasterized=True)
+        for word, (x, y) in panel.marked.items():
+            axes.plot(*zip(first.marked[word], (x, y), strict=True), color=MUTED, linewidth=1)
+            axes.plot(x, y, "o", color=ORANGE, markeredgecolor=CARD, markersize=5.5)
+        _label_dots(axes, panel.marked)
+        told = [f"{word} at {x:.3g}, {y:.3g}" for word, (x, y) in panel.marked.items()]
+        told = [f"{len(panel.places_N2):,} pieces", *told]
+        return svg(figure, f"scatter-{name}", f"Word embeddings of {panel.name} on two principal components", told)
+
+
+def losses(curves: Sequence[Curve]) -> str:
+    """Both terms of each run over its steps, a panel for each, train with a full line and dev with a broken one."""
+    by_term = both_sides(curves)
+    colours = {curve.name: colour for curve, colour in zip(curves, cycle(PALETTE))}
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(HALF + 2, 2.6 * len(by_term) + 0.4), layout="constrained")
+        panels: Any = figure.subplots(len(by_term), 1, sharex=True, squeeze=False)
+        told = []
+        for axes, (term, lines) in zip(panels[:, 0], by_term.items(), strict=True):
+            axes.set_ylabel(TERMS[term])
+            ends = []
+            for name, points in lines.items():
+                model, side = name.rsplit(", ", 1)
+                across, up = np.array(points).T
+                dash, dots = "--" if side == "dev" else "-", "o" if len(points) < 12 else ""
+                axes.plot(across, up, dash, color=colours[model], marker=dots, markersize=4)
+                ends.append((float(across[-1]), float(up[-1]), name, colours[model]))
+                told.append(f"{term} of {model} on {side}: {up[0]:.4g} to {up[-1]:.4g}")
+            axes.margins(x=0.02)
+            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+            label_ends(axes, ends)
+        panels[-1, 0].set_xlabel("steps")
+        panels[-1, 0].xaxis.set_major_locator(MaxNLocator(integer=True))
+        return svg(figure, "losses", "Both terms of the loss while adapting", told)
+
+
+def _label_dots(axes: Any, dots: Mapping[str, tuple[float, float]]) -> None:
+    """Each name at the first place of AROUND where it meets no dot and no other name, with a line where that is far."""
+    axes.figure.draw_without_rendering()
+    pixel = axes.figure.dpi / 72
+    at = [axes.transData.transform(place) for place in dots.values()]
+    taken = [Bbox.from_bounds(x - 4 * pixel, y - 4 * pixel, 8 * pixel, 8 * pixel) for x, y in at]
+    line = {"arrowstyle": "-", "color": INK, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+    for word, place in dots.items():
+        text = axes.annotate(word, place, (0, 0), textcoords="offset points", va="center", fontsize=9)
+        text.set_in_layout(False)  # the layout is settled, or the dots would move away from the places just tried
+        for across, up in AROUND:
+            side = "left" if across > 0 else "right" if across < 0 else "center"
+            text.set(position=(across, up), horizontalalignment=side)
+            box = text.get_window_extent()
+            if axes.bbox.containsx(box.x0) and axes.bbox.containsx(box.x1) and not any(map(box.overlaps, taken)):
+                break
+        taken.append(box)
+        if max(abs(across), abs(up)) > CLOSE:
+            axes.annotate("", place, (across, up), textcoords="offset points", arrowprops=line).set_in_layout(False)
+
+
+# -------------------- embeddings page
+# The page of `acclimate embeddings`: one HTML file that loads nothing, in the dress of a race's report.
+
+
+def write_page(path: Path, analysis: Analysis) -> Path:
+    """Write the page and, beside it, the distances as CSV, each whole or not at all; returns the path of the latter."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, render(analysis))
+    sheet = path.with_suffix(".csv")
+    write_text(sheet, analysis.as_csv())
+    return sheet
+
+
+def render(analysis: Analysis) -> str:
+    """The page as text; everything in it is escaped but the drawings, whose text is escaped where they are drawn."""
+    panels = analysis.panels
+    drawn = [
+        (panel, Markup(scatter(panel, panels[0], panels, analysis.axes, str(number))))
+        for number, panel in enumerate(panels)
+    ]
+    curves = Markup(losses(analysis.curves)) if analysis.curves else None
+    page = environment().get_template("embeddings.html").render(analysis=analysis, drawn=drawn, curves=curves)
+    return page.translate(VISIBLE)

@@ -1,0 +1,472 @@
+"""Importance of a model's heads on the text of several domains, and how far these agree (docs/analyses.md).
+
+Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge" (DGA), section 4.3: head importance
+(methods/importance.py) on each domain's text, the mean cosine similarity of each with every other, and how many heads
+are heavily and moderately protected.
+
+Shape suffixes: K domains, L layers, H heads.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import torch
+from markupsafe import Markup
+from matplotlib.colors import Colormap
+from matplotlib.figure import Figure
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from acclimate.analyses.attention import CELL, heads_axes, ids_of, put_around, sample_texts
+from acclimate.analyses.head_agreement import HEAVILY, MODERATELY, Agreement, Chance, Noise, View, agreements, noise
+from acclimate.core.files import write_text
+from acclimate.core.types import Batch, Watch, counted, unwatched
+from acclimate.methods.importance import How, Over, head_importance, normalised
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer, longest_input
+from acclimate.models.gates import gate_shape
+from acclimate.models.loading import resolved, short_names
+from acclimate.race.report import VISIBLE, environment
+from acclimate.report.page import Section, amount, page, share
+from acclimate.report.plots import STYLE, svg
+from acclimate.training.gradients import noise_seed
+
+# -------------------- head importance plots
+# Heat maps of head importance as SVG, a cell for each head, all on one scale with the number in each cell.
+#
+# Colours: cividis (Nuñez, Anderton and Renslow, 2018), which readers with and without colour blindness see in the same
+# order. Cells bring their own ground, so they look the same on light and dark pages. How drawings behave on a page:
+# report/plots.py.
+#
+# Shape suffixes: L layers, H heads.
+
+
+DARK, BRIGHT = "#000000", "#ffffff"  # of numbers, on bright and on dark cells
+READABLE = 0.179  # luminance of a cell on which both have the same contrast, 4.6 to 1
+
+
+def heat_map(values_LH: np.ndarray, most: float, name: str, title: str, written: Callable[[float], str]) -> str:
+    """A cell for each head, layers from above, coloured from 0 to `most`.
+
+    name     of the drawing, unique on its page
+    written  the number in a cell
+    """
+    layers, across = values_LH.shape
+    colours_LH4 = _colours()(values_LH / most if most else values_LH)
+    with matplotlib.rc_context(STYLE):
+        figure, axes = heads_axes(layers, across, CELL)
+        axes.imshow(colours_LH4, interpolation="none", aspect="auto")
+        for (layer, head), value in np.ndenumerate(values_LH):
+            ink = DARK if luminance(colours_LH4[layer, head]) > READABLE else BRIGHT
+            axes.text(head, layer, written(float(value)), ha="center", va="center", color=ink, fontsize=8.5)
+        told = [
+            f"layer {layer + 1}: {' '.join(written(float(value)) for value in values_H)}"
+            for layer, values_H in enumerate(values_LH)
+        ]
+        return svg(figure, name, title, told)
+
+
+def scale(most: float, name: str, label: str) -> str:
+    """The colours from 0 to `most`, with their numbers below."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(3.6, 0.75))
+        axes = figure.add_axes((0.06, 0.62, 0.88, 0.3), xlabel=label)
+        axes.imshow(_colours()(np.linspace(0, 1, 64)[None]), extent=(0, most or 1.0, 0, 1), aspect="auto")
+        axes.set_yticks([])
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
+        return svg(figure, name, f"Colours of {label}", [f"dark: 0; bright: {most:.3g}"])
+
+
+def luminance(colour: np.ndarray) -> float:
+    """Of a colour from 0 to 1 a channel, as WCAG 2.2 has it: 0 for black, 1 for white."""
+    channels = np.asarray(colour[:3])
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+def _colours() -> Colormap:
+    return matplotlib.colormaps["cividis"]
+
+
+# -------------------- head importance result
+# What is known of head importance in several domains, as values, sections of a page and CSV.
+#
+# Shape suffixes: L layers, H heads.
+
+
+LISTED = 10  # heads, of the most and of the least important ones
+TITLES: dict[View, str] = {
+    "normalised": "Cosine of normalised importance",
+    "raw": "Cosine of importance",
+    "rank": "Rank correlation",
+    "rank in layers": "Rank correlation within layers",
+}
+SHUFFLED: dict[Over, str] = {"layer": "within each layer", "model": "over the whole model"}
+HOW: dict[How, str] = {
+    "paper": "|tanh z| (Eq. 10)",
+    "min-max": "0 for the least important, 1 for the most",
+    "rank": "the share of the others that are less important",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """The importance of each head on one domain's text.
+
+    source         the file or folder, for people
+    texts, tokens  that were read, special tokens included
+    normalised_LH  between 0 and 1: how far a head is protected
+    halves_2LH     importance on every other text, and on the rest
+    """
+
+    name: str
+    source: str
+    texts: int
+    tokens: int
+    importance_LH: np.ndarray
+    normalised_LH: np.ndarray
+    halves_2LH: np.ndarray
+
+    @property
+    def relative_LH(self) -> np.ndarray:
+        """Importance as a multiple of its mean over the heads; 0 where no head has any."""
+        mean = float(self.importance_LH.mean())
+        return self.importance_LH / mean if mean else self.importance_LH
+
+    def share(self, limits: tuple[float, float]) -> float:
+        """Of the heads, those whose normalised importance is at least the one limit and under the other."""
+        return float(self._within(limits).mean())
+
+    def below(self, over: Over) -> float | None:
+        """Of the heavily protected heads, the share that is less important than the mean; None where there are none."""
+        mean = self.importance_LH.mean(axis=1 if over == "layer" else None, keepdims=True)
+        there = self._within(HEAVILY)
+        return float((self.importance_LH < mean)[there].mean()) if there.any() else None
+
+    def _within(self, limits: tuple[float, float]) -> np.ndarray:
+        return (self.normalised_LH >= limits[0]) & (self.normalised_LH < limits[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """How far domains agree on which heads matter. max_tokens: that were read of a text, at most."""
+
+    model: str
+    domains: tuple[Domain, ...]
+    how: How
+    over: Over
+    max_tokens: int
+    agreements: Mapping[View, Sequence[Agreement]]
+    noise: Noise
+
+    def verdict(self) -> str:
+        """Cosine and rank correlation in a sentence, each beside what chance gives."""
+        cosine, rank = self.agreements["normalised"], self.agreements["rank"]
+        shuffled = np.mean([each.shuffled.mean for each in cosine])
+        return (
+            f"Normalised importance has a cosine of {_between(each.others for each in cosine)} with other domains, and "
+            f"{shuffled:.2f} when shuffled. The rank correlation is {_between(each.others for each in rank)}, by "
+            f"chance 0, and between halves of a domain {_between(each.halves for each in rank)}."
+        )
+
+    def as_text(self) -> str:
+        """The page for a terminal, at most 110 columns wide."""
+        parts = [self.read(), *map(self.agreement, self.agreements), self.protected(), *self.listed()]
+        return page("acclimate importance", parts)
+
+    def read(self) -> Section:
+        """A line for each domain: what was read."""
+        rows = [(each.name, each.source, f"{each.texts:,}", f"{each.tokens:,}") for each in self.domains]
+        layers, heads = self.domains[0].importance_LH.shape
+        lines = (
+            f"{self.model}: {layers} layers of {amount(heads, 'head')}. Texts are drawn evenly, and read up to "
+            f"{self.max_tokens} tokens.",
+            f"Normalised {SHUFFLED[self.over]}: {HOW[self.how]}.",
+        )
+        return Section("Domains", ("domain", "of", "texts", "tokens"), tuple(rows), lines)
+
+    def agreement(self, view: View) -> Section:
+        """A line for each domain: how far its importances are like those of the others, and like themselves."""
+        rows = [
+            (domain.name, _figure(each.others), *_chance(each.shuffled), _figure(each.halves))
+            for domain, each in zip(self.domains, self.agreements[view], strict=True)
+        ]
+        lines = {
+            "normalised": (
+                "Section 4.3 of the paper has .89 to .92, of six domains, and no figure for chance. Shuffled: "
+                f"each domain's own values, {SHUFFLED[self.over]} in random order. Normal noise in place of "
+                f"importances has {_figure(self.noise.cosine.mean)} ({' to '.join(_chance(self.noise.cosine)[1:])}).",
+            ),
+            "raw": ("Before normalisation. Importances are positive, so chance gives more than 0.",),
+            "rank": ("Spearman's, before normalisation, over all heads: 0 by chance.",),
+            "rank in layers": (
+                "Spearman's, of ranks among the heads of the same layer: what is left once layers are alike.",
+            ),
+        }[view]
+        columns = ("domain", "with the others", "shuffled", "95% from", "to", "between its halves")
+        return Section(TITLES[view], columns, tuple(rows), lines)
+
+    def protected(self) -> Section:
+        """A line for each domain, and one for noise: the shares of heads that the soft mask holds back."""
+        rows = []
+        for each in self.domains:
+            below = each.below(self.over)
+            heavily, moderately = share(each.share(HEAVILY)), share(each.share(MODERATELY))
+            rows.append((each.name, heavily, moderately, "-" if below is None else share(below)))
+        rows.append(("normal noise", _shares(self.noise.heavily), _shares(self.noise.moderately), "-"))
+        lines = (
+            "Heavily: normalised importance of at least .8; moderately: .6 to .8. Around 20% and another 20% in the "
+            "paper.",
+            *(
+                (
+                    "|tanh z| is as large for a head far less important than the mean as for one far more important. "
+                    "Of noise, half of the heavily protected lie below the mean.",
+                )
+                if self.how == "paper"
+                else ()
+            ),
+        )
+        columns = ("domain", "heavily", "moderately", "heavily, but less important than the mean")
+        return Section("Protected heads", columns, tuple(rows), lines)
+
+    def listed(self) -> tuple[Section, Section]:
+        """The heads that are the most important ones, and the least important ones, by their mean rank."""
+        order = self.by_rank()
+        listed = min(LISTED, len(order) // 2)
+        columns = ("head", *(domain.name for domain in self.domains))
+        meant = "Importance as a multiple of the mean over all heads, and normalised (in brackets)"
+        return (
+            Section(
+                "Most important heads",
+                columns,
+                tuple(map(self._head, order[:listed])),
+                (f"{meant}. First: the highest mean rank over the domains.",),
+            ),
+            Section(
+                "Least important heads",
+                columns,
+                tuple(map(self._head, order[: -listed - 1 : -1])),
+                (f"{meant}. First: the lowest mean rank.",),
+            ),
+        )
+
+    def by_rank(self) -> list[tuple[int, int]]:
+        """(layer, head) of all heads from 0, by falling mean over domains of the rank of their importance."""
+        ranks = [domain.importance_LH.argsort(axis=None).argsort() for domain in self.domains]
+        order = np.argsort(-np.mean(ranks, axis=0), kind="stable")
+        heads = self.domains[0].importance_LH.shape[1]
+        return [(int(place) // heads, int(place) % heads) for place in order]
+
+    def as_csv(self) -> str:
+        """The figures unrounded, a line for each domain and view."""
+        rows = [
+            (domain.name, view, each.others, each.shuffled.mean, each.shuffled.low, each.shuffled.high, each.halves)
+            for view, found in self.agreements.items()
+            for domain, each in zip(self.domains, found, strict=True)
+        ]
+        return _csv(("domain", "view", "others", "shuffled", "shuffled_low", "shuffled_high", "halves"), rows)
+
+    def heads_as_csv(self) -> str:
+        """The importances unrounded, a line for each domain and head; layers and heads count from 1."""
+        rows = [
+            (
+                domain.name,
+                layer + 1,
+                head + 1,
+                importance,
+                domain.normalised_LH[layer, head],
+                *domain.halves_2LH[:, layer, head],
+            )
+            for domain in self.domains
+            for (layer, head), importance in np.ndenumerate(domain.importance_LH)
+        ]
+        return _csv(("domain", "layer", "head", "importance", "normalised", "first_half", "second_half"), rows)
+
+    def _head(self, place: tuple[int, int]) -> tuple[str, ...]:
+        cells = (f"{each.relative_LH[place]:.2f} ({_figure(each.normalised_LH[place])})" for each in self.domains)
+        return (f"layer {place[0] + 1}, head {place[1] + 1}", *cells)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _chance(chance: Chance) -> tuple[str, str, str]:
+    return _figure(chance.mean), _figure(chance.low), _figure(chance.high)
+
+
+def _shares(chance: Chance) -> str:
+    return f"{share(chance.mean)} ({share(chance.low)} to {share(chance.high)})"
+
+
+def _between(values: Iterator[float]) -> str:
+    low, high = f"{min(found := [*values]):.2f}", f"{max(found):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _csv(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([names, *rows])
+    return file.getvalue()
+
+
+BATCH = 32  # texts
+
+
+def analyse_importance(
+    model: str,
+    sources: Mapping[str, Path],
+    *,
+    column: str = "text",
+    sample: int = 300,
+    max_tokens: int = 164,
+    how: How = "paper",
+    over: Over = "layer",
+    dropout: float | None = None,
+    attention_dropout: float | None = None,
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> Analysis:
+    """The importance of the heads of a model (a directory or hub id) on each domain's texts.
+
+    sources     domain -> raw text (a file or folder), a folder made by write_corpus, or a table
+    column      of the texts, where there are columns
+    sample      so many texts of each, drawn evenly
+    max_tokens  that are read of a text, special tokens included; fewer where the model reads no more
+    how, over   how importances are normalised, as `methods.importance.normalised` takes it
+    dropout, attention_dropout  None: as the model has it
+    seed        of the texts that are drawn, of dropout, and of what stands for chance
+
+    Raises ValueError for fewer than two domains, for one of fewer than two texts, for a model without dropout, and for
+    a family whose heads are not known.
+    """
+    if len(sources) < 2:
+        raise ValueError(
+            f"{len(sources)} domain given: importances are compared between domains. Name two or more, as NAME=TEXTS"
+        )
+    where = resolved(model)
+    loaded = load_masked_language_model(where, hidden_dropout=dropout, attention_dropout=attention_dropout)
+    layers, heads = gate_shape(loaded, "heads")
+    tokenizer: Any = load_tokenizer(where)
+    longest = min(max_tokens, longest_input(where) or max_tokens)
+    if longest <= (around := len(put_around(tokenizer))):
+        raise ValueError(f"max_tokens is {max_tokens}: {model} puts {around} tokens around a text")
+    texts = _sampled(sources, column, sample, seed)
+    domains = []
+    for number, (name, drawn) in enumerate(texts.items()):
+        rows = [*ids_of(drawn, tokenizer, longest)]
+        seeds = [noise_seed(seed, number, half) for half in range(2)]  # noise in common would be taken for agreement
+        batches = [[*_batches(rows[first::2], tokenizer.pad_token_id or 0)] for first in range(2)]
+        halves_2LH = _halves(loaded, batches, seeds, name, watch)
+        domains.append(_domain(name, sources[name], rows, halves_2LH, partial(normalised, how=how, over=over)))
+    importance_KLH = torch.from_numpy(np.stack([domain.importance_LH for domain in domains]))
+    halves_K2LH = torch.from_numpy(np.stack([domain.halves_2LH for domain in domains]))
+    return Analysis(
+        model=short_names([model])[0],
+        domains=tuple(domains),
+        how=how,
+        over=over,
+        max_tokens=longest,
+        agreements=agreements(importance_KLH, halves_K2LH, how, over, seed=seed),
+        noise=noise(len(domains), layers, heads, how, over, seed=seed),
+    )
+
+
+def _sampled(sources: Mapping[str, Path], column: str, sample: int, seed: int) -> dict[str, list[str]]:
+    """Domain -> texts of it. Raises ValueError for one that has no two."""
+    texts = {name: sample_texts(path, column=column, size=sample, seed=seed) for name, path in sources.items()}
+    for name, drawn in texts.items():
+        if len(drawn) < 2:
+            raise ValueError(f"{sources[name]}: 1 text of {name}, but its texts are halved. Give more of them")
+    return texts
+
+
+def _domain(
+    name: str, source: Path, rows: Sequence[list[int]], halves_2LH: Tensor, normalise: Callable[[Tensor], Tensor]
+) -> Domain:
+    counts_2 = torch.tensor([len(rows[0::2]), len(rows[1::2])])[:, None, None]
+    importance_LH = (halves_2LH * counts_2).sum(0) / len(rows)
+    return Domain(
+        name,
+        source.name,
+        texts=len(rows),
+        tokens=sum(map(len, rows)),
+        importance_LH=importance_LH.numpy(),
+        normalised_LH=normalise(importance_LH).numpy(),
+        halves_2LH=halves_2LH.numpy(),
+    )
+
+
+def _halves(
+    model: PreTrainedModel, halves: Sequence[Sequence[Batch]], seeds: Sequence[int], name: str, watch: Watch
+) -> Tensor:
+    """(2, L, H) importance on each half of the batches, under dropout noise of its own."""
+    total = sum(map(len, halves))
+    told = counted(chain(*halves), watch, f"importance on {name}", total=total, unit="batches", every=1)
+    found = [
+        head_importance(model, islice(told, len(half)), seed=seed)["heads"]
+        for half, seed in zip(halves, seeds, strict=True)
+    ]
+    return torch.stack(found).double()
+
+
+def _batches(rows: Sequence[list[int]], pad: int) -> Iterator[Batch]:
+    for first in range(0, len(rows), BATCH):
+        some = rows[first : first + BATCH]
+        offsets = np.cumsum([0, *map(len, some)])
+        yield Batch(np.concatenate(some).astype(np.int64), offsets.astype(np.int64), pad=pad)
+
+
+# -------------------- head importance page
+# The page of `acclimate importance`: one HTML file that loads nothing, in the dress of a race's report.
+
+
+def write_page(path: Path, analysis: Analysis) -> tuple[Path, Path]:
+    """Write the page and, beside it, the figures and every head as CSV, each whole or not at all; returns the paths of
+    the latter two.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, render(analysis))
+    sheet, heads = path.with_suffix(".csv"), path.with_name(f"{path.stem}-heads.csv")
+    write_text(sheet, analysis.as_csv())
+    write_text(heads, analysis.heads_as_csv())
+    return sheet, heads
+
+
+def render(analysis: Analysis) -> str:
+    """The page as text; everything in it is escaped but the drawings, whose text is escaped where they are drawn."""
+    most = max(float(domain.relative_LH.max()) for domain in analysis.domains)
+    drawn = []
+    for number, domain in enumerate(analysis.domains):
+        normalised = f"Normalised importance of heads on {domain.name}"
+        protected = heat_map(domain.normalised_LH, 1.0, f"normalised-{number}", normalised, _of_one)
+        relative = f"Importance of heads on {domain.name}, as a multiple of the mean"
+        raw = heat_map(domain.relative_LH, most, f"relative-{number}", relative, "{:.1f}".format)
+        drawn.append((domain, Markup(protected), Markup(raw)))
+    page = (
+        environment()
+        .get_template("head_importance.html")
+        .render(
+            analysis=analysis,
+            drawn=drawn,
+            normalised_scale=Markup(scale(1.0, "normalised-scale", "normalised importance")),
+            relative_scale=Markup(scale(most, "relative-scale", "importance, multiple of the mean")),
+        )
+    )
+    return page.translate(VISIBLE)
+
+
+def _of_one(value: float) -> str:
+    """`.83`, and `1.0` for what rounds to 1."""
+    text = f"{value:.2f}"
+    return text[1:] if text.startswith("0") else text[:3]

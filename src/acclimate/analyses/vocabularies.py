@@ -1,0 +1,459 @@
+"""How texts break under the vocabularies of models, and under one learnt from the texts (docs/vocabulary.md).
+
+Gu et al. (2021), "Domain-Specific Language Model Pretraining for Biomedical NLP" (PubMedBERT), section 3.2 and Table 1:
+which of a domain's terms a vocabulary holds whole, and into which pieces it shatters the others.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from acclimate.core import files
+from acclimate.core.files import write_text
+from acclimate.core.types import Document, Watch, unwatched
+from acclimate.data import lengths
+from acclimate.data.examination import Pieces
+from acclimate.models.encoder import load_tokenizer
+from acclimate.models.loading import resolved, short_names
+from acclimate.race.report import ROWS, VISIBLE, environment
+from acclimate.report.page import Section, amount, page, share
+from acclimate.text.corpus import Corpus
+from acclimate.text.terms import Term, characteristic, count_words, given_terms
+from acclimate.text.vectors.of_vocabulary import piece_texts
+from acclimate.text.vocabulary import KINDS, Kind, train_tokenizer
+
+# -------------------- vocabularies result
+# What is known of several vocabularies on the same texts, as values, sections of a page and CSV.
+
+
+OWN = "their own"
+LISTED = 30  # terms that a terminal shows
+WORTH = 0.05  # share of the pieces that a vocabulary of their own saves, from which it is advised
+UNKNOWN = "[UNK]"  # of a piece that a vocabulary lacks, whatever it calls it
+WHOLE = "\N{CHECK MARK}"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A vocabulary, and how the texts break under it.
+
+    kind        as `tokenizers` calls its model: WordPiece, BPE, Unigram
+    lower       whether case is lost
+    per_text    pieces a text
+    texts       how the words break of the texts that were set aside
+    in_general  pieces a word of general text; None without any
+    shared      share of the reference's entries that it has, too; None for the reference itself
+    """
+
+    name: str
+    kind: str
+    lower: bool
+    entries: int
+    per_text: float
+    texts: Pieces
+    in_general: float | None = None
+    shared: float | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A term, and its pieces under each vocabulary."""
+
+    term: Term
+    pieces: tuple[tuple[str, ...], ...]
+
+    def whole(self, number: int) -> bool:
+        """Whether the vocabulary of that number has every word of the term in one piece."""
+        pieces = self.pieces[number]
+        return len(pieces) == len(self.term.word.split()) and UNKNOWN not in pieces
+
+    def spelt(self, number: int) -> str:
+        """A check mark for a term that is whole, else its pieces."""
+        return WHOLE if self.whole(number) else " ".join(self.pieces[number])
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Vocabularies on the same texts, the texts' own last where there is one.
+
+    texts                what the texts are called; documents: how many there are
+    held_out             of them, that were measured on, and that no vocabulary here was learnt from
+    reference            the vocabulary that shared entries are counted of
+    terms, given         what was looked up, and whether a list of it was given
+    """
+
+    texts: str
+    documents: int
+    held_out: int
+    vocabularies: tuple[Vocabulary, ...]
+    reference: str
+    terms: tuple[Judged, ...] = ()
+    given: bool = False
+
+    def advice(self) -> str:
+        """How far the texts break under each, in a sentence."""
+        first, *others = [
+            f"{each.texts.per_word:.2f}{' pieces a word' * (not number)} under {each.name}"
+            for number, each in enumerate(self.vocabularies)
+        ]
+        return f"Your texts break into {', '.join([first, *others])}."
+
+    def way_out(self) -> str:
+        """What follows, where there is something to compare; else nothing."""
+        *models, own = self.vocabularies
+        if not models:
+            return ""
+        if own.name != OWN:
+            best, worst = (choose(self.vocabularies, key=lambda each: each.per_text) for choose in (min, max))
+            fewer = 1 - best.per_text / worst.per_text
+            return f"{best.name} spells them in the fewest pieces: {fewer:.0%} fewer than {worst.name} does."
+        best = min(models, key=lambda each: each.per_text)
+        fewer = 1 - own.per_text / best.per_text
+        if fewer < 0:
+            return (
+                f"The vocabulary of {best.name}, of {best.entries:,} entries, takes fewer pieces a text than their own "
+                f"of {own.entries:,}. A larger one of their own (size=...) may do better."
+            )
+        if fewer < WORTH:
+            return f"The vocabulary of {best.name} does nearly as well: there is little to gain from another."
+        return (
+            f"A vocabulary of their own spells the texts in {fewer:.0%} fewer pieces than {best.name} does. Add words "
+            "of the texts to a model's (acclimate adapt extend), or pretrain from scratch with their own (acclimate "
+            "adapt scratch)."
+        )
+
+    def as_text(self) -> str:
+        """The page for a terminal, at most 110 columns wide."""
+        parts = [self.compared(), self.found(LISTED), self.broken()]
+        told = " ".join(filter(None, (self.advice(), self.way_out())))
+        return page("acclimate vocabulary", [Section(told), *(part for part in parts if part.rows or part.lines)])
+
+    def compared(self) -> Section:
+        """A line for each vocabulary."""
+        general = any(each.in_general is not None for each in self.vocabularies)
+        rows = []
+        for each in self.vocabularies:
+            cells = [each.name, f"{each.kind}, {'uncased' if each.lower else 'cased'}", f"{each.entries:,}"]
+            cells += [f"{each.texts.per_word:.2f}"]
+            cells += ["-" if each.in_general is None else f"{each.in_general:.2f}"] if general else []
+            cells += [f"{each.per_text:,.0f}", share(each.texts.whole), _unknown(each.texts.unknown)]
+            rows.append((*cells, "-" if each.shared is None else share(each.shared)))
+        columns = ["vocabulary of", "kind", "entries", "pieces a word", *(["in general text"] if general else [])]
+        columns += ["pieces a text", "whole words", "unknown pieces", "shared entries"]
+        words = self.vocabularies[0].texts.words
+        line = (
+            f"Measured on {amount(self.held_out, 'text')} of the {self.documents:,} of {self.texts}, {words:,} words, "
+            f"drawn evenly{'; their own vocabulary was learnt from the others' if self._has_own else ''}. Shared: of "
+            f"the entries of {self.reference}."
+        )
+        return Section("Vocabularies", tuple(columns), tuple(rows), (line,))
+
+    def found(self, most: int) -> Section:
+        """So many terms that some vocabulary breaks, with their pieces."""
+        if not self.terms:
+            text = "No terms were looked up. Give general text to find them by (--general), or a list (--terms)."
+            return Section("Terms", lines=(text,))
+        broken = [each for each in self.terms if not all(each.whole(at) for at in range(len(self.vocabularies)))]
+        numbers = range(len(self.vocabularies))
+        rows = [(each.term.word, *map(each.spelt, numbers)) for each in broken[:most]]
+        more = f" The first {most:,} of {len(broken):,} that some vocabulary breaks." if len(broken) > most else ""
+        return Section("Terms", ("term", *self.names), tuple(rows), (f"{self.kept_whole()}{more}",))
+
+    def kept_whole(self) -> str:
+        """How many terms each vocabulary keeps whole, and what terms they are."""
+        what = "that were given" if self.given else "that stand out most against general text"
+        counts = ", ".join(f"{self.whole(at):,} under {name}" for at, name in enumerate(self.names))
+        return f"Of {amount(len(self.terms), 'term')} {what}, {counts} are one piece a word ({WHOLE})."
+
+    def broken(self) -> Section:
+        """The most frequent words of three pieces and more under each vocabulary."""
+        lines = tuple(
+            f"{each.name}: "
+            + ", ".join(f"{word} ({pieces} pieces, {count:,} times)" for word, pieces, count in each.texts.broken)
+            for each in self.vocabularies
+            if each.texts.broken
+        )
+        return Section("Words that break most often", lines=lines)
+
+    def whole(self, number: int) -> int:
+        """How many terms the vocabulary of that number keeps whole."""
+        return sum(each.whole(number) for each in self.terms)
+
+    def as_csv(self) -> str:
+        """The figures unrounded, a line for each vocabulary."""
+        rows = [
+            (
+                *(each.name, each.kind, each.lower, each.entries, each.texts.per_word, each.in_general, each.per_text),
+                *(each.texts.whole, each.texts.unknown, each.shared, self.whole(number), len(self.terms)),
+            )
+            for number, each in enumerate(self.vocabularies)
+        ]
+        names = [
+            *("vocabulary", "kind", "lower", "entries", "pieces_per_word", "pieces_per_word_general"),
+            *("pieces_per_text", "whole_words", "unknown_pieces", "shared", "whole_terms", "terms"),
+        ]
+        return _csv(names, rows)
+
+    def terms_as_csv(self) -> str:
+        """A line for each term: how often it was met, z, and its pieces under each vocabulary."""
+        rows = [
+            (each.term.word, each.term.own, each.term.general, each.term.z, *(" ".join(part) for part in each.pieces))
+            for each in self.terms
+        ]
+        return _csv(("term", "in_texts", "in_general", "z", *self.names), rows)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the vocabularies are called."""
+        return tuple(each.name for each in self.vocabularies)
+
+    @property
+    def _has_own(self) -> bool:
+        return self.vocabularies[-1].name == OWN
+
+
+def _unknown(part: float) -> str:
+    return "< 0.01%" if 0 < part < 0.00005 else f"{part:.2%}"
+
+
+def _csv(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([names, *rows])
+    return file.getvalue()
+
+
+TOKENIZER = "tokenizer"
+LEARNT = "learnt.json"
+HELD = 2_000  # texts, a tenth at most, that fertility is measured on: no vocabulary is learnt from them
+LEAST = 10  # texts
+SPACES = "\u0120\u2581"  # stand before a piece that begins a word: byte-level tokenizers', SentencePiece's
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The vocabulary that is learnt from the texts, and what all are compared on. PubMedBERT's is uncased WordPiece."""
+
+    kind: Kind = "wordpiece"
+    size: int = 30_522  # entries at most; 0: none is learnt
+    lower: bool = True  # lower-case and drop accents
+    characters: int = 1_000  # of the alphabet at most; bpe has bytes instead
+    longest: int = 512  # tokens that the tokenizer says a model reads
+    most_terms: int = 1_000  # that are found by comparing with general text
+    seed: int = 0  # of the texts that are held out
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind is '{self.kind}'; it is one of {', '.join(KINDS)}")
+        for name, least in (("size", 0), ("characters", 1), ("longest", 3), ("most_terms", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be {least} or more")
+
+
+@dataclass(frozen=True)
+class Held:
+    """A corpus and some of its documents, by number, that are set aside to measure on."""
+
+    corpus: Corpus
+    numbers: tuple[int, ...]
+
+    def documents(self) -> Iterator[Document]:
+        """All the others, in order."""
+        aside = frozenset(self.numbers)
+        return (document for number, document in enumerate(self.corpus.documents()) if number not in aside)
+
+    def __len__(self) -> int:
+        return len(self.corpus) - len(self.numbers)
+
+    @cached_property
+    def sample(self) -> list[lengths.Text]:
+        """Those that are set aside, as `lengths` takes them."""
+        return lengths.sample([(document.text, None) for document in self.corpus.take(self.numbers)])
+
+
+def compare_vocabularies(
+    recipe: Recipe,
+    corpus: Corpus,
+    out: Path,
+    *,
+    models: Sequence[str] = (),
+    general: Corpus | None = None,
+    terms: Path | None = None,
+    name: str = "",
+    watch: Watch = unwatched,
+) -> Analysis:
+    """Learn the texts' own vocabulary into `out/tokenizer`, and compare it with those of the models.
+
+    models   directories or hub ids, of a model or of a tokenizer alone
+    general  text that the terms of the corpus stand out against
+    terms    a list of terms, one a line, in place of those
+    name     of the texts, for people
+
+    Raises ValueError where there is nothing to compare or too little text, and where `out/tokenizer` was learnt from
+    other texts or under other settings.
+    """
+    if not models and not recipe.size:
+        raise ValueError("size is 0 and no model is given: there is no vocabulary. Give --model MODEL, or a size")
+    held = held_out(corpus, recipe.seed)
+    held_general = None if general is None else held_out(general, recipe.seed)
+    tokenizers: list[Any] = [load_tokenizer(resolved(model)) for model in models]
+    names = short_names(models) if models else []
+    if recipe.size:
+        tokenizers.append(_own(recipe, held, out / TOKENIZER, watch))
+        names.append(OWN)
+    judged = _terms(recipe, corpus, general, terms, watch)
+    reference = entries(tokenizers[-1])
+    found = [
+        _vocabulary(name, tokenizer, held, held_general, None if tokenizer is tokenizers[-1] else reference)
+        for name, tokenizer in zip(names, tokenizers, strict=True)
+    ]
+    return Analysis(
+        texts=name or corpus.path.name,
+        documents=len(corpus),
+        held_out=len(held.sample),
+        vocabularies=tuple(found),
+        reference=names[-1],
+        terms=tuple(Judged(term, tuple(pieces_of(term.word, each) for each in tokenizers)) for term in judged),
+        given=terms is not None,
+    )
+
+
+def held_out(corpus: Corpus, seed: int) -> Held:
+    """The corpus with a tenth of its texts, HELD at most, set aside. Raises ValueError where it has too few."""
+    if len(corpus) < LEAST:
+        raise ValueError(f"{corpus.path}: {len(corpus)} texts, but a tenth is set aside to measure on. Give {LEAST}")
+    numbers = random.Random(seed).sample(range(len(corpus)), min(HELD, len(corpus) // LEAST))
+    return Held(corpus, tuple(sorted(numbers)))
+
+
+def pieces_of(term: str, tokenizer: Any) -> tuple[str, ...]:
+    """The term's pieces within a text, as people read them, WordPiece's with its marks; UNKNOWN for what it lacks."""
+    alone, within = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", f"a {term}"))
+    pieces = tokenizer.convert_ids_to_tokens(within[len(alone) :])
+    return tuple(UNKNOWN if piece == tokenizer.unk_token else _spelt(piece, tokenizer) for piece in pieces)
+
+
+def entries(tokenizer: Any) -> set[tuple[str, bool]]:
+    """What the vocabulary holds, comparable over families: the text of each piece, and whether it begins a word.
+
+    Special tokens are left out.
+    """
+    vocabulary = tokenizer.get_vocab()
+    texts = piece_texts(tokenizer, 1 + max(vocabulary.values()))
+    special = set(tokenizer.all_special_ids)
+    continued = type(tokenizer.backend_tokenizer.model).__name__ == "WordPiece"
+    found = set()
+    for piece, number in vocabulary.items():
+        if number not in special:
+            text = texts[number]
+            begins = not piece.startswith("##") if continued else piece[:1] in SPACES
+            found.add((text if text and "\ufffd" not in text else piece, begins))
+    return found
+
+
+def _spelt(piece: str, tokenizer: Any) -> str:
+    """Without marks of a space, bytes as characters; a lone space as an open box."""
+    backend = tokenizer.backend_tokenizer
+    if type(backend.model).__name__ == "WordPiece" or backend.decoder is None:
+        return piece
+    return str(backend.decoder.decode(["a", piece]))[1:].strip() or "\N{OPEN BOX}"
+
+
+def _own(recipe: Recipe, held: Held, path: Path, watch: Watch) -> Any:
+    """The tokenizer in `path`, learnt where it is not there."""
+    stated = {key: value for key, value in asdict(recipe).items() if key != "most_terms"}
+    stated |= {"corpus": held.corpus.hash}
+    if (path / files.MANIFEST).exists():
+        files.check(path)
+        if files.read_json(path / LEARNT) != stated:
+            raise ValueError(
+                f"{path} holds a vocabulary learnt from other texts or under other settings, see {path / LEARNT}. "
+                "Choose another --out, or remove that one"
+            )
+        return load_tokenizer(path)
+    settings = {key: stated[key] for key in ("kind", "size", "lower", "characters", "longest")}
+    tokenizer = train_tokenizer(held, **settings, watch=watch)
+    with files.new_directory(path) as temporary:
+        tokenizer.save_pretrained(temporary)
+        files.write_json(temporary / LEARNT, stated)
+    return tokenizer
+
+
+def _terms(recipe: Recipe, corpus: Corpus, general: Corpus | None, given: Path | None, watch: Watch) -> list[Term]:
+    """The terms that are given, or else found; none where there is no general text to find them by."""
+    if given is None and general is None:
+        return []
+    lines = None if given is None else given.read_text(encoding="utf-8").splitlines()
+    own = count_words(corpus, watch=watch)
+    other = None if general is None else count_words(general, stage="words of general text", watch=watch)
+    if lines is not None:
+        return given_terms(lines, own, other)
+    return characteristic(own, other or {}, most=recipe.most_terms)
+
+
+def _vocabulary(
+    name: str, tokenizer: Any, held: Held, held_general: Held | None, reference: set[tuple[str, bool]] | None
+) -> Vocabulary:
+    """reference: the entries that shared ones are counted of."""
+    if not tokenizer.is_fast:
+        raise ValueError(f"{name}: its tokenizer has no fast version. Save one (tokenizer.json) with transformers")
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    by = lengths.Reader(backend, None, tokenizer.unk_token_id)
+    encoded = lengths.tokenised(held.sample, by)
+    texts = lengths.pieces("texts", held.sample, encoded, by)
+    if texts is None:
+        raise ValueError(f"{held.corpus.path}: none of {len(held.sample):,} texts holds a word. Give other texts")
+    in_general = held_general and lengths.pieces(
+        "general", held_general.sample, lengths.tokenised(held_general.sample, by), by
+    )
+    own = entries(tokenizer)
+    lower = backend.normalizer is not None and backend.normalizer.normalize_str("A") == "a"
+    return Vocabulary(
+        name=name,
+        kind=type(backend.model).__name__,
+        lower=lower,
+        entries=len(tokenizer),
+        per_text=sum(len(part.ids) for parts in encoded for part in parts) / len(encoded),
+        texts=texts,
+        in_general=in_general.per_word if in_general else None,
+        shared=None if reference is None else len(_shared(own, reference)) / max(len(reference), 1),
+    )
+
+
+def _shared(own: set[tuple[str, bool]], reference: set[tuple[str, bool]]) -> set[tuple[str, bool]]:
+    """The reference's entries that are among one's own, case aside: an uncased vocabulary holds "dna" for "DNA"."""
+    folded = {(text.lower(), begins) for text, begins in own}
+    return {(text, begins) for text, begins in reference if (text.lower(), begins) in folded}
+
+
+# -------------------- vocabularies page
+# The page of `acclimate vocabulary`: one HTML file that loads nothing, in the dress of a race's report.
+
+
+PAGE, SHEET, TERMS = "vocabulary.html", "vocabulary.csv", "terms.csv"
+
+
+def write_page(out: Path, analysis: Analysis) -> tuple[Path, ...]:
+    """Write the page and the figures as CSV, and the terms where there are any; returns their paths."""
+    written = {PAGE: render(analysis), SHEET: analysis.as_csv()}
+    if analysis.terms:
+        written[TERMS] = analysis.terms_as_csv()
+    else:
+        (out / TERMS).unlink(missing_ok=True)  # of an earlier run with terms
+    for name, text in written.items():
+        write_text(out / name, text)
+    return tuple(out / name for name in written)
+
+
+def render(analysis: Analysis) -> str:
+    """The page as text; everything in it is escaped."""
+    page = environment().get_template("vocabularies.html").render(analysis=analysis, most=ROWS)
+    return page.translate(VISIBLE)

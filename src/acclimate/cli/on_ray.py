@@ -1,0 +1,144 @@
+"""Several processes of a Ray cluster on one run, as torchrun has several of one machine:
+
+python -m acclimate.on_ray --workers 4 --cluster auto adapt mlm model=MODEL corpus=DIR --out runs/dapt
+
+What stands behind the options is a command of acclimate, which every process runs (Ray Train; docs/many-processes.md).
+Where a process or a machine dies, all are started anew, and the run goes on from its last state.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from acclimate.core import machines as clusters
+
+PATIENCE = 7 * 24 * 3600  # seconds that processes wait while the first makes tokens or a vocabulary
+
+
+class CommandError(RuntimeError):
+    """The command ended with a status that is not 0, which it would do again."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The entry point, which ends with the command's own exit status."""
+    given = _arguments(arguments)
+    try:
+        launch(given.command, processes=given.workers, cluster=given.cluster, gpu=given.gpu, threads=given.threads)
+    except CommandError as error:
+        sys.exit(error.status)
+    except ValueError as error:
+        sys.exit(f"acclimate: {error}")
+
+
+def launch(
+    command: Sequence[str], *, processes: int, cluster: str, gpu: bool = False, threads: int = 1, again: int = 3
+) -> None:
+    """Run the command in so many processes that share a run.
+
+    gpu      each process has one
+    threads  processors that each of them claims
+    again    how often they are started anew, at most, after one of them has died
+
+    Raises CommandError where the command fails; ValueError where no cluster answers, where it has no room, and where
+    Ray Train is not installed.
+    """
+    with _connected(cluster, processes * threads, processes if gpu else 0), TemporaryDirectory() as place:
+        from ray.train import RunConfig, ScalingConfig
+        from ray.train.torch import TorchConfig, TorchTrainer
+        from ray.train.v2.api.exceptions import WorkerGroupError
+
+        trainer: Any = TorchTrainer(
+            _run,
+            train_loop_config={"command": [*command], "directory": str(Path.cwd()), "threads": threads},
+            torch_config=TorchConfig(backend="nccl" if gpu else "gloo", timeout_s=PATIENCE),
+            scaling_config=ScalingConfig(
+                num_workers=processes, use_gpu=gpu, resources_per_worker={"CPU": threads, **({"GPU": 1} if gpu else {})}
+            ),
+            run_config=RunConfig(storage_path=place),  # Ray's own records; ours lie in the command's --out
+        )
+        for left in reversed(range(again + 1)):
+            try:
+                trainer.fit()
+                return
+            except WorkerGroupError as error:
+                causes = [*error.worker_failures.values()]
+                deaths = [cause for cause in causes if not isinstance(cause, CommandError)]
+                if not deaths:  # where there is one, the others fail for want of it
+                    raise causes[0] from error
+                if not left:
+                    raise
+                died = f"a process has died ({type(deaths[0]).__name__})"
+                print(f"acclimate: {died}; all are started anew, {left} more times at most", file=sys.stderr)
+
+
+def _run(given: Mapping[str, Any]) -> None:
+    """What every process does, once Ray Train has joined them and told each its rank, as torchrun does."""
+    import traceback
+
+    import torch
+
+    from acclimate.cli import app
+
+    torch.set_num_threads(given["threads"])
+    os.chdir(given["directory"])
+    sys.argv = ["acclimate", *given["command"]]
+    try:
+        app()
+    except SystemExit as end:
+        if end.code:
+            raise CommandError(end.code if isinstance(end.code, int) else 1) from None
+    except Exception as error:  # the same again, however often it is started
+        traceback.print_exc()
+        raise CommandError(1) from error
+
+
+@contextmanager
+def _connected(cluster: str, processors: int, gpus: int) -> Iterator[None]:
+    with clusters.workers(cluster):
+        import ray
+
+        try:
+            import ray.train
+        except ImportError as error:
+            raise ValueError("Ray Train is not installed: pip install 'acclimate[ray]'") from error
+        there = ray.cluster_resources()
+        for what, wanted in (("CPU", processors), ("GPU", gpus)):
+            if there.get(what, 0) < wanted:
+                raise ValueError(
+                    f"the cluster has {there.get(what, 0):g} {what}, but {wanted} are asked for. Lower --workers or "
+                    f"--threads, or add machines to it"
+                )
+        yield
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m acclimate.on_ray",
+        description="Run a command of acclimate in several processes of a Ray cluster.",
+    )
+    parser.add_argument("--workers", type=int, required=True, help="processes")
+    parser.add_argument("--cluster", default="auto", help="HOST:PORT of the cluster's head, or auto: this machine's")
+    parser.add_argument("--threads", type=int, default=1, help="processors that each process claims")
+    parser.add_argument("--gpu", action="store_true", help="a GPU for each process")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="such as: adapt mlm model=MODEL --out runs/dapt")
+    given = parser.parse_args(arguments)
+    if not given.command:
+        parser.error("give a command of acclimate after the options")
+    if min(given.workers, given.threads) < 1:
+        parser.error("--workers and --threads are at least 1")
+    return given
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Where calls run that do not depend on each other: one after the other in this process, or as tasks of a Ray cluster.
+
+A function that is mapped stands in a module, takes one value and returns one. It reads and writes files that all
+machines see, and calling it again does no harm: where a process or a machine dies, Ray calls it again on another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from acclimate import __version__
+
+if TYPE_CHECKING:
+    import ray
+
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+Home = Callable[[Given], int]  # items with the same number go to the same machine, which then has their files in memory
+
+
+class Work(Protocol):
+    """Something that calls functions.
+
+    threads  that a call may use; None: as many as its process may
+    """
+
+    @property
+    def threads(self) -> int | None: ...
+
+    def map(
+        self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
+    ) -> Iterator[Made]:
+        """What the function makes of each item, in order; what it raises is raised here."""
+        ...
+
+
+@dataclass(frozen=True)
+class Here:
+    """Calls in this process, each when its result is asked for."""
+
+    threads: int | None = None
+
+    def map(
+        self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
+    ) -> Iterator[Made]:
+        return map(function, items)
+
+
+@dataclass(frozen=True)
+class OnRay:
+    """Calls as tasks of the Ray cluster that this process is connected to. Each claims `threads` of its processors.
+
+    At most two tasks a processor wait or have results that nobody has taken: that many lie in Ray's object store.
+    """
+
+    threads: int = 1
+
+    def map(
+        self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
+    ) -> Iterator[Made]:
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        machines = _machines(self.threads)
+        call, given = ray.remote(_call), {"num_cpus": self.threads, "name": function.__name__}
+        waiting: deque[ray.ObjectRef[Any]] = deque()
+        try:
+            for item in items:
+                if home is not None:  # soft: elsewhere, where that machine has died
+                    machine = machines[home(item) % len(machines)]
+                    given["scheduling_strategy"] = NodeAffinitySchedulingStrategy(machine, soft=True)
+                waiting.append(call.options(**given).remote(function, item, __version__))
+                if len(waiting) >= 2 * len(machines):
+                    yield _result(waiting.popleft())
+            while waiting:
+                yield _result(waiting.popleft())
+        finally:
+            for task in waiting:
+                ray.cancel(task)
+
+
+@contextlib.contextmanager
+def workers(cluster: str = "") -> Iterator[Work]:
+    """Whoever does the work: for "" this process; else the Ray cluster at HOST:PORT, or "auto", this machine's.
+
+    A process that is connected to Ray already stays so. Raises ValueError where Ray is not installed, and where no
+    cluster answers.
+    """
+    if not cluster:
+        yield Here()
+        return
+    try:
+        import ray
+    except ImportError as error:
+        raise ValueError("a cluster needs Ray, which is not installed: pip install 'acclimate[ray]'") from error
+    if ray.is_initialized():
+        yield OnRay()
+        return
+    try:
+        _knock(cluster)
+        ray.init(cluster, log_to_driver=False, logging_level=logging.WARNING)
+    except (OSError, RuntimeError, ray.exceptions.RayError) as error:
+        raise ValueError(
+            f"no Ray cluster answers at {cluster!r}: {str(error).rstrip('.')}. Start one with `ray start --head`, and "
+            "run this on one of its machines"
+        ) from error
+    try:
+        yield OnRay()
+    finally:
+        ray.shutdown()
+
+
+def _knock(cluster: str) -> None:
+    """Raises OSError where nobody listens, which takes Ray itself minutes, and ValueError for what is no address."""
+    if cluster == "auto":
+        return
+    host, _, port = cluster.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(f"cluster {cluster!r} is no address. Give HOST:PORT as `ray start --head` prints it, or auto")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+
+
+def machines_for(threads: int, gpu_share: float = 0.0) -> list[dict[str, Any]]:
+    """The living machines that can do a task of so many processors and such a share of a GPU, as Ray tells of them.
+
+    Raises ValueError where there is none: Ray would wait for one, for ever.
+    """
+    import ray
+
+    least = {"CPU": threads, "GPU": gpu_share}
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    able = [node for node in nodes if all(node["Resources"].get(what, 0) >= much for what, much in least.items())]
+    if not able:
+        gpu = f" and {gpu_share:g} GPU" if gpu_share else ""
+        told = f"no machine of the Ray cluster has {threads} processors{gpu}"
+        raise ValueError(f"{told}. See `ray status`; ask for less, or add one to it")
+    return able
+
+
+def _machines(threads: int) -> list[str]:
+    """The ids of the living machines, each as often as it can do a task at once, in turns."""
+    places = [
+        (place, node["NodeID"])
+        for node in machines_for(threads)
+        for place in range(int(node["Resources"]["CPU"]) // threads)
+    ]
+    return [machine for _, machine in sorted(places)]
+
+
+def _call(function: Callable[[Given], Made], item: Given, version: str) -> Made:
+    """The task itself, on whatever machine."""
+    if version != __version__:
+        raise ValueError(
+            f"{socket.gethostname()} has acclimate {__version__}, but the command runs {version}. Install the same"
+        )
+    return function(item)
+
+
+def _result(task: ray.ObjectRef[Any]) -> Any:
+    import ray
+
+    try:
+        return ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from error
+    except ray.exceptions.RayError as error:
+        raise RuntimeError(
+            f"a task on the Ray cluster died and Ray gave it up: {error}. What was finished is kept: the same command "
+            f"goes on from there"
+        ) from error
+
+
+# -------------------- processes
+# Several processes of this machine, for work in Python that holds Python's lock.
+
+
+def in_processes(work: Callable[[Given], Made], items: Iterable[Given], processes: int) -> Iterator[Made]:
+    """What the work makes of each item, in order; at most two items a process are under way or wait to be taken.
+
+    work       a function of a module, with arguments that can be sent to another process (`functools.partial`)
+    processes  1: here, item by item. More are started anew, for a copy of this one could wait for ever for a lock that
+               one of its threads held; a script that calls this must guard its own start (`if __name__ == ...`)
+    """
+    if processes <= 1:
+        yield from map(work, items)
+        return
+    waiting: deque[Future[Made]] = deque()
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > processes + 1:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+# -------------------- threads
+# Threads of this process, for compiled loops that do not hold Python's lock.
+
+
+def processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_turn(work: Callable[[Given], Made], items: Iterable[Given], threads: int) -> Iterator[Made]:
+    """What the work makes of each item, in order; at most two items a thread are under way or wait to be taken."""
+    waiting: deque[Future[Made]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > threads + 1:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

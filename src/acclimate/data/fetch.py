@@ -1,0 +1,281 @@
+"""`acclimate fetch`: the published files of a catalogue into a folder, from their sources or from a local copy.
+
+A file is there once it is whole: what arrives goes to `<name>.part` beside it, which the same command goes on with
+after an interruption, and is renamed when all of it is there and has the hash that the catalogue states. What is there
+already is checked and left alone. Nothing that arrives is unpacked or run.
+"""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from acclimate.core.files import settle
+from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.tasks.datasets.catalogue import Dataset, Download, find
+from acclimate.tasks.formats.archives import ENDINGS, only_file
+from acclimate.text.untrusted import Limits, blocks, named
+
+SCHEMES = ("https",)
+LARGEST = 64 << 20  # bytes of a file whose size the catalogue does not state
+PATIENCE = 60.0  # seconds without a byte
+BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What became of the files of a catalogue.
+
+    new, kept   files that were fetched or copied; that were there already
+    unchecked   of both, those whose hash nobody knows
+    wanting     name of the dataset -> what of it is not there, and what to do about it
+    """
+
+    to: Path
+    new: tuple[str, ...]
+    kept: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    wanting: dict[str, str]
+
+    def as_text(self) -> str:
+        lines = [f"{named(self.to)}: {len(self.new)} files fetched, {len(self.kept)} there already."]
+        if self.unchecked:
+            lines.append(f"No hash is known of {', '.join(self.unchecked)}.")
+        lines += [f"{name}: {what}" for name, what in self.wanting.items()]
+        return "\n".join(lines)
+
+
+class UnfitError(ValueError):
+    """Bytes that are not the file that the catalogue lists."""
+
+
+class UnreachableError(ValueError):
+    """A server that cannot be asked for anything."""
+
+
+def fetch(
+    datasets: Sequence[Dataset],
+    to: Path,
+    *,
+    schemes: Sequence[str] = SCHEMES,
+    watch: Watch = unwatched,
+) -> Fetched:
+    """Every file of the datasets that may be fetched, below `to`; the datasets one after the other.
+
+    schemes  of addresses that are asked, also when a server names another one
+
+    A file that cannot be had does not keep the others from coming, but a server that cannot be reached is asked once.
+    Raises ValueError at the end, saying what could not be had and why; what came is there then.
+    """
+    new, kept, failed = [], [], []
+    unreachable: set[str] = set()
+    wanted = [(dataset, download) for dataset in datasets for download in dataset.downloads]
+    if not wanted:
+        raise ValueError(f"none of the files may be fetched. {datasets[0].obtain}; --from DIR checks and takes a copy")
+    for done, (dataset, download) in enumerate(wanted):
+        path = to / dataset.folder / download.path
+        watch(Progress("fetching", done, len(wanted), "files"))
+        try:
+            if (there := find(path.parent, path.name)) is not None:
+                check(there, download)
+                kept.append(_short(dataset, download))
+            elif urlsplit(download.url).netloc not in unreachable:
+                download_to(path, download, schemes=schemes)
+                new.append(_short(dataset, download))
+        except ValueError as error:
+            failed.append(str(error))
+            if isinstance(error, UnreachableError):
+                unreachable.add(urlsplit(download.url).netloc)
+    watch(Progress("fetching", len(wanted), len(wanted), "files"))
+    if failed:
+        left = len(wanted) - len(new) - len(kept)
+        raise ValueError(
+            "\n".join([*failed, f"{left} of {len(wanted)} files are not there; the same command goes on."])
+        )
+    return _fetched(datasets, to, new, kept)
+
+
+def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = unwatched) -> Fetched:
+    """The files of the datasets that are below `source`, in the same layout and packed or not, below `to`.
+
+    Each must be what the catalogue lists, where it does. Files that any form of a dataset reads are taken too, such as
+    those that only a registered user has. Raises ValueError, naming each file that is another one.
+    """
+    if not source.is_dir():
+        raise ValueError(f"--from {named(source)}: there is no such folder")
+    new, kept, failed = [], [], []
+    wanted = {
+        (dataset.folder, name): (dataset, Download(name, ""))
+        for dataset in datasets
+        for name in (name for form in dataset.forms for name in form.files)
+    }
+    wanted |= {(dataset.folder, each.path): (dataset, each) for dataset in datasets for each in dataset.downloads}
+    for done, ((folder, name), (dataset, download)) in enumerate(wanted.items()):
+        watch(Progress("copying", done, len(wanted), "files"))
+        if (found := find(source / folder, name)) is None:
+            continue
+        try:
+            check(found, download)
+            if (there := find(to / folder, name)) is not None:
+                check(there, download)
+                kept.append(_short(dataset, download))
+                continue
+            target = (to / folder / name).with_name(found.name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part = target.with_name(f"{target.name}.part")
+            if found.is_dir():
+                shutil.copytree(found, part, dirs_exist_ok=True)
+                part.rename(target)
+            else:
+                shutil.copyfile(found, part)
+                settle(part, target)
+            new.append(_short(dataset, download))
+        except ValueError as error:
+            failed.append(str(error))
+    if failed:
+        raise ValueError("\n".join(failed))
+    if not new and not kept:
+        folders = ", ".join(sorted(dataset.folder for dataset in datasets))
+        raise ValueError(f"--from {named(source)}: holds none of the files; its folders must be {folders}")
+    return _fetched(datasets, to, new, kept)
+
+
+def check(path: Path, download: Download) -> None:
+    """Raises UnfitError where the file is not the one listed; what was packed here is compared unpacked."""
+    if not download.size and not download.sha256:
+        return
+    if path.is_dir():
+        raise UnfitError(f"{named(path)}: a folder, where a file is expected. Remove it to fetch the file")
+    size, digest = 0, sha256()
+    for block in _published(path, download):
+        size += len(block)
+        digest.update(block)
+    _compare(named(path), size, digest.hexdigest(), download, "Remove it to fetch it again")
+
+
+def _published(path: Path, download: Download) -> Iterable[bytes]:
+    """The bytes of the file as it is published, whatever it was packed into here."""
+    if path.name != Path(download.path).name:
+        return [only_file(path)[1]] if path.name.endswith(ENDINGS) else blocks(path, Limits())
+    return _bytes(path)
+
+
+def _bytes(path: Path) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            yield block
+
+
+def download_to(path: Path, download: Download, *, schemes: Sequence[str] = SCHEMES) -> None:
+    """Fetch the file, going on where an earlier attempt stopped; `path` is whole or absent.
+
+    Raises UnfitError, with what arrived removed, where it is not the file that the catalogue lists, and ValueError
+    where it cannot be had.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    largest = download.size or LARGEST
+    try:
+        _arrive(part, download, largest, schemes)
+    except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
+        reason = getattr(error, "reason", None) or error
+        unreachable = isinstance(error, urllib.error.URLError) and not isinstance(error, urllib.error.HTTPError)
+        raise (UnreachableError if unreachable else ValueError)(
+            f"{named(path)}: cannot be fetched from {download.url} ({reason}). Try again later, or give a copy: --from"
+        ) from error
+    digest = sha256()
+    for block in _bytes(part):
+        digest.update(block)
+    try:
+        _compare(download.url, part.stat().st_size, digest.hexdigest(), download, "What arrived was removed: try again")
+    except UnfitError:
+        part.unlink()
+        raise
+    settle(part, path)
+
+
+def _arrive(part: Path, download: Download, largest: int, schemes: Sequence[str]) -> None:
+    """All of the file's bytes into `part`, those that are there already left alone."""
+    have = part.stat().st_size if part.exists() else 0
+    if download.size and have == download.size:
+        return
+    if have > largest:
+        part.unlink()
+        have = 0
+    _check_scheme(download.url, schemes)
+    request = urllib.request.Request(download.url, headers={"User-Agent": "acclimate", "Accept-Encoding": "identity"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        answer = _opener(schemes).open(request, timeout=PATIENCE)
+    except urllib.error.HTTPError as error:
+        if not (have and error.code == 416):  # nothing follows: the part may be all there is, its hash tells
+            raise
+        error.close()
+        return
+    with answer:
+        expected = int(answer.headers.get("Content-Length") or 0)
+        goes_on = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+        have = have if goes_on else 0
+        expected += have
+        with open(part, "ab" if goes_on else "wb") as file:
+            while block := answer.read(BLOCK):
+                have += len(block)
+                if have > largest:
+                    file.close()
+                    part.unlink()
+                    raise UnfitError(f"{download.url}: is more than the {largest:,} bytes that it may be")
+                file.write(block)
+    if have < expected:
+        raise OSError(f"the connection ended after {have:,} of {expected:,} bytes")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a server to another address only where its scheme is one of those allowed."""
+
+    def __init__(self, schemes: Sequence[str]) -> None:
+        self.schemes = schemes
+
+    def redirect_request(self, *told: Any) -> Any:
+        _check_scheme(told[-1], self.schemes)
+        return super().redirect_request(*told)
+
+
+def _opener(schemes: Sequence[str]) -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(_Redirects(schemes))
+
+
+def _check_scheme(url: str, schemes: Sequence[str]) -> None:
+    if urlsplit(url).scheme not in schemes:
+        raise ValueError(f"{url}: is not fetched, for its address does not begin with {' or '.join(schemes)}://")
+
+
+def _compare(name: str, size: int, digest: str, download: Download, way_out: str) -> None:
+    if download.size and size != download.size:
+        raise UnfitError(f"{name}: has {size:,} bytes, where what was published has {download.size:,}. {way_out}")
+    if download.sha256 and digest != download.sha256:
+        raise UnfitError(
+            f"{name}: its SHA-256 is {digest}, where that of what was published is {download.sha256}. {way_out}"
+        )
+
+
+def _short(dataset: Dataset, download: Download) -> str:
+    return f"{dataset.folder}/{download.path}"
+
+
+def _fetched(datasets: Sequence[Dataset], to: Path, new: Sequence[str], kept: Sequence[str]) -> Fetched:
+    known = {_short(dataset, each) for dataset in datasets for each in dataset.downloads if each.sha256}
+    wanting = {}
+    for dataset in datasets:
+        missing = dataset.missing(dataset.forms[0], to)
+        if missing:
+            wanting[dataset.name] = f"not there: {', '.join(missing)}. {dataset.obtain or dataset.way_out(to)}."
+    return Fetched(to, tuple(new), tuple(kept), tuple(name for name in (*new, *kept) if name not in known), wanting)

@@ -1,0 +1,271 @@
+"""A user's own files made into the materials of a race: read, examined, split where need be, cleared of leaks."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from acclimate.core import files, ranks, settings
+from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
+from acclimate.data.corpus_scan import documents_of
+from acclimate.data.doctor import after_removal, examine, on_model, removed
+from acclimate.data.examination import Examination
+from acclimate.data.materials import Materials, built_corpus, listing, texts_of
+from acclimate.models.loading import resolved
+from acclimate.report.page import amount
+from acclimate.tasks.labelled import Labelled, Own, read_own
+from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.spans import PASSAGE
+from acclimate.text.corpus import Corpus
+from acclimate.text.overlap.references import normalised
+from acclimate.text.untrusted import printable
+
+EXAMINATION = "examination.json"
+SEALED: tuple[Split, ...] = ("dev", "test")
+HELD_OUT = 20  # one document of so many of the raw text is held out for measuring the loss
+MOST_HELD_OUT = 2_000  # documents of general text that are; of more than 20 times as many a smaller share is
+HELDOUT = {"domain": "heldout", "general": "general-heldout"}  # folder of what is held out of each raw text
+
+Leaks = Literal["keep", "drop"]
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A user's raw text: files or folders. separated: how documents stand in .txt files."""
+
+    domain: Path | None = None
+    general: Path | None = None
+    separated: Literal["line", "blank"] = "line"
+
+    def places(self) -> dict[str, Path]:
+        given = {"domain": self.domain, "general": self.general}
+        return {name: path for name, path in given.items() if path is not None}
+
+
+def examined(
+    stated: Own, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch = unwatched
+) -> tuple[Labelled, Examination]:
+    """The labelled files as they were read, and what the doctor says of them. Raises ValueError for what is no data."""
+    labelled = read_own(stated)
+    model = resolved(model) if model else None
+    return labelled, _said_of(labelled, raw, model=model, seeds=seeds, comparisons=comparisons, watch=watch)
+
+
+def made_ready(
+    run: Path,
+    stated: Own | Labelled,
+    raw: Raw = Raw(),
+    *,
+    model: str | None = None,
+    leaks: Leaks = "keep",
+    seeds: int = 3,
+    comparisons: int = 4,
+    watch: Watch = unwatched,
+) -> tuple[Prepared, Labelled, Examination]:
+    """Labelled files read, examined and prepared in `run/data`; `run/examination.json` holds what the doctor said.
+
+    leaks: as `gather` has it. Raises ValueError for whatever is wrong with the files.
+    """
+    model = resolved(model) if model else None
+    labelled = stated if isinstance(stated, Labelled) else read_own(stated)
+    given: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
+    # of several processes the first one examines, which may take a minute of all cores, and tells the others
+    told = ranks.agree(_said_of(labelled, raw, **given).to_json() if ranks.is_first() else {})
+    found = Examination.from_json(told)
+    if found.errors:
+        raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in found.errors))
+    if leaks == "drop":
+        labelled, found = removed(labelled, found), after_removal(found)
+    task = ranks.first_then_all(lambda: prepare(labelled.task(), labelled.files[0].path, run / "data"))
+    if (learnt := on_model(model, task.hashes)) is not None:
+        found = replace(found, findings=(learnt, *found.findings))
+    if ranks.is_first():
+        files.write_json(run / EXAMINATION, found.to_json())
+    return task, labelled, found
+
+
+def gather(
+    run: Path,
+    stated: Own | Labelled,
+    raw: Raw,
+    *,
+    model: str | None,
+    leaks: Leaks = "keep",
+    seeds: int = 3,
+    comparisons: int = 4,
+    watch: Watch = unwatched,
+) -> Materials:
+    """Labelled files, or what was read already, and raw text where there is any; `run/examination.json` holds what the
+    doctor said.
+
+    Documents that hold a dev or test text adapt nobody. leaks: what becomes of labelled rows that hold a test text:
+    kept, and the race is scored both ways; or dropped. One in HELD_OUT documents of the domain, and at most as many of
+    the general text, are held out of all training and retrieval, to measure the loss on. Raises ValueError for whatever
+    is wrong with the files, before anything is trained.
+    """
+    if raw.general is None and model is None:
+        raise ValueError(
+            "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one on "
+            "(--general TEXT)"
+        )
+    model = resolved(model) if model else None
+    given: dict[str, Any] = {"leaks": leaks, "seeds": seeds, "comparisons": comparisons, "watch": watch}
+    task, labelled, found = made_ready(run, stated, raw, model=model, **given)
+    place = run / "corpora"
+    task_text = texts_of(task, "train", place, watch)
+    making = _Making(raw, place, task, found, watch)
+    domain, heldout, on_domain = making.domain()
+    general, general_heldout, on_general = making.general()
+    return Materials(
+        task=task,
+        task_text=task_text,
+        model=model,
+        general=general,
+        domain=domain,
+        heldout=heldout,
+        general_heldout=general_heldout,
+        notes=(*labelled.notes, *on_domain, *on_general),
+        examination=found,
+    )
+
+
+def _said_of(
+    labelled: Labelled, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch
+) -> Examination:
+    return examine(
+        labelled,
+        model=model,
+        corpora=raw.places(),
+        separated=raw.separated,
+        seeds=seeds,
+        comparisons=comparisons,
+        watch=watch,
+    )
+
+
+@dataclass(frozen=True)
+class _Making:
+    """Corpora out of raw text, each made once for these files and this task."""
+
+    raw: Raw
+    place: Path
+    task: Prepared
+    found: Examination
+    watch: Watch
+
+    def domain(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
+        """The documents that adapt, those that measure the loss (None where there are none), and what to say of it."""
+        if self.raw.domain is None:
+            return None, None, []
+        adapting, heldout, counts = self._parted("domain", self.raw.domain, HELD_OUT)
+        note = (
+            f"Of the domain's {amount(counts.documents, 'document')} {len(adapting):,} adapt, {len(heldout or ()):,} "
+            f"measure the loss; {counts.left_out(len(adapting) + len(heldout or ()))}"
+        )
+        return adapting, heldout, [note]
+
+    def general(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
+        """The documents to pretrain on or to retrieve from, those that measure forgetting, and what to say of it.
+
+        One in a multiple of HELD_OUT is held out: of a corpus of any size at most about MOST_HELD_OUT, and what stands
+        in the domain's text too is held out there as well, so nobody adapts on it.
+        """
+        if self.raw.general is None:
+            return None, None, []
+        one_in = HELD_OUT * math.ceil(self._counts("general").documents / (HELD_OUT * MOST_HELD_OUT))
+        used, heldout, counts = self._parted("general", self.raw.general, one_in)
+        if heldout is None and not counts.leaked and not counts.empty and len(used) == counts.documents:
+            return used, None, []
+        note = (
+            f"Of the general text's {amount(counts.documents, 'document')} {len(used):,} are used, "
+            f"{len(heldout or ()):,} measure forgetting; {counts.left_out(len(used) + len(heldout or ()))}"
+        )
+        return used, heldout, [note]
+
+    def _parted(self, name: str, source: Path, one_in: int) -> tuple[Corpus, Corpus | None, _Counts]:
+        """The documents that are trained on or retrieved from; one in so many, held out (None where there are none).
+
+        A document that is held out by its text and is a text of the task too is in neither: TAPT trains on the task's.
+        Nor is one that one_in does not hold out, but HELD_OUT does: it may stand in the other raw text, held out there.
+        """
+        seen = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
+
+        def trains(document: Document) -> bool:
+            return not _held(document, HELD_OUT)
+
+        def measures(document: Document) -> bool:
+            return _held(document, one_in) and normalised(document.text) not in seen
+
+        self._check_some(name, source, trains)
+        training = self._kept(name, name, source, trains, one_in)
+        heldout = None
+        if any(True for _ in self._left(name, source, measures)):
+            heldout = self._kept(name, HELDOUT[name], source, measures, one_in)
+        return training, heldout, self._counts(name)
+
+    def _left(self, name: str, source: Path, keep: Callable[[Document], bool]) -> Iterator[Document]:
+        """The documents with text that hold no dev or test text and are to be kept."""
+        leaked = self.found.leaked.get(name, frozenset())
+        for number, document in enumerate(documents_of(source, separated=self.raw.separated), 1):
+            if str(number) not in leaked and document.text.strip() and keep(document):
+                yield document
+
+    def _kept(self, name: str, part: str, source: Path, keep: Callable[[Document], bool], one_in: int) -> Corpus:
+        hashes = {split: self.task.hashes[split] for split in SPLITS}
+        leaked = sorted(self.found.leaked.get(name, ()))
+        made_of = [listing(source), self.raw.separated, hashes, leaked, one_in]
+        path = self.place / f"{part}-{settings.digest(made_of)[:12]}"
+        return ranks.first_then_all(lambda: built_corpus(path, self._left(name, source, keep), self.watch))
+
+    def _check_some(self, name: str, source: Path, keep: Callable[[Document], bool]) -> None:
+        if any(True for _ in self._left(name, source, keep)):
+            return
+        facts = self._counts(name)
+        others = facts.documents - facts.leaked - facts.empty
+        parts = [
+            (facts.leaked, "hold a dev or test text"),
+            (others, "are held out to measure the loss"),
+            (facts.empty, "hold no text"),
+        ]
+        why = ", ".join(f"{count:,} {reason}" for count, reason in parts if count)
+        raise ValueError(
+            f"{printable(str(source))}: nothing of the {name} corpus is left to train on: of "
+            f"{amount(facts.documents, 'document')} {why}. Add {name} text that does not stand in dev or test"
+        )
+
+    def _counts(self, name: str) -> _Counts:
+        facts = next(facts for facts in self.found.corpora if facts.name == name)
+        return _Counts(facts.documents, facts.empty, len(self.found.leaked.get(name, ())))
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Documents of a corpus as they were read, those of them without text, and those that hold a dev or test text."""
+
+    documents: int
+    empty: int
+    leaked: int
+
+    def left_out(self, kept: int) -> str:
+        """Why of the documents only so many are left, as the end of a sentence."""
+        known = self.documents - self.empty - self.leaked - kept
+        said = f"{self.leaked:,} that hold a dev or test text were left out"
+        said += f", {known:,} are left out of training and not measured either" if known else ""
+        return f"{said}, and {self.empty:,} without text." if self.empty else f"{said}."
+
+
+def _held(document: Document, one_in: int) -> bool:
+    """Whether the document is held out: by its text, so that copies fall on one side."""
+    return int(hashlib.sha256(normalised(document.text).encode()).hexdigest(), 16) % one_in == 0
+
+
+def _texts(row: Example) -> set[str]:
+    """What of an example must not be met again: its text, that of its pair, and both as TAPT would read them; of a
+    question with several contexts each of them.
+    """
+    parts = (*row.text.split(PASSAGE), row.text, row.pair or row.text, f"{row.text} {row.pair or ''}")
+    return {normalised(text) for text in parts}

@@ -1,0 +1,300 @@
+"""Texts that stand where they must not: dev and test items in train or in a corpus, and copies within a split.
+
+What counts as a leak of an item says data/leaks.py. A passage is counted and shown, but neither removed nor held
+against the item, for stock phrases are shared by texts that have nothing to do with each other.
+
+A document is told by its number in the order of reading, from 1 on: ids need not be unique. Labels of test items are
+compared and counted, never kept or shown.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import get_args
+
+from acclimate.core.types import Example, Label, Split
+from acclimate.data.examination import SHOWN, Copies, Leak, LeakKind, Sighting
+from acclimate.report.page import beginning
+from acclimate.text.overlap.references import GRAM, Match, References, duplicate_pairs, normalised
+
+# -------------------- sealed
+# The dev and test items, indexed once to be looked for in labelled rows and in documents.
+#
+# What counts as a leak of an item: its words exactly, a near-duplicate, or at least half of its runs of 13 words
+# (text/overlap/references.py). A text that shares less of them is a passage.
+#
+# A document holds an item of a pair task already where it holds one of the two texts. A row holds it only where each of
+# the row's texts holds one of the item's, in either order: a passage with another question is another item.
+
+
+KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
+SEALED: tuple[Split, ...] = ("dev", "test")
+NEAR = 0.8  # Jaccard similarity of character 5-grams
+MOST_OF_IT = 0.5  # share of an item's runs of 13 words
+MOST_PARTS = 1000  # texts looked at of those that are like one part of a row: only some of them come in such a pair
+
+Splits = Mapping[Split, Sequence[Example]]
+Met = dict[int, Match]  # indexed text -> how a text matches it
+
+
+class Sealed:
+    """The items of dev and test: `items` as (split, example), `sizes` of the splits.
+
+    Matches name an item as reference by its number among `items`, and each item once, in the strongest way.
+    """
+
+    def __init__(self, splits: Splits, *, near: float = NEAR) -> None:
+        self.items = [(split, example) for split in SEALED for example in splits[split]]
+        self.sizes = {split: len(splits[split]) for split in SEALED}
+        self._numbers: dict[str, int] = {}  # different texts, as they are indexed
+        self._holders: list[list[int]] = []  # items with such a text in them
+        self._alone: dict[int, list[int]] = {}  # the text of items without a pair -> those items
+        self._pairs: dict[int, dict[int, list[int]]] = {}  # text -> text of the pair -> items
+        for item, (_, example) in enumerate(self.items):
+            first = self._number(example.text, item)
+            if not example.pair:
+                self._alone.setdefault(first, []).append(item)
+                continue
+            self._number(whole(example), item)
+            second = self._number(example.pair, item)
+            self._pairs.setdefault(first, {}).setdefault(second, []).append(item)
+        self._references = References(((str(number), text) for text, number in self._numbers.items()), near=near)
+
+    def in_documents(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Match]]]:
+        """(id, text, matches) of every (id, text), in order; only the texts that are read ahead are kept."""
+        ours, theirs = itertools.tee(texts)
+        for (name, text), matches in zip(ours, self._references.scan(theirs), strict=True):
+            yield name, text, _strongest((match, self._holders[int(match.reference)]) for match in matches)
+
+    def in_rows(self, rows: Sequence[Example]) -> Iterator[tuple[Example, list[Match]]]:
+        """Each row with the items that it holds, in order."""
+        texts = ((row.id, text) for row in rows for text in _parts(row))
+        told = self._references.scan(texts, most=MOST_PARTS)
+        for row in rows:
+            first, *others = (self._met(text, next(told)) for text in _parts(row))
+            if others:
+                yield row, _strongest(self._paired(first, others[0]))
+            else:
+                yield row, _strongest((match, self._alone.get(number, ())) for number, match in first.items())
+
+    def _number(self, text: str, item: int) -> int:
+        number = self._numbers.setdefault(normalised(text), len(self._holders))
+        if number == len(self._holders):
+            self._holders.append([])
+        if item not in self._holders[number][-1:]:
+            self._holders[number].append(item)
+        return number
+
+    def _met(self, text: str, matches: Sequence[Match]) -> Met:
+        """The matches by indexed text. A part without any word is like another such part."""
+        if not matches and "" in self._numbers and not normalised(text):
+            return {self._numbers[""]: Match("exact", "", "", 1.0, "")}
+        return {int(match.reference): match for match in matches}
+
+    def _paired(self, first: Met, second: Met) -> Iterator[tuple[Match, Sequence[int]]]:
+        """The items of which each text is held by one of the two; the weaker of both matches counts."""
+        for one, other in ((first, second), (second, first)):
+            for number, match in one.items():
+                partners = self._pairs.get(number, {})
+                for partner in partners.keys() & other.keys():
+                    yield max(match, other[partner], key=_weakness), partners[partner]
+
+
+def whole(example: Example) -> str:
+    """All that a model reads of an example."""
+    return f"{example.text} {example.pair}" if example.pair else example.text
+
+
+def kind_of(match: Match) -> LeakKind:
+    """The kind of leak that a match is: a run of 13 words is one only with most of the item around it."""
+    return "passage" if match.kind == "13-gram" and match.similarity < MOST_OF_IT else match.kind
+
+
+def _parts(row: Example) -> tuple[str, ...]:
+    return (row.text, row.pair) if row.pair else (row.text,)
+
+
+def _weakness(match: Match) -> tuple[int, float]:
+    return KINDS.index(kind_of(match)), -match.similarity
+
+
+def _strongest(found: Iterable[tuple[Match, Sequence[int]]]) -> list[Match]:
+    """One match an item, the strongest ones first."""
+    best: dict[int, Match] = {}
+    for match, items in found:
+        for item in items:
+            if item not in best or _weakness(match) < _weakness(best[item]):
+                best[item] = match
+    ordered = sorted(best, key=lambda item: (*_weakness(best[item]), item))
+    return [replace(best[item], reference=str(item)) for item in ordered]
+
+
+EXAMPLES = 5
+_FIRST, _BEFORE = 40, 20  # characters shown of the beginning, and before what matters
+
+
+@dataclass
+class Found:
+    """What one source ("train", "dev", "domain", "general") holds of the sealed items, filled while it is scanned."""
+
+    source: str
+    sealed: Sealed
+    texts: dict[tuple[Split, LeakKind], int] = field(default_factory=dict)
+    items: dict[tuple[Split, LeakKind], set[int]] = field(default_factory=dict)
+    same_label: dict[tuple[Split, LeakKind], set[int]] = field(default_factory=dict)
+    examples: dict[tuple[Split, LeakKind], list[Sighting]] = field(default_factory=dict)
+    leaking: dict[Split, set[str]] = field(default_factory=dict)  # ids of rows, numbers of documents
+
+    def take(
+        self, name: str, text: str, matches: Sequence[Match], *, label: Label | None = None, number: int = 0
+    ) -> None:
+        """Count one scanned text. label: a row's own; number: a document's, in the order of reading."""
+        mark = f"{number}" if number else name
+        met: set[tuple[Split, LeakKind]] = set()
+        for match in matches:
+            place = int(match.reference)
+            split, item = self.sealed.items[place]
+            if split == self.source:
+                continue
+            where = (split, kind_of(match))
+            met.add(where)
+            self.items.setdefault(where, set()).add(place)
+            if label is not None and label == item.label:
+                self.same_label.setdefault(where, set()).add(place)
+            if where[1] != "passage":
+                self.leaking.setdefault(split, set()).add(mark)
+            shown = self.examples.setdefault(where, [])
+            if len(shown) < EXAMPLES and all(each.within_id != item.id for each in shown):
+                shown.append(_sighting((name, text, label), split, item, match))
+        for where in met:
+            self.texts[where] = self.texts.get(where, 0) + 1
+
+    def leaks(self) -> list[Leak]:
+        """A leak for each split and kind that was met, dev first, the strongest kind first."""
+        found = []
+        for where in itertools.product(SEALED, KINDS):
+            if where in self.items:
+                split, kind = where
+                same = len(self.same_label.get(where, ())) if self.source in ("train", "dev") else None
+                found.append(
+                    Leak(
+                        self.source,
+                        split,
+                        kind,
+                        self.texts[where],
+                        len(self.items[where]),
+                        len(self.items[where]) / self.sealed.sizes[split],
+                        None if kind == "passage" else same,
+                        tuple(self.examples[where]),
+                    )
+                )
+        return found
+
+    def leaked(self, split: Split) -> set[int]:
+        """Numbers of the items that leak, passages left out."""
+        return set().union(*(self.items.get((split, kind), set()) for kind in KINDS if kind != "passage"))
+
+    def leaked_with_their_label(self, split: Split) -> set[int]:
+        return set().union(*(self.same_label.get((split, kind), set()) for kind in KINDS if kind != "passage"))
+
+    def leaked_ids(self, split: Split) -> frozenset[str]:
+        """Ids of those items."""
+        return frozenset(self.sealed.items[number][1].id for number in self.leaked(split))
+
+
+def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Found:
+    """What labelled rows hold: train of dev and test, dev of test."""
+    found = Found(source, sealed)
+    for row, matches in sealed.in_rows(rows):
+        if matches:
+            found.take(row.id, whole(row), matches, label=row.label)
+    return found
+
+
+def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copies | None:
+    """The split's texts that occur more than once; None where all differ. Both texts of a pair must be the same."""
+    texts = [whole(row) for row in rows]
+    groups: dict[int, list[int]] = {}
+    for number, group in enumerate(duplicate_pairs([(row.text, row.pair) for row in rows], near=near)):
+        groups.setdefault(group, []).append(number)
+    several = [members for members in groups.values() if len(members) > 1]
+    if not several:
+        return None
+    words = [normalised(text) for text in texts]
+    conflicts = [pair for members in several for pair in _conflicts(members, rows, words)]
+    laid_out = [" ".join(text.lower().split()) for text in texts]
+    plain = {words[first] for members in several for first, _ in _conflicts(members, rows, laid_out)}
+    shown = (conflicts + [(members[0], members[1]) for members in several])[:EXAMPLES]
+    examples = tuple(
+        Sighting(
+            rows[second].id,
+            rows[first].id,
+            1.0 if words[first] == words[second] else near,
+            "",
+            beginning(texts[second], SHOWN),
+            beginning(texts[first], SHOWN),
+            _open_label(split, rows[second].label),
+            _open_label(split, rows[first].label),
+        )
+        for first, second in dict.fromkeys(shown)
+    )
+    marked = sum(words[first] not in plain for first, _ in conflicts)
+    return Copies(split, len(several), sum(map(len, several)) - len(several), len(conflicts), examples, marked)
+
+
+def label_text(label: Label) -> str:
+    """A label as people write it; several joined by commas."""
+    return ", ".join(label) if isinstance(label, tuple) else str(label)
+
+
+def _sighting(found: tuple[str, str, Label | None], split: Split, item: Example, match: Match) -> Sighting:
+    """found: id, text and label of what holds the item of `split`."""
+    name, text, label = found
+    return Sighting(
+        name,
+        item.id,
+        round(match.similarity, 4),
+        match.excerpt[:SHOWN],
+        *_shown(text, whole(item), match),
+        "" if label is None else label_text(label),
+        _open_label(split, item.label),
+    )
+
+
+def _open_label(split: Split, label: Label) -> str:
+    """The label as it may be kept: none of a test item."""
+    return "" if split == "test" else label_text(label)
+
+
+def _shown(text: str, item: str, match: Match) -> tuple[str, str]:
+    """The beginnings of both texts, going on where they begin to differ or where the passage is that they share."""
+    if match.kind == "13-gram":
+        shared = re.compile(r"\W+".join(match.excerpt.split()[:GRAM]), re.IGNORECASE)
+        places = [found.start() if (found := shared.search(each)) else 0 for each in (text, item)]
+    else:
+        one, other = text.split(), item.split()
+        alike = next((place for place, words in enumerate(zip(one, other, strict=False)) if words[0] != words[1]), 0)
+        text, item = " ".join(one), " ".join(other)
+        places = [len(" ".join(one[: alike - 1]))] * 2 if match.kind == "near" and alike else [0, 0]
+    return _from(text, places[0]), _from(item, places[1])
+
+
+def _from(text: str, place: int) -> str:
+    """The first words, and what stands around the place."""
+    if place <= 2 * _FIRST:
+        return beginning(text, SHOWN)
+    return beginning(f"{beginning(text, _FIRST)} {text[place - _BEFORE :]}", SHOWN)
+
+
+def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Sequence[str]) -> list[tuple[int, int]]:
+    """For each text that several of these rows share, two rows that label it differently, if any."""
+    first: dict[str, int] = {}
+    found: dict[str, tuple[int, int]] = {}
+    for number in members:
+        other = first.setdefault(texts[number], number)
+        if rows[other].label != rows[number].label:
+            found.setdefault(texts[number], (other, number))
+    return list(found.values())

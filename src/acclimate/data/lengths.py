@@ -1,0 +1,236 @@
+"""How long the texts are for a model, and how its tokenizer breaks their words: on a sample, before training.
+
+A directory's tokenizer.json is read with `tokenizers` alone, which takes a hundredth of the time of loading torch.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acclimate.data.examination import Finding, Lengths, Pieces
+from acclimate.report.page import share
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+SAMPLE = 2_000  # texts
+CHARACTERS = 1_000_000  # of a sample: a tokenizer takes a second for about twice as many
+LEAST = 50  # texts of a sample, however long they are
+LONGEST = 20_000  # characters of a text that are tokenised; what is behind them is taken to be alike
+BROKEN = 15  # words shown
+MANY = 3  # pieces from which a word counts as broken
+MUCH_CUT = 0.1  # share of the tokens
+ROUND = 32  # --max-tokens is suggested in such steps
+WORD = re.compile(r"\w+")
+_FROM_BEHIND_PADDING = ("roberta", "camembert", "xlm-roberta")  # positions are counted from behind the padding's id
+
+Text = tuple[str, str | None]  # a text, and the second one of a pair
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A model's tokenizer, and the tokens that the model can read at once (None: unknown)."""
+
+    tokenizer: Tokenizer
+    reads: int | None
+    unknown: int | None
+
+
+def reader(model: str) -> Reader:
+    """The reader of a checkpoint directory or hub id. Raises ValueError where it holds none, or no safe weights."""
+    directory = Path(model).expanduser()
+    vocabulary = directory / "tokenizer.json"
+    if vocabulary.is_file() and (directory / "config.json").is_file() and any(directory.glob("*.safetensors")):
+        from tokenizers import Tokenizer
+
+        try:
+            tokenizer = Tokenizer.from_file(str(vocabulary))
+            config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        except Exception as error:  # the exception that `tokenizers` raises is Exception itself
+            raise ValueError(f"{directory}: not a readable tokenizer.json and config.json: {error}") from error
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return Reader(tokenizer, _reads(config), _unknown(directory, tokenizer))
+    return _loaded(model)
+
+
+def sample(texts: Sequence[Text], *, seed: int = 0) -> list[Text]:
+    """The texts, or SAMPLE of them in their order; fewer where CHARACTERS are reached before, LEAST at least."""
+    order = list(range(len(texts)))
+    random.Random(seed).shuffle(order)
+    taken = characters = 0
+    while taken < min(len(order), SAMPLE) and (characters < CHARACTERS or taken < LEAST):
+        text, pair = texts[order[taken]]
+        characters += min(len(text), LONGEST) + min(len(pair or ""), LONGEST)
+        taken += 1
+    return [texts[number] for number in sorted(order[:taken])]
+
+
+def tokenised(texts: Sequence[Text], by: Reader) -> list[list[Encoding]]:
+    """The encodings of each text and, after it, of its pair, without special tokens of LONGEST characters at most."""
+    parts = [text[:LONGEST] for text, _ in texts], [(pair or "")[:LONGEST] for _, pair in texts]
+    encoded = [by.tokenizer.encode_batch(part, add_special_tokens=False) for part in parts]
+    return [list(each) for each in zip(*encoded, strict=True)]
+
+
+def lengths_in_words(texts: Sequence[Text], limit: int) -> Lengths:
+    """Lengths where there is no tokenizer."""
+    counts = [len(WORD.findall(text)) + len(WORD.findall(pair or "")) for text, pair in texts]
+    return Lengths("words", len(texts), *_spread(np.array(counts)), limit)
+
+
+def lengths(texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]], limit: int, by: Reader) -> Lengths:
+    """Lengths in tokens, special ones included; those of a text beyond LONGEST characters go by its beginning's."""
+    read = np.array([sum(len(part.ids) for part in parts) for parts in encoded])
+    special = np.array([by.tokenizer.num_special_tokens_to_add(pair is not None) for _, pair in texts])
+    whole = np.array([len(text) + len(pair or "") for text, pair in texts])
+    short = np.array([len(text[:LONGEST]) + len((pair or "")[:LONGEST]) for text, pair in texts])
+    tokens = np.round(read * (whole / np.maximum(short, 1))).astype(np.int64) + special
+    most = limit if by.reads is None else min(limit, by.reads)
+    return Lengths(
+        "tokens",
+        len(texts),
+        *_spread(tokens),
+        limit,
+        by.reads,
+        float(np.mean(tokens > limit)),
+        0.0 if by.reads is None else float(np.mean(tokens > by.reads)),
+        float(np.maximum(tokens - most, 0).sum() / max(tokens.sum(), 1)),
+        _suggested(tokens, limit, by.reads),
+    )
+
+
+def pieces(of: str, texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]], by: Reader) -> Pieces | None:
+    """How the tokenizer breaks the texts' words (what `\\w+` matches); None where there is no word."""
+    words = total = whole = unknown = tokens = 0
+    met: Counter[str] = Counter()
+    parts: dict[str, int] = {}
+    for text, encoding in _each(texts, encoded):
+        # a piece may begin with the space before it, so it belongs to the word that it ends in
+        ends = [end for _, end in encoding.offsets]
+        tokens += len(ends)
+        unknown += encoding.ids.count(by.unknown) if by.unknown is not None else 0
+        for match in WORD.finditer(text):
+            count = bisect_right(ends, match.end()) - bisect_right(ends, match.start())
+            words += 1
+            total += count
+            whole += count == 1
+            if count >= MANY:
+                word = match.group().lower()
+                met[word] += 1
+                parts[word] = max(count, parts.get(word, 0))
+    if not words:
+        return None
+    ranked = sorted(met.items(), key=lambda each: (-each[1], each[0]))
+    # digits break under every tokenizer, and no vocabulary of the domain would change that
+    broken = tuple((word[:60], parts[word], count) for word, count in ranked if not word.isdigit())[:BROKEN]
+    return Pieces(of, len(texts), words, total / words, whole / words, unknown / max(tokens, 1), broken)
+
+
+def _each(texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]]) -> Iterator[tuple[str, Encoding]]:
+    for (text, pair), encodings in zip(texts, encoded, strict=True):
+        yield text[:LONGEST], encodings[0]
+        yield (pair or "")[:LONGEST], encodings[1]
+
+
+def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = False) -> list[Finding]:
+    """What lengths and pieces mean for training. windows: what is too long is read in parts, and not cut."""
+    found = []
+    if measured.reads is not None and measured.limit > measured.reads:
+        found.append(
+            Finding(
+                "error",
+                f"--max-tokens is {measured.limit}, but the model reads {measured.reads} tokens at most.",
+                f"Give --max-tokens {measured.reads} or less.",
+            )
+        )
+    if measured.over_limit > 0 and windows:
+        text = f"{share(measured.over_limit)} of the sentences are longer than {measured.limit} tokens."
+        found.append(Finding("note", text, "They are read in windows that overlap: nothing is cut."))
+    elif measured.over_limit > 0:
+        most = measured.limit if measured.reads is None else min(measured.limit, measured.reads)
+        text = (
+            f"{share(measured.over_limit)} of the texts are longer than {measured.limit} tokens; {share(measured.cut)} "
+            f"of all tokens stand behind the first {most} of their text and are not read."
+        )
+        found.append(Finding("warning" if measured.cut >= MUCH_CUT else "note", text, _longer(measured, most)))
+    own = next((each for each in broken if each.of == "task"), None)
+    general = next((each for each in broken if each.of == "general"), None)
+    if own is not None and own.unknown >= 0.001:
+        text = f"{share(own.unknown)} of the pieces are unknown to the model: it cannot tell those words apart."
+        found.append(Finding("warning", text, "Choose a model that was trained on this language and script."))
+    if own is not None and own.per_word >= 1.5 and (general is None or own.per_word >= 1.15 * general.per_word):
+        beside = "" if general is None else f", {general.per_word:.2f} in general text"
+        text = f"Under the model the texts break into {own.per_word:.2f} pieces a word{beside}: much of their"
+        way_out = "Adapting on text of the domain, or a model of the domain, should help; how many it would be under a"
+        way_out += " vocabulary of their own says `acclimate vocabulary`."
+        found.append(Finding("note", f"{text} vocabulary is foreign to it.", way_out))
+    return found
+
+
+def _longer(measured: Lengths, most: int) -> str:
+    """How more of the texts could be read; nothing where little is cut."""
+    if measured.suggested is not None:
+        return f"--max-tokens {measured.suggested} reads more of them, and takes longer."
+    if measured.cut >= MUCH_CUT and measured.reads == most:
+        return "The model reads no more: put what matters first, or choose a model with a longer input."
+    return ""
+
+
+def _spread(counts: np.ndarray) -> tuple[int, int, int]:
+    """Median, 95th percentile, most."""
+    half, most = np.quantile(counts, [0.5, 0.95], method="higher")
+    return int(half), int(most), int(counts.max())
+
+
+def _suggested(tokens: np.ndarray, limit: int, reads: int | None) -> int | None:
+    """The least limit, in steps of ROUND, that reads 95% of the texts whole; None where `limit` nearly does."""
+    if np.mean(tokens > limit) <= 0.05:
+        return None
+    wanted = -(-int(np.quantile(tokens, 0.95, method="higher")) // ROUND) * ROUND
+    most = wanted if reads is None else min(wanted, reads)
+    return most if most > limit else None
+
+
+def _reads(config: Any) -> int | None:
+    """As models.encoder.longest_input has it, from config.json alone."""
+    positions = config.get("max_position_embeddings")
+    if not positions:
+        return None
+    behind = int(config.get("pad_token_id", 1)) + 1 if config.get("model_type") in _FROM_BEHIND_PADDING else 0
+    return int(positions) - behind
+
+
+def _unknown(directory: Path, tokenizer: Tokenizer) -> int | None:
+    """The id of the piece for what the vocabulary lacks."""
+    stated = getattr(tokenizer.model, "unk_token", None)
+    settings = directory / "tokenizer_config.json"
+    if settings.is_file():
+        token = json.loads(settings.read_text(encoding="utf-8")).get("unk_token", stated)
+        stated = token.get("content") if isinstance(token, dict) else token
+    return tokenizer.token_to_id(stated) if isinstance(stated, str) else None
+
+
+def _loaded(model: str) -> Reader:
+    """The same by way of transformers, which fetches what is on the hub and says what is missing."""
+    from acclimate.models.encoder import load_tokenizer, longest_input
+    from acclimate.models.loading import locate, require_safetensors
+
+    require_safetensors(locate(model))
+    tokenizer = load_tokenizer(model)
+    if not tokenizer.is_fast:
+        raise ValueError(f"{model}: its tokenizer has no fast version. Save one (tokenizer.json) with transformers")
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    return Reader(backend, longest_input(model), tokenizer.unk_token_id)

@@ -1,0 +1,180 @@
+"""What a race runs on: a prepared task, raw text, a model. Here those of the embedded default; data/inputs.py makes
+them of a user's own files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from acclimate.core import files, ranks, settings
+from acclimate.core.files import cache
+from acclimate.core.types import Document, Split, Watch, counted, unwatched
+from acclimate.methods.contestants import DOMAIN
+from acclimate.models.loading import identity, resolved
+from acclimate.tasks.datasets.docstrings import build_docstrings
+from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.spans import PASSAGE
+from acclimate.text.corpus import Corpus, write_corpus
+from acclimate.text.documents import files_of, read_documents
+
+if TYPE_CHECKING:
+    from acclimate.data.examination import Examination
+
+DOCSTRINGS = "docstrings"
+
+
+@dataclass(frozen=True)
+class Materials:
+    """What a race runs on: `model` (a directory or hub id), or else a small encoder that is pretrained on `general`.
+
+    task_text        its training texts, as `texts_of` has them, to adapt on (TAPT, TAPTER)
+    general          TLM retrieves from it too
+    heldout          text of the domain that nobody adapts on, to measure the loss
+    general_heldout  likewise general text that nobody here pretrains or adapts on or retrieves, to measure forgetting
+    notes            what was done to the files, in sentences
+    examination      what the doctor found; None for the embedded default
+    """
+
+    task: Prepared
+    task_text: Corpus | None = None
+    model: str | None = None
+    general: Corpus | None = None
+    domain: Corpus | None = None
+    heldout: Corpus | None = None
+    general_heldout: Corpus | None = None
+    notes: tuple[str, ...] = ()
+    examination: Examination | None = None
+
+    def __post_init__(self) -> None:
+        if self.model is None and self.general is None:
+            raise ValueError(
+                "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one "
+                "on, from which TLM retrieves (--general TEXT)"
+            )
+
+    def texts(self) -> dict[str, int]:
+        """Documents that each way of adapting sees, by its name in a race's recipe."""
+        corpora = {"pretrain": self.general, "tapt": self.task_text, "tapter": self.task_text}
+        corpora |= {"tlm": self.general, **{field: self.domain for field, _ in DOMAIN.values()}}
+        return {name: len(corpus) for name, corpus in corpora.items() if corpus is not None}
+
+    def identity(self) -> str:
+        """What tells the given model from others; "" where none was given."""
+        return identity(self.model) if self.model else ""
+
+
+def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, watch: Watch = unwatched) -> Materials:
+    """The embedded default (tasks/datasets/docstrings.py); its general corpus is pretrained on where no model is
+    given, and
+    retrieved from.
+    """
+    built = ranks.first_then_all(
+        lambda: build_docstrings(cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)
+    )
+    task = ranks.first_then_all(lambda: prepare(built.task, built.path, run / "data"))
+    return Materials(
+        task=task,
+        task_text=built.task_text,
+        model=resolved(model) if model else None,
+        general=built.general,
+        domain=built.domain,
+        heldout=built.heldout,
+        general_heldout=built.general_heldout,
+    )
+
+
+def corpus_at(
+    source: Path, out: Path, *, separated: Literal["line", "blank"] = "line", watch: Watch = unwatched
+) -> Corpus:
+    """The corpus that `source` is, or that was prepared in it, or one made in `out` of the raw text that it holds.
+
+    Raises ValueError where there is none of these.
+    """
+    source = prepared(source)
+    if (source / "corpus.json").exists():
+        return Corpus(source)
+    if source == Path():
+        raise ValueError("no corpus given. Add corpus=PATH: a file or folder of raw text")
+    path = out / "corpora" / f"corpus-{settings.digest([listing(source), separated])[:12]}"
+
+    def read() -> Corpus:
+        if (path / "corpus.json").exists():
+            return Corpus(path)
+        documents = read_documents(source, separated=separated)
+        corpus = built_corpus(path, documents, watch)
+        first = [f"{rejected.place}: {rejected.reason}" for rejected in documents.rejected[:3]]
+        files.write_json(
+            _rejections(corpus), {"rows": documents.rows, "rejections": documents.rejections, "first": first}
+        )
+        return corpus
+
+    return ranks.first_then_all(read)
+
+
+def prepared(source: Path) -> Path:
+    """The corpus in a folder that `acclimate corpus` wrote; else the path as it is."""
+    from acclimate.text.preparation import CORPUS, FACTS  # loads numba
+
+    return source / CORPUS if (source / FACTS).exists() and (source / CORPUS).exists() else source
+
+
+def note_on(corpus: Corpus) -> str:
+    """What `corpus_at` left out of raw text because nothing can be made of it, as a sentence; "" for nothing."""
+    if not _rejections(corpus).exists():
+        return ""
+    found = files.read_json(_rejections(corpus))
+    if not found["rejections"]:
+        return ""
+    what = f"{found['rejections']:,} of {found['rows']:,} documents of the raw text were left out"
+    return f"{what}; the first: {'; '.join(found['first'])}."
+
+
+def _rejections(corpus: Corpus) -> Path:
+    return corpus.path.with_name(f"{corpus.path.name}.rejected.json")
+
+
+def listing(source: Path) -> list[tuple[str, int, int]]:
+    """Name, size and time of change of each file that is read: whether a corpus was made of what is there now.
+
+    source: raw text, or a folder made by write_corpus. Raises ValueError where there is nothing to read.
+    """
+    if not source.exists():
+        raise ValueError(f"{source}: there is no such file or folder of raw text")
+    source = prepared(source)
+    made = source / "corpus.json"
+    facts = [(str(file.relative_to(source)), file.stat()) for file in ([made] if made.exists() else files_of(source))]
+    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts]
+
+
+def texts_of(task: Prepared, split: Split, place: Path, watch: Watch = unwatched) -> Corpus:
+    """The split's texts as a corpus in the directory `place`: a document a row, of its text and that of its pair.
+
+    Of questions each different context once, whatever is asked of it, and no question (docs/methods/tapter.md).
+    """
+    asked = task.kind == "span"
+    texts = _contexts(task, split) if asked else _rows(task, split)
+    path = place / f"{'contexts' if asked else 'task'}-{task.hashes[split][:12]}"
+    return ranks.first_then_all(lambda: built_corpus(path, texts, watch))
+
+
+def _rows(task: Prepared, split: Split) -> Iterator[Document]:
+    for row in task.examples(split):
+        yield Document(row.id, f"{row.text} {row.pair or ''}".strip(), task.name)
+
+
+def _contexts(task: Prepared, split: Split) -> Iterator[Document]:
+    told: set[str] = set()
+    for row in task.examples(split):
+        for context in row.text.split(PASSAGE):
+            if context.strip() and context not in told:
+                told.add(context)
+                yield Document(row.id, context, task.name)
+
+
+def built_corpus(path: Path, documents: Iterable[Document], watch: Watch) -> Corpus:
+    if (path / "corpus.json").exists():
+        return Corpus(path)
+    return write_corpus(counted(documents, watch, f"reading {path.name.partition('-')[0]}"), path)

@@ -1,0 +1,240 @@
+"""A published dataset by its name, as a user's own labelled files are: `acclimate evaluate MODEL SciERC --data DIR`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from acclimate.core.types import SPLITS, Example, Progress, Rejected, Split, Watch, unwatched
+from acclimate.tasks.datasets import blurb, dga, glue, questions, tlm
+from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named, elsewhere, size_of
+from acclimate.tasks.labelled import Labelled
+from acclimate.tasks.tables import FileRead
+from acclimate.text.untrusted import named
+
+# -------------------- counting
+# `acclimate doctor blurb --data DIR`: the splits of a catalogue's datasets counted, beside the counts of its paper.
+#
+# A count that differs is named with its reason where the catalogue knows one for just that count; any other difference
+# is
+# something to mend. Everything is read as fine-tuning would read it, so a file that a task could not be made of is
+# found.
+
+
+Verdict = Literal["equal", "known", "wrong"]
+CATALOGUES: dict[str, tuple[str, tuple[Dataset, ...]]] = {
+    "blurb": (blurb.TABLE, blurb.DATASETS),
+    "tlm": (tlm.TABLE, tlm.DATASETS),
+    "dga": (dga.TABLE, dga.DATASETS),
+    "glue": (glue.TABLE, glue.DATASETS),
+    "questions": (questions.TABLE, questions.DATASETS),
+}
+CUT = "drawn from train, with which it is counted"
+MANY = 3  # rejected rows that are told
+
+
+@dataclass(frozen=True)
+class Count:
+    """A split's count beside that of the paper.
+
+    stated  None where the paper has no such split
+    reason  why it differs; "" where it does not, or nobody knows
+    """
+
+    dataset: str
+    form: str
+    counted: str
+    split: Split
+    stated: int | None
+    found: int
+    verdict: Verdict
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was counted, what was rejected, and why datasets cannot be read at all."""
+
+    table: str
+    folder: Path
+    counts: tuple[Count, ...]
+    rejected: tuple[tuple[str, Rejected], ...]
+    unread: tuple[str, ...]
+    notes: tuple[tuple[str, str], ...]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every dataset was read whole, and every count is the paper's or differs for a reason."""
+        return not self.rejected and not self.unread and all(count.verdict != "wrong" for count in self.counts)
+
+    def as_text(self) -> str:
+        """A line a split, then what there is to say."""
+        rows = [("dataset", "form", "counted", "split", "paper", "found", "")]
+        rows += [
+            (each.dataset, each.form, each.counted, each.split, _figure(each.stated), _figure(each.found), _said(each))
+            for each in self.counts
+        ]
+        widths = [max(len(row[at]) for row in rows) for at in range(6)]
+        right = {4, 5}
+        lines = [f"{named(self.folder)} against {self.table}", ""]
+        for row in rows:
+            cells = [
+                cell.rjust(width) if at in right else cell.ljust(width)
+                for at, (cell, width) in enumerate(zip(row[:6], widths, strict=True))
+            ]
+            lines.append("  ".join([*cells, row[6]]).rstrip())
+        lines.append("")
+        lines += [f"{name}: {note}" for name, note in self.notes]
+        lines += [f"{name}: {rejected.place}: {rejected.reason}" for name, rejected in self.rejected[:MANY]]
+        if len(self.rejected) > MANY:
+            lines.append(f"{len(self.rejected) - MANY:,} more rows were rejected.")
+        lines += [f"Not read: {why}" for why in self.unread]
+        verdicts = [count.verdict for count in self.counts]
+        lines.append(
+            f"{verdicts.count('equal')} of {len(verdicts)} counts are the paper's, {verdicts.count('known')} differ "
+            f"as the catalogue foresees, {verdicts.count('wrong')} otherwise; {len(self.rejected):,} rows rejected, "
+            f"{len(self.unread)} datasets not read."
+        )
+        return "\n".join(lines)
+
+
+def datasets_of(catalogue: str) -> tuple[Dataset, ...]:
+    """The datasets of the catalogue. Raises ValueError where there is none of this name."""
+    if catalogue not in CATALOGUES:
+        raise ValueError(f"no catalogue is called {catalogue!r}. Known: {', '.join(CATALOGUES)}")
+    return CATALOGUES[catalogue][1]
+
+
+def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Counts:
+    """The counts of every dataset of the catalogue below the folder.
+
+    Raises ValueError where there is no such catalogue or folder, or none of the datasets is in it.
+    """
+    datasets, table = datasets_of(catalogue), CATALOGUES[catalogue][0]
+    if not any((folder / dataset.folder).is_dir() for dataset in datasets):
+        folders = sorted({each.folder for each in datasets})
+        fills = any(each.catalogue for each in datasets)
+        way_out = f"; acclimate fetch {catalogue} --to DIR fills one" if fills else ""
+        raise ValueError(
+            f"--data {named(folder)}: has none of the folders {', '.join(folders)}. "
+            f"{elsewhere(folder, folders) or f'Name the folder that they are in{way_out}'}"
+        )
+    counts: list[Count] = []
+    rejected: list[tuple[str, Rejected]] = []
+    unread: list[str] = []
+    notes: list[tuple[str, str]] = []
+    for done, dataset in enumerate(datasets):
+        watch(Progress("counting", done, len(datasets), "datasets", {"dataset": dataset.name}))
+        try:
+            form = dataset.form_in(folder)
+            found, dropped = _counted(dataset, form, folder)
+        except ValueError as error:
+            unread.append(f"{error}")
+            continue
+        counts += found
+        rejected += [(dataset.name, each) for each in dropped]
+        if form.note:
+            notes.append((dataset.name, form.note))
+    watch(Progress("counting", len(datasets), len(datasets), "datasets"))
+    return Counts(table, folder, tuple(counts), tuple(rejected), tuple(unread), tuple(notes))
+
+
+def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[Count], list[Rejected]]:
+    rejected: list[Rejected] = []
+    splits: dict[Split, list[Example]] = {}
+    for split in SPLITS:
+        splits[split], dropped = dataset.rows(folder, split, form.name)
+        rejected += dropped
+    return counts_of(dataset, form, folder, splits), rejected
+
+
+def counts_of(dataset: Dataset, form: Form, folder: Path, splits: Mapping[Split, Sequence[Example]]) -> list[Count]:
+    """The counts of what was read of a dataset in this form, beside the paper's."""
+    counts = []
+    sizes = {split: size_of(examples, dataset.counted) for split, examples in splits.items()}
+    if form.undivided is not None:
+        rows = form.undivided(folder / dataset.folder)
+        sizes["train"] = size_of((row for row in rows if isinstance(row, Example)), dataset.counted)
+    elif "dev" not in dataset.sizes:
+        sizes["train"] += sizes["dev"]
+    for split, found in sizes.items():
+        stated = dataset.sizes.get(split)
+        reasons = [each.reason for each in form.differences if each.split == split and each.found in (found, None)]
+        reasons += [CUT] if stated is None else []
+        verdict: Verdict = "equal" if found == stated else "known" if reasons else "wrong"
+        reason = "; ".join(reasons) if verdict == "known" else ""
+        counts.append(Count(dataset.name, form.name, dataset.counted, split, stated, found, verdict, reason))
+    return counts
+
+
+def _figure(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _said(each: Count) -> str:
+    if each.verdict == "equal":
+        return "equal"
+    return f"known: {each.reason}" if each.verdict == "known" else "DIFFERS, and no reason is known"
+
+
+def published(name: str, folder: Path) -> Labelled:
+    """The splits of a dataset of any catalogue, with its kind, labels, metric and length.
+
+    name    of the dataset, whatever its case; after it, with a comma between, that of a form: "ChemProt, markers"
+    folder  the catalogue's, as `acclimate fetch` fills it
+
+    Raises ValueError where nothing is called so, where its files are not there, and for a row that cannot be used.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"--data {folder}: there is no such folder")
+    called, _, stated = (part.strip() for part in name.partition(","))
+    dataset = _dataset(called)
+    asked = replace(dataset, forms=(dataset.form(stated),)) if stated else dataset
+    form = asked.form_in(folder)
+    task = dataset.task(form.name)
+    splits = {split: tuple(task.read(folder, split)) for split in SPLITS}
+    notes = [f"{dataset.name} is read from {folder / dataset.folder} in the form '{form.name}'."]
+    notes += [form.note] if form.note else []
+    odd = [each for each in counts_of(dataset, form, folder, splits) if each.verdict == "wrong"]
+    cautions = [
+        f"{each.split} has {each.found:,} {each.counted}, where the paper has {each.stated:,}: the files in "
+        f"{named(folder / dataset.folder)} are not those of {dataset.name}, whose scores these cannot be beside."
+        for each in odd
+    ]
+    return Labelled(
+        name=f"{dataset.name}, {form.name}" if stated else dataset.name,
+        kind=dataset.kind,
+        labels=task.labels,
+        metric=dataset.metric,
+        max_tokens=dataset.max_tokens,
+        splits=splits,
+        files=tuple(FileRead(Path(f"{dataset.name} {split}"), len(own), len(own), ()) for split, own in splits.items()),
+        notes=tuple(notes),
+        cautions=tuple(cautions),
+        source=task.source,
+        untaught=task.untaught,
+    )
+
+
+def unplaced(name: str) -> str:
+    """What to do about a task that is no file but the name of a dataset or catalogue; "" where it is neither."""
+    called = name.partition(",")[0].strip().lower()
+    if called in CATALOGUES:
+        return f"'{name}' is a catalogue of published datasets: add --data DIR, the folder that has their files"
+    if any(dataset.name.lower() == called for _, datasets in CATALOGUES.values() for dataset in datasets):
+        return f"'{name}' is a published dataset: add --data DIR, the folder of its catalogue"
+    return ""
+
+
+def check_order(model: str, task: str) -> None:
+    """Raises ValueError where the two of `evaluate MODEL TASK` stand the other way round."""
+    holds_model = any((Path(task) / name).is_file() for name in ("config.json", "checkpoint/config.json"))
+    is_task = not Path(model).is_dir() and (unplaced(model) or Path(model).is_file())
+    if is_task and (holds_model or not (unplaced(task) or Path(task).exists())):
+        raise ValueError(f"'{model}' is a task and {task} a model: the model comes first, evaluate {task} {model}")
+
+
+def _dataset(name: str) -> Dataset:
+    return dataset_named(name, (dataset for _, datasets in CATALOGUES.values() for dataset in datasets))

@@ -1,0 +1,367 @@
+"""A task's texts retrieve their documents from a large corpus: what TLM trains on beside the task (methods/tlm.py).
+
+Yao et al. (2022), section 3.1: each training text is a query, its K best documents by BM25 are kept, and the union over
+all queries is the external data. Only training texts are asked for; documents that hold a dev or test text are treated
+as if the corpus did not have them (data/corpus_scan.py), before ranks are given, so that every query gets K others.
+
+In `out`, of which whatever is there already is taken as it is:
+
+    retrieval.json   recipe, and hashes of what was read
+    left-out/        documents that nobody may retrieve
+    selection/       the documents' numbers in the corpus, and which query brought which (text/bm25/selection.py)
+    corpus/          the documents themselves, best first: an ordinary corpus, ids and sources as they were
+    facts.json, report.txt
+    bm25/            with how="random": the selection whose size the random one has
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from acclimate.core import files, ranks, settings
+from acclimate.core.machines import Work, workers
+from acclimate.core.types import SPLITS, Document, Example, Progress, Split, Watch, counted, unwatched
+from acclimate.data.corpus_scan import leave_out
+from acclimate.data.leaks import NEAR, Sealed, whole
+from acclimate.data.materials import corpus_at, note_on
+from acclimate.data.retrieved import as_text, examples_of_selection, of_corpus, of_documents, of_queries, shown
+from acclimate.tasks.labelled import Own, read_own
+from acclimate.text.bm25.build import check_formula
+from acclimate.text.bm25.index import check_k
+from acclimate.text.bm25.selection import Query, Selection, draw, open_selection, select
+from acclimate.text.bm25.shards import Shards, build_shards
+from acclimate.text.bm25.words import check_analyzer
+from acclimate.text.corpus import Corpus, write_corpus
+from acclimate.text.overlap.references import repeats
+from acclimate.text.terms import PHRASES, keyword_query
+
+# -------------------- cached index
+# The BM25 index of a corpus, kept for all runs that search it with the same settings.
+
+
+def cached_index(
+    corpus: Corpus,
+    out: Path,
+    *,
+    analyzer: str,
+    k1: float,
+    b: float,
+    shards: int = 1,
+    work: Work | None = None,
+    watch: Watch = unwatched,
+) -> Shards:
+    """The one in the user's cache directory, built where it is missing; in `out` where the cache cannot be written."""
+    name = f"{corpus.hash[:16]}-{analyzer}-{float(k1)}-{float(b)}-{shards}"
+    place = _place(out) / name
+    return build_shards(corpus, place, shards=shards, work=work, k1=k1, b=b, analyzer=analyzer, watch=watch)
+
+
+def _place(out: Path) -> Path:
+    place = files.cache() / "retrieval"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        files.write_text(place / "README.txt", "BM25 indexes of `acclimate retrieve`; what is removed is built anew.\n")
+    except OSError:
+        return out / "index"
+    return place
+
+
+CLAIM, FACTS, REPORT = "retrieval.json", "facts.json", "report.txt"
+CORPUS, SELECTION, LEFT_OUT, LIKE = "corpus", "selection", "left-out", "bm25"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is retrieved. The defaults are the paper's small scale, with clean and different documents."""
+
+    k: int = 50  # documents a query, 1 to 10,000; the union over all queries is kept
+    how: Literal["bm25", "random"] = "bm25"  # random: as many documents as BM25 retrieves, drawn without regard to it
+    queries: Literal["text", "keywords"] = "text"  # keywords: those of RAKE, for long texts
+    phrases: int = PHRASES  # keywords of a query at most
+    duplicates: Literal["keep", "exact", "near"] = "exact"  # what is dropped of documents that are like a better one
+    passages: Literal["keep", "drop"] = "keep"  # documents with 13 words in a row of a dev or test text, not half of it
+    near: float = NEAR  # Jaccard similarity of character 5-grams at which texts are near-duplicates
+    analyzer: str = "words"  # how texts become words: words (in lower case) or cased
+    k1: float = 1.2  # of BM25: how soon further occurrences of a word stop counting
+    b: float = 0.75  # of BM25: how much long documents are held back
+    seed: int = 0  # of the random draw
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        check_analyzer(self.analyzer)
+        check_formula(self.k1, self.b)
+        rules = {"phrases": self.phrases >= 1, "near": 0 < self.near <= 1, "seed": self.seed >= 0}
+        for name, holds in rules.items():
+            if not holds:
+                raise ValueError(f"{name} = {getattr(self, name)} is out of range")
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """What `retrieve` wrote. facts: counts and examples, see data/retrieved.py."""
+
+    corpus: Corpus
+    selection: Selection
+    facts: dict[str, Any]
+
+    def as_text(self) -> str:
+        return as_text(self.facts)
+
+
+def retrieve_for(
+    corpus: Corpus,
+    splits: Mapping[Split, Sequence[Example]],
+    out: Path,
+    recipe: Recipe | None = None,
+    *,
+    shards: int = 1,
+    cluster: str = "",
+    watch: Watch = unwatched,
+) -> Retrieved:
+    """Retrieve with the texts of splits["train"]; no document with a text of "dev" or "test" is among the result.
+
+    Labels are not looked at. The same call on the same `out` goes on where a stopped one stood, and gives what a
+    finished one gave. The index is built once for all runs, in the user's cache directory: in so many shards, by this
+    process or by the machines of a Ray cluster (core/machines.py); the result depends on neither. Raises ValueError
+    where `out` holds another retrieval, where there is nothing to ask for, and where nothing is found.
+    """
+    recipe = recipe or Recipe()
+    splits = {split: splits.get(split, ()) for split in SPLITS}
+    if not any(whole(row).strip() for row in splits["train"]):
+        raise ValueError("no query: there is no training text. Give a file with texts to train on")
+    _claim(out, recipe, corpus, splits)
+    if (out / FACTS).exists():
+        return open_retrieved(out)
+    asked, facts = _queries(splits["train"], recipe)
+    with workers(cluster) as work:  # before the pass over the corpus, so that a wrong address is told at once
+        sealed = Sealed(splits, near=recipe.near)
+        left_out = leave_out(corpus, sealed, out / LEFT_OUT, passages=recipe.passages == "drop", watch=watch)
+        mask = left_out.mask(copies=recipe.duplicates != "keep")
+        index = _index(corpus, recipe, out, shards=shards, work=work, watch=watch)
+        selection = _selected(corpus, index, asked, out, recipe, mask=mask, watch=watch)
+        _write_corpus(corpus.take(selection.documents.tolist()), len(selection), out, watch)
+        known = {
+            "recipe": asdict(recipe),
+            "queries": facts,
+            "examples": examples_of_selection(selection, corpus, index),
+        }
+    return _told(out, known | of_corpus(corpus, left_out), watch)
+
+
+def cut(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> Retrieved:
+    """What `retrieve` would have given with a smaller k, cut from a retrieval that came to its end without a search.
+
+    Raises ValueError where `run` holds none, where its k is smaller, and where `out` holds another retrieval.
+    """
+    large = open_retrieved(run)
+    stated = files.read_json(run / CLAIM)
+    selection = large.selection.cut(k)
+    _claim_stated(out, {**stated, "recipe": {**stated["recipe"], "k": k}})
+    if (out / FACTS).exists():
+        return open_retrieved(out)
+    for name in (SELECTION, LIKE):
+        if (run / name).exists() and not (out / name / files.MANIFEST).exists():
+            open_selection(run / name).cut(k).write(out / name)
+    _write_corpus(itertools.islice(large.corpus.documents(), len(selection)), len(selection), out, watch)
+    known = {name: large.facts[name] for name in ("queries", "corpus", "left_out", "leaks", "sources")}
+    known["examples"] = [each for each in large.facts["examples"] if each["rank"] <= k]
+    return _told(out, known | {"recipe": {**large.facts["recipe"], "k": k}}, watch)
+
+
+def open_retrieved(out: Path) -> Retrieved:
+    """What `retrieve` or `cut` wrote to `out`. Raises ValueError where none came to its end there."""
+    if not (out / FACTS).is_file() or not (out / SELECTION).is_dir():
+        raise ValueError(
+            f"{out} holds no selection: no `acclimate retrieve` there has come to its end. Name another run"
+        )
+    return Retrieved(Corpus(out / CORPUS), open_selection(out / SELECTION), files.read_json(out / FACTS))
+
+
+def examples_of(out: Path, corpus: Corpus) -> list[dict[str, Any]]:
+    """What a few queries of the retrieval in `out` brought from the corpus, as facts.json's `retrieved` has it."""
+    found, recipe = open_retrieved(out), Recipe(**files.read_json(out / CLAIM)["recipe"])
+    index = _index(corpus, recipe, out)
+    return [asdict(query) for query in shown(found.selection, corpus, index)]
+
+
+def work(*, out: Path, watch: Watch, task: Path, corpus: Path, **stated: Any) -> dict[str, Any]:
+    """The work of a job (jobs/job.py): retrieve for a prepared task. Its settings are those of the recipe."""
+    from acclimate.tasks.prepared import open_prepared
+
+    prepared = open_prepared(task)
+    splits = {split: prepared.examples(split) for split in SPLITS}
+    return retrieve_for(Corpus(corpus), splits, out, Recipe(**stated), watch=watch).facts
+
+
+def _write_corpus(documents: Iterable[Document], size: int, out: Path, watch: Watch) -> None:
+    if not (out / CORPUS / "corpus.json").exists():
+        write_corpus(counted(documents, watch, "writing", total=size), out / CORPUS)
+
+
+def _told(out: Path, known: dict[str, Any], watch: Watch) -> Retrieved:
+    """Count what was written, and write facts and report: with them the retrieval is at its end."""
+    asked = open_selection(out / (LIKE if (out / LIKE).exists() else SELECTION))
+    facts = known | {"asked": of_queries(asked)}
+    facts |= of_documents(open_selection(out / SELECTION), Corpus(out / CORPUS), watch)
+    files.write_text(out / REPORT, as_text(facts))
+    files.write_json(out / FACTS, facts)
+    return open_retrieved(out)
+
+
+def _claim(out: Path, recipe: Recipe, corpus: Corpus, splits: Mapping[Split, Sequence[Example]]) -> None:
+    texts = {split: settings.digest([[row.text, row.pair] for row in splits[split]]) for split in SPLITS}
+    ids = settings.digest([row.id for row in splits["train"]])
+    _claim_stated(out, {"recipe": asdict(recipe), "sources": {"corpus": corpus.hash, "ids": ids, **texts}})
+
+
+def _claim_stated(out: Path, stated: dict[str, Any]) -> None:
+    place = out / CLAIM
+    if not place.exists():
+        out.mkdir(parents=True, exist_ok=True)
+        files.write_json(place, stated)
+    elif files.read_json(place) != stated:
+        raise ValueError(
+            f"{out} holds a retrieval with other settings or inputs, see {place}. Choose another --out, or remove that "
+            f"one"
+        )
+
+
+def _index(
+    corpus: Corpus, recipe: Recipe, out: Path, *, shards: int = 1, work: Work | None = None, watch: Watch = unwatched
+) -> Shards:
+    formula: dict[str, Any] = {"analyzer": recipe.analyzer, "k1": recipe.k1, "b": recipe.b}
+    return cached_index(corpus, out, shards=shards, work=work, **formula, watch=watch)
+
+
+def _queries(rows: Sequence[Example], recipe: Recipe) -> tuple[list[Query], dict[str, int]]:
+    """What is searched for, and how it was made of the texts. All texts are asked for, those without any word too."""
+    asked, words, shortened = [], 0, 0
+    for row in rows:
+        text = whole(row)
+        query = text if recipe.queries == "text" else keyword_query(text, recipe.phrases)
+        count, left = len(text.split()), len(query.split())
+        words, shortened = words + count, shortened + (left < count)
+        asked.append((row.id, query))
+    left = sum(len(query.split()) for _, query in asked)
+    return asked, {"words": words, "asked_words": left, "shortened": shortened}
+
+
+def _selected(
+    corpus: Corpus,
+    index: Shards,
+    asked: Sequence[Query],
+    out: Path,
+    recipe: Recipe,
+    *,
+    mask: np.ndarray,
+    watch: Watch,
+) -> Selection:
+    """What the queries retrieve, or as many documents drawn at random. mask: those left out."""
+
+    def alike(documents: np.ndarray) -> np.ndarray:
+        return repeats([document.text for document in corpus.take(documents.tolist())], near=recipe.near)
+
+    dropping = alike if recipe.duplicates == "near" else None
+    place = out / (SELECTION if recipe.how == "bm25" else LIKE)
+    if not (place / files.MANIFEST).exists():
+        select(index, asked, place, k=recipe.k, left_out=mask, dropping=dropping, watch=watch)
+    found = open_selection(place)
+    if recipe.how == "bm25":
+        return found
+    if not (out / SELECTION / files.MANIFEST).exists():
+        draw(found, len(corpus), out / SELECTION, seed=recipe.seed, left_out=mask, dropping=dropping)
+    return open_selection(out / SELECTION)
+
+
+# -------------------- retrieval launch
+# The front door of retrieval: a user's files in, the documents that resemble them out, in one call.
+
+
+def retrieve(
+    train: str | Path,
+    *,
+    corpus: str | Path,
+    dev: str | Path | None = None,
+    test: str | Path | None = None,
+    text: str = "text",
+    label: str = "label",
+    pair: str | None = None,
+    group: str | None = None,
+    id: str | None = None,
+    kind: Literal["auto", "sequence", "multilabel", "score", "tokens", "span"] = "auto",
+    separator: str = "",
+    fold_labels: bool = False,
+    split_seed: int = 0,
+    separated: Literal["line", "blank"] = "line",
+    recipe: Recipe | None = None,
+    shards: int = 1,
+    cluster: str = "",
+    out: str | Path = "runs/retrieve",
+    watch: Watch = unwatched,
+) -> Retrieved:
+    """The documents of a large corpus that the training texts resemble: what TLM trains on beside the task.
+
+    train, dev, test   labelled files as `race` takes them, with the same columns and kinds; the texts of train ask,
+                       and no document with a text of dev or test, given or split off, is among the result
+    corpus             raw text, a file or folder, or a folder made by write_corpus
+    recipe             data.retrieve.Recipe: K, random control, keywords, duplicates
+    shards, cluster    as in data.retrieve.retrieve_for; the result depends on neither
+    out                directory of the run; the same call again goes on there, or opens what is there
+
+    `.corpus` is an ordinary corpus, best documents first, `.selection` says which text brought which, `.facts` counts,
+    `.as_text()` is the report. Raises ValueError for whatever is wrong with the files and settings.
+    """
+    dev, test = (Path(path) if path else None for path in (dev, test))
+    own = Own(
+        train=Path(train),
+        dev=dev,
+        test=test,
+        text=text,
+        label=label,
+        pair=pair,
+        group=group,
+        id=id,
+        kind=kind,
+        separator=separator,
+        fold_labels=fold_labels,
+        seed=split_seed,
+    )
+    with files.hold(Path(out)) if ranks.is_first() else nullcontext():
+        return for_files(
+            own,
+            Path(corpus),
+            Path(out),
+            recipe or Recipe(),
+            separated=separated,
+            shards=shards,
+            cluster=cluster,
+            watch=watch,
+        )
+
+
+def for_files(
+    own: Own,
+    corpus: Path,
+    out: Path,
+    recipe: Recipe,
+    *,
+    separated: Literal["line", "blank"],
+    shards: int,
+    cluster: str,
+    watch: Watch,
+) -> Retrieved:
+    """As `retrieve`, in a directory that the caller holds. What was left out of the files is told to `watch`."""
+    labelled = read_own(own)
+    searched = corpus_at(corpus, out, separated=separated, watch=watch)
+    for note in filter(None, [*labelled.notes, note_on(searched)]):
+        watch(Progress("files", 0, 0, "rows", {"note": note}))
+    return ranks.first_then_all(
+        lambda: retrieve_for(searched, labelled.splits, out, recipe, shards=shards, cluster=cluster, watch=watch)
+    )

@@ -1,0 +1,403 @@
+"""Retrieved documents beside the text that brought them, what they have in common marked (Yao et al. 2022, Table 9).
+
+Plain values in, plain values out: the words in common and their parts of the score are the retrieval's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from acclimate.core.types import Watch, counted
+from acclimate.data.corpus_scan import SOURCES, LeftOut
+from acclimate.report.page import Section, amount, beginning, page, share
+from acclimate.text.bm25.build import Index
+from acclimate.text.bm25.selection import Selection
+from acclimate.text.bm25.shards import Shards
+from acclimate.text.corpus import Corpus
+
+CARRIED = 0.9  # of a score, by the words that are marked
+LONGEST = 700  # characters of a text
+QUERIES, DOCUMENTS = 12, 10  # at most, on a page
+WORDS = 12  # named below a document
+
+Part = tuple[str, bool]  # a stretch of text, and whether it is marked
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A text cut to what matters, and what stands beside it.
+
+    parts  the text, in stretches; what was cut off is an ellipsis
+    about  rank, score, source and id, or what the query is
+    words  what the two have in common, in a sentence; empty for a query
+    """
+
+    about: str
+    parts: tuple[Part, ...]
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A query and the documents that it brought, by rank."""
+
+    query: Marked
+    documents: tuple[Marked, ...]
+
+
+def shown_from(entries: Sequence[Mapping[str, Any]]) -> tuple[QueryShown, ...]:
+    """The values of the entry `retrieved` of facts.json. Raises TypeError for a key that is no field."""
+
+    def document(entry: Mapping[str, Any]) -> DocumentShown:
+        terms = tuple((str(term), float(part)) for term, part in entry.get("terms", ()))
+        return DocumentShown(**{**entry, "terms": terms})
+
+    return tuple(QueryShown(**{**entry, "documents": tuple(map(document, entry["documents"]))}) for entry in entries)
+
+
+def examples(shown: Sequence[QueryShown]) -> tuple[Example, ...]:
+    """The first QUERIES queries and their first DOCUMENTS documents, as the page has them."""
+    return tuple(map(_example, shown[:QUERIES]))
+
+
+def carrying(terms: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """The heaviest terms that together make up CARRIED of the sum, and their parts of it."""
+    heaviest = sorted(terms, key=lambda term: -term[1])
+    enough, sum_so_far = CARRIED * sum(part for _, part in terms), 0.0
+    carried: dict[str, float] = {}
+    for term, part in heaviest:
+        if carried and sum_so_far >= enough:
+            break
+        carried[term] = part
+        sum_so_far += part
+    return carried
+
+
+def marked(text: str, terms: Mapping[str, float], *, longest: int = LONGEST) -> tuple[Part, ...]:
+    """The text with every occurrence of a term marked; a longer one is cut to where most of their weight stands.
+
+    A term is a run of letters, digits and underscores, compared as it is and in small letters. One that stands nowhere
+    in the text, such as a stem, is marked nowhere.
+    """
+    found = list(_occurrences(text, terms))
+    begin, end = _window(text, found, terms, longest)
+    parts: list[Part] = [("\N{HORIZONTAL ELLIPSIS} ", False)] if begin else []
+    at = begin
+    for first, last, _ in found:
+        if begin <= first and last <= end:
+            parts += [(text[at:first], False), (text[first:last], True)]
+            at = last
+    parts.append((text[at:end], False))
+    if end < len(text):
+        parts.append((" \N{HORIZONTAL ELLIPSIS}", False))
+    return tuple(part for part in parts if part[0])
+
+
+def _example(query: QueryShown) -> Example:
+    documents = query.documents[:DOCUMENTS]
+    carried = [carrying(document.terms) for document in documents]
+    heaviest: dict[str, float] = {}
+    for terms in carried:
+        for term, part in terms.items():
+            heaviest[term] = max(part, heaviest.get(term, 0.0))
+    sides = (_document(document, terms) for document, terms in zip(documents, carried, strict=True))
+    return Example(Marked(query.id, marked(query.text, heaviest)), tuple(sides))
+
+
+def _document(document: DocumentShown, terms: Mapping[str, float]) -> Marked:
+    about = [f"rank {document.rank:,}", f"score {document.score:.2f}"]
+    about += [f"source {document.source}"] if document.source else []
+    named = [f"{term} {part:.2f}" for term, part in terms.items()][:WORDS]
+    others = len(document.terms) - len(named)
+    rest = sum(part for _, part in document.terms) - sum(list(terms.values())[:WORDS])
+    said = f"In common: {', '.join(named)}" if named else "No word in common was told"
+    said += f"; {others:,} more add {rest:.2f}" if others else ""
+    return Marked(", ".join([*about, f"document {document.id}"]), marked(document.text, terms), f"{said}.")
+
+
+def _occurrences(text: str, terms: Mapping[str, float]) -> Iterator[tuple[int, int, str]]:
+    """(first character, the one after the last, term) in the text's order."""
+    for match in _WORD.finditer(text):
+        term = match[0] if match[0] in terms else match[0].lower()
+        if term in terms:
+            yield *match.span(), term
+
+
+def _window(
+    text: str, found: Sequence[tuple[int, int, str]], terms: Mapping[str, float], longest: int
+) -> tuple[int, int]:
+    """The first stretch of at most `longest` characters, cut between words, whose different terms weigh most."""
+    if len(text) <= longest:
+        return 0, len(text)
+    best, begin = 0.0, 0
+    for first, _, _ in found:
+        start = max(0, first - longest // 8)  # some words before the first mark
+        within = {term for at, last, term in found if start <= at and last <= start + longest}
+        weight = sum(terms[term] for term in within)
+        if weight > best + 1e-9:
+            best, begin = weight, start
+    begin = min(begin, len(text) - longest)
+    return _edge(text, begin, forward=True), _edge(text, begin + longest, forward=False)
+
+
+def _edge(text: str, at: int, *, forward: bool) -> int:
+    """The nearest place between words from `at` on, or before it; `at` itself where there is none near."""
+    if at in (0, len(text)):
+        return at
+    places = range(at, min(at + 40, len(text))) if forward else range(at, max(at - 40, 0), -1)
+    for place in places:
+        if text[place - 1].isspace() if forward else text[place].isspace():
+            return place
+    return at
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentShown:
+    """A document that a query brought, its place from 1. terms: words of both, with their parts of the score."""
+
+    id: str
+    source: str
+    text: str
+    rank: int
+    score: float
+    terms: Sequence[tuple[str, float]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryShown:
+    """A text of the task that was used as a query, and what it brought, best first."""
+
+    id: str
+    text: str
+    documents: Sequence[DocumentShown]
+
+
+# -------------------- retrieval facts
+# Counts and examples of a retrieval, for `facts.json` and the page.
+
+
+SEQUENCE = 128  # tokens of a training sequence of TLM
+EXAMPLES = 4
+BROUGHT = 3  # documents of a query that a race shows
+_QUERY, _PASSAGE = 400, 600  # characters shown
+
+
+def of_corpus(corpus: Corpus, left_out: LeftOut) -> dict[str, Any]:
+    """corpus, left_out, leaks and sources: what does not depend on any query."""
+    found = left_out.facts
+    return {
+        "corpus": {"documents": len(corpus), "characters": corpus.characters, "hash": corpus.hash},
+        "left_out": {name: found[name] for name in ("leaking", "passages", "copies")},
+        "leaks": found["leaks"],
+        "sources": found["sources"],
+    }
+
+
+def of_queries(selection: Selection) -> dict[str, int]:
+    """queries; unhit: those of which the corpus has no word; short: those that brought fewer than k documents."""
+    short = int(np.count_nonzero(selection.counts() < selection.k))
+    return {"queries": selection.queries, "unhit": selection.unhit, "short": short}
+
+
+def of_documents(selection: Selection, corpus: Corpus, watch: Watch) -> dict[str, Any]:
+    """Counts of what was retrieved. corpus: the documents of the selection.
+
+    long     documents of more than SEQUENCE words
+    beyond   words after the first SEQUENCE of a document
+    """
+    sources: Counter[str] = Counter()
+    words = long = beyond = 0
+    for document in counted(corpus.documents(), watch, "counting", total=len(corpus)):
+        count = len(document.text.split())
+        sources[document.source] += 1
+        words, long, beyond = words + count, long + (count > SEQUENCE), beyond + max(0, count - SEQUENCE)
+    counts = {
+        "documents": len(selection),
+        "rows": int(selection.counts().sum()),
+        "similar": selection.similar,
+        "characters": corpus.characters,
+        "words": words,
+        "long": long,
+        "beyond": beyond,
+    }
+    return {"selection": counts, "retrieved_sources": dict(sources.most_common(SOURCES))}
+
+
+def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | Shards) -> list[dict[str, Any]]:
+    """The best document of a few queries, with the words that they share; of a random selection the first documents.
+
+    corpus: the one that was searched.
+    """
+    if selection.how == "random":
+        first = selection.documents[:EXAMPLES]
+        passages = zip(first.tolist(), selection.ranks[:EXAMPLES].tolist(), corpus.take(first), strict=True)
+        return [_example_document(document.id, document.source, document.text, rank) for _, rank, document in passages]
+    asking = np.flatnonzero(selection.counts())
+    found = []
+    for query in asking[np.linspace(0, len(asking) - 1, min(EXAMPLES, len(asking))).astype(int)].tolist():
+        documents, ranks, scores = selection.of(query)
+        [document] = corpus.take(documents[:1])
+        name, text = selection.query(query)
+        terms = [[word, round(part, 3)] for word, part in index.explain(text, int(documents[0]))]
+        asked = {"query_id": name, "query": beginning(text, _QUERY), "score": float(scores[0]), "terms": terms}
+        found.append(_example_document(document.id, document.source, document.text, int(ranks[0])) | asked)
+    return found
+
+
+def shown(selection: Selection, corpus: Corpus, index: Index | Shards) -> list[QueryShown]:
+    """A few queries with the best of what each brought, in full; nothing of a random selection.
+
+    corpus: the one that was searched.
+    """
+    if selection.how == "random":
+        return []
+    asking = np.flatnonzero(selection.counts())
+    found = []
+    for query in asking[np.linspace(0, len(asking) - 1, min(EXAMPLES, len(asking))).astype(int)].tolist():
+        name, text = selection.query(query)
+        numbers, ranks, scores = (values[:BROUGHT].tolist() for values in selection.of(query))
+        documents = zip(corpus.take(numbers), numbers, ranks, scores, strict=True)
+        brought = [
+            DocumentShown(own.id, own.source, own.text, rank, score, index.explain(text, number))
+            for own, number, rank, score in documents
+        ]
+        found.append(QueryShown(name, text, brought))
+    return found
+
+
+def _example_document(id: str, source: str, text: str, rank: int) -> dict[str, Any]:
+    return {"document_id": id, "source": source, "passage": beginning(text, _PASSAGE), "rank": rank}
+
+
+# -------------------- retrieval page
+# A retrieval as a page for the terminal: what was asked and left out, where the documents come from, examples.
+
+
+SOURCES_SHOWN = 15  # shown
+TERMS = 15  # told of an example
+MARKED = 0.05  # least part of the score for which a word is marked in the texts
+_WORDS = re.compile(r"\w+")
+
+
+def as_text(facts: Mapping[str, Any]) -> str:
+    """The page; facts: of data/retrieved.py."""
+    sections = [_asked(facts), _left_out(facts), _sources(facts), _lengths(facts), *_examples(facts)]
+    return page(_title(facts), sections)
+
+
+def _title(facts: Mapping[str, Any]) -> str:
+    kept, whole = facts["selection"], facts["corpus"]["documents"]
+    of_all = share(kept["documents"] / whole)
+    part = f"{amount(kept['documents'], 'document')} of {whole:,} ({of_all}, {kept['characters']:,} characters)"
+    if facts["recipe"]["how"] == "random":
+        return f"Drawn at random: {part}, as many as BM25 retrieves with K = {facts['recipe']['k']:,}"
+    return f"Retrieved: {part}, K = {facts['recipe']['k']:,}"
+
+
+def _asked(facts: Mapping[str, Any]) -> Section:
+    recipe, made, asked = facts["recipe"], facts["queries"], facts["asked"]
+    what = (
+        "the keywords of a text (RAKE, " + f"{recipe['phrases']} at most)"
+        if recipe["queries"] == "keywords"
+        else "a whole text"
+    )
+    queries = asked["queries"]
+    lines = [
+        f"{queries:,} {'query' if queries == 1 else 'queries'}, one a training text, each {what}; "
+        f"{made['asked_words'] / queries:,.1f} words on average.",
+        f"Shortened: {made['shortened']:,}"
+        + (f", to {share(made['asked_words'] / max(made['words'], 1))} of all words." if made["shortened"] else "."),
+        f"Without a hit: {asked['unhit']:,}. With fewer than {recipe['k']:,} documents: {asked['short']:,}.",
+    ]
+    if recipe["k"] > facts["corpus"]["documents"]:
+        lines.append(
+            f"K = {recipe['k']:,} is more than the {facts['corpus']['documents']:,} documents that there are: every "
+            f"one that has a word of a query was brought by it."
+        )
+    if facts["selection"]["rows"]:
+        brought = facts["selection"]["rows"] / facts["selection"]["documents"]
+        lines.append(f"A retrieved document was brought by {brought:,.1f} queries on average.")
+    return Section("What was asked", lines=tuple(lines))
+
+
+def _left_out(facts: Mapping[str, Any]) -> Section:
+    recipe, left = facts["recipe"], facts["left_out"]
+    rows = [
+        (leak["within"], leak["kind"], f"{leak['scanned']:,}", f"{leak['references']:,}", share(leak["share"]))
+        for leak in facts["leaks"]
+    ]
+    lines = [f"{amount(left['leaking'], 'document')} left out of the corpus for a dev or test text."]
+    if left["passages"]:
+        fate = "left out as well" if recipe["passages"] == "drop" else "not left out (passages=drop does)"
+        part = "with a part of one only, less than half of its runs of 13 words"
+        lines.append(f"{amount(left['passages'], 'document')} {part}: {fate}.")
+    copies = f"{left['copies']:,} copies of a document before them"
+    lines.append(f"{copies}: kept." if recipe["duplicates"] == "keep" else f"{copies} left out.")
+    if recipe["duplicates"] == "near":
+        lines.append(f"{facts['selection']['similar']:,} near-duplicates of a better document dropped from the union.")
+    else:
+        lines.append("Near-duplicates of each other were not looked for (duplicates=near does).")
+    columns = ("of", "held", "documents", "texts", "of all texts there")
+    return Section("What was left out", columns, tuple(rows), tuple(lines))
+
+
+def _sources(facts: Mapping[str, Any]) -> Section:
+    whole, kept = facts["sources"], facts["retrieved_sources"]
+    if set(whole) | set(kept) <= {""}:
+        return Section("Where they come from", lines=("The corpus names no sources.",))
+    every, some = facts["corpus"]["documents"], facts["selection"]["documents"]
+    names = sorted({*whole, *kept}, key=lambda name: (-kept.get(name, 0), -whole.get(name, 0), name))
+    rows = []
+    for name in names[:SOURCES_SHOWN]:
+        here, there = kept.get(name, 0) / some, whole.get(name, 0) / every
+        times = f"{here / there:.2f}" if there else "-"
+        rows.append(
+            (name or "(none)", f"{kept.get(name, 0):,}", share(here), f"{whole.get(name, 0):,}", share(there), times)
+        )
+    columns = ("source", "retrieved", "share", "in the corpus", "share", "times as frequent")
+    more = (f"and {len(names) - SOURCES_SHOWN:,} more sources",) if len(names) > SOURCES_SHOWN else ()
+    return Section("Where they come from", columns, tuple(rows), more)
+
+
+def _lengths(facts: Mapping[str, Any]) -> Section:
+    found = facts["selection"]
+    unread = share(found["beyond"] / max(found["words"], 1))
+    lines = (
+        f"{found['words'] / found['documents']:,.0f} words a document on average; no document was cut.",
+        f"{found['long']:,} have more than {SEQUENCE} words, and so more than a training sequence of {SEQUENCE} tokens "
+        f"holds (tlm's max_tokens). tlm cuts them into several sequences and reads them all; TLM's released code reads "
+        f"only the first, and so never at least {unread} of all words.",
+    )
+    return Section("How long they are", lines=lines)
+
+
+def _examples(facts: Mapping[str, Any]) -> list[Section]:
+    sections = []
+    for number, example in enumerate(facts["examples"], 1):
+        told = f"{example['document_id']}" + (f" ({example['source']})" if example["source"] else "")
+        if "query" not in example:
+            sections.append(Section(f"Example {number}: {told}, drawn at random", lines=(example["passage"],)))
+            continue
+        terms = {word for word, part in example["terms"] if part >= MARKED * example["score"]}
+        parts = ", ".join(f"{word} {part:.2f}" for word, part in example["terms"][:TERMS])
+        parts += f", and {len(example['terms']) - TERMS:,} more" if len(example["terms"]) > TERMS else ""
+        lines = (
+            f"Query {example['query_id']}: {bracketed(example['query'], terms)}",
+            f"Document: {bracketed(example['passage'], terms)}",
+            f"Matched words by their part of the score {example['score']:.2f}: {parts}",
+        )
+        sections.append(Section(f"Example {number}: {told}, rank {example['rank']}", lines=lines))
+    return sections
+
+
+def bracketed(text: str, terms: set[str]) -> str:
+    """The text with brackets around the words that are among the terms, which are in lower case or as in the text."""
+    return _WORDS.sub(lambda found: f"[{found[0]}]" if {found[0], found[0].lower()} & terms else found[0], text)

@@ -1,0 +1,117 @@
+"""`study.lock.json`: what a finished study was made with and what came out, to compare a directory with. No torch.
+
+verb, recipe  as they were stated
+directory     where, for the relative paths in the verb
+versions      of whatever a result depends on
+data          name -> the hashes of what the jobs read under it
+jobs          name -> its label, the hash of its settings, the SHA-256 of its result and of the small files beside it,
+              such as its costs
+begun         name -> the same without a result, of jobs that failed, diverged or were given up by a search
+outcome       file -> SHA-256 of what a race or `evaluate` makes its pages of; empty for other studies
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from acclimate.core import files, ranks, settings
+from acclimate.jobs.job import DIRECTORY, JOB, RESULT, read_plan, studies_in
+
+LOCK = "study.lock.json"
+FORMAT = 1
+OUTCOME = ("scores.json", "facts.json")  # as race/outcome.py calls them
+
+
+def write_lock(out: Path, verb: str, recipe: Any) -> None:
+    """Write the file for the study in `out`, or for all in its folders. recipe: a dataclass."""
+    if not ranks.is_first():
+        return
+    jobs, begun, versions, data = _jobs(out)
+    lock = {
+        "format": FORMAT,
+        "verb": verb,
+        "directory": str(Path.cwd()),
+        "recipe": settings.to_mapping(recipe),
+        "versions": versions,
+        "data": data,
+        "jobs": jobs,
+        "begun": begun,
+        "outcome": {name: files.sha256_of(out / name) for name in OUTCOME if (out / name).exists()},
+    }
+    files.write_json(out / LOCK, lock)
+
+
+def read_lock(out: Path) -> dict[str, Any]:
+    """The lock of the study in `out`. Raises ValueError where there is none."""
+    if not (out / LOCK).exists():
+        raise ValueError(f"{out} has no {LOCK}: it is written when race, evaluate, grid or blurb ends there")
+    lock = files.read_json(out / LOCK)
+    if lock.get("format") != FORMAT:
+        raise ValueError(f"{out / LOCK} has format {lock.get('format')}; this version reads {FORMAT}")
+    return dict(lock)
+
+
+def differing(out: Path) -> list[str]:
+    """What in the directory is not as its lock has it, a sentence each. Raises ValueError where there is no lock."""
+    lock = read_lock(out)
+    found = []
+    for name, expected in [*lock["jobs"].items(), *lock.get("begun", {}).items()]:
+        study, _, job = name.rpartition("/")
+        place = out / study / DIRECTORY / job
+        changed = [
+            file
+            for file, content in expected.get("beside", {}).items()
+            if not (place / file).exists() or files.sha256_of(place / file) != content
+        ]
+        if "result" not in expected:
+            found += [f"{name}: {file} of {expected['label']} is gone or changed" for file in changed]
+        elif not (place / RESULT).exists():
+            found.append(f"{name}: {expected['label']} has no result any more")
+        elif files.sha256_of(place / RESULT) != expected["result"]:
+            found.append(f"{name}: the result of {expected['label']} is not the one that the lock has")
+        elif not (place / JOB).exists() or _of_settings(files.read_json(place / JOB)) != expected["settings"]:
+            found.append(f"{name}: {expected['label']} was done with other settings, or {JOB} is changed")
+        elif changed:
+            found.append(f"{name}: {', '.join(changed)} of {expected['label']} is gone or changed")
+    for name, content in lock.get("outcome", {}).items():
+        if not (out / name).exists() or files.sha256_of(out / name) != content:
+            found.append(f"{name}: is gone, or not the one that the lock has")
+    return found
+
+
+def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], dict[str, list[str]]]:
+    """The finished jobs of the plans, those that only began, the versions that the finished ones were done with, and
+    hashes of what they read.
+    """
+    jobs: dict[str, Any] = {}
+    begun: dict[str, Any] = {}
+    versions: dict[str, str] = {}
+    data: dict[str, set[str]] = {}
+    for run in studies_in(out):
+        prefix = "" if run == out else f"{run.name}/"
+        for planned in read_plan(run):
+            place, name = run / DIRECTORY / planned.name, f"{prefix}{planned.name}"
+            if not (place / JOB).exists():
+                continue
+            if not (place / RESULT).exists():  # what it would go on from is weights, which no table is made of
+                begun[name] = {"label": planned.label, "beside": _beside(place, ".json")}
+                continue
+            about = files.read_json(place / JOB)
+            versions |= about["versions"]
+            for read, value in about["contents"].items():
+                data.setdefault(f"{prefix}{read}", set()).add(value)
+            about_result = {"settings": _of_settings(about), "result": files.sha256_of(place / RESULT)}
+            jobs[name] = {"label": planned.label, **about_result, "beside": _beside(place, ".json", ".safetensors")}
+    return jobs, begun, versions, {name: sorted(hashes) for name, hashes in sorted(data.items())}
+
+
+def _beside(place: Path, *endings: str) -> dict[str, str]:
+    """The hashes of the files of a job that tables are made of, but for its result."""
+    found = (path for path in sorted(place.iterdir()) if path.suffix in endings and path.name not in (RESULT, JOB))
+    return {path.name: files.sha256_of(path) for path in found}
+
+
+def _of_settings(about: Mapping[str, Any]) -> str:
+    return settings.digest(about["settings"])

@@ -1,0 +1,131 @@
+"""The jobs of a study as tasks of a Ray cluster. Every machine sees the study's directory under the same path.
+
+Ray does a task again elsewhere where its process or machine dies: the job goes on from what it left there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from acclimate import __version__
+from acclimate.core.machines import machines_for, workers
+from acclimate.core.types import Progress, Watch
+from acclimate.jobs.job import Call, attempt, note_failure, running
+from acclimate.jobs.workers import TRIES, DiedError, Ended, RemoteError, limit_threads, sendable
+
+if TYPE_CHECKING:
+    import ray
+
+LOOK_EVERY = 5.0  # seconds between two looks at how far tasks are
+
+
+@contextlib.contextmanager
+def on_ray(cluster: str, *, threads: int, gpu_share: float) -> Iterator[RayWorkers]:
+    """Whoever does calls as tasks of the cluster at HOST:PORT, or "auto".
+
+    Raises ValueError where none answers, and where no machine of it has what a task claims.
+    """
+    with workers(cluster):
+        machines_for(threads, gpu_share)
+        tasks = RayWorkers(threads, gpu_share)
+        try:
+            yield tasks
+        finally:
+            tasks.close()
+
+
+class RayWorkers:
+    """Tasks of the cluster that this process is connected to: `threads` processors and a share of a GPU each."""
+
+    def __init__(self, threads: int, gpu_share: float) -> None:
+        import ray
+
+        claim: dict[str, Any] = {"num_cpus": threads, "max_retries": TRIES}
+        if gpu_share:
+            claim["num_gpus"] = gpu_share
+        self.threads = threads
+        self.remote = ray.remote(_task).options(**claim)
+        self.tasks: dict[ray.ObjectRef[Any], tuple[Call, Watch]] = {}
+        self.looked = time.monotonic()
+
+    @property
+    def slots(self) -> int:
+        """Twice what the cluster can do at once, so that no processor waits for us."""
+        import ray
+
+        return 2 * max(1, int(ray.cluster_resources().get("CPU", 0)) // self.threads)
+
+    def start(self, call: Call, watch: Watch) -> None:
+        there = replace(call, run=call.run.resolve(), out=call.out.resolve(), arguments=_absolute(call.arguments))
+        self.tasks[self.remote.remote(there, self.threads, __version__)] = (call, watch)
+
+    def ended(self) -> list[Ended]:
+        import ray
+
+        while True:
+            ready, _ = ray.wait([*self.tasks], num_returns=1, timeout=LOOK_EVERY)
+            if ready or time.monotonic() - self.looked >= LOOK_EVERY:
+                self._look()
+            if ready:
+                return [self._ended(task) for task in ready]
+
+    def _ended(self, task: ray.ObjectRef[Any]) -> Ended:
+        import ray
+
+        call, watch = self.tasks.pop(task)
+        try:
+            error, trace = ray.get(task)
+        except ray.exceptions.RayTaskError as raised:  # before the call was begun: that machine lacks something
+            error, trace = raised.cause, ""
+        except ray.exceptions.RayError as death:
+            error, trace = DiedError(f"{call.label} died on the cluster, and Ray gave it up: {death}"), ""
+        if error is not None and not trace:
+            call.out.mkdir(parents=True, exist_ok=True)
+            note_failure(call, error)
+        if error is None:
+            watch(Progress(call.label, 1, 1, "jobs"))
+        elif trace:
+            error.__cause__ = RemoteError(f"\n{trace}")
+        return call.name, error
+
+    def _look(self) -> None:
+        """Tell how far tasks are, as their marks say."""
+        self.looked = time.monotonic()
+        watches = {call.name: (call.run, watch) for call, watch in self.tasks.values()}
+        for run in {run for run, _ in watches.values()}:
+            for name, mark in running(run).items():
+                if name in watches and "done" in mark:
+                    watches[name][1](Progress(mark["stage"], mark["done"], mark["total"], mark["unit"]))
+
+    def close(self) -> None:
+        import ray
+
+        for task in self.tasks:
+            ray.cancel(task, force=True)
+        self.tasks.clear()
+
+
+def _absolute(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Places as another process finds them, whatever its own directory."""
+    return {
+        name: value.resolve() if isinstance(value, Path) and value.exists() else value
+        for name, value in arguments.items()
+    }
+
+
+def _task(call: Call, threads: int, version: str) -> tuple[Exception | None, str]:
+    """The call, on whatever machine."""
+    here = f"{socket.gethostname()}, process {os.getpid()}"
+    if version != __version__:
+        raise ValueError(f"{here} has acclimate {__version__}, but the command runs {version}. Install the same")
+    if not call.run.is_dir():
+        raise ValueError(f"{here} does not see {call.run}. All machines of a cluster need a study's directory")
+    limit_threads(threads)
+    return sendable(attempt(call, watch=lambda progress: None))

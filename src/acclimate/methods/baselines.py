@@ -1,0 +1,321 @@
+"""TF-IDF and a linear model: no encoder at all, the baseline that keeps everyone honest.
+
+Words and pairs of words, sublinear term frequency, L2-normalised. One label a text: multinomial logistic regression;
+several: a logistic regression for each; a number: ridge regression. The one setting, how strongly it is regularised, is
+chosen on dev, as every contestant's checkpoint is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from acclimate.core.types import Example, Label, Watch, counted, unwatched
+from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.tags import words_of
+
+Predict = Callable[[Any], list[Label]]  # sparse features (rows, features) -> a label each
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings tried on dev and what counts as a term."""
+
+    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)  # C of logistic regressions
+    alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)  # of ridge regression, where a number is predicted
+    longest: int = 2  # words a term at most
+
+    def tried(self, kind: str) -> tuple[float, ...]:
+        """What is tried for a task of this kind, the strongest regularisation first."""
+        return tuple(sorted(self.alphas, reverse=True)) if kind == "score" else tuple(sorted(self.strengths))
+
+    def only(self, strength: float) -> Recipe:
+        """The recipe with nothing to choose from, whatever the kind."""
+        return replace(self, strengths=(strength,), alphas=(strength,))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The model that dev chose. strength: its C, or alpha; tokens: words of the training texts."""
+
+    strength: float
+    dev: float
+    predicted_dev: tuple[Label, ...]
+    tokens: int
+    seconds: float
+    predict: Callable[[Sequence[Example]], list[Label]]
+
+
+def fit_tfidf(recipe: Recipe, task: Prepared, *, watch: Watch = unwatched) -> Fitted:
+    """Fit for each strength and choose on dev; of equals the strongest regularisation wins. The test set stays sealed.
+
+    Raises ValueError where there is nothing to try, and for a kind of task that has no such model.
+    """
+    begun = time.perf_counter()
+    if task.kind not in FITS:
+        raise ValueError(f"a task of kind '{task.kind}' has no baseline of terms; these have: {', '.join(FITS)}")
+    train, dev = task.examples("train"), task.examples("dev")
+    features = _Features(_texts(train), recipe.longest)
+    rows, dev_rows = features.train, features(_texts(dev))
+    gold, dev_gold = [example.label for example in train], [example.label for example in dev]
+    best: tuple[float, float, list[Label], Predict] | None = None
+    strengths = recipe.tried(task.kind)
+    for strength in counted(strengths, watch, "TF-IDF", total=len(strengths), unit="fits", every=1):
+        predict = FITS[task.kind](rows, gold, task.labels, strength)
+        predicted = predict(dev_rows)
+        score = task.score(dev_gold, predicted)
+        if best is None or score > best[0]:
+            best = score, strength, predicted, predict
+    if best is None:
+        raise ValueError(f"tfidf.{'alphas' if task.kind == 'score' else 'strengths'} is empty: give at least one")
+    score, strength, predicted, chosen = best
+    return Fitted(
+        strength=strength,
+        dev=score,
+        predicted_dev=tuple(predicted),
+        tokens=sum(len(text.split()) for text in _texts(train)),
+        seconds=time.perf_counter() - begun,
+        predict=lambda examples: chosen(features(_texts(examples))),
+    )
+
+
+def test_baseline(fitted: Fitted, task: Prepared, *, by: str) -> dict[str, Any]:
+    """Predict the sealed texts, then open their labels in the name of `by`: ids, gold, predicted, test."""
+    examples = task.examples("test")
+    predicted = fitted.predict(examples)
+    gold = task.unseal(by)
+    return {
+        "ids": [example.id for example in examples],
+        "gold": gold,
+        "predicted": predicted,
+        "test": task.score(gold, predicted),
+    }
+
+
+def evaluate(
+    recipe: Recipe, task: Prepared, *, by: str = "evaluate TF-IDF", watch: Watch = unwatched
+) -> dict[str, Any]:
+    """`fit`, then `test`: ids, gold, predicted, test, dev, predicted_dev, strength, tokens, seconds."""
+    fitted = fit_tfidf(recipe, task, watch=watch)
+    names = ("dev", "predicted_dev", "strength", "tokens", "seconds")
+    return test_baseline(fitted, task, by=by) | {name: getattr(fitted, name) for name in names}
+
+
+class _Features:
+    """TF-IDF rows with the terms that stand in one training text only put together, a column a text.
+
+    Nearly all pairs of words are of that sort. What is learnt of those of one text are multiples of their values there,
+    because the squares of all weights are kept small; so one weight says it all, and the model is the same with a
+    quarter of the columns. `merge` has orthonormal columns: x -> x @ merge.
+
+    Where no training text has a word of two letters, there is one column, of zeros: a model is left with its intercept,
+    and predicts the most frequent label or the mean of the numbers.
+    """
+
+    def __init__(self, texts: Sequence[str], longest: int) -> None:
+        self.vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest))
+        terms_of = self.vectorizer.build_analyzer()
+        self.blank = not any(terms_of(text) for text in texts)
+        if self.blank:
+            self.train = self(texts)
+            return
+        rows = sparse.csr_array(self.vectorizer.fit_transform(texts))
+        once = np.bincount(rows.indices, minlength=rows.shape[1]) == 1
+        alone = sparse.coo_array(rows[:, once])
+        norms = np.sqrt(np.bincount(alone.row, alone.data**2, minlength=rows.shape[0]))
+        kept = np.flatnonzero(~once)
+        terms = np.concatenate([kept, np.flatnonzero(once)[alone.col]])
+        columns = np.concatenate([np.arange(len(kept)), len(kept) + alone.row])
+        values = np.concatenate([np.ones(len(kept)), alone.data / norms[alone.row]])
+        self.merge = sparse.csr_array((values, (terms, columns)), shape=(rows.shape[1], len(kept) + rows.shape[0]))
+        self.train = rows @ self.merge
+
+    def __call__(self, texts: Sequence[str]) -> Any:
+        if self.blank:
+            return sparse.csr_array((len(texts), 1))
+        return sparse.csr_array(self.vectorizer.transform(texts)) @ self.merge
+
+
+def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: float) -> Predict:
+    model = _logistic(strength).fit(rows, list(gold))
+    return lambda others: [str(label) for label in model.predict(others)]
+
+
+def _several_labels(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: float) -> Predict:
+    """A label that all training rows have, or none, is predicted as it was: there is nothing to tell it by."""
+    deciders: list[Callable[[Any], Any]] = []
+    for label in labels:
+        has = np.array([isinstance(own, tuple) and label in own for own in gold])
+        if has.all() or not has.any():
+            deciders.append(partial(_always, bool(has[0])))
+        else:
+            deciders.append(_logistic(strength).fit(rows, has).predict)
+
+    def predict(others: Any) -> list[Label]:
+        chosen_RC = np.stack([decide(others) for decide in deciders], axis=1)
+        return [tuple(sorted(labels[int(code)] for code in np.flatnonzero(row))) for row in chosen_RC]
+
+    return predict
+
+
+def _always(answer: bool, rows: Any) -> np.ndarray:
+    return np.full(rows.shape[0], answer)
+
+
+def _number(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: float) -> Predict:
+    model = Ridge(alpha=strength, solver="sparse_cg", tol=1e-6).fit(rows, np.asarray(gold, dtype=np.float64))
+    return lambda others: [float(number) for number in model.predict(others)]
+
+
+FITS: dict[str, Callable[[Any, Sequence[Label], Sequence[str], float], Predict]] = {
+    "sequence": _one_label,
+    "multilabel": _several_labels,
+    "score": _number,
+}
+"""Kind of task -> (features, gold labels, all labels, strength) -> what predicts."""
+
+
+def _logistic(strength: float) -> LogisticRegression:
+    return LogisticRegression(C=strength, max_iter=2000, random_state=0)
+
+
+def _texts(examples: Sequence[Example]) -> list[str]:
+    return [f"{example.text} {example.pair}" if example.pair else example.text for example in examples]
+
+
+# -------------------- constant
+# The same answer to everything: what is to be had without reading a text.
+#
+# Of all constant answers the one that scores best on the training labels; of equals the commonest. One label a text:
+# for
+# accuracy that is the majority class, for a metric that leaves a class out it is another. Several: no label, the
+# commonest set of them, or any number of the most frequent ones. Tags: one for every word. A number: the mean, whose
+# correlation with anything is 0. There is nothing to choose on dev, so dev is only scored.
+
+
+Labels = Sequence[Label]
+
+
+def fit_constant(task: Prepared) -> Fitted:
+    """Count, choose on the training labels, and score on dev. The test set stays sealed.
+
+    Raises ValueError for a kind of task in which no answer can be the same for all texts.
+    """
+    begun = time.perf_counter()
+    if task.kind not in ANSWERS:
+        raise ValueError(f"a task of kind '{task.kind}' has no constant answer; these have: {', '.join(ANSWERS)}")
+    train, dev = task.examples("train"), task.examples("dev")
+    gold = [example.label for example in train]
+
+    def given(answer: Label, examples: Sequence[Example]) -> list[Label]:
+        if task.kind != "tokens":
+            return [answer] * len(examples)
+        assert isinstance(answer, str)
+        return [(answer,) * len(words_of(example.text)) for example in examples]
+
+    scores = {answer: task.score(gold, given(answer, train)) for answer in ANSWERS[task.kind](gold)}
+    best = max(scores, key=lambda answer: scores[answer])  # the first of equals
+    predicted = given(best, dev)
+    return Fitted(
+        strength=0.0,
+        dev=task.score([example.label for example in dev], predicted),
+        predicted_dev=tuple(predicted),
+        tokens=0,
+        seconds=time.perf_counter() - begun,
+        predict=lambda examples: given(best, examples),
+    )
+
+
+def _classes(gold: Labels) -> Iterable[Label]:
+    return _ranked(str(label) for label in gold)
+
+
+def _sets(gold: Labels) -> Iterable[Label]:
+    sets = [label for label in gold if isinstance(label, tuple)]
+    names = _ranked(name for label in sets for name in label)
+    commonest = min(Counter(sets).items(), key=lambda own: (-own[1], own[0]))[0]
+    return [commonest, *(tuple(sorted(names[:count])) for count in range(len(names) + 1))]
+
+
+def _tags(gold: Labels) -> Iterable[Label]:
+    return _ranked(tag for label in gold if isinstance(label, tuple) for tag in label)
+
+
+def _mean(gold: Labels) -> Iterable[Label]:
+    return [float(np.mean([float(str(label)) for label in gold]))]
+
+
+def _ranked(names: Iterable[str]) -> list[str]:
+    """The commonest first, equals by name."""
+    return [name for name, _ in sorted(Counter(names).items(), key=lambda own: (-own[1], own[0]))]
+
+
+ANSWERS: dict[str, Callable[[Labels], Iterable[Label]]] = {
+    "sequence": _classes,
+    "multilabel": _sets,
+    "tokens": _tags,
+    "score": _mean,
+}
+"""Kind of task -> (training labels) -> the constant answers that are tried, the commonest first."""
+
+
+# -------------------- dictionary
+# The most frequent tag of each word: no model at all, the baseline that a tagger must beat.
+#
+# A word gets the tag that it has most often in the training sentences, spelt the same; else, of the word in small
+# letters; a word that never occurs there gets the most frequent tag of all words that occur once, which is what new
+# words
+# are like. Of equals the first by name wins. There is nothing to choose, so dev is only scored.
+#
+# CoNLL's baseline (Tjong Kim Sang and De Meulder, 2003, section 4.1) looks up whole entities instead of words.
+
+
+def fit_dictionary(task: Prepared) -> Fitted:
+    """Count, and score on dev. The test set stays sealed. Raises ValueError for a kind of task without words' tags."""
+    begun = time.perf_counter()
+    if task.kind != "tokens":
+        raise ValueError(f"a task of kind '{task.kind}' has no tags of words; these have: tokens")
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    small: dict[str, Counter[str]] = defaultdict(Counter)
+    for word, tag in _tagged(task.examples("train")):
+        counts[word][tag] += 1
+        small[word.lower()][tag] += 1
+    of_new = Counter(tag for tags in counts.values() if tags.total() == 1 for tag in tags)
+    exact, lowered = ({word: _most(tags) for word, tags in table.items()} for table in (counts, small))
+    new = _most(of_new or sum(counts.values(), Counter()))
+
+    def predict(examples: Sequence[Example]) -> list[Label]:
+        return [
+            tuple(exact.get(word) or lowered.get(word.lower(), new) for word in words_of(example.text))
+            for example in examples
+        ]
+
+    dev = task.examples("dev")
+    predicted = predict(dev)
+    return Fitted(
+        strength=0.0,
+        dev=task.score([example.label for example in dev], predicted),
+        predicted_dev=tuple(predicted),
+        tokens=sum(tags.total() for tags in counts.values()),
+        seconds=time.perf_counter() - begun,
+        predict=predict,
+    )
+
+
+def _tagged(examples: Sequence[Example]) -> Iterator[tuple[str, str]]:
+    for example in examples:
+        assert isinstance(example.label, tuple)
+        yield from zip(words_of(example.text), example.label, strict=True)
+
+
+def _most(tags: Counter[str]) -> str:
+    return min(tags, key=lambda tag: (-tags[tag], tag))

@@ -1,0 +1,383 @@
+"""Classifiers of words that look at more than one word: layers between an encoder and the tags.
+
+layer        what stands on the encoder's hidden states
+linear       a linear layer: transformers' own AutoModelForTokenClassification
+bilstm       an LSTM in both directions over all tokens of a row, then the linear layer (Gu et al., 2021, Table 10)
+crf          the linear layer, and a conditional random field over the tags of the words (models/task_layers.py)
+bilstm-crf   both (Lample et al., 2016; Huang et al., 2015)
+
+transformers has no class for the last three, so one is made for each family. In config.json it is
+`<Family>ForTagSequences`, with the layer as `tag_layer`; of a CRF also with `tag_transitions`, where it predicts
+sequences of its tags' scheme only, and with `tag_transitions_rate`. transformers' AutoModel loads the encoder from such
+a checkpoint; `classifier.load_finetuned` loads all of it. These layers are float32 under autocast too.
+
+Shape suffixes: B rows, T tokens of the longest, D hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
+
+from acclimate.models.dropout import DROPOUT_FIELDS
+
+# -------------------- crf
+# A linear-chain conditional random field over the tags of a sentence's words (Lafferty et al., 2001).
+#
+# score(y) = starts[y_1] + sum over w of emissions[w, y_w] + sum over w > 1 of transitions[y_(w-1), y_w] + ends[y_W]
+# log p(y) = score(y) - log of the sum of exp(score) over all sequences of tags
+#
+# All weights start at 0, where this is the softmax of each word on its own. Everything is float32, sums of exponentials
+# are taken in log space.
+#
+# Adam moves every weight by about its rate in a step, however large the gradient. At an encoder's rates (3e-5) these
+# few
+# weights, which start at 0 and are to become log odds of some units, would stay near 0. So they may have a rate of
+# their
+# own, a multiple of that of all others: the parameters are the weights divided by it.
+#
+# Shape suffixes: B sentences, W words of the longest (words first, then padding), C tags.
+
+
+class ConditionalRandomField(nn.Module):
+    """Its parameters, transitions[from, to], (C, C), starts and ends, (C,), times `rate` are the formula's weights."""
+
+    def __init__(self, tags: int, *, rate: float = 1.0) -> None:
+        super().__init__()
+        self.rate = rate
+        self.transitions = nn.Parameter(torch.zeros(tags, tags))
+        self.starts = nn.Parameter(torch.zeros(tags))
+        self.ends = nn.Parameter(torch.zeros(tags))
+
+    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Transitions, starts and ends as they score.
+
+        To the parameters they hand on the gradient of the weights, not `rate` times as much: it would outweigh all
+        others where gradients are clipped to one norm.
+        """
+        parameters = (self.transitions, self.starts, self.ends)
+        scaled = (own if self.rate == 1 else own + (self.rate - 1) * own.detach() for own in parameters)
+        transitions, starts, ends = scaled
+        return transitions, starts, ends
+
+    def log_likelihood(self, emissions_BWC: Tensor, tags_BW: Tensor, lengths_B: Tensor, edges_B2: Tensor) -> Tensor:
+        """(B,) log p(tags); 0 where there are no words.
+
+        tags_BW   any tag in the padding
+        edges_B2  whether the sentence begins with the first word, and ends with the last; where it does not, as in a
+                  part of a long sentence, nothing is known of the tag beyond, and no start or end scores
+        """
+        there_BW = torch.arange(tags_BW.shape[1], device=tags_BW.device) < lengths_B[:, None]
+        transitions, starts, ends = self.weights()
+        starts_BC, ends_BC = edges_B2[:, :1] * starts, edges_B2[:, 1:] * ends
+        last_B1 = tags_BW.gather(1, (lengths_B - 1).clamp(min=0)[:, None])
+        steps_BW = emissions_BWC.gather(2, tags_BW[..., None]).squeeze(-1)
+        steps_BW = torch.cat([steps_BW[:, :1], steps_BW[:, 1:] + transitions[tags_BW[:, :-1], tags_BW[:, 1:]]], 1)
+        ends_B2 = torch.cat([starts_BC.gather(1, tags_BW[:, :1]), ends_BC.gather(1, last_B1)], 1)
+        score_B = (steps_BW * there_BW).sum(1) + ends_B2.sum(1)
+        # of all sequences up to a word that end in a tag: the log of the sum of their exp(score)
+        forward_BC = starts_BC + emissions_BWC[:, 0]
+        for word in range(1, tags_BW.shape[1]):
+            onward_BC = torch.logsumexp(forward_BC[:, :, None] + transitions, dim=1) + emissions_BWC[:, word]
+            forward_BC = torch.where(there_BW[:, word, None], onward_BC, forward_BC)
+        every_B = torch.logsumexp(forward_BC + ends_BC, dim=1)
+        return torch.where(lengths_B > 0, score_B - every_B, 0.0)
+
+    @torch.no_grad()
+    def most_probable(self, emissions_BWC: Tensor, lengths_B: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """(B, W) the tags of the most probable sequence of whole sentences (Viterbi); the last one's in the padding.
+
+        allowed: (C + 1, C + 1) bool, [from, to], which tags may follow which; C stands for what is before the first
+        word and after the last. Some sequence must be allowed.
+        """
+        transitions, starts, ends = self.weights()
+        if allowed is not None:
+            transitions = transitions.masked_fill(~allowed[:-1, :-1], -torch.inf)
+            starts = starts.masked_fill(~allowed[-1, :-1], -torch.inf)
+            ends = ends.masked_fill(~allowed[:-1, -1], -torch.inf)
+        best_BC = starts + emissions_BWC[:, 0]
+        itself_C = torch.arange(len(starts), device=best_BC.device)
+        came: list[Tensor] = []  # from which tag the best sequence came to each
+        for word in range(1, emissions_BWC.shape[1]):
+            onward_BC, from_BC = (best_BC[:, :, None] + transitions).max(dim=1)
+            there_B1 = (word < lengths_B)[:, None]
+            best_BC = torch.where(there_B1, onward_BC + emissions_BWC[:, word], best_BC)
+            came.append(torch.where(there_B1, from_BC, itself_C))
+        path = [(best_BC + ends).argmax(dim=1, keepdim=True)]
+        for from_BC in reversed(came):
+            path.append(from_BC.gather(1, path[-1]))
+        return torch.cat(path[::-1], dim=1)
+
+
+# -------------------- own heads
+# What classifiers are built on that transformers has no class for: the encoder of a family, found by its config.
+#
+# Such a class is made for each family as transformers makes its own: `<Family><what it is>`, below the family's base
+# class, with the encoder under the family's own name, so that AutoModel loads the encoder from its checkpoints.
+#
+# Shape suffixes: B rows, T tokens of the longest, D hidden.
+
+
+class FamilyClasses:
+    """Makes and loads models of which each family has a class, as transformers' Auto classes do theirs."""
+
+    def __init__(self, class_for: Callable[[Any], Any]) -> None:
+        """class_for: of the class of a family's configs."""
+        self._class_for = class_for
+
+    def from_config(self, config: Any, **settings: Any) -> PreTrainedModel:
+        made: PreTrainedModel = self._class_for(type(config))._from_config(config, **settings)
+        return made
+
+    def from_pretrained(self, where: str, *, config: Any, **settings: Any) -> Any:
+        return self._class_for(type(config)).from_pretrained(where, config=config, **settings)
+
+
+def family_base(kind: Any) -> Any:
+    """What all models of a family inherit, by the class of its configs."""
+    encoder: Any = MODEL_MAPPING[kind]
+    return next(base for base in encoder.__mro__[1:] if issubclass(base, PreTrainedModel))
+
+
+def encoder_alone(config: PreTrainedConfig) -> Any:
+    """The encoder of a config, without a pooler: nothing would train it."""
+    encoder: Any = MODEL_MAPPING[type(config)]
+    made = encoder(config)
+    if getattr(made, "pooler", None) is not None:
+        made.pooler = None
+    return made
+
+
+def named_for_family(made: Any) -> Any:
+    """The class, with the family's name before its own."""
+    encoder: Any = MODEL_MAPPING[made.config_class]
+    made.__name__ = made.__qualname__ = encoder.__name__.removesuffix("Model") + made.__name__
+    return made
+
+
+def head_dropout(config: PreTrainedConfig) -> float:
+    """Before the output layer; as in transformers' own classifiers, that of hidden states where none is stated."""
+    fields = DROPOUT_FIELDS.get(config.model_type, {})
+    stated = (getattr(config, field, None) for part in ("head", "hidden") for field in fields.get(part, ()))
+    return next((float(value) for value in stated if value is not None), 0.0)
+
+
+def draw_output_layer(layer: nn.Linear, config: PreTrainedConfig) -> None:
+    """As the family draws its weights."""
+    nn.init.normal_(layer.weight, std=getattr(config, "initializer_range", 0.02))
+    nn.init.zeros_(layer.bias)
+
+
+def bidirectional(config: PreTrainedConfig) -> nn.LSTM:
+    """An LSTM over the encoder's hidden states; both directions together are as wide, or of an odd width one less."""
+    hidden = config.hidden_size
+    return nn.LSTM(hidden, hidden // 2, batch_first=True, bidirectional=True)
+
+
+def both_ways(lstm: nn.LSTM, hidden_BTD: Tensor, mask_BT: Tensor | None) -> tuple[Tensor, Tensor]:
+    """(B, T, D) the LSTM's states from both sides of the real tokens, 0 in the padding; (B, D) the state of each
+    direction once it has read the whole row. Float32 under autocast too.
+
+    mask_BT: 1 on real tokens, which come first; None: there is no padding.
+    """
+    with torch.autocast(hidden_BTD.device.type, enabled=False):
+        hidden_BTD = hidden_BTD.float()
+        if mask_BT is None:
+            states_BTD, (last_2BD, _) = lstm(hidden_BTD)
+            return states_BTD, last_2BD.transpose(0, 1).flatten(1)
+        lengths = mask_BT.sum(1).cpu()
+        packed = pack_padded_sequence(hidden_BTD, lengths, batch_first=True, enforce_sorted=False)
+        states, (last_2BD, _) = lstm(packed)
+        padded_BTD, _ = pad_packed_sequence(states, batch_first=True, total_length=hidden_BTD.shape[1])
+        return padded_BTD, last_2BD.transpose(0, 1).flatten(1)
+
+
+# -------------------- pooling
+# Classifiers of a text that read other states of it than the encoder's at its first token.
+#
+# pooling         what of the text is read
+# first           its first token; of an LSTM the state of each direction once it has read the whole row: at the first
+# token one of them has read no more than that token
+# mentions        of each of two mentions the largest value, in each dimension, of the states of its tokens
+# starts          of each of two mentions the state of its first token, which is its opening marker where it has one
+#
+# sequence_layer  which states
+# linear          the encoder's
+# bilstm          those of an LSTM in both directions over all tokens of the row (Gu et al., 2021, Table 10)
+#
+# Two mentions are put side by side. A linear layer after dropout reads the result (Gu et al., Table 12). The encoder's
+# state at the first token is what transformers' own AutoModelForSequenceClassification reads. For all else it has no
+# class, so one is made for each family, out of the family's encoder. In config.json it is `<Family>ForPooledStates`,
+# with
+# `mention_pooling` and `sequence_layer`. transformers' AutoModel loads the encoder from such a checkpoint;
+# `classifier.load_finetuned` loads all of it.
+#
+# Shape suffixes: B rows, T tokens of the longest, D hidden, C labels, 2 mentions.
+
+
+Pooling = Literal["first", "mentions", "starts"]
+SequenceLayer = Literal["linear", "bilstm"]
+COUNT = 2  # mentions
+_FIELDS = {"mention_pooling": "first", "sequence_layer": "linear"}  # of config.json, and what they are where missing
+
+
+def pooling_of(config: PreTrainedConfig) -> Pooling:
+    """What the classifier of a config reads: "first" where it is one of transformers' own."""
+    pooling: Pooling = getattr(config, "mention_pooling", "first")
+    return pooling
+
+
+def sequence_layer_of(config: PreTrainedConfig) -> SequenceLayer:
+    layer: SequenceLayer = getattr(config, "sequence_layer", "linear")
+    return layer
+
+
+def set_pooling(config: PreTrainedConfig, pooling: Pooling, layer: SequenceLayer = "linear") -> None:
+    """Say in a config, in place, what the classifier to be made of it reads."""
+    for (field, missing), value in zip(_FIELDS.items(), (pooling, layer), strict=True):
+        if value != missing:
+            setattr(config, field, value)
+        elif hasattr(config, field):
+            delattr(config, field)
+
+
+def pooled(states_BTD: Tensor, places_B22: Tensor, pooling: Pooling) -> Tensor:
+    """(B, 2 D): what stands for the first mention, then for the second.
+
+    places_B22: from which token each mention goes to which, the last excluded.
+    """
+    if pooling == "starts":
+        starts_B2D = places_B22[:, :, :1].expand(-1, -1, states_BTD.shape[-1])
+        return states_BTD.gather(1, starts_B2D).flatten(1)
+    columns_T = torch.arange(states_BTD.shape[1], device=states_BTD.device)
+    within_B2T = (columns_T >= places_B22[:, :, :1]) & (columns_T < places_B22[:, :, 1:])
+    outside_B2T1 = ~within_B2T[..., None]
+    states_B2TD = states_BTD[:, None].masked_fill(outside_B2T1, torch.finfo(states_BTD.dtype).min)
+    return states_B2TD.amax(2).flatten(1)
+
+
+@cache
+def _class_for(kind: Any) -> Any:
+    """The class of a family's classifiers, by the class of its configs."""
+    parent: Any = family_base(kind)
+
+    class ForPooledStates(parent):  # type: ignore[misc]
+        config_class = kind
+
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            setattr(self, self.base_model_prefix, encoder_alone(config))
+            self.lstm = bidirectional(config) if sequence_layer_of(config) == "bilstm" else None
+            self.dropout = nn.Dropout(head_dropout(config))
+            width = 2 * self.lstm.hidden_size if self.lstm else config.hidden_size
+            vectors = 1 if pooling_of(config) == "first" else COUNT
+            self.classifier = nn.Linear(vectors * width, config.num_labels)
+            self.post_init()
+            draw_output_layer(self.classifier, config)
+
+        def forward(self, mentions: Tensor | None = None, **inputs: Tensor) -> SequenceClassifierOutput:
+            states_BTD = self.base_model(**inputs).last_hidden_state
+            summary_BD = states_BTD[:, 0]
+            if self.lstm is not None:
+                states_BTD, summary_BD = both_ways(self.lstm, states_BTD, inputs.get("attention_mask"))
+            pooling = pooling_of(self.config)
+            if pooling != "first":
+                assert mentions is not None
+                summary_BD = pooled(states_BTD, mentions, pooling)
+            return SequenceClassifierOutput(logits=self.classifier(self.dropout(summary_BD)))
+
+    return named_for_family(ForPooledStates)
+
+
+PooledClassifiers = FamilyClasses(_class_for)
+
+
+Layer = Literal["linear", "bilstm", "crf", "bilstm-crf"]
+Transitions = Literal["any", "scheme"]  # what a CRF may predict: any tag after any, or what the tags' scheme allows
+CRF_LAYERS: tuple[Layer, ...] = ("crf", "bilstm-crf")
+ENDING = "ForTagSequences"  # how the names of the classes end
+# of config.json, and what they are where they are missing
+_TAGGER_FIELDS: dict[str, Any] = {"tag_layer": "linear", "tag_transitions": "any", "tag_transitions_rate": 1.0}
+
+
+def layer_of(config: PreTrainedConfig) -> Layer:
+    """ "linear" where the classifier of a config is one of transformers' own."""
+    layer: Layer = getattr(config, "tag_layer", "linear")
+    return layer
+
+
+def transitions_of(config: PreTrainedConfig) -> Transitions:
+    transitions: Transitions = getattr(config, "tag_transitions", "any")
+    return transitions
+
+
+def transitions_rate_of(config: PreTrainedConfig) -> float:
+    return float(getattr(config, "tag_transitions_rate", 1.0))
+
+
+def set_layer(
+    config: PreTrainedConfig, layer: Layer, transitions: Transitions = "any", transitions_rate: float = 1.0
+) -> None:
+    """Say in a config, in place, which layer the tagger to be made of it has, what it may predict, and how fast a CRF
+    learns (models/task_layers.py).
+
+    Raises ValueError for settings of a CRF where there is none.
+    """
+    for name, value, without in (("transitions", transitions, "any"), ("transitions_rate", transitions_rate, 1.0)):
+        if value != without and layer not in CRF_LAYERS:
+            raise ValueError(
+                f"{name}={value!r} is for a CRF, but the layer is '{layer}', which predicts each word's tag on its "
+                f"own. Take one of {', '.join(CRF_LAYERS)}, or leave {name} out"
+            )
+    for (field, missing), stated in zip(_TAGGER_FIELDS.items(), (layer, transitions, transitions_rate), strict=True):
+        if stated != missing:
+            setattr(config, field, stated)
+        elif hasattr(config, field):
+            delattr(config, field)
+
+
+def crf_of(model: PreTrainedModel) -> ConditionalRandomField | None:
+    """The conditional random field of a classifier that has one."""
+    field: ConditionalRandomField | None = getattr(model, "crf", None)
+    return field
+
+
+@cache
+def _tagger_class_for(kind: Any) -> Any:
+    """The class of a family's taggers, by the class of its configs."""
+    parent: Any = family_base(kind)
+
+    class ForTagSequences(parent):  # type: ignore[misc]
+        config_class = kind
+
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            setattr(self, self.base_model_prefix, encoder_alone(config))
+            layer, rate = layer_of(config), transitions_rate_of(config)
+            self.lstm = bidirectional(config) if layer.startswith("bilstm") else None
+            self.dropout = nn.Dropout(head_dropout(config))
+            width = 2 * self.lstm.hidden_size if self.lstm else config.hidden_size
+            self.classifier = nn.Linear(width, config.num_labels)
+            self.crf = ConditionalRandomField(config.num_labels, rate=rate) if layer in CRF_LAYERS else None
+            self.post_init()
+            draw_output_layer(self.classifier, config)
+
+        def forward(self, **inputs: Tensor) -> TokenClassifierOutput:
+            hidden_BTD = self.base_model(**inputs).last_hidden_state
+            with torch.autocast(hidden_BTD.device.type, enabled=False):
+                hidden_BTD = hidden_BTD.float()
+                if self.lstm is not None:
+                    hidden_BTD, _ = both_ways(self.lstm, hidden_BTD, inputs.get("attention_mask"))
+                return TokenClassifierOutput(logits=self.classifier(self.dropout(hidden_BTD)))
+
+    return named_for_family(ForTagSequences)
+
+
+SequenceTaggers = FamilyClasses(_tagger_class_for)

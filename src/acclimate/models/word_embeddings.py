@@ -1,0 +1,156 @@
+"""The word embeddings of a model as a matrix: how far two models' lie apart, their main axes, a word's neighbours.
+
+Raw rows of the table that the first layer reads (TAPTER's E): no position, no normalisation is added to them.
+PyTorch is loaded where a model is read, not with this module: a report's page has these values too.
+
+Shape suffixes: V pieces of a vocabulary, N pieces that two of them share, H width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from acclimate.text.vectors.of_vocabulary import piece_texts
+
+CONTINUED = "##"  # WordPiece writes it before a piece that continues a word
+SPACES = ("\u0120", "\u2581")  # stand before a piece that begins one: byte-level tokenizers', SentencePiece's
+ROWS = 16_384  # of a block: what is computed of a table needs memory for so many rows
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """The word embeddings of one model.
+
+    rows_VH  (V, H) float32
+    ids      piece, as the tokenizer's vocabulary spells it -> its row
+    words    word, as people read it -> its row: pieces that begin a word and hold letters only
+    """
+
+    name: str
+    rows_VH: np.ndarray
+    ids: Mapping[str, int]
+    words: Mapping[str, int]
+
+    def nearest(self, word: str, count: int) -> list[tuple[str, float]]:
+        """The words whose rows have the largest cosine with the word's, and that cosine; KeyError for no word."""
+        names = [other for other in self.words if other != word]
+        rows_VH = self.rows_VH[[self.words[other] for other in names]]
+        own_H = self.rows_VH[self.words[word]]
+        lengths = np.linalg.norm(rows_VH, axis=1) * np.linalg.norm(own_H)
+        cosines = rows_VH @ own_H / np.maximum(lengths, np.finfo(np.float32).tiny)
+        return [(names[place], float(cosines[place])) for place in np.argsort(-cosines, kind="stable")[:count]]
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """Euclidean distances between two models' rows of the same pieces; cosine: the mean of the rows' cosines.
+
+    mean is what TAPTER's Appendix B calls the average distance; nine_tenths: nine of ten pieces lie no further apart.
+    """
+
+    pieces: int
+    mean: float
+    median: float
+    nine_tenths: float
+    cosine: float
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """The two directions in which rows vary most. explained: their shares of the rows' variance, from 0 to 1."""
+
+    centre_H: np.ndarray
+    directions_2H: np.ndarray
+    explained: tuple[float, float]
+
+    def places(self, rows_NH: np.ndarray) -> np.ndarray:
+        """(N, 2) where the rows lie on the axes."""
+        blocks = [(rows_NH[block] - self.centre_H) @ self.directions_2H.T for block in _blocks(len(rows_NH))]
+        return np.concatenate(blocks) if blocks else np.zeros((0, 2))
+
+
+def read_embeddings(name: str, model: str) -> Embeddings:
+    """Those of a checkpoint directory or hub id. Raises ValueError where it cannot be read."""
+    from acclimate.models.encoder import load_masked_language_model, load_tokenizer, word_embeddings
+
+    tokenizer = load_tokenizer(model)
+    rows_VH = word_embeddings(load_masked_language_model(model)).detach().numpy()
+    ids = {piece: row for piece, row in tokenizer.get_vocab().items() if row < len(rows_VH)}
+    texts = piece_texts(tokenizer, len(rows_VH))
+    words = {texts[ids[piece]]: ids[piece] for piece in beginning_words(ids) if texts[ids[piece]].isalpha()}
+    return Embeddings(name, rows_VH, dict(sorted(ids.items(), key=lambda entry: entry[1])), words)
+
+
+def beginning_words(pieces: Mapping[str, int]) -> list[str]:
+    """The pieces that begin a word, in the order of their ids.
+
+    By the mark before them where a tenth of the pieces have one, else by the lack of WordPiece's "##".
+    """
+    ordered = sorted(pieces, key=pieces.__getitem__)
+    for space in SPACES:
+        marked = [piece for piece in ordered if piece.startswith(space)]
+        if 10 * len(marked) >= len(ordered):
+            return marked
+    return [piece for piece in ordered if not piece.startswith(CONTINUED)]
+
+
+def shared_rows(first: Embeddings, other: Embeddings) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) rows of both of the pieces that both vocabularies spell alike, in the order of the first's ids.
+
+    Raises ValueError, naming both, where there are none or the widths differ: rows are then no points of one space.
+    """
+    if first.rows_VH.shape[1] != other.rows_VH.shape[1]:
+        widths = f"{first.rows_VH.shape[1]} and {other.rows_VH.shape[1]}"
+        raise ValueError(
+            f"the word embeddings of {first.name} and {other.name} are {widths} wide, so there is no distance between "
+            "them. Compare a model with those that were trained from it"
+        )
+    pairs = [(row, other.ids[piece]) for piece, row in first.ids.items() if piece in other.ids]
+    if not pairs:
+        raise ValueError(f"the vocabularies of {first.name} and {other.name} have no piece in common")
+    own_N, others_N = np.array(pairs).T
+    return own_N, others_N
+
+
+def row_distances(first_NH: np.ndarray, other_NH: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) Euclidean distances of the rows, and (N,) their cosines, NaN where a row is zero."""
+    distances_N, cosines_N = np.zeros(len(first_NH)), np.full(len(first_NH), np.nan)
+    for block in _blocks(len(first_NH)):
+        one, two = first_NH[block].astype(np.float64), other_NH[block].astype(np.float64)
+        distances_N[block] = np.linalg.norm(one - two, axis=1)
+        lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1)
+        np.divide(np.einsum("nh,nh->n", one, two), lengths, out=cosines_N[block], where=lengths > 0)
+    return distances_N, cosines_N
+
+
+def summary(distances_N: np.ndarray, cosines_N: np.ndarray) -> Distances:
+    """Of at least one piece; zero rows, which have no cosine, are left out of its mean."""
+    mean, median, nine_tenths = distances_N.mean(), np.median(distances_N), np.quantile(distances_N, 0.9)
+    known = cosines_N[~np.isnan(cosines_N)]
+    cosine = float(known.mean()) if len(known) else 0.0
+    return Distances(len(distances_N), float(mean), float(median), float(nine_tenths), cosine)
+
+
+def principal_axes(rows_NH: np.ndarray) -> Axes:
+    """The first two principal components (PCA), by the eigenvectors of the rows' covariance.
+
+    Each direction's sign makes its largest component positive, so the same rows give the same picture.
+    """
+    centre_H = rows_NH.mean(axis=0, dtype=np.float64)
+    width = len(centre_H)
+    scatter_HH = np.zeros((width, width))
+    for block in _blocks(len(rows_NH)):
+        about_NH = rows_NH[block] - centre_H
+        scatter_HH += about_NH.T @ about_NH
+    variances, vectors = np.linalg.eigh(scatter_HH)
+    directions_2H = vectors[:, [-1, -2]].T
+    signs = np.sign(directions_2H[np.arange(2), np.abs(directions_2H).argmax(axis=1)])
+    total = max(float(variances.sum()), np.finfo(float).tiny)
+    return Axes(centre_H, directions_2H * signs[:, None], (float(variances[-1]) / total, float(variances[-2]) / total))
+
+
+def _blocks(rows: int) -> Iterator[slice]:
+    return (slice(begin, begin + ROWS) for begin in range(0, rows, ROWS))

@@ -1,0 +1,222 @@
+"""What the jobs of a study do: each a call of a method on directories, with a result that JSON holds.
+
+Results hold nothing that the clock decides, so a study that was killed and gone on with writes the same ones; seconds
+lie beside them in `clock.json`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from acclimate.core import files, ranks, settings
+from acclimate.core.types import Checkpoint, Watch
+from acclimate.data import retrieve as retrieving
+from acclimate.jobs.job import RESULT
+from acclimate.methods import METHODS, baselines, finetune, mlm, scratch, tapter, tlm
+from acclimate.methods import baselines as constants
+from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.text.corpus import Corpus
+from acclimate.text.vectors.vectors import Skipgram
+from acclimate.training.checkpoint import CLOCK, before, read_log
+from acclimate.training.run import CHECKPOINT
+
+Result = dict[str, Any]
+SHOWN = "shown.json"  # a few queries and what they retrieved, for the page
+
+
+def pretrain(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path) -> Result:
+    """A small general encoder from nothing."""
+    stated = settings.from_mapping(scratch.Recipe, {**recipe, "corpus": str(corpus)})
+    return _trained(out, scratch.adapt(stated, out, watch=watch))
+
+
+def untrained(*, out: Path, watch: Watch, model: str | Path, seed: int) -> Result:
+    """The same architecture and vocabulary with random weights."""
+    checkpoint = scratch.untrained(_checkpoint(model), out, seed=seed)
+    return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
+
+
+def adapt(
+    *, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: str | Path, method: str = "mlm"
+) -> Result:
+    """DAPT or TAPT, by the corpus; or another method of adapting on raw text."""
+    own = METHODS[method]
+    stated = settings.from_mapping(own.Recipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
+    return _trained(out, own.adapt(stated, out, watch=watch))
+
+
+def word_vectors(
+    *,
+    out: Path,
+    watch: Watch,
+    skipgram: Mapping[str, Any],
+    corpus: Path,
+    raw: Path | None = None,
+    start: Path | None = None,
+) -> Result:
+    """fastText on the task's texts and raw text, in `out/vectors`; with `start` from public vectors."""
+    begun = time.monotonic()
+    corpora = [Corpus(path) for path in (corpus, raw) if path is not None]
+    tapter.train_on(corpora, out / tapter.VECTORS, settings.from_mapping(Skipgram, skipgram), start=start, watch=watch)
+    if ranks.is_first():
+        files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
+    return {"documents": sum(map(len, corpora))}
+
+
+def regularise(
+    *,
+    out: Path,
+    watch: Watch,
+    recipe: Mapping[str, Any],
+    corpus: Path,
+    model: str | Path,
+    vectors: Path,
+    dev: Path | None = None,
+) -> Result:
+    """TAPTER on vectors that are trained already: a file, or that of a job."""
+    file = vectors
+    if vectors.is_dir():
+        files.check(vectors / tapter.VECTORS)
+        file = vectors / tapter.VECTORS / tapter.TRAINED
+    places = {"corpus": str(corpus), "model": _checkpoint(model), "vectors": str(file), "dev": str(dev or Path())}
+    stated = settings.from_mapping(tapter.Recipe, {**recipe, **places, "train_vectors": False})
+    return _trained(out, tapter.adapt(stated, out, watch=watch))
+
+
+def retrieve(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, task: Path) -> Result:
+    """What the training texts bring up from general text, in `out/corpus`."""
+    begun = time.monotonic()
+    found = retrieving.work(out=out, watch=watch, task=task, corpus=corpus, **recipe)
+    files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
+    files.write_json(out / SHOWN, retrieving.examples_of(out, Corpus(corpus)))
+    return {"documents": found["selection"]["documents"], "characters": found["selection"]["characters"]}
+
+
+def cut(*, out: Path, watch: Watch, k: int, larger: Path) -> Result:
+    """What `retrieve` would have brought up with a smaller k."""
+    found = retrieving.cut(larger, k, out, watch=watch).facts["selection"]
+    return {"documents": found["documents"], "characters": found["characters"]}
+
+
+def joint(
+    *,
+    out: Path,
+    watch: Watch,
+    recipe: Mapping[str, Any],
+    task: Path,
+    retrieved: Path | None = None,
+    model: str | Path = "",
+    tokenizer: str | Path = "",
+) -> Result:
+    """TLM's first stage: an encoder from the task's rows and what they retrieved, at once."""
+    places = {"task": str(task), "model": _checkpoint(model) if model else "", "tokenizer": str(tokenizer)}
+    if retrieved is not None:
+        places["corpus"] = str(retrieved / retrieving.CORPUS)
+    stated = settings.from_mapping(tlm.Recipe, {**recipe, **places})
+    return {**_trained(out, tlm.joint(stated, out, watch=watch)), **files.read_json(out / tlm.COST)}
+
+
+def stage_1(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
+    """TLM without its second stage: the first one's encoder and classifier as they are."""
+    checkpoint = tlm.without_stage_2(joint, open_prepared(task), out)
+    dev = finetune.dev_score(out, "last")
+    seen = {
+        "looks": files.read_json(out / finetune.DEV),
+        "predicted_dev": files.read_json(out / finetune.PREDICTED_DEV),
+    }
+    return {"dev": dev, "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)} | seen
+
+
+def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:
+    """MLM loss on text that nobody trained on, of the domain or general, in nats a masked sub-word."""
+    loss, has_head = mlm.heldout(_checkpoint(model), corpus, max_tokens=max_tokens, watch=watch)
+    return {"loss": loss, "head": has_head}
+
+
+def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched: str | Path) -> Result:
+    """How far the model's word embeddings lie from the untouched one's: all, and those of the corpus's pieces."""
+    texts = (document.text for document in Corpus(corpus).documents())
+    from acclimate.analyses.embeddings import embedding_distances
+
+    found = embedding_distances(_checkpoint(untouched), _checkpoint(model), texts, watch=watch)
+    return {where: asdict(distances) for where, distances in found.items()}
+
+
+def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
+    """Fine-tune with the recipe's seed and choose on dev; what the chosen checkpoint predicts there."""
+    stated = settings.from_mapping(finetune.Recipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
+    checkpoint = finetune.adapt(stated, out, watch=watch)
+    seen = {
+        "looks": files.read_json(out / finetune.DEV),
+        "predicted_dev": files.read_json(out / finetune.PREDICTED_DEV),
+    }
+    return _trained(out, checkpoint) | {"dev": finetune.dev_score(out, stated.choose)} | seen
+
+
+def begin(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path, share: float) -> Result:
+    """The first share of `fine_tune`'s steps, which goes on from there: steps, and the best dev score so far."""
+    stated = settings.from_mapping(finetune.Recipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
+    dev = finetune.begin(stated, out, share, watch=watch)
+    return {"dev": dev, "steps": finetune.steps_of(stated, open_prepared(task), share)}
+
+
+def test(*, out: Path, watch: Watch, by: str, task: Path, tuned: Path) -> Result:
+    """The one look at the test set that a fine-tuned checkpoint gets, written down in the name of `by`."""
+    return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task), by=by, watch=watch)
+
+
+def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, second: Path) -> Result:
+    """The one look at the test set that two fine-tuned checkpoints get as one, and their score on dev."""
+    checkpoints = [Checkpoint(tuned / CHECKPOINT) for tuned in (first, second)]
+    return finetune.test_ensemble(checkpoints, open_prepared(task), by=by, watch=watch)
+
+
+def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
+    """The baseline without an encoder, chosen on dev."""
+    fitted = _baseline(settings.from_mapping(baselines.Recipe, recipe), open_prepared(task), watch)
+    files.write_json(out / CLOCK, {"seconds": fitted.seconds})
+    return {
+        "dev": fitted.dev,
+        "strength": fitted.strength,
+        "predicted_dev": list(fitted.predicted_dev),
+        "tokens": fitted.tokens,
+    }
+
+
+def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], task: Path, fitted: Path) -> Result:
+    """The one look at the test set that the baseline gets: fitted again with the strength that dev chose."""
+    chosen = float(files.read_json(fitted / RESULT)["strength"])
+    stated, prepared = settings.from_mapping(baselines.Recipe, recipe), open_prepared(task)
+    return baselines.test_baseline(_baseline(stated.only(chosen), prepared, watch), prepared, by=by)
+
+
+def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
+    """The constant answer of the training labels, and its one look at the test set."""
+    prepared = open_prepared(task)
+    fitted = constants.fit_constant(prepared)
+    return {**baselines.test_baseline(fitted, prepared, by=by), "dev": fitted.dev}
+
+
+def _baseline(stated: baselines.Recipe, task: Prepared, watch: Watch) -> baselines.Fitted:
+    return baselines.fit_dictionary(task) if task.kind == "tokens" else baselines.fit_tfidf(stated, task, watch=watch)
+
+
+def _trained(out: Path, checkpoint: Checkpoint) -> Result:
+    log, taken = read_log(out), before(out)
+    return {
+        "steps": len(log),
+        "tokens": taken.tokens + sum(line["tokens"] for line in log),
+        "flops": taken.flops + sum(line["flops"] for line in log),
+        "loss": log[-1]["loss"],
+        "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST),
+    }
+
+
+def _checkpoint(model: str | Path) -> str:
+    """A job's directory means the checkpoint in it; whatever else was given is a model already."""
+    inside = Path(model) / CHECKPOINT
+    return str(inside) if inside.is_dir() else str(model)

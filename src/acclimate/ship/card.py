@@ -1,0 +1,440 @@
+"""The model card of a shipped model: metadata in YAML for the hub, then what readers have to know, all from the run.
+
+Every value that comes from a user is escaped (report/page.py), and of paths only the name of the file is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCardData
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from acclimate.core import figures, files
+from acclimate.core.prompt import prompt_length
+from acclimate.core.types import Example, Score
+from acclimate.jobs.job import DIRECTORY, JOB, WALL
+from acclimate.models.light import bottleneck_of
+from acclimate.models.loading import HUB_ID
+from acclimate.race.labels import LabelScore, per_label, per_type
+from acclimate.race.outcome import FACTS, WINNER, read_scores, study_of
+from acclimate.race.verdict import verdict
+from acclimate.report import page, table
+from acclimate.report.table import Losses, Row, difference_text, interval_text
+from acclimate.ship.onnx import FILE, Int8
+from acclimate.ship.predict import Loaded
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.task import Kind
+from acclimate.training.run import CHECKPOINT
+
+LOW = 0.5  # F1 of a label that the card warns of
+FEW = 10  # test items of a label that say little
+HUB_METRICS = {"macro_f1": "f1", "micro_f1": "f1", "pearson": "pearsonr", "spearman": "spearmanr"}
+Fact = str | int | float | bool | None | Sequence[Any] | Mapping[str, Any]
+
+
+# a tag is that at a word's first piece; the words stand between spaces, as in the data
+TAGGING = """from transformers import AutoModelForTokenClassification, AutoTokenizer
+where = "."  # the directory of this file, or the id of the model on the hub
+tokenizer = AutoTokenizer.from_pretrained(where)
+model = AutoModelForTokenClassification.from_pretrained(where)
+text = "One sentence of words with spaces between them ."
+read = tokenizer(text, truncation=True, return_offsets_mapping=True, return_tensors="pt")
+offsets = read.pop("offset_mapping")[0].tolist()
+tags = model(**read).logits[0].argmax(-1).tolist()
+first = {}  # word -> the tag at its first piece
+for tag, (start, end) in zip(tags, offsets):
+    if end > start:
+        first.setdefault(text[:end].count(" "), model.config.id2label[tag])
+print([(word, first.get(number)) for number, word in enumerate(text.split(" "))])"""
+
+
+@dataclass(frozen=True)
+class Leaked:
+    """found in, within, kind, number of items matched and their share: a line for each kind of leak."""
+
+    found: str
+    within: str
+    kind: str
+    references: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the card tells.
+
+    shipped      the score of the seed that was shipped; rows: all contestants, `untouched` first; general_losses: what
+                 their adapting forgot, as report.Study has it
+    base         the hub id that everything began from; "": no id is known, `origin` says it in words
+    sizes        split -> number of examples; files: name -> (rows, accepted) as they were read
+    leaks        None: nobody looked; rows_without, verdict_without: with the `leaked` test items left out, if any
+    unseen       labels that no test item bears
+    cut          test texts that were longer than max_tokens
+    adapters     their bottleneck, where the encoder has some, which transformers alone does not load
+    rounding     test texts whose two best classes are equal up to rounding and fell the other way
+    """
+
+    task: str
+    kind: Kind
+    paired: bool
+    labels: Sequence[str]
+    metric: str
+    max_tokens: int
+    architecture: str
+    weights: int
+    contestant: str
+    shipped: Score
+    verdict: str
+    rows: Sequence[Row]
+    general_losses: Losses = field(default_factory=dict)
+    per_label: Sequence[LabelScore] = ()
+    unseen: Sequence[str] = ()
+    base: str = ""
+    origin: str = ""
+    source: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    cautions: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    leaks: Sequence[Leaked] | None = None
+    leaked: int = 0
+    rows_without: Sequence[Row] = ()
+    verdict_without: str = ""
+    reach: str = ""
+    looks: int = 0
+    earlier_races: int = 0
+    given: Mapping[str, Fact] = field(default_factory=dict)
+    seconds: float = 0.0
+    commands: Sequence[str] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    cut: int = 0
+    adapters: int = 0
+    rounding: int = 0
+    int8: Int8 | None = None
+
+    @property
+    def row(self) -> Row:
+        """The shipped contestant's."""
+        return next(row for row in self.rows if row.contestant == self.contestant)
+
+    @property
+    def low(self) -> list[LabelScore]:
+        return [label for label in self.per_label if label.contestant < LOW]
+
+    @property
+    def few(self) -> list[LabelScore]:
+        return [label for label in self.per_label if label.support < FEW]
+
+
+def render(card: Card) -> str:
+    """The card's text: README.md. Raises ValueError where the hub would refuse its metadata."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parents[1] / "report" / "templates"),
+        finalize=page.markdown_escaped,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "cost": figures.cost_text,
+        "difference": difference_text,
+        "duration": figures.duration,
+        "fact": _fact,
+        "interval": interval_text,
+        "listed": figures.listed,
+        "metric": figures.metric_text,
+        "p": figures.p_text,
+        "percent": figures.percent,
+        "plain_paths": page.without_paths,
+        "points": figures.points,
+        "size": _size,
+    }
+    said = {
+        "card": card,
+        "general": table.beside([row.contestant for row in card.rows], card.general_losses),
+        "forgetting": table.MEANING,
+        "metadata": Markup(metadata(card).to_yaml()),
+        "loading": page.fenced(loading(card), "python"),
+        "loading_int8": page.fenced(loading_int8(card), "python"),
+        "commands": page.fenced(
+            "\n".join(page.command_without_paths(command, card.base) for command in card.commands), "shell"
+        ),
+        "int8_file": Markup(f"`{FILE}`"),
+        "low": LOW,
+        "few": FEW,
+    }
+    return environment.get_template("card.md").render(said)
+
+
+def metadata(card: Card) -> ModelCardData:
+    """What the hub reads. The language and the licence are not known here, so they are left out."""
+    metric = card.metric.partition(" without ")[0]
+    dataset: dict[str, Any] = {
+        "task_type": _pipeline(card.kind),
+        "dataset_name": card.task,
+        "dataset_type": "private",
+        "dataset_split": "test",
+    }
+    score, kind = card.row.score, HUB_METRICS.get(metric, metric)
+    called = figures.metric_text(card.metric)
+    seeds = len(card.row.seeds)
+    results = [
+        EvalResult(
+            **dataset,
+            metric_type=kind,
+            metric_value=round(card.shipped.test, 4),
+            metric_name=f"{called} of this checkpoint (seed {card.shipped.seed})",
+        ),
+        EvalResult(
+            **dataset,
+            metric_type=kind,
+            metric_value=round(score.mean, 4),
+            metric_name=f"{called}, mean over {seeds} seeds, 95% interval {score.low:.4f} to {score.high:.4f}",
+        ),
+    ]
+    tags = ["acclimate", "domain-adaptation", card.kind, *(["onnx"] if card.int8 else [])]
+    return ModelCardData(
+        library_name="transformers",
+        pipeline_tag=_pipeline(card.kind),
+        base_model=card.base or None,
+        tags=tags,
+        metrics=[kind],
+        model_name=card.task,
+        eval_results=results,
+    )
+
+
+def loading(card: Card) -> str:
+    """How to ask the model, as code that runs."""
+    auto = "AutoModelFor" + ("TokenClassification" if card.kind == "tokens" else "SequenceClassification")
+    lines = _loading(card)
+    if not card.adapters:
+        return lines
+    ours = "from transformers import AutoTokenizer\nfrom acclimate.models.classifier import load_finetuned"
+    lines = lines.replace(f"from transformers import {auto}, AutoTokenizer", ours)
+    return lines.replace(f"{auto}.from_pretrained(where)", "load_finetuned(where)")
+
+
+def _loading(card: Card) -> str:
+    """The same with transformers alone."""
+    if card.kind == "tokens":
+        return TAGGING
+    texts = '["A text.", "Another one."]'
+    given = f'{texts}, ["What it is compared with.", "And this."]' if card.paired else texts
+    decode = {
+        "sequence": "print([model.config.id2label[number] for number in logits.argmax(-1).tolist()])",
+        "multilabel": "print([[model.config.id2label[number] for number in row.nonzero().flatten().tolist()] "
+        "for row in logits.sigmoid() > 0.5])",
+        "score": "print(logits[:, 0].tolist())",
+    }
+    return "\n".join(
+        [
+            "from transformers import AutoModelForSequenceClassification, AutoTokenizer",
+            'where = "."  # the directory of this file, or the id of the model on the hub',
+            "tokenizer = AutoTokenizer.from_pretrained(where)",
+            "model = AutoModelForSequenceClassification.from_pretrained(where)",
+            f'logits = model(**tokenizer({given}, truncation=True, padding=True, return_tensors="pt")).logits',
+            decode[card.kind],
+        ]
+    )
+
+
+def loading_int8(card: Card) -> str:
+    """The logits of the ONNX copy, as code that runs after `loading`."""
+    texts = '["A text."], ["What it is compared with."]' if card.paired else '["A text.", "Another one."]'
+    if card.kind == "tokens":
+        texts = '["One sentence of words with spaces between them ."]'
+    return "\n".join(
+        [
+            "import onnxruntime",
+            f'session = onnxruntime.InferenceSession(f"{{where}}/{FILE}", providers=["CPUExecutionProvider"])',
+            f'inputs = tokenizer({texts}, truncation=True, padding=True, return_tensors="np")',
+            "[logits] = session.run(None, {each.name: inputs[each.name] for each in session.get_inputs()})",
+        ]
+    )
+
+
+def _pipeline(kind: Kind) -> str:
+    """The hub's word for the kind of task."""
+    return "token-classification" if kind == "tokens" else "text-classification"
+
+
+def _fact(value: Fact) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, (str, float)):
+        return str(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_fact(amount)}" for name, amount in value.items())
+    return ", ".join(map(_fact, value))
+
+
+def _size(number: float) -> str:
+    """Bytes as people read them: 22.1 MB."""
+    return figures.si(number, "B")
+
+
+# -------------------- card facts
+# What the model card tells, gathered from the files of a finished race (ship/card.py says what each means).
+
+
+WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What `ship` knows when it writes the card. examples: the test texts, without their labels."""
+
+    run: Path
+    task: Prepared
+    score: Score
+    model: Loaded
+    examples: Sequence[Example]
+    rounding: int = 0
+    int8: Int8 | None = None
+
+
+def card_of(told: Told) -> Card:
+    """The card of the model that is shipped. Reads the run's facts, scores and the records of its jobs."""
+    run, task, score = told.run, told.task, told.score
+    facts, scores, study = files.read_json(run / FACTS), read_scores(run), study_of(run)
+    examination: Mapping[str, Any] = facts.get("examination") or {}
+    leaked = frozenset(facts.get("leaked_test_ids") or ()).intersection(score.ids)
+    without = _without(scores, leaked)
+    base, origin = _origin(run, score)
+    looks: Mapping[str, Any] = facts.get("looks") or {}
+    return Card(
+        task=task.name,
+        kind=task.kind,
+        paired=any(example.pair for example in told.examples),
+        labels=task.labels,
+        metric=score.metric,
+        max_tokens=task.max_tokens,
+        architecture=type(told.model.model).__name__,
+        weights=told.model.model.num_parameters(),
+        contestant=score.contestant,
+        shipped=score,
+        verdict=study.verdict,
+        rows=study.rows,
+        general_losses=study.general_losses,
+        base=base,
+        origin=origin,
+        source=task.source,
+        sizes={str(split): size for split, size in task.sizes.items()},
+        files=files_of(examination),
+        cautions=[*study.alerts, *study.remarks, *filter(None, [study.search_note])],
+        notes=facts["notes"],
+        leaks=leaks_of(examination),
+        leaked=len(leaked),
+        rows_without=without,
+        verdict_without=verdict(without, baselines=facts["baselines"]) if without else "",
+        reach=_reach(examination),
+        looks=looks.get("in_this_run", 0),
+        earlier_races=looks.get("earlier_runs", 0),
+        given=facts["given"].get(score.contestant, {}),
+        seconds=sum(files.read_json(path)["seconds"] for path in run.glob(f"{DIRECTORY}/*/{WALL}")),
+        commands=facts["commands"],
+        versions=facts["versions"],
+        environment=facts["environment"],
+        hashes=facts["hashes"] | {"weights that are shipped": files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]},
+        cut=_cut(told),
+        adapters=bottleneck_of(told.model.model.config),
+        rounding=told.rounding,
+        int8=told.int8,
+        **_label_parts(scores, score, task),
+    )
+
+
+def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dict[str, Any]:
+    """F1 label by label of the untouched model and the shipped one, and the labels without a test item."""
+    if task.kind == "score":
+        return {}
+    own = {
+        name: [score for score in scores if score.contestant == name] for name in (table.UNTOUCHED, shipped.contestant)
+    }
+    if task.kind == "tokens":
+        return {"per_label": per_type(own[table.UNTOUCHED], own[shipped.contestant])}
+    labels = per_label(own[table.UNTOUCHED], own[shipped.contestant])
+    seen = {label.label for label in labels}
+    return {"per_label": labels, "unseen": [label for label in task.labels if label not in seen]}
+
+
+def _without(scores: Sequence[Score], leaked: frozenset[str]) -> list[Row]:
+    """The rows of the race on the test items that the training data does not hold; none where none leaked, or all."""
+    if not leaked or len(scores[0].ids) - len(leaked) < 2:
+        return []
+    return table.rows(table.without(scores, leaked), metric_named(scores[0].metric))
+
+
+def leaks_of(examination: Mapping[str, Any]) -> list[Leaked] | None:
+    """The leaks that the examination before the race found; None where there was none."""
+    found = examination.get("leaks")
+    if found is None:
+        return None
+    return [
+        Leaked(leak["found"], leak["within"], leak["kind"], leak["references"], leak["share"])
+        for leak in found
+        if leak["references"]
+    ]
+
+
+def files_of(examination: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """Name -> (rows, accepted); of equal names in several folders the last counts, for the folders are not told."""
+    return {Path(file["path"]).name: (file["rows"], file["accepted"]) for file in examination.get("files", ())}
+
+
+def _reach(examination: Mapping[str, Any]) -> str:
+    """The sentence on the smallest difference that the race could have found."""
+    said = examination.get("reach") or examination.get("detectable")
+    return said if isinstance(said, str) else ""
+
+
+def _cut(told: Told) -> int:
+    """Test texts that are longer than what the model was trained to read."""
+    tokenizer, paired = told.model.tokenizer, any(example.pair for example in told.examples)
+    texts = [example.text for example in told.examples]
+    pairs = [example.pair or "" for example in told.examples] if paired else None
+    encoded = tokenizer(texts, pairs, truncation=False, verbose=False)["input_ids"]
+    return sum(len(ids) > told.task.max_tokens + prompt_length(tokenizer) for ids in encoded)
+
+
+def _origin(run: Path, score: Score) -> tuple[str, str]:
+    """The hub id that the winner's weights began from, "" where there is none, and a sentence on it."""
+    job = _tuned(run, score)
+    chain = []
+    while job is not None:
+        chain.append(job["label"])
+        if model := job["settings"].get("model"):
+            known = bool(HUB_ID.fullmatch(model))
+            return (model, f"It began as {model}.") if known else ("", "It began from a model of the user's own.")
+        before = job["needs"].get("model")
+        job = files.read_json(run / DIRECTORY / before / JOB) if before else None
+    if not chain:
+        return "", ""
+    if chain[-1] == "pretrain":
+        return "", "Its encoder was pretrained in the same run, from random weights."
+    return "", "It began from a model of the user's own."
+
+
+def _tuned(run: Path, score: Score) -> dict[str, Any] | None:
+    """The record of the job that fine-tuned the winner: of those with the same weights, the one that names it."""
+    digest = files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]
+    found: list[dict[str, Any]] = []
+    for manifest in run.glob(f"{DIRECTORY}/fine-tune*/{CHECKPOINT}/{files.MANIFEST}"):
+        if files.read_json(manifest).get(WEIGHTS) == digest:
+            found.append(files.read_json(manifest.parents[1] / JOB))
+    named = [job for job in found if score.contestant in job["label"]]
+    return next(iter(named or found), None)

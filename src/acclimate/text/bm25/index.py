@@ -1,0 +1,387 @@
+"""The BM25 index as it is searched; what a score is says text/bm25/build.py, which makes and opens it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from acclimate.core.files import MANIFEST, DamagedError, read_json, sha256_of
+from acclimate.core.machines import in_turn, processors
+from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.text.bm25.words import UNICODE, fold_of, packed_texts
+
+if TYPE_CHECKING:
+    from acclimate.text.bm25.postings import Arrays, Formula
+
+
+# -------------------- retrieval files
+# The files of a BM25 index: their kinds and lengths, whether they are whole and readable, and how they are mapped.
+
+
+VERSION = 2  # one more whenever a file, its layout or what stands in it changes; 1 had several layouts
+FACTS = "index.json"
+
+# name: its kind, and how long it is by index.json: a sum of products of these
+_FILES: dict[str, tuple[type[np.generic], str]] = {
+    "lengths": (np.uint32, "documents"),
+    "frequencies": (np.uint32, "words"),
+    "entry_begins": (np.int64, "words + 1"),
+    "blocks": (np.uint32, "entries"),
+    "begins": (np.int64, "entries + 1"),
+    "postings": (np.uint32, "postings"),
+    "large_at": (np.int64, "large"),
+    "large": (np.uint32, "large"),
+    "frequent": (np.uint32, "frequent"),
+    "greatest": (np.uint8, "frequent"),
+    "bounds": (np.uint8, "frequent * groups * 64"),
+    "peaks": (np.uint8, "frequent * groups"),
+    "cells": (np.uint8, "frequent * groups * 64"),
+    "large_cells_at": (np.int64, "large_cells"),
+    "large_cells": (np.uint32, "large_cells"),
+    "slots": (np.uint32, "slots"),
+    "hashes": (np.uint64, "words"),
+    "word_begins": (np.int64, "words + 1"),
+    "spellings": (np.uint8, "spelling"),
+}
+
+
+class UnreadableError(ValueError):
+    """A whole index, but one that this release, or this Python's Unicode, does not read."""
+
+
+def checked_facts(path: Path, hashed: int) -> dict[str, Any]:
+    """What index.json says.
+
+    hashed  bytes of files that are hashed, small files first; of the others the size is checked
+    Raises DamagedError where a file is missing or not the one written, UnreadableError.
+    """
+    if not (path / MANIFEST).is_file():
+        raise DamagedError(f"{path} is incomplete: it has no {MANIFEST}. Remove it; it is built anew")
+    manifest = read_json(path / MANIFEST)
+    if sha256_of(path / FACTS) != manifest.get(FACTS):
+        raise DamagedError(f"{path / FACTS} is damaged: its content is not what {MANIFEST} lists. Remove {path}")
+    facts: dict[str, Any] = read_json(path / FACTS)
+    if facts.get("version") != VERSION:
+        raise UnreadableError(
+            f"{path}: format {facts.get('version')}, but this release reads {VERSION}. Build it anew with build_index"
+        )
+    if facts["unicode"] != UNICODE:
+        raise UnreadableError(
+            f"{path} was built with the letters of Unicode {facts['unicode']}, but this Python has those of {UNICODE}. "
+            "Build it anew, or search it with the Python that built it"
+        )
+    sizes = {name: _size(name, facts) * np.dtype(kind).itemsize for name, (kind, _) in _FILES.items()}
+    for name, size in sorted(sizes.items(), key=lambda pair: pair[1]):
+        file = path / f"{name}.bin"
+        if not file.is_file():
+            raise DamagedError(f"{file} is missing. Remove {path}; it is built anew")
+        if file.stat().st_size != size:
+            raise DamagedError(
+                f"{file} has {file.stat().st_size:,} bytes instead of {size:,}. Remove {path}; it is built anew"
+            )
+        if size <= hashed:
+            hashed -= size
+            if sha256_of(file) != manifest.get(file.name):
+                raise DamagedError(f"{file} is damaged: its content is not what {MANIFEST} lists. Remove {path}")
+    return facts
+
+
+def _size(name: str, facts: dict[str, Any]) -> int:
+    total = 0
+    for product in _FILES[name][1].split(" + "):
+        total += math.prod(int(factor) if factor.isdigit() else int(facts[factor]) for factor in product.split(" * "))
+    return total
+
+
+def mapped(path: Path, name: str, mode: Literal["r", "c"] = "r") -> np.ndarray:
+    """The file's array. c: one that could be written to, in memory only: numba's type of what is being built."""
+    file = path / f"{name}.bin"
+    kind = _FILES[name][0]
+    if not file.stat().st_size:
+        return np.zeros(0, kind) if mode == "c" else np.frombuffer(b"", kind)
+    return np.asarray(np.memmap(file, kind, mode))  # a plain array: indexing numpy's memmap class costs microseconds
+
+
+# -------------------- retrieval hits
+# What a BM25 search found and took, what it must know of a whole corpus, and how the results of shards are merged.
+
+
+MOST = 10_000  # documents a query
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a search took, summed over its queries.
+
+    queries     all of them; without_hits: those of which the corpus has no word
+    postings    (word, document) pairs that were read, and cells of frequent words' rows
+    exhaustive  pairs there are: what a search that skips nothing reads
+    scored      documents whose exact score was computed
+    """
+
+    queries: int = 0
+    without_hits: int = 0
+    postings: int = 0
+    cells: int = 0
+    exhaustive: int = 0
+    scored: int = 0
+
+    def __add__(self, other: Effort) -> Effort:
+        return Effort(
+            self.queries + other.queries,
+            self.without_hits + other.without_hits,
+            self.postings + other.postings,
+            self.cells + other.cells,
+            self.exhaustive + other.exhaustive,
+            self.scored + other.scored,
+        )
+
+
+@dataclass(frozen=True)
+class Hits:
+    """What Q queries found, H documents together: query q's are those at offsets[q] to offsets[q + 1], best first.
+
+    offsets    (Q + 1,) int64
+    documents  (H,) int64, the document's number in the corpus, from 0
+    scores     (H,) float32, falling within a query; of equal ones the smaller document number comes first
+    """
+
+    offsets: np.ndarray
+    documents: np.ndarray
+    scores: np.ndarray
+    effort: Effort = field(default_factory=Effort)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def of(self, query: int) -> tuple[np.ndarray, np.ndarray]:
+        """The query's documents and their scores."""
+        where = slice(self.offsets[query], self.offsets[query + 1])
+        return self.documents[where], self.scores[where]
+
+    def cut(self, k: int) -> Hits:
+        """What searching with the smaller k finds; the effort stays that of the search."""
+        check_k(k)
+        sizes = np.minimum(np.diff(self.offsets), k)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        where = np.repeat(self.offsets[:-1] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        return Hits(offsets, self.documents[where], self.scores[where], self.effort)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What BM25 must know of a whole corpus: documents, their words, and how many documents have a word.
+
+    Of shards, they add up to those of the corpus.
+    """
+
+    documents: int
+    tokens: int
+    frequencies: dict[str, int]
+
+    def __add__(self, other: Statistics) -> Statistics:
+        frequencies = dict(self.frequencies)
+        for word, count in other.frequencies.items():
+            frequencies[word] = frequencies.get(word, 0) + count
+        return Statistics(self.documents + other.documents, self.tokens + other.tokens, frequencies)
+
+
+def merge(shards: Sequence[Hits], k: int) -> Hits:
+    """The k best of what the same queries found in the shards of a corpus: exactly what one index of it finds.
+
+    Each shard was searched with the whole corpus's statistics, its own `first`, and a k of this or more.
+    Raises ValueError where there is no shard, or they were searched with different numbers of queries.
+    """
+    check_k(k)
+    if len({len(hits) for hits in shards}) != 1:
+        raise ValueError(f"shards with results of {[len(hits) for hits in shards]} queries cannot be merged")
+    queries = np.concatenate([np.repeat(np.arange(len(hits)), np.diff(hits.offsets)) for hits in shards])
+    documents = np.concatenate([hits.documents for hits in shards])
+    scores = np.concatenate([hits.scores for hits in shards])
+    order = np.lexsort((documents, -scores, queries))
+    offsets = np.searchsorted(queries[order], np.arange(len(shards[0]) + 1)).astype(np.int64)
+    effort = sum((hits.effort for hits in shards), Effort())
+    effort = replace(effort, queries=len(shards[0]), without_hits=int((np.diff(offsets) == 0).sum()))
+    return Hits(offsets, documents[order], scores[order], effort).cut(k)
+
+
+def check_k(k: int) -> None:
+    """Raises ValueError where k is not between 1 and 10,000."""
+    if not 1 <= k <= MOST:
+        raise ValueError(f"k={k}: a query retrieves 1 to {MOST:,} documents. TLM's paper has 50, 500 and 5,000")
+
+
+_QUERIES = 32  # that a thread takes at a time
+
+
+@dataclass(frozen=True)
+class Index:
+    """A BM25 index on disk, memory-mapped. Made by `build_index`, opened by `open_index`.
+
+    corpus     the hash of the corpus
+    documents  how many; tokens: their words; words: different ones
+    analyzer   how texts become words, queries as well (`retrieval_analysis.ANALYZERS`)
+    """
+
+    path: Path
+    corpus: str
+    documents: int
+    tokens: int
+    words: int
+    analyzer: str
+    k1: float
+    b: float
+
+    def search(
+        self,
+        queries: Sequence[str],
+        k: int,
+        *,
+        threads: int | None = None,
+        statistics: Statistics | None = None,
+        first: int = 0,
+        watch: Watch = unwatched,
+    ) -> Hits:
+        """The k best documents of each query; fewer where fewer have a word of it.
+
+        threads     None: as many as this process may use. The result does not depend on it.
+        statistics  of the corpus that this index is a shard of; they must have the queries' words. None: its own
+        first       number of the shard's first document in that corpus
+        Raises ValueError where k is not between 1 and 10,000, or a query has more than 100,000 different words.
+        """
+        from acclimate.text.bm25.search import search_queries
+
+        check_k(k)
+        offsets, words, weights = self._weighed(queries, statistics)
+        formula, ratio = self._formula(statistics)
+        counted = np.zeros(3, np.int64)
+        chunk = max(1, min(_QUERIES, (1 << 18) // k))
+
+        def work(begin: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+            mine, end = np.zeros(3, np.int64), min(begin + chunk, len(queries))
+            found = search_queries(self._arrays, formula, ratio, k, offsets, words, weights, begin, end, mine)
+            return (*found, mine)
+
+        parts = []
+        for part in in_turn(work, range(0, len(queries), chunk), threads or processors()):
+            parts.append(part)
+            watch(Progress("search", min(len(parts) * chunk, len(queries)), len(queries), "queries"))
+            counted += part[3]
+        sizes = np.concatenate([np.zeros(1, np.int64), *(part[0] for part in parts)])
+        documents = np.concatenate([np.zeros(0, np.uint32), *(part[1] for part in parts)]).astype(np.int64) + first
+        scores = np.concatenate([np.zeros(0, np.float32), *(part[2] for part in parts)])
+        effort = Effort(
+            queries=len(queries),
+            without_hits=int((sizes[1:] == 0).sum()),
+            postings=int(counted[0]),
+            cells=int(counted[1]),
+            exhaustive=int(self._arrays.frequencies[words].sum(dtype=np.int64)),
+            scored=int(counted[2]),
+        )
+        return Hits(np.cumsum(sizes), documents, scores, effort)
+
+    def explain(self, query: str, document: int, *, statistics: Statistics | None = None) -> list[tuple[str, float]]:
+        """The query's words that the document has, each with its part of the score; the largest part first.
+
+        document  its number in this index, from 0
+        Raises ValueError where there is no such document.
+        """
+        from acclimate.text.bm25.search import score_document
+
+        if not 0 <= document < self.documents:
+            raise ValueError(f"there is no document {document:,} in {self.path}: it has 0 to {self.documents - 1:,}")
+        _, words, weights = self._weighed([query], statistics)
+        formula, _ = self._formula(statistics)
+        parts = score_document(self._arrays, formula, words, weights, document)
+        found = [(self._spelling(int(word)), float(part)) for word, part in zip(words, parts, strict=True) if part > 0]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))
+
+    def statistics(self, queries: Iterable[str] | None = None) -> Statistics:
+        """Of this index, with the frequencies of all its words, or of those of the queries: all that a search needs."""
+        if queries is None:
+            counts = self._arrays.frequencies.tolist()
+            frequencies = {self._spelling(word): count for word, count in enumerate(counts)}
+        else:
+            _, numbers, _ = self._read(list(queries))
+            frequencies = {
+                self._spelling(word): int(self._arrays.frequencies[word]) for word in np.unique(numbers).tolist()
+            }
+        return Statistics(self.documents, self.tokens, frequencies)
+
+    @functools.cached_property
+    def _arrays(self) -> Arrays:
+        from acclimate.text.bm25.postings import Arrays
+
+        return Arrays(*(mapped(self.path, name) for name in Arrays._fields))
+
+    @functools.cached_property
+    def _vocabulary(self) -> tuple[np.ndarray, ...]:
+        return tuple(mapped(self.path, name, "c") for name in ("slots", "hashes", "word_begins", "spellings"))
+
+    def _spelling(self, word: int) -> str:
+        _, _, begins, spellings = self._vocabulary
+        return spellings[begins[word] : begins[word + 1]].tobytes().decode("utf-8", "surrogatepass")
+
+    def _read(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(Q + 1,) where each query's words begin; the words' numbers; how often each occurs in the query."""
+        from acclimate.text.bm25.words import read_queries
+
+        packed = packed_texts(self.analyzer, queries)
+        found: tuple[np.ndarray, np.ndarray, np.ndarray] = read_queries(
+            *packed, fold_of(self.analyzer), *self._vocabulary
+        )
+        return found
+
+    def _weighed(
+        self, queries: Sequence[str], statistics: Statistics | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As `_read`, with the count by the idf in place of the count."""
+        from acclimate.text.bm25.search import LONGEST
+
+        offsets, words, counts = self._read(queries)
+        if len(words) and (longest := int(np.diff(offsets).max())) > LONGEST:
+            raise ValueError(
+                f"query {int(np.diff(offsets).argmax())} has {longest:,} different words, more than {LONGEST:,}. Cut it"
+            )
+        different, places = np.unique(words, return_inverse=True)
+        if statistics is None:
+            documents, frequencies = self.documents, self._arrays.frequencies[different].tolist()
+        else:
+            documents = statistics.documents
+            frequencies = [self._frequency(word, statistics) for word in different.tolist()]
+        # Python's log for each word: numpy's may differ in the last bit from machine to machine
+        idf = np.array([math.log(1 + (documents - n + 0.5) / (n + 0.5)) for n in frequencies], np.float64)
+        return offsets, words, idf[places] * counts
+
+    def _frequency(self, word: int, statistics: Statistics) -> int:
+        spelling = self._spelling(word)
+        found, own = statistics.frequencies.get(spelling, 0), int(self._arrays.frequencies[word])
+        if not own <= found <= statistics.documents:
+            raise ValueError(
+                f"the statistics have {found:,} of {statistics.documents:,} documents with {spelling!r}, but "
+                f"{self.path} alone has {own:,}. Add up the statistics of all shards, taken for these queries"
+            )
+        return found
+
+    def _formula(self, statistics: Statistics | None) -> tuple[Formula, float]:
+        """The formula, and by how much this index's bounds may be off for it: 1 where the average is the same."""
+        from acclimate.text.bm25.postings import Formula
+
+        own = self.tokens / max(self.documents, 1)
+        average = own if statistics is None else statistics.tokens / max(statistics.documents, 1)
+        if own == average or not own:
+            return Formula(self.k1, self.b, max(average, 1e-9)), 1.0
+        longest = float(self._longest)
+        fixed = 1 + self.k1 * (1 - self.b)
+        off = (fixed + self.k1 * self.b * longest / own) / (fixed + self.k1 * self.b * longest / average)
+        return Formula(self.k1, self.b, average), min(off, 1 / off)
+
+    @functools.cached_property
+    def _longest(self) -> int:
+        return int(self._arrays.lengths.max(initial=0))

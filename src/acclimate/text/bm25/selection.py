@@ -1,0 +1,460 @@
+"""What queries retrieve from a corpus: the union of their best documents, and which query brought which.
+
+A document's rank in the union is its best rank over the queries. Documents stand in the order of that rank and, where
+it is equal, of their number in the corpus. A rank does not depend on how many are asked for, so the selection with a
+smaller K is the beginning of the one with a larger: `Selection.cut` searches nothing.
+
+What lies in its folder says text/bm25/selection.py, how it is made text/bm25/selection.py.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from acclimate.core.files import check, new_directory, read_json, write_json
+from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.text.bm25.index import MOST, check_k
+
+if TYPE_CHECKING:
+    from acclimate.text.bm25.build import Index
+    from acclimate.text.bm25.shards import Shards
+
+
+# -------------------- selection files
+# The files of a selection (text/bm25/selection.py): how they are written, a query at a time, and mapped.
+#
+# In the folder, integers and floats are little-endian:
+#
+# selection.json   k, how, counts, hash of the corpus
+# documents.bin    (D,) int64 the union's documents, by their number in the corpus
+# ranks.bin        (D,) uint16 their best ranks, rising, from 1
+# offsets.bin      (Q + 1,) int64 where a query's rows begin
+# rows.*.bin       (R,) a row for each document that a query brought, in rank order: documents uint32, ranks uint16,
+# scores float32; 10 bytes a row
+# similar.bin      ranks, rising, of documents that were retrieved and dropped for being like a better one
+# queries.arrow    (Q,) id and text, as searched for
+
+
+FACTS = "selection.json"
+OFFSETS, INTEGER, RANK = "offsets.bin", np.dtype("<i8"), np.dtype("<u2")
+DOCUMENTS, RANKS, SIMILAR = "documents.bin", "ranks.bin", "similar.bin"
+QUERIES = "queries.arrow"
+ROWS: dict[str, np.dtype[Any]] = {"documents": np.dtype("<u4"), "ranks": RANK, "scores": np.dtype("<f4")}
+_VERSION = 1
+
+Query = tuple[str, str]  # id, text
+
+
+class Rows:
+    """The rows' files in a folder, open for writing."""
+
+    def __init__(self, directory: Path) -> None:
+        self.count = 0
+        self._directory = directory
+        self._ends = [0]
+        self._files: dict[str, BinaryIO] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Rows:
+        for name in ROWS:
+            self._files[name] = self._stack.enter_context(open(self._directory / f"rows.{name}.bin", "wb"))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+        (self._directory / OFFSETS).write_bytes(np.array(self._ends, INTEGER).tobytes())
+
+    def add(self, documents: np.ndarray, ranks: np.ndarray, scores: np.ndarray) -> None:
+        """Of one query."""
+        for (name, kind), values in zip(ROWS.items(), (documents, ranks, scores), strict=True):
+            self._files[name].write(values.astype(kind).tobytes())
+        self.count += len(documents)
+        self._ends.append(self.count)
+
+    def add_some(self, columns: dict[str, np.ndarray], kept: np.ndarray, offsets: np.ndarray) -> None:
+        """The kept ones of several queries. offsets: where their rows begin, from any place on."""
+        for name, kind in ROWS.items():
+            self._files[name].write(columns[name][kept].astype(kind, copy=False).tobytes())
+        self._ends += (self.count + np.cumsum(sums(kept, offsets))).tolist()
+        self.count = self._ends[-1]
+
+
+def finish(
+    directory: Path,
+    rows: Rows,
+    facts: Mapping[str, Any],
+    *,
+    documents: np.ndarray,
+    ranks: np.ndarray,
+    similar: np.ndarray,
+) -> None:
+    """Write what is known once all rows are written and closed. similar: ranks, in any order."""
+    for name, values, kind in (
+        (DOCUMENTS, documents, INTEGER),
+        (RANKS, ranks, RANK),
+        (SIMILAR, np.sort(similar), RANK),
+    ):
+        (directory / name).write_bytes(values.astype(kind).tobytes())
+    write_facts(directory, {**facts, "documents": len(documents), "rows": rows.count, "similar": len(similar)})
+
+
+def write_facts(directory: Path, facts: Mapping[str, Any]) -> None:
+    write_json(directory / FACTS, {"version": _VERSION, **facts})
+
+
+def write_queries(directory: Path, queries: Sequence[Query]) -> None:
+    columns = {
+        name: pa.array([query[place] for query in queries], pa.string()) for place, name in enumerate(("id", "text"))
+    }
+    table = pa.table(columns)
+    with pa.OSFile(str(directory / QUERIES), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=1 << 13)
+
+
+def facts_of(path: Path) -> dict[str, Any]:
+    file = path / FACTS
+    if not file.is_file():
+        raise ValueError(f"{path} holds no selection: it has no {FACTS}. Make one with `acclimate retrieve`")
+    facts: dict[str, Any] = read_json(file)
+    if facts.get("version") != _VERSION:
+        raise ValueError(f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Retrieve anew")
+    return facts
+
+
+def sums(kept: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(n,) how many are kept between each of the n + 1 offsets, which count from any place on."""
+    until = np.concatenate([[0], np.cumsum(kept)])
+    return np.diff(until[offsets - offsets[0]])
+
+
+def mapped(file: Path, kind: np.dtype[Any], count: int) -> np.ndarray:
+    found = file.stat().st_size if file.is_file() else -1
+    if found != count * kind.itemsize:
+        raise ValueError(
+            f"{file} does not have its {count * kind.itemsize:,} bytes. Remove {file.parent}; retrieve anew"
+        )
+    # numpy maps no empty file; a plain array, for indexing numpy's memmap class costs microseconds
+    return np.asarray(np.memmap(file, kind, "r")) if count else np.empty(0, kind)
+
+
+_BLOCK = 1 << 20  # rows that are copied at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Bringing:
+    """A query, by its number, that brought a document."""
+
+    query: int
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The folder that `select` or `draw` wrote, or its first k ranks. Arrays are memory-mapped.
+
+    Raises ValueError on first use where `path` holds no selection, or one of another format version.
+    """
+
+    path: Path
+    k: int
+
+    def __len__(self) -> int:
+        """Documents."""
+        return len(self.documents)
+
+    @property
+    def how(self) -> str:
+        return str(self._facts["how"])
+
+    @property
+    def corpus(self) -> str:
+        """Hash of the corpus that the documents' numbers are of."""
+        return str(self._facts["corpus"])
+
+    @property
+    def queries(self) -> int:
+        """How many there were; 0 of a random selection."""
+        return int(self._facts["queries"])
+
+    @property
+    def unhit(self) -> int:
+        """Queries of which no word occurs in the corpus."""
+        return int(self._facts["unhit"])
+
+    @property
+    def similar(self) -> int:
+        """Documents that were retrieved too and dropped for being like one that stands before them."""
+        return len(self._similar)
+
+    @cached_property
+    def documents(self) -> np.ndarray:
+        """(D,) int64 numbers in the corpus, from 0, best rank first."""
+        return mapped(self.path / DOCUMENTS, INTEGER, self._facts["documents"])[: len(self.ranks)]
+
+    @cached_property
+    def ranks(self) -> np.ndarray:
+        """(D,) uint16 best ranks, rising, from 1."""
+        return self._first(mapped(self.path / RANKS, RANK, self._facts["documents"]))
+
+    def cut(self, k: int) -> Selection:
+        """The selection that the same queries with this k make; nothing is searched for or written."""
+        if not 1 <= k <= self.k:
+            raise ValueError(
+                f"k={k}: {self.path} was made with k={self.k}, and only a smaller selection can be cut from it. Give "
+                f"1 to {self.k}, or retrieve anew"
+            )
+        return Selection(self.path, k)
+
+    def query(self, number: int) -> Query:
+        """Id and text of a query, as it was searched for."""
+        row = self._queries.slice(number, 1).to_pylist()[0]
+        return row["id"], row["text"]
+
+    def of(self, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Documents (int64), ranks and scores of what a query brought, best first.
+
+        The ranks of documents that were dropped for being like others are missing among the ranks.
+        """
+        rows = slice(*self._offsets[query : query + 2].tolist())
+        kept = len(self._first(self._rows["ranks"][rows]))
+        documents, ranks, scores = (self._rows[name][rows][:kept] for name in ROWS)
+        return documents.astype(np.int64), ranks, scores
+
+    def counts(self) -> np.ndarray:
+        """(Q,) documents that each query brought."""
+        parts = [sums(columns["ranks"] <= self.k, offsets) for columns, offsets in self.blocks()]
+        return np.concatenate([np.zeros(0, np.int64), *parts])
+
+    def brought_by(self, document: int) -> list[Bringing]:
+        """The queries that brought a document, best rank first. Looks through all rows, 4 bytes of each."""
+        rows = np.flatnonzero(self._rows["documents"] == document)
+        queries = np.searchsorted(self._offsets, rows, "right") - 1
+        ranks, scores = self._rows["ranks"][rows], self._rows["scores"][rows]
+        found = map(Bringing, queries.tolist(), ranks.tolist(), scores.tolist())
+        return sorted((each for each in found if each.rank <= self.k), key=lambda each: (each.rank, each.query))
+
+    def blocks(self) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
+        """All rows, of some queries at a time, and where each query's begin among them; ranks over k are there too."""
+        first = 0
+        while first < self.queries:
+            end = int(np.searchsorted(self._offsets, self._offsets[first] + _BLOCK, "right")) - 1
+            last = min(max(end, first + 1), self.queries)
+            offsets = self._offsets[first : last + 1]
+            rows = slice(*offsets[[0, -1]].tolist())
+            yield {name: column[rows] for name, column in self._rows.items()}, offsets - offsets[0]
+            first = last
+
+    def write(self, path: Path) -> Selection:
+        """A copy, without the ranks that were cut off."""
+        with new_directory(path) as directory:
+            with Rows(directory) as rows:
+                for columns, offsets in self.blocks():
+                    rows.add_some(columns, columns["ranks"] <= self.k, offsets)
+            write_queries(directory, [self.query(number) for number in range(self.queries)])
+            facts = {name: self._facts[name] for name in ("how", "corpus", "queries", "unhit")} | {"k": self.k}
+            columns = {"documents": self.documents, "ranks": self.ranks, "similar": self._similar}
+            finish(directory, rows, facts, **columns)
+        return open_selection(path)
+
+    def _first(self, ranks: np.ndarray) -> np.ndarray:
+        """Of rising ranks those that are not cut off."""
+        return ranks[: np.searchsorted(ranks, self.k, "right")]
+
+    @cached_property
+    def _similar(self) -> np.ndarray:
+        return self._first(mapped(self.path / SIMILAR, RANK, self._facts["similar"]))
+
+    @cached_property
+    def _offsets(self) -> np.ndarray:
+        return mapped(self.path / OFFSETS, INTEGER, self.queries + 1)
+
+    @cached_property
+    def _rows(self) -> dict[str, np.ndarray]:
+        return {name: mapped(self.path / f"rows.{name}.bin", kind, self._facts["rows"]) for name, kind in ROWS.items()}
+
+    @cached_property
+    def _queries(self) -> pa.Table:
+        with pa.memory_map(str(self.path / QUERIES)) as file, pa.ipc.open_file(file) as reader:
+            return reader.read_all()
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        return facts_of(self.path)
+
+
+def open_selection(path: Path) -> Selection:
+    """The selection in this folder; all its files are hashed, a gigabyte in half a second to a second.
+
+    Raises ValueError where there is none, or one of another format version, DamagedError where a file is not the one
+    written.
+    """
+    k = int(facts_of(path)["k"])
+    check(path)
+    return Selection(path, k)
+
+
+# -------------------- selecting
+# How a selection (text/bm25/selection.py) is made: by searching for queries, or at random as their control.
+
+
+BATCH = 256  # queries that are searched for at a time
+_UNSEEN = np.iinfo(RANK).max
+
+Dropping = Callable[[np.ndarray], np.ndarray]  # documents in their order -> (D,) bool, each told by those before it
+
+
+def select(
+    index: Index | Shards,
+    queries: Sequence[Query],
+    path: Path,
+    *,
+    k: int,
+    left_out: np.ndarray | None = None,
+    dropping: Dropping | None = None,
+    threads: int | None = None,
+    watch: Watch = unwatched,
+) -> Selection:
+    """Search for all queries and write the union of their best k documents, with the rank and score of each.
+
+    left_out   (documents of the corpus,) bool: those that are treated as if the corpus did not have them; the ranks
+               are given to the others. Where so many are left out that a query's first 10,000 hits hold fewer than k
+               others, it brings fewer
+    dropping   says of the union's documents, in their order, which to drop; the ranks stay as they are
+
+    Memory: three bytes a document of the corpus, and the hits of BATCH queries. Raises ValueError for a k out of 1 to
+    10,000, and where no query hits anything.
+    """
+    check_k(k)
+    if index.documents > np.iinfo(ROWS["documents"]).max:
+        raise ValueError(f"a selection numbers at most 2^32 documents, but the corpus has {index.documents:,}: cut it")
+    skipped = np.zeros(index.documents, bool) if left_out is None else left_out
+    assert len(skipped) == index.documents
+    best = np.full(index.documents, _UNSEEN, RANK)
+    facts = {"how": "bm25", "k": k, "corpus": index.corpus, "queries": len(queries)}
+    with new_directory(path) as directory:
+        raw = directory / "raw" if dropping else directory
+        raw.mkdir(exist_ok=True)
+        unhit = 0
+        with Rows(raw) as rows:
+            for begin in range(0, len(queries), BATCH):
+                texts = [text for _, text in queries[begin : begin + BATCH]]
+                watch(Progress("retrieving", begin, len(queries), "queries"))
+                for documents, scores, hit in _best(index, texts, k, skipped, threads):
+                    ranks = np.arange(1, len(documents) + 1, dtype=RANK)
+                    best[documents] = np.minimum(best[documents], ranks)
+                    rows.add(documents, ranks, scores)
+                    unhit += not hit
+            watch(Progress("retrieving", len(queries), len(queries), "queries"))
+        documents = np.flatnonzero(best < _UNSEEN)
+        documents = documents[np.argsort(best[documents], kind="stable")]
+        if not len(documents):
+            what = "no word of them occurs in the corpus" if unhit == len(queries) else "all that they hit was left out"
+            raise ValueError(
+                f"the {len(queries):,} queries retrieve nothing: {what}. Give other queries or another corpus"
+            )
+        write_queries(directory, queries)
+        facts["unhit"] = unhit
+        if dropping is None:
+            none = np.empty(0, RANK)
+            finish(directory, rows, facts, documents=documents, ranks=best[documents], similar=none)
+        else:
+            _drop(directory, raw, facts, documents=documents, best=best, dropped=dropping(documents))
+    return open_selection(path)
+
+
+def draw(
+    like: Selection,
+    documents: int,
+    path: Path,
+    *,
+    seed: int,
+    left_out: np.ndarray | None = None,
+    dropping: Dropping | None = None,
+) -> Selection:
+    """As many documents as `like` has, drawn uniformly and without regard to any query: its random control.
+
+    documents   of the corpus; left_out and dropping are as in `select`
+
+    The i-th document drawn bears the rank of the i-th of `like`, so that a cut has the size that a cut of `like` has.
+    Raises ValueError where fewer documents are left than `like` has.
+    """
+    eligible = np.arange(documents) if left_out is None else np.flatnonzero(~left_out)
+    order = np.random.default_rng(seed).permutation(eligible)
+    wanted = looked = len(like)
+    while True:
+        candidates = order[:looked]
+        flags = dropping(candidates) if dropping else np.zeros(len(candidates), bool)
+        lacking = wanted - int(np.count_nonzero(~flags))
+        if lacking <= 0 or looked >= len(order):
+            break
+        looked += 2 * lacking
+    drawn = candidates[~flags][:wanted]
+    if len(drawn) < wanted:
+        raise ValueError(
+            f"a random selection of {wanted:,} documents cannot be drawn: only {len(drawn):,} are left. Lower k"
+        )
+    before = np.cumsum(~flags)[flags]  # documents that had been kept when one was dropped
+    dropped = like.ranks[before[before < wanted]]
+    facts = {"how": "random", "k": like.k, "corpus": like.corpus, "queries": 0, "unhit": 0}
+    with new_directory(path) as directory:
+        with Rows(directory) as rows:
+            pass
+        write_queries(directory, [])
+        finish(directory, rows, facts, documents=drawn, ranks=like.ranks, similar=dropped)
+    return open_selection(path)
+
+
+def _best(
+    index: Index | Shards, texts: Sequence[str], k: int, skipped: np.ndarray, threads: int | None
+) -> list[tuple[np.ndarray, np.ndarray, bool]]:
+    """Documents and scores of each text's best k that are not skipped, and whether it hit anything at all.
+
+    More than k are asked for, and twice as many again of the texts for which that was too few.
+    """
+    most = min(MOST, index.documents)
+    asked = min(most, k + min(int(skipped.sum()), max(8, k // 8)))
+    found: dict[int, tuple[np.ndarray, np.ndarray, bool]] = {}
+    pending = list(range(len(texts)))
+    while pending:
+        hits = index.search([texts[place] for place in pending], asked, threads=threads)
+        short = []
+        for number, place in enumerate(pending):
+            documents, scores = hits.of(number)
+            kept = np.flatnonzero(~skipped[documents])[:k]
+            found[place] = documents[kept].astype(np.int64), scores[kept], len(documents) > 0
+            if len(kept) < k and len(documents) == asked < most:
+                short.append(place)
+        pending, asked = short, min(most, 2 * asked)
+    return [found[place] for place in range(len(texts))]
+
+
+def _drop(
+    directory: Path,
+    raw: Path,
+    facts: dict[str, Any],
+    *,
+    documents: np.ndarray,
+    best: np.ndarray,
+    dropped: np.ndarray,
+) -> None:
+    """The selection in `raw` written to `directory` without the dropped documents."""
+    gone = np.zeros(len(best), bool)
+    gone[documents[dropped]] = True
+    write_facts(raw, {**facts, "rows": (raw / "rows.documents.bin").stat().st_size // ROWS["documents"].itemsize})
+    with Rows(directory) as rows:
+        for columns, offsets in Selection(raw, facts["k"]).blocks():
+            rows.add_some(columns, ~gone[columns["documents"]], offsets)
+    shutil.rmtree(raw)
+    kept = documents[~dropped]
+    similar = best[documents[dropped]]
+    finish(directory, rows, facts, documents=kept, ranks=best[kept], similar=similar)

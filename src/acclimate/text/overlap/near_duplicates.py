@@ -1,0 +1,208 @@
+"""Texts that repeat an earlier one, exactly or nearly, among more texts than fit into memory.
+
+    exact   the same words in the same order, whatever their case and the marks between them (`overlap.normalised`): by
+            a hash of 64 bits, so that two different texts are taken for the same with a chance of 2^-64
+    near    runs of GRAM words with a Jaccard similarity of at least `near`. Candidates by MinHash: texts whose sketches
+            of 256 numbers agree in a band of them (of near-duplicates one in 2,000 is missed, or fewer) and in about as
+            many numbers as `near` asks for; each is verified on the texts themselves
+
+Of a band, a text is compared with at most COMPARED others, the first ones: more share a band only where all are alike.
+What is said of a text depends on those before it only, and on no order of the work. Sketches wait on disk and a band
+at a time is in memory, in several passes where it takes more than is allowed.
+
+Sources: Broder, On the resemblance and containment of documents (1997); Lee et al., Deduplicating training data makes
+language models better (ACL 2022), from where the runs of five words and the similarity of .8 are; the sketch is that of
+`overlap_kernels.sketch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from acclimate.text.overlap.kernels import (
+    BINS,
+    PER_WORD,
+    ZERO,
+    band_key,
+    compiled,
+    hash_of_text,
+    longest_of,
+    lowest_bytes,
+    mix,
+    normalise,
+    read_words,
+    sketch,
+)
+from acclimate.text.overlap.references import normalised
+from acclimate.text.overlap.search import fold, least_of, pack, rows_of
+
+# -------------------- near duplicates kernels
+# The loop over words of `near_duplicates`, compiled as those of `overlap_kernels` are.
+
+
+GRAM = 5  # words
+
+
+@compiled
+def sketch_texts(data: Any, begins: Any, fold: Any, rows: int, hashes: Any, bands: Any, signatures: Any) -> None:
+    """As `overlap_kernels.read_texts`, of runs of GRAM words instead of runs of characters.
+
+    data, begins   UTF-8 of all texts, and where each begins (D + 1)
+    hashes         (D,); bands (D, bands); signatures (D, BINS); both of no rows at all: not asked for
+    """
+    longest = longest_of(begins)
+    symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
+    word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
+    for text in range(len(hashes)):
+        length = normalise(data, begins[text], begins[text + 1], fold, symbols)
+        words = read_words(symbols, 0, length, values, word_begins)
+        hashes[text] = hash_of_text(values, words) if words else ZERO
+        if len(bands) and words >= GRAM:
+            count = words - GRAM + 1
+            for place in range(count):  # in place: a run reads its own word and later ones only
+                value = ZERO
+                for word in range(GRAM):
+                    value = value * PER_WORD + values[place + word]
+                values[place] = mix(value)
+            sketch(values, count, signature)
+            for band in range(bands.shape[1]):
+                bands[text, band] = band_key(signature, band, rows)
+            lowest_bytes(signature, signatures[text])
+
+
+COMPARED = 32
+A_TEXT = 24  # bytes of memory that a pass takes for each of its texts
+_KEPT = 512  # texts whose runs are at hand
+
+
+class Sketches(NamedTuple):
+    """What is kept of D texts.
+
+    hashes      (D,) uint64; 0 without any word
+    bands       (bands, D) uint64, one after the other, to be read one at a time; 0 for less than GRAM words
+    signatures  (D, BINS) uint8
+    """
+
+    hashes: np.ndarray
+    bands: np.ndarray
+    signatures: np.ndarray
+
+
+class Store(Protocol):
+    """The sketches of all texts, in any number of parts, and the texts."""
+
+    def sketches(self) -> Sequence[Sketches]: ...
+
+    def text(self, number: int) -> str: ...
+
+
+def bands_of(near: float) -> int:
+    """How many bands a sketch has; 0 where nearly the same texts are not looked for."""
+    return BINS // rows_of(near) if near else 0
+
+
+def sketches(texts: Sequence[str], near: float) -> Sketches:
+    """near = 0: hashes only."""
+    size = len(texts) if near else 0
+    hashes, bands = np.zeros(len(texts), np.uint64), np.zeros((size, bands_of(near)), np.uint64)
+    signatures = np.zeros((size, BINS), np.uint8)
+    if texts:
+        sketch_texts(*pack(texts), fold(), rows_of(near) if near else BINS, hashes, bands, signatures)
+    return Sketches(hashes, np.ascontiguousarray(bands.T), signatures)
+
+
+def grams(text: str) -> set[tuple[str, ...]]:
+    """The different runs of GRAM words."""
+    words = normalised(text).split()
+    return {tuple(words[place : place + GRAM]) for place in range(len(words) - GRAM + 1)}
+
+
+def similarity(one: set[tuple[str, ...]], other: set[tuple[str, ...]]) -> float:
+    """Jaccard; 0 where both are empty."""
+    shared = len(one & other)
+    return shared / max(len(one) + len(other) - shared, 1)
+
+
+def exact_repeats(store: Store, present: np.ndarray, memory: int) -> np.ndarray:
+    """(D,) int64: the first text with the same words, -1 for a text that is the first itself.
+
+    present  (D,) bool: only these are looked at
+    memory   bytes that a pass may take, besides 8 for each text
+    """
+    first = np.full(len(present), -1, np.int64)
+    for numbers in _alike(lambda part: part.hashes, store.sketches(), present, memory):
+        first[numbers[1:]] = numbers[0]
+    return first
+
+
+def near_repeats(store: Store, present: np.ndarray, near: float, memory: int) -> np.ndarray:
+    """(D,) int64: an earlier text that is nearly the same, -1 where none is; arguments as `exact_repeats` has them."""
+    parts = store.sketches()
+    begins = np.cumsum([0, *(len(part.hashes) for part in parts)])
+    earlier = np.full(len(present), -1, np.int64)
+    least = least_of(near)
+    failed: set[tuple[int, int]] = set()
+
+    @lru_cache(_KEPT)
+    def runs(number: int) -> set[tuple[str, ...]]:
+        return grams(store.text(number))
+
+    @lru_cache(COMPARED * 8)
+    def signature(number: int) -> np.ndarray:
+        part = int(np.searchsorted(begins, number, side="right")) - 1
+        return np.asarray(parts[part].signatures[number - begins[part]])
+
+    def same(one: int, other: int) -> bool:
+        if (one, other) in failed or int((signature(one) == signature(other)).sum()) < least:
+            return False
+        if similarity(runs(one), runs(other)) >= near:
+            return True
+        if len(failed) < _KEPT * _KEPT:
+            failed.add((one, other))
+        return False
+
+    for band in range(bands_of(near)):
+        for numbers in _alike(partial(_band, band), parts, present, memory):
+            for place, number in enumerate(numbers[1:].tolist(), 1):
+                if earlier[number] < 0:
+                    before = numbers[: min(place, COMPARED)].tolist()
+                    earlier[number] = next((one for one in before if same(one, number)), -1)
+    return earlier
+
+
+def _band(row: int, part: Sketches) -> np.ndarray:
+    keys: np.ndarray = part.bands[row]
+    return keys
+
+
+def _alike(
+    keys_of: Callable[[Sketches], np.ndarray], parts: Sequence[Sketches], present: np.ndarray, memory: int
+) -> Iterator[np.ndarray]:
+    """Of each key that several texts have, their numbers, ascending. Keys are even numbers drawn out of 2^64, so that
+    each pass takes those of one share of that range.
+    """
+    passes = max(1, -(-len(present) * A_TEXT // memory))
+    width = (1 << 64) // passes + 1
+    for turn in range(passes):
+        low, high = max(turn * width, 1), min((turn + 1) * width, 1 << 64) - 1  # 0 is a text without any
+        keys, numbers, begin = [], [], 0
+        for part in parts:
+            own = np.asarray(keys_of(part))
+            here = (own >= np.uint64(low)) & (own <= np.uint64(high)) & present[begin : begin + len(own)]
+            keys.append(own[here])
+            numbers.append(np.flatnonzero(here) + begin)
+            begin += len(own)
+        yield from _runs(np.concatenate([np.empty(0, np.uint64), *keys]), np.concatenate([np.empty(0, int), *numbers]))
+
+
+def _runs(keys: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
+    order = np.argsort(keys, kind="stable")
+    keys, numbers = keys[order], numbers[order]
+    begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, int)
+    ends = np.append(begins[1:], len(keys))
+    for which in np.flatnonzero(ends - begins > 1).tolist():
+        yield numbers[begins[which] : ends[which]]

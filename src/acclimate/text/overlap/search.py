@@ -1,0 +1,342 @@
+"""The arrays that the compiled loops of `overlap_kernels` and `overlap_search` take, made of texts."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from acclimate.text.overlap.kernels import (
+    BINS,
+    GRAM,
+    ONE,
+    OUT,
+    PER_WORD,
+    SHINGLE,
+    ZERO,
+    agreeing,
+    band_key,
+    compiled,
+    find,
+    hash_of_text,
+    longest_of,
+    lowest_bytes,
+    mix,
+    normalise,
+    part,
+    read_texts,
+    read_words,
+    same,
+    shingles,
+    sketch,
+)
+
+# -------------------- overlap search
+# The loops that look for indexed texts in others, compiled like those of `overlap_kernels`.
+#
+# Hashes only ever find candidates: code points are compared before anything is called equal. Pairs whose sketches agree
+# are left to the caller to verify.
+
+
+CANDIDATES = 1000  # pairs of one text, so that a batch of short texts like many others stays small
+TO_WORD, BIT = np.uint64(6), np.uint64(63)
+
+
+class Index(NamedTuple):
+    """What `scan` looks for: U texts with G different runs of GRAM words. A table's length is a power of two.
+
+    symbols, text_begins         normalised code points of all texts, and where each begins (U + 1)
+    exact_keys, exact_texts      hash table: text hash -> text
+    gram_filter                  bits: a run whose bit is 0 is not in the table
+    gram_keys, gram_numbers      hash table: run hash -> run
+    gram_begins, gram_ends       (G,) where a run stands in `symbols`
+    band_keys, band_numbers      hash table: band hash -> band; empty where near-duplicates are not asked for
+    band_begins, band_texts      the texts that have a band, band by band
+    signatures                   (U, BINS) the lowest byte of every bin
+    rows, least                  bins in a band; bins that must agree before a pair is worth a verification
+    """
+
+    symbols: np.ndarray
+    text_begins: np.ndarray
+    exact_keys: np.ndarray
+    exact_texts: np.ndarray
+    gram_filter: np.ndarray
+    gram_keys: np.ndarray
+    gram_numbers: np.ndarray
+    gram_begins: np.ndarray
+    gram_ends: np.ndarray
+    band_keys: np.ndarray
+    band_numbers: np.ndarray
+    band_begins: np.ndarray
+    band_texts: np.ndarray
+    signatures: np.ndarray
+    rows: int
+    least: int
+
+
+@compiled
+def number_grams(
+    symbols: Any, text_begins: Any, keys: Any, numbers: Any, bits: Any, begins: Any, ends: Any, owners: Any
+) -> tuple[int, int]:
+    """Number the different runs of GRAM words of all texts; how many there are, and how many places they stand at.
+
+    keys, numbers, bits   the table and the filter, filled here
+    begins, ends          (places,) where a run first stands, by its number
+    owners                (places, 2) run and text of each place, text by text
+    """
+    longest = longest_of(text_begins)
+    words, word_begins = np.empty(longest // 2 + 2, np.uint64), np.empty(longest // 2 + 2, np.int64)
+    found, places = 0, 0
+    for text in range(len(text_begins) - 1):
+        count = read_words(symbols, text_begins[text], text_begins[text + 1], words, word_begins)
+        value = ZERO
+        for word in range(count):
+            value = value * PER_WORD + words[word]
+            if word >= GRAM:
+                value -= words[word - GRAM] * OUT
+            if word < GRAM - 1:
+                continue
+            key, begin = max(mix(value), ONE), word_begins[word - GRAM + 1]
+            slot, end = find(keys, key), word_begins[word + 1] - 1
+            while keys[slot] != ZERO:  # other words of the same hash stand behind one another
+                number = numbers[slot]
+                length = ends[number] - begins[number] if keys[slot] == key else -1
+                if length == end - begin and same(symbols, begin, end, symbols, begins[number]):
+                    break
+                slot = (slot + 1) & (len(keys) - 1)
+            if keys[slot] == ZERO:
+                keys[slot], numbers[slot], begins[found], ends[found] = key, found, begin, end
+                bit = key >> TO_WORD
+                bits[np.int64(bit & np.uint64(len(bits) - 1))] |= ONE << (key & BIT)
+                found += 1
+            owners[places, 0], owners[places, 1] = numbers[slot], text
+            places += 1
+    return found, places
+
+
+@compiled
+def fill_table(keys: Any, numbers: Any, entries: Any) -> None:
+    """Put each entry into the table under its own number; equal ones stand behind one another."""
+    for number in range(len(entries)):
+        slot = np.int64(entries[number] & np.uint64(len(keys) - 1))
+        while keys[slot] != ZERO:
+            slot = (slot + 1) & (len(keys) - 1)
+        keys[slot], numbers[slot] = entries[number], number
+
+
+@compiled
+def scan(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: Any, pairs: Any) -> Any:
+    """Look for the index's texts in D texts; how many hits and pairs there are (those past the arrays' ends get lost).
+
+    data, begins   UTF-8 of all texts, and where each begins (D + 1)
+    exact          (D,) the text of the index with the same words, or -1
+    hits           (H, 2) text, run of the index; in order of their places
+    pairs          (P, 2) text, text of the index whose sketches agree
+    """
+    longest = longest_of(begins)
+    symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
+    word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
+    seen = np.zeros(len(index.text_begins), np.int64)  # the last text that was compared, counted from 1
+    hit_count, pair_count = np.int64(0), np.int64(0)
+    for text in range(len(exact)):
+        length = normalise(data, begins[text], begins[text + 1], fold, symbols)
+        words = read_words(symbols, 0, length, values, word_begins)
+        exact[text] = find_exact(symbols, length, hash_of_text(values, words), index) if words else -1
+        hit_count = find_grams(text, symbols, values, word_begins, words, index, hits, hit_count)
+        if index.least and length >= SHINGLE:
+            sketch(values, shingles(symbols, 0, length, values), signature)
+            pair_count = find_near(text, signature, index, seen, pairs, pair_count)
+    return hit_count, pair_count
+
+
+@part
+def find_exact(symbols: Any, length: int, key: Any, index: Any) -> Any:
+    slot = find(index.exact_keys, key)
+    while index.exact_keys[slot] != ZERO:
+        text = index.exact_texts[slot]
+        begin = index.text_begins[text]
+        equal = index.exact_keys[slot] == key and index.text_begins[text + 1] - begin == length
+        if equal and same(symbols, 0, length, index.symbols, begin):
+            return text
+        slot = (slot + 1) & (len(index.exact_keys) - 1)
+    return np.int64(-1)
+
+
+@part
+def find_grams(
+    text: int, symbols: Any, words: Any, word_begins: Any, count: int, index: Any, hits: Any, found: Any
+) -> Any:
+    value, filter_mask = ZERO, np.uint64(len(index.gram_filter) - 1)
+    for word in range(count):
+        value = value * PER_WORD + words[word]
+        if word >= GRAM:
+            value -= words[word - GRAM] * OUT
+        if word < GRAM - 1:
+            continue
+        key = max(mix(value), ONE)
+        if not (index.gram_filter[np.int64((key >> TO_WORD) & filter_mask)] >> (key & BIT)) & ONE:
+            continue
+        begin, end = word_begins[word - GRAM + 1], word_begins[word + 1] - 1
+        slot = find(index.gram_keys, key)
+        while index.gram_keys[slot] != ZERO:
+            number = index.gram_numbers[slot]
+            first = index.gram_begins[number]
+            equal = index.gram_keys[slot] == key and index.gram_ends[number] - first == end - begin
+            if equal and same(symbols, begin, end, index.symbols, first):
+                if found < len(hits):
+                    hits[found, 0], hits[found, 1] = text, number
+                found += 1
+                break
+            slot = (slot + 1) & (len(index.gram_keys) - 1)
+    return found
+
+
+@part
+def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, found: Any) -> Any:
+    lowest, told = np.empty(BINS, np.uint8), 0
+    lowest_bytes(signature, lowest)
+    for band in range(BINS // index.rows):
+        slot = find(index.band_keys, band_key(signature, band, index.rows))
+        if index.band_keys[slot] == ZERO:
+            continue
+        number = index.band_numbers[slot]
+        for place in range(index.band_begins[number], index.band_begins[number + 1]):
+            other = index.band_texts[place]
+            if seen[other] == text + 1:
+                continue
+            seen[other] = text + 1
+            if agreeing(lowest, index.signatures[other]) >= index.least:
+                if found < len(pairs):
+                    pairs[found, 0], pairs[found, 1] = text, other
+                found += 1
+                told += 1
+                if told == CANDIDATES:
+                    return found
+    return found
+
+
+_MISSED = 5e-4  # the largest probability that a pair of just the similarity asked for has no band in common
+_CAPITAL_SIGMA, _DOTTED_I = "\u03a3", "\u0130"
+
+
+GramArrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+class Packed(NamedTuple):
+    """UTF-8 of all texts, and where each begins (D + 1)."""
+
+    data: np.ndarray
+    begins: np.ndarray
+
+
+class Grams(NamedTuple):
+    """Which of U texts have a run of words: those of run g are texts[begins[g] : begins[g + 1]], each once."""
+
+    begins: np.ndarray
+    texts: np.ndarray
+    counts: np.ndarray  # (U,) different runs of a text
+
+
+def pack(texts: Sequence[str]) -> Packed:
+    encoded = [_lowered(text).encode("utf-8", "surrogatepass") for text in texts]
+    begins = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(texts)), out=begins[1:])
+    return Packed(np.frombuffer(b"".join(encoded), np.uint8), begins)
+
+
+def _lowered(text: str) -> str:
+    """Lower case only where it depends on more than a character (the final sigma) or makes two of one."""
+    return text if text.isascii() or not (_CAPITAL_SIGMA in text or _DOTTED_I in text) else text.lower()
+
+
+@cache
+def fold() -> np.ndarray:
+    """(1,114,112,) uint32: every code point in lower case; 0 where that belongs to no word."""
+    points = "".join(map(chr, range(sys.maxunicode + 1)))
+    # these two never get here, see `_lowered`; without them every character has a lower case of one character
+    lowered = points.replace(_CAPITAL_SIGMA, "\u03c3").replace(_DOTTED_I, "i").lower()
+    assert len(lowered) == len(points)
+    found = np.zeros(len(points), np.uint32)
+    numbers = np.frombuffer(lowered.encode("utf-32-le", "surrogatepass"), np.uint32)
+    for run in re.finditer(r"\w+", lowered):
+        found[run.start() : run.end()] = numbers[run.start() : run.end()]
+    return found
+
+
+def rows_of(near: float) -> int:
+    """Bins in a band: the most (and so the fewest false candidates) with which a near-duplicate is hardly missed."""
+    fitting = [rows for rows in range(1, BINS + 1) if (1 - near**rows) ** (BINS // rows) <= _MISSED]
+    return max(fitting, default=1)
+
+
+def least_of(near: float) -> int:
+    """Bins that must agree, four standard deviations below what is expected of a near-duplicate; at least one."""
+    return max(1, int(BINS * near - 4 * (BINS * near * (1 - near)) ** 0.5))
+
+
+def sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(D,) text hashes, 0 without words; (D, bands) band hashes, 0 for texts too short; (D, BINS) bytes of the bins.
+
+    near = 0: no bands and no bins.
+    """
+    size = len(texts) if near else 0
+    rows = rows_of(near) if near else BINS
+    hashes = np.zeros(len(texts), np.uint64)
+    bands, signatures = np.zeros((size, BINS // rows), np.uint64), np.zeros((size, BINS), np.uint8)
+    if texts:
+        read_texts(*pack(texts), fold(), rows, hashes, bands, signatures)
+    return hashes, bands, signatures
+
+
+def build(texts: Sequence[str], near: float) -> tuple[Index, Grams]:
+    """The index of normalised texts, all different and none empty."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    # a copy can be written to, like the arrays of a scan: for numba that is another type, and another compilation
+    symbols = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).copy()
+    hashes, bands, signatures = sketches(texts, near)
+    exact = _table(len(texts))
+    fill_table(*exact, hashes)
+    gram_arrays, grams = _number(texts, symbols, begins)
+    keys, band_begins, band_texts = _grouped(bands)
+    banded = _table(len(keys))
+    fill_table(*banded, keys)
+    rows, least = (rows_of(near), least_of(near)) if near else (BINS, 0)
+    return Index(
+        symbols, begins, *exact, *gram_arrays, *banded, band_begins, band_texts, signatures, rows, least
+    ), grams
+
+
+def _table(entries: int) -> tuple[np.ndarray, np.ndarray]:
+    """An empty hash table, at most half of which will be full."""
+    size = 2 << max(entries, 1).bit_length()
+    return np.zeros(size, np.uint64), np.zeros(size, np.int64)
+
+
+def _number(texts: Sequence[str], symbols: np.ndarray, begins: np.ndarray) -> tuple[GramArrays, Grams]:
+    """The index's arrays of runs, and who has them."""
+    places = sum(text.count(" ") + 1 for text in texts)
+    keys, numbers = _table(places)
+    bits = np.zeros(max(len(keys) // 8, 1), np.uint64)  # 8 bits a slot, so at least 16 a run
+    first, last = np.zeros(places, np.int64), np.zeros(places, np.int64)
+    owners = np.zeros((places, 2), np.int64)
+    found = placed = 0
+    if texts:
+        found, placed = number_grams(symbols, begins, keys, numbers, bits, first, last, owners)
+    pairs = np.sort(owners[:placed, 0] * max(len(texts), 1) + owners[:placed, 1])
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # np.unique took five times as long
+    gram, text = np.divmod(pairs, max(len(texts), 1))
+    holders = Grams(np.searchsorted(gram, np.arange(found + 1)), text, np.bincount(text, minlength=len(texts)))
+    return (bits, keys, numbers, first[:found].copy(), last[:found].copy()), holders
+
+
+def _grouped(bands: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The different band hashes; where the texts of each begin; texts, those of one band together."""
+    text, band = np.nonzero(bands)
+    order = np.argsort(bands[text, band], kind="stable")
+    keys, begins = np.unique(bands[text, band][order], return_index=True)
+    return keys, np.append(begins, len(order)).astype(np.int64), text[order].astype(np.int64)

@@ -1,0 +1,376 @@
+"""What training begins from: rows of words, n-gram buckets and outputs, by number, from a file or drawn at random."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from acclimate.core.machines import in_turn, processors
+from acclimate.core.types import Progress, Watch, counted, unwatched
+from acclimate.text.vectors.files import END, NEGATIVE_SAMPLING, Bin, Vec, open_bin, open_vec
+from acclimate.text.vectors.kernels import WHOLE, random_rows, subwords, train_lines
+from acclimate.text.words import word_spans
+
+# -------------------- vectors text
+# Text as `vectors` trains on it: lines of numbered words, in a file of their own.
+
+
+_LINE_END, _LEFT_OUT = -1, -2
+_BLOCK = 1 << 20  # numbers
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """V words, the most frequent first, "</s>" among them where lines enough end."""
+
+    words: list[str]
+    counts: np.ndarray  # (V,) int64
+    numbers: np.ndarray  # (N,) int32, the text, words left out; -1 where a line ends; mapped to a file without a name
+    read: int  # words of the text, line ends and words that are left out included
+
+
+def lines(texts: Iterable[str], lower: bool) -> Iterable[list[str]]:
+    """The words (`words.word_spans`) of each line of the texts that has any."""
+    for text in texts:
+        for line in (text.lower() if lower else text).replace("\0", " ").split("\n"):
+            if words := [line[first:last] for first, last in word_spans(line)]:
+                yield words
+
+
+def number_words(
+    texts: Iterable[str],
+    folder: Path,
+    *,
+    min_count: int,
+    lower: bool,
+    watch: Watch = unwatched,
+) -> Numbered:
+    """Number the words of the texts that occur `min_count` times. folder: where the file may lie.
+
+    Raises ValueError where fewer than two words are left.
+    """
+    index, counts = {END: 0}, np.zeros(1, np.int64)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        pending = array("i")
+        for words in lines(counted(texts, watch, "words", unit="texts"), lower):
+            pending.extend([index.setdefault(word, len(index)) for word in words])
+            pending.append(_LINE_END)
+            if len(pending) >= _BLOCK:
+                counts = _counted(pending, counts, len(index))
+                pending.tofile(file)
+                pending = array("i")
+        counts = _counted(pending, counts, len(index))
+        pending.tofile(file)
+        file.flush()
+        read = int(counts.sum())
+        if not read:
+            raise ValueError("the texts have no words to train vectors on. Give texts that have some")
+        numbers = np.memmap(file, np.int32, "r+", shape=(read,))
+    names = list(index)
+    chosen = counts >= min_count
+    if chosen[1:].sum() < 2:
+        raise ValueError(
+            f"of {len(index) - 1:,} different words ({read - counts[0]:,} in all) {chosen[1:].sum()} occur {min_count} "
+            "times or more, and vectors need two. Lower min_count, or give more text"
+        )
+    order = np.flatnonzero(chosen)[np.argsort(-counts[chosen], kind="stable")]
+    renumbered = np.full(len(names) + 1, _LEFT_OUT, np.int32)
+    renumbered[order] = np.arange(len(order))
+    renumbered[_LINE_END] = _LINE_END  # the last one
+    size = _renumber(numbers, renumbered)
+    return Numbered([names[number] for number in order], counts[order], numbers[:size], read)
+
+
+def _counted(pending: array[int], counts: np.ndarray, words: int) -> np.ndarray:
+    """The counts and those of the pending numbers; a line's end counts as the word 0."""
+    numbers = np.maximum(np.frombuffer(pending, np.int32), 0)
+    total = np.bincount(numbers, minlength=words)
+    total[: len(counts)] += counts
+    return total
+
+
+def _renumber(numbers: np.ndarray, renumbered: np.ndarray) -> int:
+    """Number the text anew where it is; how many numbers are left."""
+    size = 0
+    for first in range(0, len(numbers), _BLOCK):
+        block = renumbered[numbers[first : first + _BLOCK]]
+        block = block[block != _LEFT_OUT]
+        numbers[size : size + len(block)] = block
+        size += len(block)
+    return size
+
+
+# -------------------- vectors training
+# Skip-gram with negative sampling over numbered text, on threads that share the rows without locks.
+#
+# Settings and their meaning are fastText's. With one thread the same seed gives the same bits; with several, threads
+# overwrite one another's updates now and then (Recht et al., 2011, Hogwild), so that no two runs are quite the same.
+
+
+# Numbers that a thread takes at a time. A chunk's rates are those of its place: a thread that was held up would write a
+# large share of a short text late, at rates long past. So a chunk is a hundredth of the text, within these bounds.
+_CHUNK, _LEAST_CHUNK = 20_000, 1_000  # at most, at least
+_LANES = 16  # rows are as long as a multiple of this, so that no part of a row is left to scalar code
+
+
+@dataclass(frozen=True)
+class Skipgram:
+    """Skip-gram with negative sampling and n-grams; the defaults are the official tool's, but for `dim` (there 100)."""
+
+    dim: int = 300
+    epochs: int = 5
+    min_count: int = 5  # how often a word must occur in the text to take part
+    rate: float | None = None  # falls to 0, in proportion to the words read; None: .05, going on from a .bin .025
+    window: int = 5  # words to either side at most; how many is drawn anew for each word, 1 to this
+    negatives: int = 5  # for each word of the window, drawn in proportion to the square root of their counts
+    shortest: int = 3  # characters of an n-gram, "<" and ">" included
+    longest: int = 6  # likewise; 0: no n-grams
+    buckets: int = 2_000_000  # rows that n-grams share, by hash
+    sample: float = 1e-4  # words above this share of the text are left out at random
+    lower: bool = False  # lower-case the text first
+    seed: int = 0
+    threads: int = 0  # 0: as many as there are processors
+
+    def __post_init__(self) -> None:
+        for name in ("dim", "epochs", "min_count", "window", "negatives", "rate", "sample"):
+            if (value := getattr(self, name)) is not None and value <= 0:
+                raise ValueError(f"{name} is {value}; it must be above 0")
+        if self.longest and not 1 <= self.shortest <= self.longest:
+            raise ValueError(
+                f"n-grams of {self.shortest} to {self.longest} characters: shortest must be 1 or more, and at most "
+                "longest. Set longest=0 for none"
+            )
+        if self.longest and not 0 < self.buckets < 1 << 31:
+            raise ValueError(f"buckets is {self.buckets:,}; it must be 1 to 2,147,483,647. Set longest=0 for none")
+        if not 0 <= self.seed < 1 << 31:
+            raise ValueError(f"seed is {self.seed}; it must be 0 to 2,147,483,647")
+        if self.threads < 0:
+            raise ValueError(f"threads is {self.threads}; it must be 0 (one a processor) or more")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What each of V words is the mean of: row w, its own, and V + b, where `buckets[b]` is a bucket of its n-grams."""
+
+    begins: np.ndarray  # (V + 1,) int64
+    rows: np.ndarray  # int32
+    buckets: np.ndarray  # (B,) int64, ascending: those that any of the words touches
+
+    @property
+    def echoes(self) -> np.ndarray:
+        """(V,) float32: how far a word's mean moves when each of its rows moves by 1 for every time it occurs."""
+        sizes = np.diff(self.begins)
+        words = np.repeat(np.arange(len(sizes)), sizes)
+        span = len(sizes) + len(self.buckets)
+        pairs, times = np.unique(words * span + self.rows, return_counts=True)
+        return (np.bincount(pairs // span, times.astype(float) ** 2) / sizes).astype(np.float32)
+
+
+def parts(words: list[str], shortest: int, longest: int, buckets: int) -> Parts:
+    ends, found = ngrams(words, shortest, longest, buckets)
+    touched, places = np.unique(found, return_inverse=True)
+    numbers = np.arange(len(words), dtype=np.int32)
+    rows = np.insert((places + len(words)).astype(np.int32), ends[:-1], numbers)
+    return Parts(ends + np.arange(len(words) + 1), rows, touched.astype(np.int64))
+
+
+def ngrams(words: list[str], shortest: int, longest: int, buckets: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the buckets of each word's n-grams begin (W + 1,), and all of them; "</s>" has none."""
+    spelt = [b"" if word == "</s>" else f"<{word}>".encode("utf-8", "surrogateescape") for word in words]
+    if not longest:
+        return np.zeros(len(words) + 1, np.int64), np.empty(0, np.int32)
+    data, ends = np.frombuffer(b"".join(spelt), np.uint8), np.cumsum([len(one) for one in spelt], dtype=np.int64)
+    begins, found = subwords(data, ends, shortest, longest, buckets)
+    return begins, found
+
+
+def room(rows: int, dim: int) -> np.ndarray:
+    """(rows, dim rounded up) float32 zeros; the columns added stay 0 in training."""
+    return np.zeros((rows, -(-dim // _LANES) * _LANES), np.float32)
+
+
+def train(
+    text: Numbered,
+    end: int,
+    parts: Parts,
+    *,
+    inputs: np.ndarray,
+    outputs: np.ndarray,
+    rate: float,
+    settings: Skipgram,
+    watch: Watch = unwatched,
+) -> None:
+    """Move the rows, in place, as `train_lines` does.
+
+    text   its numbers and counts; end: the number of "</s>", or -1
+    rate   that of the first word
+    Raises ValueError where the rows do not stay finite.
+    """
+    numbers = text.numbers
+    kept = retention(text.counts, text.read, settings.sample) * WHOLE
+    limits, others = alias_table(noise(text.counts))
+    cuts = _cuts(numbers)
+    total = settings.epochs * len(numbers)
+    arrays = (end, parts.begins, parts.rows, parts.echoes, inputs, outputs, kept.astype(np.uint64), limits, others)
+    slope = rate / total
+
+    def work(chunk: int) -> tuple[int, int, float]:
+        epoch, place = divmod(chunk, len(cuts) - 1)
+        first, last = cuts[place], cuts[place + 1]
+        now = rate - slope * (epoch * len(numbers) + first)
+        seed = (settings.seed << 32) + chunk
+        drawn = (settings.window, settings.negatives, now, slope, seed)
+        pairs, loss = train_lines(np.asarray(numbers[first:last]), *arrays, *drawn)
+        return int(epoch * len(numbers) + last), pairs, loss
+
+    threads = settings.threads or processors()
+    for done, pairs, loss in in_turn(work, range(settings.epochs * (len(cuts) - 1)), threads):
+        if not math.isfinite(loss):
+            raise _diverged(rate, done, total)
+        values = {"loss": loss / pairs} if pairs else {}
+        watch(Progress("vectors", done, total, "words", values))
+    if not all(np.isfinite([rows.min(), rows.max()]).all() for rows in (inputs, outputs)):
+        raise _diverged(rate, total, total)
+
+
+def _diverged(rate: float, done: int, total: int) -> ValueError:
+    return ValueError(
+        f"the vectors are not finite after {done:,} of {total:,} words: the rate of {rate:g} is too high. "
+        f"Lower skipgram.rate, to {rate / 10:g} say"
+    )
+
+
+def retention(counts: np.ndarray, read: int, sample: float) -> np.ndarray:
+    """(V,) probabilities that sub-sampling leaves a word in: sqrt(t / f) + t / f, at most 1, t being `sample`.
+
+    f is the word's share of the `read` words of the text, those that are too rare to take part included, as in the tool
+    (Mikolov et al. have the first term only).
+    """
+    shares = counts / read
+    return np.minimum(np.sqrt(sample / shares) + sample / shares, 1)
+
+
+def noise(counts: np.ndarray) -> np.ndarray:
+    """(V,) the distribution of negatives: in proportion to the square roots of the counts."""
+    roots = np.sqrt(counts)
+    return np.asarray(roots / roots.sum())
+
+
+def _cuts(numbers: np.ndarray) -> np.ndarray:
+    """Where chunks of whole lines begin, and the end."""
+    ends = np.flatnonzero(numbers == -1) + 1
+    size = min(_CHUNK, max(_LEAST_CHUNK, len(numbers) // 100))
+    places = np.searchsorted(ends, np.arange(size, len(numbers), size))
+    return np.unique(np.concatenate([[0], ends[places], [len(numbers)]]))
+
+
+def alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(V,) uint64 limits, (V,) int32 others: draw v and 32 bits; take others[v] if they reach limits[v], else v.
+
+    Walker (1977), by Vose's (1991) way to build it: v then comes up in proportion to its weight.
+    """
+    heights = (weights * (len(weights) / weights.sum())).tolist()
+    others = np.arange(len(heights), dtype=np.int32)
+    low, high = ([v for v, height in enumerate(heights) if (height < 1) == below] for below in (True, False))
+    limits = np.full(len(heights), WHOLE, np.uint64)
+    while low and high:
+        under, over = low.pop(), high[-1]
+        limits[under], others[under] = int(heights[under] * WHOLE), over
+        heights[over] -= 1 - heights[under]
+        if heights[over] < 1:
+            low.append(high.pop())
+    return limits, others
+
+
+Rows = Callable[[np.ndarray], np.ndarray]  # (N,) numbers -> (N, dim) float32
+
+
+@dataclass(frozen=True)
+class Start:
+    words: Sequence[str]
+    index: Mapping[str, int]
+    counts: np.ndarray  # (W,) int64
+    read: int  # words of the text that it was trained on
+    buckets: int
+    word_rows: Rows
+    bucket_rows: Rows
+    output_rows: Rows
+    new_rows: Rows  # of words that it lacks, numbered from W on
+    trained: bool  # whether n-grams have rows that mean something, so that new words can begin as their mean
+
+
+def open_file(path: Path) -> Bin | Vec:
+    if not path.is_file():
+        raise ValueError(f"{path} is not there. Give the path of a fastText .bin or .vec")
+    return open_vec(path) if path.suffix == ".vec" else open_bin(path)
+
+
+def start_from(path: Path | None, settings: Skipgram) -> Start:
+    """Raises ValueError where the file cannot be gone on with under these settings."""
+    if path is None:
+        return _nothing(settings)
+    file = open_file(path)
+    return _from_bin(file, settings) if isinstance(file, Bin) else _from_vec(file, settings)
+
+
+def _nothing(settings: Skipgram) -> Start:
+    def words(numbers: np.ndarray) -> np.ndarray:
+        return np.asarray(random_rows(numbers, settings.seed, settings.dim))
+
+    def buckets(numbers: np.ndarray) -> np.ndarray:
+        first = 1 << 32  # no word has such a number
+        return np.asarray(random_rows(numbers + first, settings.seed, settings.dim))
+
+    def outputs(numbers: np.ndarray) -> np.ndarray:
+        return np.zeros((len(numbers), settings.dim), np.float32)
+
+    count = settings.buckets if settings.longest else 0
+    return Start([], {}, np.zeros(0, np.int64), 0, count, words, buckets, outputs, words, False)
+
+
+def _from_bin(file: Bin, settings: Skipgram) -> Start:
+    header = file.header
+    if header.loss != NEGATIVE_SAMPLING:
+        raise ValueError(
+            f"{file.path} was not trained with negative sampling, so its output rows are not words'. "
+            "Go on from a .bin of `-loss ns`"
+        )
+    for name in ("dim", "shortest", "longest", "buckets"):
+        if (has := getattr(header, name)) != (set_to := getattr(settings, name)) and (name == "dim" or header.longest):
+            raise ValueError(f"{file.path} has {name} {has:,}, the settings {set_to:,}. Set {name}={has}")
+    if not header.longest and settings.longest:
+        raise ValueError(f"{file.path} has no n-grams, the settings have. Set longest=0")
+    rest = _nothing(settings)
+    return Start(
+        file.words,
+        file.index,
+        file.counts,
+        file.read,
+        header.buckets,
+        file.word_rows,
+        file.bucket_rows,
+        file.output_rows,
+        rest.new_rows,
+        True,
+    )
+
+
+def _from_vec(file: Vec, settings: Skipgram) -> Start:
+    if file.dim != settings.dim:
+        asked = f"{file.path} has dim {file.dim:,}, the settings {settings.dim:,}"
+        raise ValueError(f"{asked}. Set skipgram.dim={file.dim}")
+    rest = _nothing(settings)
+
+    def words(numbers: np.ndarray) -> np.ndarray:
+        names = [file.words[number] for number in numbers.tolist()]
+        begins, _ = ngrams(names, settings.shortest, settings.longest, settings.buckets)
+        return np.asarray(file.word_rows(numbers) * (np.diff(begins) + 1).astype(np.float32)[:, None])
+
+    unseen = np.zeros(len(file.words), np.int64)
+    return replace(rest, words=file.words, index=file.index, counts=unseen, word_rows=words)

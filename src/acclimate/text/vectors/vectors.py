@@ -1,0 +1,191 @@
+"""Word vectors with n-grams (fastText): open them, train them from nothing, or go on training them on other text.
+
+    vectors, found = open_vectors(Path("wiki.en.bin")).of(["naloxone", "hypotension"])
+    train_vectors(lambda: texts, Path("domain.bin"), Skipgram(lower=True), start=Path("wiki.en.bin"))
+
+Bojanowski, Grave, Joulin and Mikolov (2017), Enriching word vectors with subword information. A word's vector is the
+mean of its own row and the rows of its n-grams; a word without a row has its n-grams only.
+
+Going on with a `.bin` keeps and moves all three matrices: words, n-gram buckets, output rows. The official tool cannot:
+its -pretrainedVectors reads words only.
+
+Readings
+  Words are those of `words.word_spans`, so punctuation stands alone ("protein," is two words), as it does in the text
+  of the public vectors. A line of text is a line of the tool, and a window never leaves it. wiki.*.bin are of text in
+  lower case (set lower=True) without digits; cc.*.bin keep case.
+  What drives negatives and sub-sampling are the counts of the new text, also when going on: its words are to be told
+  apart from one another, and no other output row is needed. As in the tool, a word's share, by which it is left out,
+  is of all words read, too rare ones included. The file gets the sum of both counts.
+  New words begin as the mean of their n-grams' rows, so that their vectors do not jump, with output rows of 0. They
+  come after the start's words, whatever their counts.
+  min_count is asked of all words of the new text, also of those that the start has: rarer ones keep their rows.
+  The rate begins anew and falls to 0. Going on from a `.bin`, it begins at half, .025: held-out loss was lower than at
+  .05, with three seeds each. That .025 was chosen on the same held-out text, from one start and one domain; whether
+  going on is any better than from nothing where the domain has a million words is not established (.004 to .006).
+  benchmarks/reports/2026-11-22-vectors.md has the figures.
+Deviations
+  A text is read exactly `epochs` times. The tool, which counts the words that it leaves out, reads on until it has seen
+  as many.
+  A line ends where it ends; the tool joins lines where "</s>" is rarer than min_count.
+  Negatives are drawn exactly in proportion, where the tool has a table of 10,000,000; the sigmoid is exact too.
+  All rows begin at random; the tool (0.9.2, 0.9.3) leaves at 0 what lies past a tenth of the matrix for each thread.
+What a start lacks
+  A `.vec` has neither n-grams nor output rows. Buckets begin at random, output rows at 0, and a word's row at its
+  vector times the number of rows that are averaged, so that its vector stays what it was but for the buckets' noise.
+  Words that it lacks begin at random.
+  cc.*.bin were trained by CBOW: an output row was fitted to the mean of a window, not to single words. They can be
+  gone on with, as skip-gram, whose loss on them is high at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from acclimate.core.types import Watch, unwatched
+from acclimate.text.vectors.files import END, NEGATIVE_SAMPLING, SKIPGRAM, Bin, Header, Vec, blocks, write_bin
+from acclimate.text.vectors.training import (
+    Parts,
+    Rows,
+    Skipgram,
+    Start,
+    ngrams,
+    number_words,
+    open_file,
+    parts,
+    room,
+    start_from,
+    train,
+)
+
+FROM_NOTHING, GOING_ON = 0.05, 0.025  # rates
+
+__all__ = ["Skipgram", "Vectors", "open_vectors", "train_vectors"]
+
+
+class Vectors:
+    """Vectors of an open file. shortest, longest: characters of an n-gram; 0 where there are none (`.vec`)."""
+
+    def __init__(self, file: Bin | Vec) -> None:
+        self._file = file
+        self.words: Sequence[str] = file.words
+        self.dim, self.shortest, self.longest, self.buckets = file.dim, 0, 0, 0
+        if isinstance(file, Bin):
+            header = file.header
+            self.shortest, self.longest, self.buckets = header.shortest, header.longest, header.buckets
+
+    def of(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """(n, dim) float32, means of a word's row and its n-grams' rows; (n,) bool, False where it has none (zeros)."""
+        vectors, found = np.zeros((len(words), self.dim), np.float32), np.zeros(len(words), bool)
+        begins, buckets = ngrams(list(words), self.shortest, self.longest, self.buckets)
+        for place, word in enumerate(words):
+            number = self._file.index.get(word)
+            own = vectors[:0] if number is None else self._file.word_rows(np.array([number]))
+            rows = np.concatenate([own, self._file.bucket_rows(buckets[begins[place] : begins[place + 1]])])
+            if len(rows):
+                vectors[place], found[place] = rows.sum(axis=0) / np.float32(len(rows)), True
+        return vectors, found
+
+
+def open_vectors(path: Path) -> Vectors:
+    """A fastText `.bin`, memory-mapped, or a text `.vec`: words only, whose vectors are what they are.
+
+    Raises ValueError, naming the file and the way out, where it is neither, cut short, quantised or supervised.
+    """
+    return Vectors(open_file(path))
+
+
+def train_vectors(
+    texts: Callable[[], Iterable[str]],
+    out: Path,
+    settings: Skipgram,
+    *,
+    start: Path | None = None,
+    watch: Watch = unwatched,
+) -> Path:
+    """Train on the texts, from nothing or a `.bin` or `.vec`, and write `out`, a `.bin` that the official tool opens.
+
+    In memory are the rows of the texts' words and of the buckets that they touch; all others go from file to file.
+    Pages of a mapped start come on top, which the system takes back as it likes. A kill leaves a hidden file beside
+    `out`, which the next call for the same `out` overwrites.
+    Raises ValueError where the start cannot be gone on with under these settings, the texts have too few words, or
+    training diverges.
+    """
+    source = start_from(start, settings)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    text = number_words(texts(), out.parent, min_count=settings.min_count, lower=settings.lower, watch=watch)
+    made = parts(text.words, settings.shortest, settings.longest, settings.buckets)
+    numbers = np.array([source.index.get(word, -1) for word in text.words], np.int64)  # of the words in the file
+    new = np.flatnonzero(numbers < 0)
+    numbers[new] = len(source.words) + np.arange(len(new))
+    inputs, outputs = _gathered(source, numbers, made, settings.dim)
+    end = text.words.index(END) if END in text.words else -1
+    rate = settings.rate or (GOING_ON if source.trained else FROM_NOTHING)
+    arrays = {"inputs": inputs, "outputs": outputs}
+    train(text, end, made, **arrays, rate=rate, settings=settings, watch=watch)
+    counts = np.concatenate([source.counts, np.zeros(len(new), np.int64)])
+    counts[numbers] += text.counts
+    names, rows = [*source.words, *(text.words[number] for number in new)], inputs[:, : settings.dim]
+    known, words = len(source.words), len(numbers)
+    of_words = _blocks(source.word_rows, known, len(names), numbers, rows[:words])
+    of_buckets = _blocks(source.bucket_rows, source.buckets, source.buckets, made.buckets, rows[words:])
+    of_outputs = _blocks(source.output_rows, known, len(names), numbers, outputs[:, : settings.dim])
+    header = _header(settings, source.buckets)
+    write_bin(
+        out, header, names, counts, source.read + text.read, inputs=chain(of_words, of_buckets), outputs=of_outputs
+    )
+    return out
+
+
+def _gathered(source: Start, numbers: np.ndarray, made: Parts, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Input rows, of the words with these numbers in the file and of the buckets that they touch, and output rows."""
+    words = len(numbers)
+    inputs, outputs = room(words + len(made.buckets), dim), room(words, dim)
+    known, new = np.flatnonzero(numbers < len(source.words)), np.flatnonzero(numbers >= len(source.words))
+    for rows, places, of, rows_of in (
+        (inputs, words + np.arange(len(made.buckets)), made.buckets, source.bucket_rows),
+        (inputs, known, numbers[known], source.word_rows),
+        (inputs, new, numbers[new], source.new_rows),
+        (outputs, known, numbers[known], source.output_rows),
+    ):
+        for block in blocks(len(places), dim):
+            rows[places[block], :dim] = rows_of(of[block])
+    for word in new if source.trained else ():
+        ngram_rows = made.rows[made.begins[word] + 1 : made.begins[word + 1]]
+        if len(ngram_rows):
+            inputs[word] = inputs[ngram_rows].mean(axis=0)
+    return inputs, outputs
+
+
+def _blocks(rows_of: Rows, known: int, total: int, numbers: np.ndarray, moved: np.ndarray) -> Iterator[np.ndarray]:
+    """Rows 0 to total, in blocks: `moved` where a row is in `numbers`, as all are from `known` on; else as it was."""
+    order = np.argsort(numbers)
+    ascending = numbers[order]
+    for block in blocks(total, moved.shape[1]):
+        rows = np.empty((len(block), moved.shape[1]), np.float32)
+        old = block[block < known]
+        rows[: len(old)] = rows_of(old)
+        first, last = np.searchsorted(ascending, [block[0], block[-1] + 1])
+        rows[ascending[first:last] - block[0]] = moved[order[first:last]]
+        yield rows
+
+
+def _header(settings: Skipgram, buckets: int) -> Header:
+    return Header(
+        dim=settings.dim,
+        window=settings.window,
+        epochs=settings.epochs,
+        min_count=settings.min_count,
+        negatives=settings.negatives,
+        word_ngrams=1,
+        loss=NEGATIVE_SAMPLING,
+        model=SKIPGRAM,
+        buckets=buckets,
+        shortest=settings.shortest,
+        longest=settings.longest,
+        rate_every=100,  # words between two changes of the rate, the tool's default; here it changes with each line
+        sample=settings.sample,
+    )

@@ -1,0 +1,87 @@
+from dataclasses import replace
+
+import pytest
+
+from acclimate.core import figures
+from acclimate.statistics.significance import Comparison
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0, "FLOP", "0 FLOP"),
+        (999, "", "999"),
+        (999.7, "", "1.00 k"),
+        (1_234_567, "", "1.23 M"),
+        (12.34e12, "FLOP", "12.3 TFLOP"),
+        (999.6e12, "FLOP", "1.00 PFLOP"),
+        (99.96e6, "", "100 M"),
+    ],
+)
+def test_amounts_have_three_digits(value: float, unit: str, text: str) -> None:
+    assert figures.si(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.42, "0.4 s"),
+        (41.3, "41 s"),
+        (59.6, "1 min"),
+        (200, "3 min 20 s"),
+        (3599.7, "1 h"),
+        (7500, "2 h 05 min"),
+    ],
+)
+def test_times_read_naturally(seconds: float, text: str) -> None:
+    assert figures.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(None, "-"), (0.0002, "< .001"), (0.0341, ".034"), (0.25, ".25"), (0.995, "> .99"), (1.0, "> .99")]
+)
+def test_p_values_are_never_bare_zero_or_one(p: float | None, text: str) -> None:
+    assert figures.p_text(p) == text
+
+
+def test_points_never_show_minus_zero() -> None:
+    assert figures.points(-0.0001, sign="+") == "+0.0"
+    assert figures.points(0.8125) == "81.2"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0%"), (0.0001, "< 0.1%"), (0.003, "0.3%"), (0.04, "4%"), (0.0999, "10%"), (0.126, "13%"), (1, "100%")],
+)
+def test_shares_are_written_in_percent(share: float, text: str) -> None:
+    assert figures.percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("macro_f1", "macro-F1"),
+        ("accuracy", "accuracy"),
+        ("exact_match", "exact match"),
+        ("pearson", "Pearson's r"),
+        ("mrr", "MRR"),
+        ("f1", "F1"),
+        ("micro_f1 without no_relation, other_f1", "micro-F1 without no_relation, other_f1"),
+    ],
+)
+def test_metrics_have_names_for_people(name: str, text: str) -> None:
+    assert figures.metric_text(name) == text
+
+
+def test_the_probability_of_improvement_has_its_interval() -> None:
+    assert figures.chance_text(None) == "-"
+    comparison = Comparison("DAPT", "untouched", 0.8, 0.7, 0.05, 0.15, 0.01, 0.02, "made up")
+    assert figures.chance_text(comparison) == "-"
+    stated = replace(comparison, improvement=0.93, improvement_low=0.8, improvement_high=0.999)
+    assert figures.chance_text(stated) == "93% [80, 100]"
+
+
+def test_lists_end_in_and() -> None:
+    assert figures.listed(["a"]) == "a"
+    assert figures.listed(["a", "b", "c"]) == "a, b and c"

@@ -1,0 +1,263 @@
+"""The doctor finds what is wrong with made-up files, says it in order, and says nothing of healthy ones."""
+
+import gzip
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from transformers import BertTokenizer
+
+from acclimate.core.types import Example, Rejected
+from acclimate.data.doctor import examine
+from acclimate.data.examination import LEVELS, Examination, as_text
+from acclimate.models.encoder import save_model
+from acclimate.statistics.power import guessed
+from acclimate.tasks.labelled import Labelled, Own, read_own
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.tables import FileRead
+from families import FAMILIES
+from made_up_tasks import WORDS, examples, labelled, one_word_changed, text
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+@pytest.fixture(scope="module")
+def healthy():
+    return labelled(examples("train", 100), examples("dev", 20), examples("test", 900))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    letters = "abcdefghijklmnop"
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    words += [word for word in WORDS[:60] if word not in words]
+    path = tmp_path_factory.mktemp("model") / "bert"
+    save_model(FAMILIES["bert"](), BertTokenizer(vocab={word: number for number, word in enumerate(words)}), path)
+    return path
+
+
+def lines_of(path):
+    content = path.read_bytes()
+    return (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
+
+
+def whats(examined, level):
+    return [finding.what for finding in examined.findings if finding.level == level]
+
+
+def test_healthy_files_have_no_findings(healthy):
+    examined = examine(healthy)
+    assert examined.findings == ()
+    assert examined.errors == ()
+    assert examined.leaks == ()
+    assert examined.copies == ()
+    assert examined.leaked == {"test": frozenset(), "train": frozenset(), "dev": frozenset()}
+    assert examined.splits == {"train": 100, "dev": 20, "test": 900}
+    assert examined.label_counts["test"] == {"acid": 450, "base": 450}
+    assert examined.lengths is not None
+    assert (examined.lengths.unit, examined.lengths.median) == ("words", 40)
+    assert "Nothing is wrong with these files." in examined.as_text()
+
+
+def test_the_same_files_give_the_same_examination(healthy, model):
+    assert examine(healthy, model=str(model)) == examine(healthy, model=str(model))
+
+
+def test_rejected_rows_are_grouped_by_reason_with_their_first_places():
+    empty = [Rejected(f"train.csv:{line}", "the text (column 'text') is empty") for line in (3, 8, 9, 14)]
+    odd = [Rejected(f"train.csv:{line}", f"{line - 2} fields, but the header has 2") for line in (5, 6)]
+    given = labelled(examples("train", 60), examples("dev", 20), examples("test", 20), rejected=[*odd, *empty])
+    examined = examine(given)
+    facts = examined.files[0]
+    assert (facts.rows, facts.accepted, facts.rejected) == (66, 60, 6)
+    assert facts.reasons == (
+        ("the text (column 'text') is empty", 4, "train.csv:3, train.csv:8, train.csv:9, ..."),
+        ("3 fields, but the header has 2", 2, "train.csv:5, train.csv:6"),
+    )
+    [warning] = [finding for finding in examined.findings if "left out" in finding.what]
+    assert "6 of the 66 rows of train.csv were left out, mostly because the text (column 'text')" in warning.what
+    assert "train.csv:3, train.csv:8" in warning.way_out
+    assert "train.csv: 2 rows left out: 3 fields" in examined.as_text()
+
+
+def test_leaks_are_findings_and_ids(tmp_path):
+    test = examples("test", 40)
+    train = [
+        *examples("train", 60),
+        replace(test[0], id="exact"),
+        replace(test[1], id="near", text=one_word_changed(test[1].text), label="acid"),
+    ]
+    lines = [text("document"), test[0].text, f"{text('a', 200)} {test[2].text}"]
+    (tmp_path / "domain.txt").write_text("\n".join(lines) + "\n")
+    given = labelled(train, [*examples("dev", 20), replace(train[5], id="in dev")], test)
+    examined = examine(given, corpora={"domain": tmp_path / "domain.txt"})
+    assert examined.leaked == {
+        "test": {"test-0", "test-1"},
+        "train": {"exact", "near"},
+        "dev": frozenset(),
+        "domain": {"2", "3"},
+        "test in domain": {"test-0", "test-2"},
+    }
+    first, second, _ = whats(examined, "warning")
+    assert first.startswith("2 of the 40 test texts (5.0%) stand in train too, exactly or nearly (2 rows there); 1 of")
+    assert second.startswith("1 of the 21 dev texts (4.8%) stands in train too")
+    assert "2 of the 3 documents of the domain corpus hold 2 of the 40 test texts." in whats(examined, "note")
+    assert Examination.from_json(json.loads(json.dumps(examined.to_json()))) == examined
+
+
+def test_findings_come_errors_first(tmp_path, model):
+    test = examples("test", 40)
+    train = [*examples("train", 60), replace(test[0], id="leak"), Example("rare", text("rare"), "salt")]
+    given = labelled(train, examples("dev", 20), test, max_tokens=600)
+    examined = examine(given, model=str(model), corpora={"domain": tmp_path / "absent.txt"})
+    levels = [finding.level for finding in examined.findings]
+    assert set(levels) == set(LEVELS)
+    assert levels == sorted(levels, key=LEVELS.index)
+    said = whats(examined, "error")
+    assert said == [finding.what for finding in examined.errors]
+    assert any("--max-tokens is 600, but the model reads 64 tokens" in what for what in said)
+    assert any("The domain corpus cannot be read" in what for what in said)
+
+
+def test_a_model_brings_lengths_in_tokens_and_pieces_of_task_and_corpora(tmp_path, healthy, model):
+    (tmp_path / "general.txt").write_text("".join(f"{' '.join(WORDS[:60])}\n" for _ in range(3)))
+    examined = examine(healthy, model=str(model), corpora={"general": tmp_path / "general.txt"})
+    assert examined.lengths is not None
+    assert (examined.lengths.unit, examined.lengths.reads) == ("tokens", 64)
+    task, general = examined.pieces
+    assert (task.of, general.of, general.per_word) == ("task", "general", 1.0)
+    assert task.per_word > 3
+    assert any(f"{task.per_word:.2f} pieces a word, 1.00 in general text" in what for what in whats(examined, "note"))
+    assert examined.task["model"] == "bert"
+
+
+def test_a_model_that_cannot_be_used_is_an_error_and_lengths_are_words(tmp_path, healthy, model):
+    examined = examine(healthy, model=str(tmp_path / "no such model here"))
+    [error] = examined.errors
+    assert "The model cannot be used" in error.what
+    assert examined.lengths is not None
+    assert examined.lengths.unit == "words"
+
+
+def test_several_labels_a_row():
+    train = examples("train", 60, (("acid",), ("acid", "base"), ()))
+    given = labelled(train, examples("dev", 20, (("acid",),)), examples("test", 40, (("base",),)), kind="multilabel")
+    examined = examine(given)
+    assert examined.label_counts["train"] == {"acid": 40, "base": 20}
+    assert any("'acid' (0) has fewer than 5 test examples" in what for what in whats(examined, "note"))
+
+
+def test_numbers_to_predict_have_quantiles_and_no_labels():
+    numbers = [number / 4 for number in range(17)]
+    parts = [examples(split, 60, numbers) for split in ("train", "dev", "test")]
+    examined = examine(labelled(*parts, kind="score", metric="pearson"))
+    assert examined.label_counts == {}
+    assert (examined.quantiles["train"][0], examined.quantiles["train"][4]) == (0.0, 4.0)
+    assert "Numbers to predict" in examined.as_text()
+
+
+def test_copies_with_other_labels_are_a_warning():
+    train = examples("train", 60)
+    given = labelled([*train, replace(train[0], id="copy", label="base")], examples("dev", 20), examples("test", 40))
+    what, _ = whats(examine(given), "warning")
+    assert what.startswith("1 text occurs more than once in train")
+    assert "different labels" in what
+
+
+def test_without_near_duplicates_only_exact_ones_are_looked_for(tmp_path):
+    test = examples("test", 40, words=9)
+    train = [*examples("train", 60), replace(test[0], id="near", text=one_word_changed(test[0].text, 0))]
+    given = labelled([*train, replace(test[1], id="exact")], examples("dev", 20), test)
+    assert examine(given, near=0).leaked["train"] == {"exact"}
+
+
+def test_it_loads_no_torch_for_a_model_directory(tmp_path, model):
+    script = (
+        "import sys; from pathlib import Path; from acclimate.data.doctor import examine;"
+        "from acclimate.tasks.labelled import Own, read_own;"
+        f"given = read_own(Own(train=Path({str(tmp_path / 'train.jsonl')!r})));"
+        f"print(examine(given, model={str(model)!r}).lengths.unit, {{'torch', 'transformers'}} & set(sys.modules))"
+    )
+    rows = [{"text": row.text, "label": row.label} for row in examples("train", 60)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("tokens set()\n", "")
+
+
+def test_the_smallest_difference_is_said_with_what_would_make_it_smaller(healthy):
+    one, more = examine(healthy, seeds=3, comparisons=4), examine(healthy, seeds=10, comparisons=1)
+    assert one.detectable == guessed(900, 3, comparisons=4).detectable()
+    assert more.detectable == guessed(900, 10).detectable()
+    assert f"{100 * one.detectable:.1f} points is the smallest difference that 900 test items and 3 seeds" in one.reach
+    assert "Twice the test items would bring it to" in one.reach
+    assert "What these data can show" in one.as_text()
+
+
+def test_a_test_set_that_can_show_next_to_nothing_is_a_warning():
+    small = examine(labelled(examples("train", 60), examples("dev", 20), examples("test", 12)))
+    assert any("can be told from luck with 12 test texts" in what for what in whats(small, "warning"))
+    large = examine(labelled(examples("train", 100), examples("dev", 20), examples("test", 900)))
+    assert large.findings == ()
+    pair = examine(labelled(examples("train", 100), examples("dev", 20), examples("test", 900)), seeds=2, comparisons=4)
+    assert "nothing that adapting gives can be told from luck" in pair.reach
+    assert any("2 seeds are too few" in what for what in whats(pair, "warning"))
+    single = examine(labelled(examples("train", 100), examples("dev", 20), examples("test", 900)), seeds=1)
+    assert (single.detectable, "two seeds at least" in single.reach) == (None, True)
+
+
+def test_where_nothing_is_compared_there_is_no_difference_to_detect():
+    alone = examine(labelled(examples("train", 60), examples("dev", 20), examples("test", 12)), seeds=2, comparisons=0)
+    assert (alone.detectable, alone.reach) == (None, "Nothing is compared on the test set.")
+    assert not any("told from luck" in what or "too few" in what for what in whats(alone, "warning"))
+
+
+@pytest.mark.skipif(not (DATA / "tlm" / "acl_arc").is_dir(), reason="the data sets are not here")
+def test_the_known_leaks_of_acl_arc_are_found_to_the_item():
+    place = DATA / "tlm" / "acl_arc"
+    files = {"train": place / "train.jsonl.gz", "dev": place / "dev.jsonl", "test": place / "test.jsonl"}
+    rows = {split: [json.loads(line) for line in lines_of(path)] for split, path in files.items()}
+    in_train = {row["text"] for row in rows["train"]}
+    examined = examine(read_own(Own(**files)))
+    for split, known in (("test", 52), ("dev", 43)):
+        verbatim = [number for number, row in enumerate(rows[split], 1) if row["text"] in in_train]
+        assert len(verbatim) == known
+        [leak] = [leak for leak in examined.leaks if (leak.found, leak.within, leak.kind) == ("train", split, "exact")]
+        assert leak.references == len(verbatim)
+        if split == "test":
+            assert examined.leaked["test"] == {f"test:{number}" for number in verbatim}
+            assert leak.same_label == 47
+    assert examined.copies[0].conflicting == 20
+
+
+def test_of_tagged_words_types_of_entities_are_counted_and_nothing_is_cut() -> None:
+    def sentences(split: str, size: int, every: int) -> list[Example]:
+        return [
+            replace(row, label=("B-acid", "I-acid", *["O"] * 37, "B-base" if number % every == 0 else "O"))
+            for number, row in enumerate(examples(split, size))
+        ]
+
+    splits = sentences("train", 60, 10), sentences("dev", 20, 5), sentences("test", 30, 15)
+    found = examine(labelled(*splits, kind="tokens", metric="entity_f1"))
+    assert found.label_counts["train"] == {"acid": 60, "base": 6}
+    said = [finding.what for finding in found.findings]
+    assert "'base' (6) has fewer than 10 training sentences, too few to learn from." in said
+    assert "'base' (2) has fewer than 5 test sentences: their scores are luck." in said
+    assert "a tag a word" in as_text(found)
+    assert not any("always answers" in text or "own name" in text for text in said)
+
+
+def test_answers_are_no_classes_and_contexts_are_not_cut():
+    splits = {
+        split: tuple(
+            Example(f"{split}-{at}", f"{split} {at} said so " * 40, (f"{split} {at}",), "who?", "", ((0, 5),))
+            for at in range(30)
+        )
+        for split in ("train", "dev", "test")
+    }
+    files = tuple(FileRead(Path(split), 30, 30, ()) for split in splits)
+    found = examine(Labelled("questions", "span", (), metric_named("f1"), 16, splits, files, ()))
+    assert not found.label_counts
+    assert not any("spread differently" in each.what or "are not read" in each.what for each in found.findings)

@@ -1,0 +1,335 @@
+"""What a race runs on, made of a user's files."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import squad_files
+import toys
+from acclimate.core.files import cache, read_json
+from acclimate.data import inputs as gathering
+from acclimate.data.doctor import on_model
+from acclimate.data.examination import Examination
+from acclimate.data.inputs import HELD_OUT, Leaks, Raw, gather
+from acclimate.data.materials import Materials, corpus_at, listing, texts_of
+from acclimate.tasks.labelled import Own
+from acclimate.text.corpus import write_corpus
+from acclimate.text.documents import read_documents
+
+
+def texts(corpus) -> list[str]:
+    return [document.text for document in corpus.documents()]
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    return toys.write_inputs(tmp_path / "in")
+
+
+def made(run: Path, inputs: Path, *, leaks: Leaks = "keep", **changes: Any) -> Materials:
+    """The materials of the toy's files, some of what is stated changed."""
+    labelled, raw = toys.files_in(inputs)
+    own = {name: value for name, value in changes.items() if hasattr(labelled, name)}
+    other = {name: value for name, value in changes.items() if hasattr(raw, name)}
+    return gather(run, replace(labelled, **own), replace(raw, **other), model=None, leaks=leaks)
+
+
+def test_the_domain_is_parted_into_what_adapts_and_what_measures(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    materials = made(tmp_path / "run", inputs)
+    adapting, heldout = texts(materials.domain), texts(materials.heldout)
+    assert sorted(adapting + heldout) == sorted(domain.read_text().splitlines())
+    assert not set(adapting) & set(heldout)
+    assert 0 < len(heldout) < 3 * len(adapting) / HELD_OUT
+    assert f"{len(adapting):,} adapt, {len(heldout):,} measure the loss" in " ".join(materials.notes)
+
+
+def test_copies_fall_on_one_side_whatever_their_case_and_spaces(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    lines = domain.read_text().splitlines()
+    domain.write_text("\n".join([*lines, *(f"  {line.upper()} " for line in lines)]) + "\n")
+    materials = made(tmp_path / "run", inputs)
+    sides = [{" ".join(text.lower().split()) for text in texts(side)} for side in (materials.domain, materials.heldout)]
+    assert not sides[0] & sides[1]
+    assert len(materials.domain) + len(materials.heldout) == 2 * len(lines)
+
+
+def test_copies_of_dev_and_test_texts_are_dropped_and_of_train_texts_never_measure(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    task = made(tmp_path / "before", inputs).task
+    sealed = [row.text for split in ("dev", "test") for row in task.examples(split)]
+    known = [row.text for row in task.examples("train")]
+    lines = domain.read_text().splitlines()
+    domain.write_text("\n".join([*lines, *(text.upper() for text in sealed), *known]) + "\n")
+    materials = made(tmp_path / "run", inputs)
+    adapting = {text.lower() for text in texts(materials.domain)}
+    measuring = {text.lower() for text in texts(materials.heldout)}
+    assert not (adapting | measuring) & {text.lower() for text in sealed}
+    assert adapting & {text.lower() for text in known}
+    assert not measuring & {text.lower() for text in known}, "TAPT trains on these"
+
+
+def test_dev_and_test_texts_are_kept_out_of_general_text_too(inputs, tmp_path):
+    general = inputs / "general.txt"
+    task = made(tmp_path / "before", inputs).task
+    [sealed, *_] = [row.text for row in task.examples("test")]
+    general.write_text(general.read_text() + f"{sealed.upper()}\n")
+    materials = made(tmp_path / "run", inputs)
+    assert sealed.upper() not in texts(materials.general)
+
+
+def test_the_general_text_is_parted_into_what_is_used_and_what_measures_forgetting(inputs, tmp_path):
+    known = [json.loads(line)["text"] for line in (inputs / "train.jsonl").read_text().splitlines()]
+    general = inputs / "general.txt"
+    lines = general.read_text().splitlines()
+    general.write_text("\n".join([*lines, *known]) + "\n")
+    materials = made(tmp_path / "run", inputs)
+    used, measuring = texts(materials.general), texts(materials.general_heldout)
+    assert 0 < len(measuring) < 3 * len(used) / HELD_OUT
+    assert sorted(set(lines)) == sorted({*used, *measuring} - set(known))
+    assert not set(used) & set(measuring)
+    assert not set(known) & set(measuring), "TAPT trains on these"
+    assert f"{len(used):,} are used, {len(measuring):,} measure forgetting" in " ".join(materials.notes)
+
+
+def test_of_much_general_text_a_smaller_share_measures_and_none_of_it_adapts_as_domain_text(
+    inputs, tmp_path, monkeypatch
+):
+    domain, general = inputs / "domain.txt", inputs / "general.txt"
+    domain.write_text(domain.read_text() + general.read_text())
+    before = made(tmp_path / "before", inputs)
+    monkeypatch.setattr(gathering, "MOST_HELD_OUT", 8)  # of 300 documents, so that one in 40 is
+    materials = made(tmp_path / "run", inputs)
+    measuring = set(texts(materials.general_heldout))
+    assert measuring < set(texts(before.general_heldout))
+    assert not measuring & set(texts(materials.domain))
+    assert materials.domain.hash == before.domain.hash
+    # nor is anything trained on or retrieved from there that the domain holds out
+    assert set(texts(materials.heldout)) & set(general.read_text().splitlines())
+    assert not set(texts(materials.heldout)) & set(texts(materials.general))
+
+
+def test_a_domain_too_small_to_hold_any_of_it_out_goes_without(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    domain.write_text("a few words about the moon\n")
+    materials = made(tmp_path / "run", inputs)
+    assert materials.heldout is None
+    assert len(materials.domain) == 1
+
+
+def test_tapt_sees_the_training_texts_and_no_others(inputs, tmp_path):
+    materials = made(tmp_path / "run", inputs)
+    assert texts(materials.task_text) == [row.text for row in materials.task.examples("train")]
+
+
+def asked(place: Path, *, pairs: bool) -> Own:
+    """Files of questions: three on each context as SQuAD has them, or pairs of which two ask the same."""
+    for split, contexts in (("train", 5), ("dev", 2), ("test", 3)):
+        if pairs:
+            own = [
+                squad_files.pairs(f"{split}{number}", 2, f"What is it, {split} {number}?") for number in range(contexts)
+            ]
+            content = [{"title": "", "paragraphs": [paragraph for each in own for paragraph in each]}]
+        else:
+            content = [squad_files.article(split, contexts, 3)]
+        squad_files.write(place / f"{split}.json", content)
+    return Own(**{split: place / f"{split}.json" for split in ("train", "dev", "test")}, max_tokens=64)
+
+
+def test_of_questions_tapt_sees_each_training_context_once_and_no_question(inputs, tmp_path):
+    materials = gather(tmp_path / "run", asked(tmp_path, pairs=False), Raw(general=inputs / "general.txt"), model=None)
+    assert len(materials.task.examples("train")) == 15
+    assert texts(materials.task_text) == [squad_files.context(f"train {number}") for number in range(5)]
+
+
+def test_contexts_of_a_question_that_has_several_are_documents_of_their_own(inputs, tmp_path):
+    task = gather(tmp_path / "run", asked(tmp_path, pairs=True), Raw(general=inputs / "general.txt"), model=None).task
+    assert len(task.examples("dev")) == 2
+    own = [squad_files.context(f"dev{number} {at}") for number in range(2) for at in range(2)]
+    assert texts(texts_of(task, "dev", tmp_path / "corpora")) == own
+
+
+def test_a_context_of_a_question_that_has_several_never_measures(inputs, tmp_path):
+    stated = asked(tmp_path, pairs=True)
+    several = [squad_files.pairs(f"dev{number}", 3, f"What is dev {number}?") for number in range(30)]
+    squad_files.write(tmp_path / "dev.json", [{"title": "", "paragraphs": [each for own in several for each in own]}])
+    known = [paragraph["context"] for own in several for paragraph in own]
+    lines = [*known, *(squad_files.context(f"domain {number}") for number in range(80))]
+    (tmp_path / "domain.txt").write_text("\n".join(lines) + "\n")
+    raw = Raw(domain=tmp_path / "domain.txt", general=inputs / "general.txt")
+    materials = gather(tmp_path / "run", stated, raw, model=None)
+    assert materials.heldout is not None
+    assert not set(texts(materials.heldout)) & set(known)
+
+
+def test_the_same_files_are_read_once_and_changed_ones_anew(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    first = made(tmp_path / "run", inputs)
+    again = made(tmp_path / "run", inputs)
+    assert (again.domain.path, again.general.path) == (first.domain.path, first.general.path)
+    with open(domain, "a") as file:
+        file.write("one more document about clay\n")
+    changed = made(tmp_path / "run", inputs)
+    assert changed.domain.path != first.domain.path
+    assert changed.domain.hash != first.domain.hash or changed.heldout.hash != first.heldout.hash
+    assert changed.general.path == first.general.path
+
+
+def test_files_that_were_only_touched_give_the_same_content(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    first = made(tmp_path / "run", inputs)
+    os.utime(domain, (1, 1))
+    assert made(tmp_path / "run", inputs).domain.hash == first.domain.hash
+
+
+def test_other_labelled_data_in_the_same_run_is_refused(inputs, tmp_path):
+    train = inputs / "train.jsonl"
+    made(tmp_path / "run", inputs)
+    rows = train.read_text().splitlines(keepends=True)
+    train.write_text("".join(rows[:-3]))
+    with pytest.raises(ValueError, match=r"holds other data than .* Choose another --out"):
+        made(tmp_path / "run", inputs)
+
+
+def test_neither_a_model_nor_general_text_is_refused(inputs, tmp_path):
+    own, raw = toys.files_in(inputs)
+    with pytest.raises(ValueError, match="give a model to start from"):
+        gather(tmp_path / "run", own, replace(raw, general=None), model=None)
+
+
+def test_what_is_not_there_is_named(inputs, tmp_path):
+    with pytest.raises(ValueError, match=r"nowhere: there is no such file"):
+        made(tmp_path / "run", inputs, domain=tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"no corpus given\. Add corpus=PATH"):
+        corpus_at(Path(), tmp_path)
+
+
+def test_a_corpus_is_taken_as_it_is_and_text_made_into_one(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    made = corpus_at(domain, tmp_path / "out")
+    assert texts(made) == domain.read_text().splitlines()
+    assert corpus_at(made.path, tmp_path / "elsewhere").path == made.path
+
+
+def test_the_cache_lies_where_it_is_told_to(monkeypatch):
+    monkeypatch.setenv("ACCLIMATE_CACHE", "/tmp/of-my-own")
+    assert cache() == Path("/tmp/of-my-own")
+    monkeypatch.delenv("ACCLIMATE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/tmp/of-mine")
+    assert cache() == Path("/tmp/of-mine/acclimate")
+
+
+def test_documents_that_hold_a_test_text_adapt_nobody_and_are_counted(inputs, tmp_path):
+    domain = inputs / "domain.txt"
+    task = made(tmp_path / "before", inputs).task
+    [first, second, *_] = [row.text for row in task.examples("test")]
+    planted = [f"as we said, {first} and then some more words", second.replace("the", "that", 1)]
+    domain.write_text(domain.read_text() + "\n".join(planted) + "\n")
+    materials = made(tmp_path / "run", inputs)
+    kept = [*texts(materials.domain), *texts(materials.heldout)]
+    assert not set(planted) & set(kept)
+    assert "2 that hold a dev or test text were left out" in " ".join(materials.notes)
+
+
+def test_documents_are_left_out_by_their_place_where_ids_repeat(inputs, tmp_path):
+    task = made(tmp_path / "before", inputs).task
+    [leak, *_] = [row.text for row in task.examples("test")]
+    lines = (inputs / "domain.txt").read_text().splitlines()
+    (inputs / "domain").mkdir()
+    for name, own in (("a", lines[:90]), ("b", [leak, "", *lines[90:]])):
+        rows = [json.dumps({"id": number // 9, "text": line}) for number, line in enumerate(own)]
+        (inputs / "domain" / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+    materials = made(tmp_path / "run", inputs, domain=inputs / "domain")
+    assert sorted([*texts(materials.domain), *texts(materials.heldout)]) == sorted(lines)
+    [note] = [note for note in materials.notes if "adapt," in note]
+    assert note.startswith(f"Of the domain's 202 documents {len(materials.domain):,} adapt")
+    assert note.endswith("1 that hold a dev or test text were left out, and 1 without text.")
+
+
+def test_a_corpus_made_by_write_corpus_gives_the_same_as_its_text(inputs, tmp_path):
+    write_corpus(read_documents(inputs / "domain.txt"), inputs / "corpus")
+    one = made(tmp_path / "run", inputs)
+    other = made(tmp_path / "other", inputs, domain=inputs / "corpus")
+    assert (texts(other.domain), texts(other.heldout)) == (texts(one.domain), texts(one.heldout))
+
+
+def test_files_behind_a_linked_folder_are_listed_as_they_are_read(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.txt").write_text("one\n")
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "corpus" / "notes.doc").write_text("not read")
+    first = listing(tmp_path / "corpus")
+    assert [(name, size) for name, size, _ in first] == [("link/a.txt", 4)]
+    before = corpus_at(tmp_path / "corpus", tmp_path / "out")
+    (tmp_path / "elsewhere" / "a.txt").write_text("one\ntwo\n")
+    after = corpus_at(tmp_path / "corpus", tmp_path / "out")
+    assert (texts(before), texts(after)) == (["one"], ["one", "two"])
+
+
+@pytest.mark.parametrize("name", ["domain", "general"])
+def test_a_corpus_of_which_every_document_is_left_out_is_an_error_that_says_why(inputs, tmp_path, name):
+    rows = [json.loads(line)["text"] for line in (inputs / "test.jsonl").read_text().splitlines()]
+    (inputs / f"{name}.txt").write_text("\n".join([*rows[:3], "   "]) + "\n")
+    expected = (
+        rf"{name}\.txt: nothing of the {name} corpus is left to train on: of 4 documents 3 hold a dev or test text"
+    )
+    with pytest.raises(ValueError, match=rf"{expected}, 1 hold no text\. Add {name} text"):
+        made(tmp_path / "run", inputs)
+
+
+def test_a_domain_that_is_held_out_as_a_whole_is_an_error_that_says_so(inputs, tmp_path):
+    held = texts(made(tmp_path / "before", inputs).heldout)
+    (inputs / "domain.txt").write_text("\n".join(held) + "\n")
+    with pytest.raises(ValueError, match=f"of {len(held)} documents {len(held)} are held out to measure the loss"):
+        made(tmp_path / "run", inputs)
+
+
+def test_leaked_rows_are_dropped_on_request_only(inputs, tmp_path):
+    train, test = inputs / "train.jsonl", inputs / "test.jsonl"
+    rows = test.read_text().splitlines(keepends=True)
+    train.write_text(train.read_text() + "".join(rows[:4]))
+    kept, dropped = made(tmp_path / "kept", inputs), made(tmp_path / "dropped", inputs, leaks="drop")
+    assert (kept.task.sizes["train"], dropped.task.sizes["train"]) == (64, 60)
+    assert kept.task.sizes["test"] == dropped.task.sizes["test"] == 30
+    assert len(kept.examination.leaked["test"]) == 4
+    assert (kept.examination.dropped, dropped.examination.dropped) == (False, True)
+    written = Examination.from_json(read_json(tmp_path / "dropped" / "examination.json"))
+    assert written == dropped.examination
+    assert "4 rows of train held a test text, exactly or nearly, and were taken out." in written.as_text()
+
+
+def test_of_several_processes_the_first_examines_and_the_others_are_told(inputs, tmp_path, monkeypatch):
+    told = made(tmp_path / "run", inputs).examination
+    broadcast = [told.to_json(), None, None]  # the examination, then what `first_then_all` waits for
+    monkeypatch.setattr(gathering.ranks, "rank", lambda: 1)
+    monkeypatch.setattr(gathering.ranks, "agree", lambda value: broadcast.pop(0) if broadcast else None)
+    monkeypatch.setattr(gathering, "examine", lambda *given, **named: pytest.fail("only the first examines"))
+    assert made(tmp_path / "run", inputs).examination == told
+
+
+def test_a_model_that_learnt_another_split_of_the_task_is_warned_of(inputs, tmp_path):
+    first = made(tmp_path / "first", inputs)
+    model = tmp_path / "model"
+    model.mkdir()
+
+    def warned(sources: dict[str, str]) -> bool:
+        (model / "provenance.json").write_text(json.dumps({"sources": sources}))
+        seen = on_model(str(model), first.task.hashes)
+        return seen is not None and seen.level == "warning" and "has learnt a task of this name" in seen.what
+
+    now = {name: first.task.hashes[name] for name in ("about", "train")}
+    assert not warned(now)
+    assert warned(now | {"train": "0" * 64})
+    assert not warned({"about": "0" * 64, "train": "0" * 64})
+    assert not warned({"about": now["about"]})
+    assert on_model("somebody/model", first.task.hashes) is None
+    for foreign in ([1], {"sources": "the web"}):
+        (model / "provenance.json").write_text(json.dumps(foreign))
+        assert on_model(str(model), first.task.hashes) is None

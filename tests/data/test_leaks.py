@@ -1,0 +1,286 @@
+"""Leaks that are put in are found, each as what it is, and nothing else is."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from acclimate.core.types import Example
+from acclimate.data.doctor import after_removal, examine, on_copies, removed
+from acclimate.data.examination import Examination
+from acclimate.data.leaks import Found, Sealed, copies, found_in_rows
+from made_up_tasks import examples, labelled, one_word_changed, text
+
+
+def splits(train=(), dev=(), test=()):
+    return {
+        "train": [*examples("train", 60), *train],
+        "dev": [*examples("dev", 20), *dev],
+        "test": [*examples("test", 20), *test],
+    }
+
+
+def leaks_of(source, rows, sealed):
+    return {(leak.within, leak.kind): leak for leak in found_in_rows(source, rows, sealed).leaks()}
+
+
+def test_texts_of_their_own_leak_nothing():
+    parts = splits()
+    sealed = Sealed(parts)
+    assert leaks_of("train", parts["train"], sealed) == {}
+    assert leaks_of("dev", parts["dev"], sealed) == {}
+
+
+def test_exact_near_and_contained_test_texts_are_found_in_train():
+    test = examples("test", 20)
+    planted = [
+        Example("planted-0", f"  {test[3].text.upper()} ! ", test[3].label),
+        Example("planted-1", one_word_changed(test[4].text), "other"),
+        Example("planted-2", f"{text('before', 300)} {test[5].text} {text('after', 300)}", test[5].label),
+    ]
+    parts = splits(train=planted)
+    found = found_in_rows("train", parts["train"], Sealed(parts))
+    assert [(leak.kind, leak.scanned, leak.references, leak.same_label) for leak in found.leaks()] == [
+        ("exact", 1, 1, 1),
+        ("near", 1, 1, 0),
+        ("13-gram", 1, 1, 1),
+    ]
+    assert all(leak.share == 1 / 20 for leak in found.leaks())
+    assert found.leaked_ids("test") == {"test-3", "test-4", "test-5"}
+    assert found.leaking == {"test": {"planted-0", "planted-1", "planted-2"}}
+
+
+def test_examples_show_both_texts_where_they_agree_and_differ():
+    item = examples("test", 1)[0]
+    parts = splits(
+        train=[
+            Example("near", one_word_changed(item.text, 35), "base"),
+            Example("longer", f"{text('before', 90)} {item.text}", "base"),
+        ]
+    )
+    [near, longer] = [leak.examples[0] for leak in found_in_rows("train", parts["train"], Sealed(parts)).leaks()]
+    assert "exchanged" in near.found_text
+    assert item.text.split()[35] in near.within_text
+    assert (near.within_id, near.found_label) == ("test-0", "base")
+    assert " ".join(item.text.split()[:5]) in longer.found_text
+    assert longer.found_text.startswith(text("before", 90)[:20])
+    assert max(map(len, (near.found_text, near.within_text, longer.found_text, longer.within_text))) <= 200
+
+
+def test_a_shared_passage_is_told_but_is_no_leak():
+    item = examples("test", 1, words=80)[0]
+    passage = " ".join(item.text.split()[:15])
+    parts = splits(train=[Example("quotes", f"{passage} {text('own', 60)}", "acid")])
+    parts["test"] = [item]
+    found = found_in_rows("train", parts["train"], Sealed(parts))
+    assert [(leak.kind, leak.references, leak.same_label) for leak in found.leaks()] == [("passage", 1, None)]
+    assert found.leaked("test") == set()
+    assert found.leaking == {}
+
+
+def test_dev_is_looked_for_in_train_and_test_in_dev_but_no_split_in_itself():
+    dev, test = examples("dev", 20), examples("test", 20)
+    parts = splits(train=[replace(dev[2], id="copy")], dev=[replace(test[1], id="copied", label="base")])
+    sealed = Sealed(parts)
+    assert {key: leak.references for key, leak in leaks_of("train", parts["train"], sealed).items()} == {
+        ("dev", "exact"): 1
+    }
+    in_dev = leaks_of("dev", parts["dev"], sealed)
+    assert in_dev.keys() == {("test", "exact")}
+    assert in_dev["test", "exact"].same_label == 1
+
+
+def test_several_rows_with_one_item_count_as_rows_and_as_one_item():
+    item = examples("test", 20)[7]
+    parts = splits(train=[replace(item, id=f"copy-{number}", label=label) for number, label in enumerate("xyz")])
+    [leak] = found_in_rows("train", parts["train"], Sealed(parts)).leaks()
+    assert (leak.scanned, leak.references, leak.same_label, len(leak.examples)) == (3, 1, 0, 1)
+
+
+def test_at_most_five_examples_are_kept():
+    parts = splits(train=[replace(row, id=f"copy-{row.id}") for row in examples("test", 20)])
+    [leak] = found_in_rows("train", parts["train"], Sealed(parts)).leaks()
+    assert (leak.references, leak.share, len(leak.examples)) == (20, 1.0, 5)
+
+
+def test_a_pair_leaks_into_train_as_a_whole_and_into_a_corpus_by_either_text():
+    premise, other = text("premise"), text("other")
+    parts = splits(
+        train=[
+            Example("same first", premise, "acid", pair=text("another")),
+            Example("same pair", premise, "acid", pair=other),
+        ]
+    )
+    parts["test"] = [Example("item", premise, "acid", pair=other)]
+    sealed = Sealed(parts)
+    found = found_in_rows("train", parts["train"], sealed)
+    assert found.leaking == {"test": {"same pair"}}
+    corpus = Found("domain", sealed)
+    for name, document, matches in sealed.in_documents(
+        [("a", text("a")), ("b", other), ("c", f"{premise} {text('c', 400)}")]
+    ):
+        corpus.take(name, document, matches)
+    assert corpus.leaking == {"test": {"b", "c"}}
+    assert {leak.same_label for leak in corpus.leaks()} == {None}
+
+
+def pair(name, first, second, label="acid"):
+    return Example(name, first, label, pair=second)
+
+
+def test_rows_that_share_one_text_of_a_pair_with_an_item_are_no_leaks():
+    passages = [text(f"passage {number}", 300) for number in range(5)]
+    questions = [text(f"question {number}", 9) for number in range(100)]
+    rows = [pair(f"row-{number}", passages[number % 5], question) for number, question in enumerate(questions)]
+    parts = {"train": rows[:60], "dev": rows[60:80], "test": rows[80:]}
+    sealed = Sealed(parts)
+    assert leaks_of("train", parts["train"], sealed) == leaks_of("dev", parts["dev"], sealed) == {}
+    assert copies("train", parts["train"]) is None
+
+
+def test_a_pair_that_comes_again_leaks_in_either_order_and_nearly():
+    item = pair("item", text("passage", 60), text("question", 30))
+    train = [
+        pair("same", item.text.upper(), f"{item.pair}?"),
+        pair("turned", item.pair, item.text),
+        pair("near", one_word_changed(item.text), one_word_changed(item.pair)),
+        pair("twice the passage", item.text, item.text),
+        pair("the passage within", f"{text('before', 90)} {item.text}", item.pair),
+        pair("some of it", f"{' '.join(item.text.split()[:14])} {text('own', 40)}", item.pair),
+        Example("no pair", f"{item.text} {item.pair}", "acid"),
+    ]
+    found = found_in_rows("train", train, Sealed({"dev": [], "test": [item, replace(item, id="again")]}))
+    assert found.leaking == {"test": {"same", "turned", "near", "the passage within"}}
+    assert {(leak.kind, leak.scanned, leak.references) for leak in found.leaks()} == {
+        ("exact", 2, 2),
+        ("near", 1, 2),
+        ("13-gram", 1, 2),
+        ("passage", 1, 2),
+    }
+
+
+def test_a_question_that_is_like_hundreds_of_others_hides_no_pair():
+    question = "does the passage above say anything at all about what was measured in the series of trials number {}"
+    items = [pair(f"item-{number}", text(f"passage {number}"), question.format(number)) for number in range(300)]
+    train = [replace(item, id=f"of {item.id}", pair=items[number - 1].pair) for number, item in enumerate(items)]
+    found = found_in_rows("train", train, Sealed({"dev": [], "test": items}))
+    assert found.leaked_ids("test") == {item.id for item in items}
+
+
+def test_a_pair_of_which_one_text_has_no_words_leaks_by_both():
+    item = pair("item", text("passage"), "?!")
+    train = [pair("same", item.text, "?"), pair("another", item.text, text("words")), pair("other", text("other"), "?")]
+    found = found_in_rows("train", train, Sealed({"dev": [], "test": [item]}))
+    assert found.leaking == {"test": {"same"}}
+
+
+def test_copies_of_pairs_are_those_of_both_texts():
+    first, second = text("first"), text("second")
+    rows = [pair("a", first, second), pair("b", second, first), pair("c", first, text("else")), Example("d", first, "")]
+    found = copies("train", rows)
+    assert (found.texts, found.rows) == (1, 1)
+    assert {found.examples[0].within_id, found.examples[0].found_id} == {"a", "b"}
+
+
+def test_labels_of_test_items_are_counted_and_never_kept():
+    dev, test = examples("dev", 20, ("open",)), examples("test", 20, ("sealed",))
+    train = [replace(dev[0], id="of dev"), replace(test[0], id="of test", label="seen"), replace(test[1], id="right")]
+    parts = splits(train=train)
+    parts |= {"dev": dev, "test": [*test, replace(test[2], id="copy", label="secret")]}
+    found = found_in_rows("train", parts["train"], Sealed(parts)).leaks()
+    shown = {(leak.within, each.found_label, each.within_label) for leak in found for each in leak.examples}
+    assert shown == {("dev", "open", "open"), ("test", "seen", ""), ("test", "sealed", "")}
+    assert [leak.same_label for leak in found] == [1, 1]
+    twice = copies("test", parts["test"])
+    assert twice.conflicting == 1
+    assert {(each.found_label, each.within_label) for each in twice.examples} == {("", "")}
+
+
+def test_every_one_of_many_equal_test_texts_is_told():
+    item = examples("test", 1)[0]
+    test = [replace(item, id=f"equal-{number}") for number in range(150)]
+    parts = splits(train=[replace(item, id="copy")])
+    found = found_in_rows("train", parts["train"], Sealed(parts | {"test": test}))
+    assert found.leaked_ids("test") == {row.id for row in test}
+
+
+def test_copies_within_a_split_and_their_conflicting_labels():
+    rows = examples("train", 30)
+    rows += [
+        replace(rows[0], id="copy", text=rows[0].text.upper()),
+        replace(rows[1], id="conflict", label="acid"),
+        replace(rows[2], id="edited", text=one_word_changed(rows[2].text)),
+    ]
+    found = copies("train", rows)
+    assert (found.texts, found.rows, found.conflicting) == (3, 3, 1)
+    first = found.examples[0]  # conflicts come first
+    assert (first.within_id, first.found_id) == ("train-1", "conflict")
+    assert (first.within_label, first.found_label) == ("base", "acid")
+    assert found.marked == 0
+    assert copies("train", rows[:30]) is None
+
+
+def test_copies_that_mark_different_parts_of_one_text_are_told_from_those_with_a_wrong_label():
+    words = text("marked").split()
+    marked = [f"{' '.join(words[:n])} [[ {words[n]} ]] {' '.join(words[n + 1 :])}" for n in (2, 4)]
+    rows = [Example("a", marked[0], "acid"), Example("b", marked[1], "base")]
+    found = copies("train", rows)
+    assert (found.texts, found.conflicting, found.marked) == (1, 1, 1)
+    [finding] = on_copies([found])
+    assert finding.level == "note"
+    assert "all of these with other punctuation" in finding.what
+    assert finding.way_out.startswith("Leave the rows where marks say")
+    found = copies("train", [*rows, Example("c", marked[0].upper(), "base")])
+    assert (found.conflicting, found.marked) == (1, 0)
+    [finding] = on_copies([found])
+    assert (finding.level, finding.way_out) == ("warning", "Keep one row of each, with the label that is right.")
+
+
+def test_removing_takes_out_what_holds_a_test_text_and_says_so():
+    test = examples("test", 20)
+    parts = splits(
+        train=[replace(test[0], id="exact"), replace(test[1], id="near", text=one_word_changed(test[1].text))],
+        dev=[replace(test[2], id="in dev")],
+    )
+    given = labelled(parts["train"], parts["dev"], parts["test"])
+    kept = removed(given, examine(given))
+    assert kept.splits["train"] == given.splits["train"][:60]
+    assert kept.splits["dev"] == given.splits["dev"][:20]
+    assert kept.splits["test"] == given.splits["test"]
+    assert "2 rows of the 62 of train" in kept.notes[0]
+    assert "1 row of the 21 of dev" in kept.notes[1]
+    assert examine(kept).leaks == ()
+    assert removed(kept, examine(kept)) == kept
+
+
+def test_after_removal_nothing_advises_it_and_what_was_done_is_said():
+    test = examples("test", 20)
+    train = [replace(test[0], id="exact"), replace(test[1], id="near", text=one_word_changed(test[1].text))]
+    parts = splits(train=train, dev=[replace(test[2], id="in dev")])
+    before = examine(labelled(parts["train"], parts["dev"], parts["test"]))
+    after = after_removal(before)
+    assert (before.dropped, after.dropped) == (False, True)
+    assert "--leaks drop" in before.as_text()
+    assert "--leaks drop" not in after.as_text()
+    assert "taken out" not in before.as_text()
+    assert [finding.what for finding in after.findings if "taken out" in finding.what] == [
+        "2 rows of train held a test text, exactly or nearly, and were taken out.",
+        "1 row of dev held a test text, exactly or nearly, and was taken out.",
+    ]
+    assert len(after.findings) == len(before.findings)
+    assert after.leaked == before.leaked
+    assert Examination.from_json(json.loads(json.dumps(after.to_json()))) == after
+
+
+def test_removing_refuses_to_lose_a_class():
+    test = [*examples("test", 20), Example("rare test", text("rare"), "salt")]
+    given = labelled([*examples("train", 60), replace(test[-1], id="rare train")], examples("dev", 20), test)
+    with pytest.raises(ValueError, match="no training example bears 'salt'"):
+        removed(given, examine(given))
+
+
+def test_removing_refuses_to_empty_a_split():
+    rows = examples("test", 20)
+    given = labelled(examples("train", 60), [replace(row, id=f"copy of {row.id}") for row in rows], rows)
+    with pytest.raises(ValueError, match="every row of dev holds a test text"):
+        removed(given, examine(given))

@@ -1,0 +1,186 @@
+"""A dataset of a catalogue as the task of a race: what it brings along, and what it does not take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from transformers import BertConfig
+from typer.testing import CliRunner
+
+import toys
+from acclimate.cli import app
+from acclimate.core.types import Example
+from acclimate.data.inputs import Raw
+from acclimate.data.materials import Materials
+from acclimate.data.published import CATALOGUES, published
+from acclimate.methods import finetune
+from acclimate.race import race
+from acclimate.race.contestants import enter
+from acclimate.race.recipe import Recipe
+from acclimate.tasks.datasets.catalogue import Dataset, split_form
+from acclimate.tasks.datasets.questions import BIOASQ
+from acclimate.tasks.formats.delimited import jsonl_examples
+from acclimate.tasks.labelled import Own
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.task import Task
+
+QA = Path(__file__).parents[3] / "shared" / "data"
+
+
+def _read(path, split):
+    return jsonl_examples(path, split, label_of=str)
+
+
+TOPICS = Dataset(
+    name="Topics",
+    type="classification",
+    folder="topics",
+    kind="sequence",
+    labels=("soil", "orbit", "heart", "sea"),
+    metric=metric_named("micro_f1"),
+    averaging="micro",
+    max_tokens=24,
+    counted="instances",
+    sizes={},
+    forms=(
+        split_form("missing", {"train": "nowhere"}, _read),
+        split_form("lines", {split: f"{split}.jsonl" for split in toys.SIZES}, _read, note="Made up."),
+    ),
+    citation="Nobody (2020).",
+    licence="none",
+    untaught=("sea",),
+)
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch) -> Path:
+    toys.write_inputs(tmp_path / "data" / "topics")
+    monkeypatch.setitem(CATALOGUES, "toys", ("Table 1", (TOPICS,)))
+    return tmp_path / "data"
+
+
+def gathered(own: Own, data: Path, run: Path, **stated) -> Materials:
+    raw = Raw(general=data / "topics" / "general.txt")
+    return race.materials_of(own, raw, run, Recipe(), data=data, **stated)
+
+
+def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
+    found = gathered(Own(train=Path("tOPICS")), data, tmp_path / "run")
+    task = found.task
+    assert (task.name, task.kind, task.labels, task.max_tokens) == ("Topics", "sequence", TOPICS.labels, 24)
+    assert (task.metric.name, dict(task.sizes)) == ("micro_f1", toys.SIZES)
+    assert task.source == "Nobody (2020). Licence: none"
+    assert "Made up." in found.notes
+    assert any("in the form 'lines'" in note for note in found.notes)
+    assert found.task_text is not None
+    assert len(found.task_text) == toys.SIZES["train"]
+    assert gathered(Own(train=Path("Topics")), data, tmp_path / "run").task.hashes == task.hashes
+
+
+def test_a_form_is_named_after_a_comma(data):
+    assert published("topics, lines", data).name == "Topics, lines"
+    with pytest.raises(ValueError, match=r"Topics: no form is called 'liens'\. Known: missing, lines"):
+        published("topics, liens", data)
+    with pytest.raises(ValueError, match=r"Topics: .* has no nowhere, packed or not\. Fetch it"):
+        published("topics, missing", data)
+
+
+def test_what_is_no_dataset_is_told_the_nearest(data):
+    with pytest.raises(ValueError, match="no dataset is called 'Topcis'; the nearest is 'Topics'"):
+        published("Topcis", data)
+
+
+def test_a_folder_of_the_wrong_level_is_told_where_the_right_one_is(data, tmp_path):
+    for given in (data / "topics", tmp_path):
+        with pytest.raises(ValueError, match=f"there is no folder {given}/topics. But {data} has .* --data {data}"):
+            published("Topics", given)
+
+
+def test_a_dataset_that_may_be_fetched_names_the_command(data):
+    with pytest.raises(ValueError, match=f"Fetch it: acclimate fetch blurb --to {data}"):
+        published("GAD", data)
+    with pytest.raises(ValueError, match=r"there is no folder .*/glue/cola. Get it from https://gluebenchmark.com"):
+        published("CoLA", data)
+
+
+def test_a_task_before_its_model_is_told(data, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    (tmp_path / "train.csv").write_text("text,label")
+    for task in ("Topics", str(tmp_path / "train.csv")):
+        words = ["evaluate", task, str(tmp_path / "model"), "--data", str(data), "--out", str(tmp_path / "run")]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 2
+        assert "the model comes first" in " ".join(done.output.split())
+        assert not (tmp_path / "run").exists()
+
+
+def test_options_of_own_files_are_refused_beside_a_dataset(data, tmp_path):
+    for stated in ({"label": "topic"}, {"dev": Path("dev.csv")}, {"metric": "accuracy"}):
+        with pytest.raises(ValueError, match="'Topics' brings its own splits, columns, kind and metric"):
+            gathered(replace(Own(train=Path("Topics")), **stated), data, tmp_path / "run")
+    with pytest.raises(ValueError, match="--labels-per-class draws from the embedded default only"):
+        gathered(Own(train=Path("Topics")), data, tmp_path / "run", labels_per_class=3)
+
+
+def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
+    for name, told in (
+        ("topics, given", "'topics, given' is a published dataset: add --data"),
+        ("blurb", "a catalogue"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            race.materials_of(Own(train=Path(name)), Raw(), tmp_path / "run", Recipe())
+    with pytest.raises(ValueError, match="there is no such folder"):
+        published("Topics", tmp_path / "nowhere")
+
+
+def test_a_dataset_may_be_read_to_fewer_tokens(data, tmp_path):
+    found = gathered(Own(train=Path("Topics"), max_tokens=16), data, tmp_path / "run")
+    assert found.task.max_tokens == 16
+
+
+@pytest.mark.parametrize("verb", [["race"], ["evaluate", "model"], ["grid", "k"]])
+def test_every_verb_with_a_task_takes_a_dataset(verb, data, tmp_path):
+    done = CliRunner().invoke(app, [*verb, "topcis", "--data", str(data), "--out", str(tmp_path / "run")])
+    assert done.exit_code == 2
+    assert "the nearest is 'Topics'" in " ".join(done.output.split())
+
+
+def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
+    spans = ((0, 1),)
+    task = Task(
+        "questions",
+        "span",
+        lambda path, split: [Example(f"{split}-{at}", "a b", ("a",), "which?", "", spans) for at in range(3)],
+        (),
+        metric_named("f1"),
+        32,
+    )
+    BertConfig(max_position_embeddings=64).save_pretrained(tmp_path / "model")
+    materials = Materials(task=prepare(task, Path(), tmp_path / "data"), model=str(tmp_path / "model"))
+    entries = enter(Recipe(contestants=("random weights",)), materials)
+    assert entries.baseline is None
+    assert Recipe().names(domain=True, general=True, kind="span") == (
+        "TAPT",
+        "TAPTER",
+        "DAPT",
+        "DGA",
+        "random weights",
+    )
+    with pytest.raises(ValueError, match="TF-IDF cannot do a task of kind 'span'"):
+        enter(Recipe(contestants=("TF-IDF",)), materials)
+    kept = Recipe(finetune=finetune.Recipe(head="kept"))
+    with pytest.raises(ValueError, match="the model's own head, which TAPT has not"):
+        enter(kept, materials)
+    assert enter(replace(kept, contestants=()), materials).models == {"untouched": None}
+
+
+@pytest.mark.skipif(not QA.exists(), reason="the published files are not here")
+def test_bioasq_is_a_task_of_its_own():
+    found = published("bioasq 5b factoid", QA)
+    assert (found.kind, found.metric.name, found.labels) == ("span", "mrr", ())
+    assert {split: len(rows) for split, rows in found.splits.items()} == {"train": 3_962, "dev": 66, "test": 150}
+    assert BIOASQ.forms[1].note in found.notes

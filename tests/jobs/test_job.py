@@ -1,0 +1,136 @@
+"""Jobs: named by what their result depends on, done once, needs first."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acclimate.core import files
+from acclimate.core.types import Progress
+from acclimate.jobs.job import JOB, RESULT, Job, do, missing
+
+CALLS: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _no_calls():
+    CALLS.clear()
+
+
+def count(*, out: Path, watch: Any, start: int = 0, text: Path | None = None, before: Path | None = None) -> dict:
+    CALLS.append(out.name)
+    watch(Progress("counting", 1, 1, "numbers", {"loss": 1.0}))
+    if before is not None:
+        start += files.read_json(before / RESULT)["number"]
+    return {"number": start + (len(text.read_text()) if text else 0)}
+
+
+def fail(*, out: Path, watch: Any) -> dict:
+    (out / "half.txt").write_text("half")
+    raise RuntimeError("stopped")
+
+
+def resume(*, out: Path, watch: Any) -> dict:
+    return {"left": (out / "half.txt").read_text()}
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> tuple[Job, Job]:
+    text = tmp_path / "text.txt"
+    text.write_text("four")
+    first = Job("first, of two", count, {"start": 3}, {"text": "hash"}, {"text": text})
+    return first, Job("second", count, {"start": 10}, needs={"before": first})
+
+
+def test_a_name_is_readable_and_depends_on_settings_contents_needs_and_work(chain):
+    first, second = chain
+    assert first.name.startswith("first-of-two-")
+    assert len(first.name) == len("first-of-two-") + 12
+    others = [
+        replace(first, settings={"start": 4}),
+        replace(first, contents={"text": "another"}),
+        replace(first, work=resume),
+        replace(first, needs={"before": second}),
+    ]
+    assert len({job.name for job in [first, *others]}) == 5
+    changed = replace(second, needs={"before": others[0]})
+    assert changed.name != second.name
+
+
+def test_a_name_does_not_depend_on_places_nor_on_the_order_of_settings(chain):
+    first, _ = chain
+    assert replace(first, places={"text": Path("/elsewhere")}).name == first.name
+    two = [replace(first, settings=settings) for settings in ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
+    assert two[0].name == two[1].name
+
+
+def test_chains_may_be_longer_than_the_stack(tmp_path):
+    last = Job("job 0", count)
+    for number in range(1, 3000):
+        last = Job(f"job {number}", count, needs={"before": last})
+    assert last.name.startswith("job-2999-")
+    assert len(missing([last], tmp_path)) == 3000
+    chain = missing([last], tmp_path)[:60]
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        do(chain[-1], tmp_path)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert [*CALLS] == [job.name for job in chain]
+
+
+def test_needs_are_done_first_and_nothing_twice(chain, tmp_path):
+    first, second = chain
+    assert do(second, tmp_path) == {"number": 17}
+    assert [*CALLS] == [first.name, second.name]
+    assert do(second, tmp_path) == {"number": 17}
+    assert do(first, tmp_path) == {"number": 7}
+    assert [*CALLS] == [first.name, second.name]
+
+
+def test_a_finished_job_does_not_look_at_what_it_needed(chain, tmp_path):
+    first, second = chain
+    do(second, tmp_path)
+    (first.directory(tmp_path) / RESULT).unlink()
+    do(second, tmp_path)
+    assert [*CALLS] == [first.name, second.name]
+
+
+def test_what_a_job_depends_on_is_written_down(chain, tmp_path):
+    _, second = chain
+    do(second, tmp_path)
+    written = files.read_json(second.directory(tmp_path) / JOB)
+    assert written == {"label": "second"} | second.depends_on()
+
+
+def test_missing_lists_each_job_once_in_the_order_of_doing(chain, tmp_path):
+    first, second = chain
+    third = Job("third", count, needs={"before": first})
+    assert [job.label for job in missing([second, third, first], tmp_path)] == ["first, of two", "second", "third"]
+    do(first, tmp_path)
+    assert [job.label for job in missing([second, third, first], tmp_path)] == ["second", "third"]
+    do(second, tmp_path)
+    assert [job.label for job in missing([second, third, first], tmp_path)] == ["third"]
+
+
+def test_a_job_that_failed_is_called_again_on_what_it_left(tmp_path):
+    job = Job("work", fail)
+    with pytest.raises(RuntimeError):
+        do(job, tmp_path)
+    assert [each.label for each in missing([job], tmp_path)] == ["work"]
+    again = replace(job, work=resume)
+    again.directory(tmp_path).mkdir()
+    (again.directory(tmp_path) / "half.txt").write_bytes((job.directory(tmp_path) / "half.txt").read_bytes())
+    assert do(again, tmp_path) == {"left": "half"}
+
+
+def test_whoever_watches_is_told_the_jobs_label(chain, tmp_path):
+    told: list[Progress] = []
+    do(chain[1], tmp_path, watch=told.append)
+    assert [(each.stage, each.values) for each in told] == [("first, of two", {"loss": 1.0}), ("second", {"loss": 1.0})]

@@ -1,0 +1,48 @@
+"""A race whose jobs several processes do comes to what one process comes to, a diverging setting included."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toys
+from acclimate.core import settings
+from acclimate.jobs.status import status_of
+from acclimate.jobs.workers import Where, working
+from acclimate.race.race import run_race
+from acclimate.race.recipe import Recipe
+
+SMALL = (
+    'contestants=["TAPT", "TF-IDF"]',
+    "search.rates=[1e-2, 1e30]",  # the second diverges
+    *("pretrain.plan.steps=6", "tapt.plan.steps=4", "finetune.plan.steps=8", "finetune.looks=2"),
+)
+
+
+def raced(run: Path, inputs: Path, *, workers: int) -> dict[str, Any]:
+    """What must not depend on who did it: results by job, and scores without their seconds."""
+    recipe, materials = settings.override(Recipe(), [*toys.SETTINGS, *SMALL]), toys.materials_in(run, inputs)
+    with working(Where(workers=workers)):
+        run_race(recipe, materials, run, command="acclimate race")
+    kept = {path.parent.name: path.read_text() for path in sorted((run / "jobs").glob("*/result.json"))}
+    scores = json.loads((run / "scores.json").read_text())
+    for score in scores:
+        for part in ("adapting", "finetuning"):
+            del score[part]["seconds"]
+    return kept | {"scores": scores, "search": json.loads((run / "facts.json").read_text())["search"]}
+
+
+def test_a_race_of_two_processes_is_that_of_one(toy_inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))  # its looks at the test set are no toy_race's
+    here = raced(tmp_path / "here", toy_inputs, workers=1)
+    there = raced(tmp_path / "there", toy_inputs, workers=2)
+    assert sorted(here) == sorted(there)
+    assert here == there
+    for place in ("here", "there"):
+        status = status_of(tmp_path / place)
+        assert status.of("diverged")
+        assert all("rate 1e+30" in own.label for own in status.of("diverged"))
+        assert status.of("failed") == status.of("waiting") == []

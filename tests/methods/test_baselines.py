@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from acclimate.core import files
+from acclimate.core.types import Example, unwatched
+from acclimate.methods import baselines
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.task import Task, classes_in
+
+KINDS = ("sequence", "multilabel", "score")
+
+
+@pytest.mark.parametrize(("kind", "tried"), [("sequence", (0.01, 1.0, 100.0)), ("score", (9.0, 2.0, 1.0))])
+def test_the_strength_is_chosen_on_dev_and_test_is_opened_after_that(kind, tried, toy_task, monkeypatch):
+    """Dev scores that are made up: of two equal ones, the stronger regularisation wins."""
+    done = []
+    examples, unseal, task = Prepared.examples, Prepared.unseal, toy_task(kind)
+
+    def watched(self, split):
+        done.append(split)
+        return examples(self, split)
+
+    def opened(self, by, **places):
+        done.append(f"labels, by {by}")
+        return unseal(self, by, **places)
+
+    def made_up(self, gold, predicted):
+        done.append(len(gold))
+        return [0.3, 0.8, 0.8, 0.5][sum(isinstance(one, int) for one in done) - 1]
+
+    for name, replaced in (("examples", watched), ("unseal", opened), ("score", made_up)):
+        monkeypatch.setattr(Prepared, name, replaced)
+    recipe = baselines.Recipe(strengths=(100.0, 1.0, 0.01), alphas=(1.0, 9.0, 2.0))
+    result = baselines.evaluate(recipe, task, by="me")
+    dev, test = task.sizes["dev"], task.sizes["test"]
+    assert done == ["train", "dev", dev, dev, dev, "test", "labels, by me", test]
+    assert (result["dev"], result["test"], result["strength"]) == (0.8, 0.5, tried[1])
+    assert recipe.tried(kind) == tried
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_learns_the_toy_and_gives_the_same_answer_again(kind, toy_task):
+    task = toy_task(kind)
+    results = [baselines.evaluate(baselines.Recipe(), task) for _ in range(2)]
+    assert results[0]["test"] > 0.85
+    gold = [example.label for example in task.examples("dev")]
+    assert task.score(gold, results[0]["predicted_dev"]) == results[0]["dev"]
+    for result in results:
+        del result["seconds"]
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_predicts_what_plain_scikit_learn_predicts_from_all_terms(kind, toy_task):
+    """Terms of one text alone are put together, which must change nothing."""
+    task = toy_task(kind)
+    fitted = baselines.fit_tfidf(baselines.Recipe().only(3.0), task)
+    train, dev = task.examples("train"), task.examples("dev")
+    vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))
+    rows, others = vectorizer.fit_transform([e.text for e in train]), vectorizer.transform([e.text for e in dev])
+    gold = [example.label for example in train]
+    if kind == "sequence":
+        model = LogisticRegression(C=3.0, max_iter=2000).fit(rows, gold)
+        assert list(fitted.predicted_dev) == list(model.predict(others))
+    elif kind == "score":
+        model = Ridge(alpha=3.0, solver="cholesky").fit(rows.toarray(), gold)
+        assert list(fitted.predicted_dev) == pytest.approx(list(model.predict(others.toarray())), abs=1e-3)
+    else:
+        for label in task.labels:
+            model = LogisticRegression(C=3.0, max_iter=2000).fit(rows, [label in own for own in gold])
+            assert [label in own for own in fitted.predicted_dev] == list(model.predict(others))
+
+
+def test_putting_terms_of_one_text_together_keeps_all_products():
+    texts = ["the heart beats slowly today", "the moon was new", "the heart of the moon", "nothing alike here"]
+    features = baselines._Features(texts, 2)
+    whole = features.vectorizer.transform(texts).toarray()
+    merged, other = features.train.toarray(), features(["a heart that beats slowly at new moon"]).toarray()
+    assert merged.shape[1] < whole.shape[1]
+    np.testing.assert_allclose(merged @ merged.T, whole @ whole.T, atol=1e-12)
+    plain = features.vectorizer.transform(["a heart that beats slowly at new moon"]).toarray()
+    np.testing.assert_allclose(other @ merged.T, plain @ whole.T, atol=1e-12)
+
+
+def test_a_label_that_all_rows_have_or_none_is_always_or_never_predicted():
+    rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.2], [0.1, 1.0]])
+    gold = [("all", "left"), ("all",), ("all", "left"), ("all",)]
+    predict = baselines.FITS["multilabel"](rows, gold, ("left", "none", "all"), 100.0)
+    assert predict(np.array([[1.0, 0.0], [0.0, 1.0]])) == [("all", "left"), ("all",)]
+
+
+def test_a_label_is_predicted_from_even_odds_on():
+    rows = np.array([[2.0], [1.0], [-1.0], [-2.0]])
+    predict = baselines.FITS["multilabel"](rows, [("a",), ("a",), (), ()], ("a",), 1.0)
+    model = LogisticRegression(C=1.0).fit(rows, [True, True, False, False])
+    for value in (-0.01, 0.01):
+        likely = expit(model.decision_function([[value]])[0]) > 0.5
+        assert predict(np.array([[value]])) == [("a",) if likely else ()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "golds", "answer"),
+    [
+        ("sequence", ("a", "b", "b"), "b"),
+        ("multilabel", (("a", "b"), ("b",), ("b", "c")), ("b",)),
+        ("score", (1.0, 2.0, 6.0), pytest.approx(3.0)),
+    ],
+)
+def test_texts_without_a_word_of_two_letters_get_the_most_frequent_label_or_the_mean(kind, golds, answer, tmp_path):
+    texts = {"train": ("a b", "3", "漢 字"), "dev": ("c", "d !", "?"), "test": ("x", "words of the usual sort", "7")}
+
+    def read(path, split):
+        return [Example(f"{split}-{row}", text, golds[row]) for row, text in enumerate(texts[split])]
+
+    metric = metric_named("pearson" if kind == "score" else "micro_f1")
+    labels = sorted({name for gold in golds for name in classes_in(gold)})
+    task = prepare(Task("blank", kind, read, tuple(labels), metric, 8), Path(), tmp_path / "data")
+    fitted = baselines.fit_tfidf(baselines.Recipe(), task)
+    assert list(fitted.predicted_dev) == [answer] * 3
+    assert fitted.predict(task.examples("test")) == [answer] * 3
+
+
+@pytest.mark.parametrize(("kind", "name"), [("sequence", "strengths"), ("score", "alphas")])
+def test_it_needs_something_to_try(kind, name, toy_task):
+    with pytest.raises(ValueError, match=rf"tfidf\.{name} is empty: give at least one"):
+        baselines.fit_tfidf(baselines.Recipe(**{name: ()}), toy_task(kind))
+
+
+def test_the_stages_fit_on_dev_and_test_with_what_was_chosen(toy_task, tmp_path):
+    from acclimate.core import settings
+    from acclimate.jobs.job import RESULT
+    from acclimate.race import work
+
+    task, stated = toy_task("multilabel"), settings.to_mapping(baselines.Recipe())
+    whole = baselines.evaluate(baselines.Recipe(), task)
+    before = len(task.looks())
+    result = work.terms(out=tmp_path, watch=unwatched, recipe=stated, task=task.path)
+    assert len(task.looks()) == before
+    files.write_json(tmp_path / RESULT, result)
+    tested = work.test_terms(
+        out=tmp_path, watch=unwatched, by="test TF-IDF", recipe=stated, task=task.path, fitted=tmp_path
+    )
+    assert tested == {name: whole[name] for name in ("ids", "gold", "predicted", "test")}
+    assert {name: whole[name] for name in ("dev", "strength", "tokens")} == {
+        name: result[name] for name in ("dev", "strength", "tokens")
+    }
+    assert [look["by"] for look in task.looks()[before:]] == ["test TF-IDF"]

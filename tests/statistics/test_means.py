@@ -1,0 +1,123 @@
+"""Shape suffixes: S seeds, n test items."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from acclimate.core.types import Cost, Score
+from acclimate.statistics.means import mean_difference, mean_interval
+from acclimate.statistics.significance import compare, interval
+from acclimate.statistics.variance import Resampled, resample
+from acclimate.tasks.metrics import METRICS
+
+SEEDS = (0, 1, 2, 3, 4)
+# of a dataset: test items, standard deviation of the seeds' luck, of an item for all seeds, of the rest
+DATASETS = ((200, 0.01, 0.3, 0.3), (80, 0.03, 0.4, 0.2), (60, 0.0, 0.3, 0.4), (300, 0.02, 0.2, 0.3))
+WEIGHTS = (1 / 6, 1 / 6, 1 / 3, 1 / 3)
+
+
+def drawn(generator: np.random.Generator, hard_n: np.ndarray, luck: float, rest: float, seeds: int = 5) -> Resampled:
+    """Scores around .8 of one model, whose items are as hard as that."""
+    scores_Sn = 0.8 + generator.normal(0, luck, (seeds, 1)) + hard_n + generator.normal(0, rest, (seeds, len(hard_n)))
+    points_S = scores_Sn.mean(axis=1)
+    return Resampled("model", SEEDS[:seeds], points_S, scores_Sn - points_S[:, None], 0.0)
+
+
+def test_intervals_cover_the_truth_and_equal_models_are_seldom_told_apart() -> None:
+    """600 studies: three standard errors are 2.7 points."""
+    generator = np.random.default_rng(0)
+    covered = found = 0
+    for _ in range(600):
+        ours, theirs = [], []
+        for items, luck, item, rest in DATASETS:
+            hard_n = generator.normal(0, item, items)
+            for side in (ours, theirs):
+                side.append(drawn(generator, hard_n + generator.normal(0, item / 2, items), luck, rest))
+        alone = mean_interval(ours, WEIGHTS)
+        covered += alone.low <= 0.8 <= alone.high
+        between = mean_difference(ours, theirs, WEIGHTS)
+        assert (between.p < 0.05) == (between.low > 0 or between.high < 0)
+        found += between.p < 0.05
+    assert 0.923 <= covered / 600 <= 0.98
+    assert 0.015 <= found / 600 <= 0.077
+
+
+def test_without_luck_of_seeds_the_variance_is_that_of_independent_means() -> None:
+    generator = np.random.default_rng(1)
+    hard = [generator.normal(0, item, items) for items, _, item, _ in DATASETS]
+    ours = [drawn(generator, hard_n, 0.0, 0.0) for hard_n in hard]
+    theirs = [drawn(generator, np.zeros(len(hard_n)), 0.0, 0.0) for hard_n in hard]
+    between = mean_difference(ours, theirs, WEIGHTS)
+    parts = np.array(
+        [weight**2 * hard_n.var(ddof=1) / len(hard_n) for weight, hard_n in zip(WEIGHTS, hard, strict=True)]
+    )
+    freedom = parts.sum() ** 2 / sum(part**2 / (len(hard_n) - 1) for part, hard_n in zip(parts, hard, strict=True))
+    difference = sum(weight * hard_n.mean() for weight, hard_n in zip(WEIGHTS, hard, strict=True))
+    assert between.difference == pytest.approx(difference)
+    assert between.p == pytest.approx(2 * stats.t.sf(abs(difference) / np.sqrt(parts.sum()), freedom))
+    assert (between.high - between.low) / 2 == pytest.approx(stats.t.isf(0.025, freedom) * np.sqrt(parts.sum()))
+
+
+def scores_of(contestant: str, metric: str, gold: list[float] | list[str], predicted_S: list[list]) -> list[Score]:
+    ids, known = tuple(map(str, range(len(gold)))), METRICS[metric]
+    return [
+        Score(
+            contestant,
+            "task",
+            metric,
+            seed,
+            0.5,
+            known.compute(gold, own),
+            ids,
+            tuple(gold),
+            tuple(own),
+            Cost(),
+            Cost(),
+        )
+        for seed, own in enumerate(predicted_S)
+    ]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "pearson"])
+def test_of_one_dataset_they_are_its_own(metric: str) -> None:
+    generator = np.random.default_rng(2)
+    if metric == "accuracy":
+        gold, sides = ["yes"] * 200, [np.where(generator.random((3, 200)) < 0.8, "yes", "no").tolist() for _ in "ab"]
+    else:
+        gold = generator.normal(size=200).tolist()
+        sides = [(np.array(gold) + generator.normal(0, 0.6, (3, 200))).tolist() for _ in "ab"]
+    ours, theirs = (scores_of(name, metric, gold, own) for name, own in zip("ab", sides, strict=True))
+    draws = resample([*ours, *theirs], METRICS[metric])
+    alone, own = mean_interval([draws["a"]], [1.0]), interval(ours, METRICS[metric])
+    assert (alone.mean, alone.low, alone.high, alone.caution) == pytest.approx(
+        (own.mean, own.low, own.high, own.caution)
+    )
+    between, pair = mean_difference([draws["a"]], [draws["b"]], [1.0]), compare(ours, theirs, METRICS[metric])
+    assert (between.low, between.high, between.p) == pytest.approx((pair.low, pair.high, pair.p))
+    assert between.caution == pair.caution
+
+
+def test_perfect_and_equal_models_have_ends_and_no_difference() -> None:
+    right = drawn(np.random.default_rng(3), np.zeros(30), 0.0, 0.0)
+    perfect = replace(right, points_S=np.ones(5), shares_Sn=np.zeros((5, 30)))
+    alone = mean_interval([perfect, perfect], [0.5, 0.5])
+    assert alone.high == 1.0
+    assert 0.8 < alone.low < 0.95  # two sets of 30 right answers are not all there are
+    assert mean_difference([perfect] * 2, [perfect] * 2, [0.5, 0.5]).p == 1.0
+
+
+def test_a_mean_that_hangs_on_one_small_dataset_says_so() -> None:
+    generator = np.random.default_rng(4)
+    large, small = (drawn(generator, generator.normal(0, 0.3, items), 0.0, 0.1) for items in (2_000, 9))
+    assert "fewer than 10 of the 2,009 test items" in mean_interval([large, small], [0.5, 0.5]).caution
+    assert mean_interval([large, small], [0.99, 0.01]).caution == ""
+    fewer = replace(large, seeds=(0, 1), points_S=large.points_S[:2], shares_Sn=large.shares_Sn[:2])
+    assert "2 seeds hardly tell their luck" in mean_interval([fewer, large], [0.5, 0.5]).caution
+
+
+def test_weights_of_a_mean_sum_to_one() -> None:
+    own = drawn(np.random.default_rng(5), np.zeros(30), 0.0, 0.1)
+    with pytest.raises(AssertionError, match=r"sum to 1, not to 0\.7"):
+        mean_interval([own, own], [0.5, 0.2])

@@ -1,0 +1,251 @@
+"""Tables of finished studies, deleted and written again: the same bytes, and nothing is done for it."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+import toys
+from acclimate import cli
+from acclimate.core import files
+from acclimate.jobs.lock import LOCK
+from acclimate.models.encoder import new_encoder, save_model
+from acclimate.studies.regenerate import _to_read
+from acclimate.tasks.prepared import Prepared
+from acclimate.text.corpus import write_corpus
+from acclimate.text.documents import read_documents
+from acclimate.text.vocabulary import train_tokenizer
+from toys import TOPICS, text
+
+TUNING = [f"finetune.{own}" for own in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")]
+BIOSSES = "pair_id\tsent1\tsent2\tscore"
+TWO = '{train="two.csv", text="words", label="topic"}'
+STILT = ["grid", "stilt", "model", f'datasets=["one.jsonl", {TWO}]', "max_tokens=32", "seeds=2", "more_steps=none"]
+STILT += ["intermediate.rate=1e30", *TUNING]  # first tasks diverge
+EVALUATE = ["evaluate", "model", "one.jsonl", "seeds=2", "--max-tokens", "32", "search.rates=[]", *TUNING]
+FILES = ["one.jsonl", "--max-tokens", "32", "seeds=2"]
+ADAPTING = [f"adapt.{own}" for own in ("max_tokens=32", "plan.steps=2", "plan.batch=4")]
+LIKE_TAPT = [f"{name}.{own}" for name in ("tapt", "tapter") for own in ("plan.steps=2", "epochs=0.0", "max_tokens=32")]
+LIKE_TAPT += [f"tapter.{own}" for own in ("looks=1", "skipgram.dim=8", "skipgram.buckets=99", "scale=given")]
+JOINT = [f"tlm.{own.removeprefix('pretrain.')}" for own in toys.SETTINGS if "pretrain" in own]
+JOINT += ["tlm.max_tokens=32", *(f"tlm.{own}" for own in TUNING)]
+BLURB = ["max_tokens=32", "seeds=2", "search.rates=[1e-2, 1e-3, 1e30, 1e-4]", "search.epochs=[]", "search.batches=[]"]
+BLURB += [f"finetune.{own}" for own in ("looks=1", "epochs=0.0", "plan.steps=8")]
+COMMANDS = {  # command, its tables
+    "stilt": (STILT, "stilt.txt", "stilt.csv", "stilt.html", "stilt.scores.json"),
+    "evaluate": (EVALUATE, "table.txt", "table.csv", "report.html"),
+}
+LONGER = {
+    "dga": (
+        [
+            "grid",
+            "dga",
+            *FILES,
+            "--model",
+            "model",
+            "--corpus",
+            "domain.txt",
+            'contestants=["MLM"]',
+            *ADAPTING,
+            *TUNING,
+        ],
+        *("dga.txt", "dga.csv", "dga.html", "dga.scores.json"),
+    ),
+    "tapter": (
+        ["grid", "tapter", *FILES, "--model", "model", *LIKE_TAPT, *TUNING],
+        *("tapter.txt", "tapter.csv", "tapter.html", "tapter.scores.json"),
+    ),
+    "layers": (["grid", "layers", *FILES, "--model", "model", *TUNING], "layers.txt", "layers.csv"),
+    "rho_2": (["grid", "rho_2", *FILES, "--general", "domain.txt", *JOINT, "rho_2s=[0, 9]"], "rho_2.txt", "rho_2.csv"),
+    "blurb": (["blurb", "model", "--data", "blurb", *BLURB], "table.txt", "table.csv", "report.html"),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, toy_inputs) -> Path:
+    """A model and three labelled files."""
+    place = tmp_path_factory.mktemp("inputs")
+    generator = random.Random(0)
+    rows = [(text(topic, 14, generator), topic) for topic in [*TOPICS] * 30]
+    for name, own in (("one", rows[:42]), ("three", rows[60:])):
+        lines = [json.dumps({"text": words, "label": topic}) for words, topic in own]
+        (place / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    (place / "two.csv").write_text("words,topic\n" + "".join(f"{words},{topic}\n" for words, topic in rows[20:60]))
+    (place / "blurb" / "biosses").mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        pairs = ["\t".join((f"{split} {at}", *own, str(at % 5))) for at, own in enumerate(rows[:12])]
+        (place / "blurb" / "biosses" / f"{split}.tsv").write_text("\n".join([BIOSSES, *pairs]) + "\n")
+    shutil.copy(toy_inputs / "domain.txt", place)
+    tokenizer = train_tokenizer(write_corpus(read_documents(toy_inputs / "domain.txt"), place / "corpus"), size=200)
+    shape = {"layers": 1, "hidden": 16, "heads": 2, "vocabulary_size": 200, "longest": 48}
+    save_model(new_encoder(**shape, pad=tokenizer.pad_token_id, seed=0), tokenizer, place / "model")
+    return place
+
+
+def typed(*arguments: str) -> Result:
+    """What a command does; it reads itself in sys.argv."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["acclimate", *arguments])
+        return CliRunner().invoke(cli.app, arguments)
+
+
+@pytest.fixture(scope="module")
+def ended(place, tmp_path_factory) -> Callable[[str], Path]:
+    """The directory of one of the commands, given in the folder of the inputs."""
+    runs = tmp_path_factory.mktemp("runs")
+
+    @cache
+    def end(name: str) -> Path:
+        command, *_ = (COMMANDS | LONGER)[name]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(place)
+            patch.setenv("ACCLIMATE_CACHE", str(runs / "cache"))
+            done = typed(*command, "--out", str(runs / name))
+        assert done.exit_code == 0, done.output
+        return runs / name
+
+    return end
+
+
+@pytest.fixture
+def run(ended, tmp_path, request) -> Path:
+    """A study to do something to, at another place than where it ended."""
+    return Path(shutil.copytree(ended(getattr(request, "param", "stilt")), tmp_path / "moved"))
+
+
+@pytest.fixture
+def nothing_is_done(monkeypatch) -> Callable[[], None]:
+    """From when it is called on, no module of a model is made, and no label of a test set read."""
+
+    def refuse() -> None:
+        for owner, name in ((torch.nn.Module, "__init__"), (Prepared, "unseal")):
+            monkeypatch.setattr(owner, name, lambda *_, **__: pytest.fail("something was done"))
+
+    return refuse
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(run)): file.read_bytes() for file in sorted(run.rglob("*")) if file.is_file()}
+
+
+ALL = [(name, own) for name, (_, *own) in COMMANDS.items()]
+ALL += [pytest.param(name, own, marks=pytest.mark.slow) for name, (_, *own) in LONGER.items()]
+
+
+@pytest.mark.parametrize(("run", "tables"), ALL, indirect=["run"])
+def test_tables_come_out_of_results_again(run, tables, nothing_is_done, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = contents(run)
+    for name in tables:
+        (run / name).unlink()
+    nothing_is_done()
+    done = typed("study", "regenerate", "moved")
+    assert done.exit_code == 0, done.output
+    assert "Written again from the results of moved." in done.output
+    after = contents(run)
+    assert sorted(after) == sorted(before)
+    assert [name for name in after if after[name] != before[name] and name != ".lock"] == []
+
+
+def test_who_does_jobs_is_not_repeated_nor_a_recipe_file_read():
+    given = [
+        "race",
+        "a.csv",
+        "--workers",
+        "4",
+        "--recipe=a.toml",
+        "--text",
+        "words",
+        "--ray",
+        "auto",
+        "--out",
+        "runs/a",
+    ]
+    assert _to_read([*given, "steps=3", "--track", "mlflow"]) == ["race", "a.csv", "--text", "words", "steps=3"]
+
+
+def test_cells_that_failed_fail_again(ended):
+    told = " ".join((ended("stilt") / "stilt.txt").read_text().split())
+    why = "needs fine-tune model on one as first task without 1 row, seed 0, which failed"
+    assert f"one → two failed: one, seed 0: {why}" in told
+    lock = files.read_json(ended("stilt") / LOCK)
+    assert len(lock["begun"]) == 8  # each first task a seed, once without rows that hold items of the target
+    assert all({*about} == {"label", "beside"} for about in lock["begun"].values())
+
+
+def changed(run: Path, what: str) -> str:
+    """Change something of a study; the label of the job."""
+    job = next(path for path in sorted((run / "jobs").iterdir()) if (path / "result.json").exists())
+    if what == "gone":
+        (job / "result.json").unlink()
+    else:
+        value: dict[str, Any] = files.read_json(job / what)
+        files.write_json(job / what, {**value, "more": 1})
+    return str(files.read_json(job / "job.json")["label"])
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("result.json", "the result of {label} is not the one that the lock has"),
+        ("gone", "{label} has no result any more"),
+        ("clock.json", "clock.json of {label} is gone or changed"),
+    ],
+)
+def test_a_result_that_is_not_the_locks_is_told_with_the_way_out(run, what, said):
+    label = changed(run, what)
+    before = contents(run)
+    done = typed("study", "regenerate", str(run))
+    assert done.exit_code == 2
+    assert said.format(label=label) in done.output
+    assert "give the command again: acclimate grid stilt model" in done.output
+    assert contents(run) == before
+
+
+def test_sources_that_are_gone_or_changed_are_told(run, place, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "inputs"
+    shutil.copytree(place, elsewhere)
+    lock = files.read_json(run / LOCK)
+    files.write_json(run / LOCK, {**lock, "directory": str(elsewhere)})
+    before = contents(run)
+    (elsewhere / "two.csv").rename(elsewhere / "kept.csv")
+    done = typed("study", "regenerate", str(run))
+    assert (done.exit_code, "two.csv" in done.output, "Put back what is missing" in done.output) == (2, True, True)
+    (elsewhere / "two.csv").write_text((elsewhere / "kept.csv").read_text().replace("the", "teh"))
+    done = typed("study", "regenerate", str(run))
+    assert (done.exit_code, "holds other data than" in done.output) == (2, True)
+    shutil.copy(elsewhere / "kept.csv", elsewhere / "two.csv")
+    config = files.read_json(elsewhere / "model" / "config.json")
+    files.write_json(elsewhere / "model" / "config.json", {**config, "layer_norm_eps": 1e-6})  # another model
+    done = typed("study", "regenerate", str(run))
+    assert (done.exit_code, "this study has no result of it" in done.output) == (2, True)
+    assert {name for name, content in contents(run).items() if content != before[name]} <= {".lock"}
+    shutil.copy(place / "model" / "config.json", elsewhere / "model" / "config.json")
+    assert typed("study", "regenerate", str(run)).exit_code == 0
+
+
+@pytest.mark.parametrize("run", ["evaluate"], indirect=True)
+def test_pages_of_a_race_need_nothing_but_its_directory(run, tmp_path):
+    lock = files.read_json(run / LOCK)
+    files.write_json(run / LOCK, {**lock, "directory": str(tmp_path / "nowhere")})
+    assert typed("study", "regenerate", str(run)).exit_code == 0
+    files.write_json(run / "facts.json", {**files.read_json(run / "facts.json"), "winner": "nobody"})
+    done = typed("study", "regenerate", str(run))
+    assert (done.exit_code, "facts.json: is gone, or not the one" in done.output) == (2, True)
+
+
+def test_no_other_command_of_a_lock_is_played(run, tmp_path):
+    lock = files.read_json(run / LOCK)
+    files.write_json(run / LOCK, {**lock, "verb": f"acclimate fetch blurb --to {tmp_path / 'fetched'}"})
+    done = typed("study", "regenerate", str(run))
+    assert (done.exit_code, "is no study of grid, blurb" in done.output) == (2, True)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import MultinomialNB
+
+from acclimate.core.types import Example, Split
+from acclimate.tasks.datasets import docstring_sources
+from acclimate.tasks.datasets.docstrings import CORPORA, Docstrings, build_docstrings
+from acclimate.tasks.task import load
+from acclimate.text.corpus import Corpus
+from acclimate.text.overlap.references import normalised
+
+Splits = dict[Split, list[Example]]
+
+
+@pytest.fixture(scope="module")
+def splits(docstrings: Docstrings) -> Splits:
+    return load(docstrings.task, docstrings.path)
+
+
+def test_sizes(docstrings: Docstrings, splits: Splits) -> None:
+    assert len(docstrings.task.labels) >= 10
+    assert len(splits["train"]) > 1300
+    assert len(splits["dev"]) > 300
+    assert len(splits["test"]) > 500
+    assert docstrings.general.characters > 8e6
+    assert docstrings.domain.characters > 5e6
+    assert 0.03 < docstrings.heldout.characters / docstrings.domain.characters < 0.06
+    assert 0.03 < docstrings.general_heldout.characters / docstrings.general.characters < 0.06
+    for examples in splits.values():
+        assert min(Counter(example.label for example in examples).values()) >= 9
+
+
+def test_no_module_stands_in_two_splits(splits: Splits) -> None:
+    modules = [{example.group for example in examples} for examples in splits.values()]
+    assert len(set.union(*modules)) == sum(map(len, modules))
+
+
+def test_adaptation_never_sees_test_text(docstrings: Docstrings, splits: Splits) -> None:
+    tested = [*splits["dev"], *splits["test"]]
+    modules = {example.group for example in tested}
+    texts = {normalised(example.text) for example in tested}
+    names = {example.id for example in tested}
+    for corpus in (getattr(docstrings, name) for name in CORPORA):
+        for document in corpus.documents():
+            assert document.id not in names
+            assert document.source not in modules
+            assert normalised(document.text) not in texts
+
+
+def test_held_out_text_is_in_no_other_corpus(docstrings: Docstrings) -> None:
+    for heldout in (docstrings.heldout, docstrings.general_heldout):
+        texts = {normalised(document.text) for document in heldout.documents()}
+        for corpus in (docstrings.domain, docstrings.general, docstrings.task_text):
+            assert texts.isdisjoint(normalised(document.text) for document in corpus.documents())
+
+
+def test_task_text_is_the_whole_train_split(docstrings: Docstrings, splits: Splits) -> None:
+    assert [document.text for document in docstrings.task_text.documents()] == [row.text for row in splits["train"]]
+
+
+def package_words(text: str) -> list[str]:
+    """All that looks like the name of a package: dotted names, imports, and installed or SciPy packages as code."""
+    code = [inside for _, inside in re.findall(r"(`+)([^`\n]+)\1", text)]
+    code += re.findall(r"(\w+)\s+(?:sub)?(?:module|package)\b", text)
+    imports = re.findall(r"^[ >.]*((?:import [\w.]+|from [\w.]+ import) .*)$", text, re.MULTILINE)
+    return [
+        *(word for each in code for word in re.findall(r"\w+", each) if word in packages()),
+        *re.findall(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", text),
+        *(word for line in imports for word in re.findall(r"[\w.]+", line)),
+    ]
+
+
+@cache
+def packages() -> set[str]:
+    """Import names of all installed distributions, and SciPy's subpackages."""
+    found = importlib.util.find_spec("scipy")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    folders = {path.name for path in Path(found.submodule_search_locations[0]).iterdir() if path.is_dir()}
+    return folders | set(importlib.metadata.packages_distributions())
+
+
+def probe_accuracies(texts: dict[Split, list[str]], labels: dict[Split, list[str]]) -> list[float]:
+    """Test accuracies of two classifiers that see nothing of a text but `package_words`."""
+    vectors = CountVectorizer(analyzer=package_words)
+    train = vectors.fit_transform(texts["train"])
+    test = vectors.transform(texts["test"])
+    models = (MultinomialNB(), LogisticRegression(max_iter=300))
+    return [float(model.fit(train, labels["train"]).score(test, labels["test"])) for model in models]
+
+
+def test_names_of_packages_do_not_give_the_label_away(splits: Splits) -> None:
+    labels: dict[Split, list[str]] = {name: [row.label for row in rows] for name, rows in splits.items()}
+    masked: dict[Split, list[str]] = {name: [row.text for row in rows] for name, rows in splits.items()}
+    original = {each.name: each.text for each in docstring_sources.docstrings("scipy")}
+    unmasked: dict[Split, list[str]] = {
+        name: [original[row.id.split("#")[0]] for row in rows] for name, rows in splits.items()
+    }
+    chance = Counter(labels["test"]).most_common(1)[0][1] / len(labels["test"])
+    assert max(probe_accuracies(masked, labels)) < chance + 0.05
+    assert min(probe_accuracies(unmasked, labels)) > chance + 0.20
+
+
+def test_low_resource_settings_touch_train_only(docstrings: Docstrings, splits: Splits) -> None:
+    few = build_docstrings(docstrings.path.parent, labels_per_class=8, seed=1, max_tokens=64)
+    drawn = load(few.task, few.path)
+    assert Counter(row.label for row in drawn["train"]) == dict.fromkeys(docstrings.task.labels, 8)
+    assert set(drawn["train"]) < set(splits["train"])
+    assert (drawn["dev"], drawn["test"]) == (splits["dev"], splits["test"])
+    assert few.task_text.hash == docstrings.task_text.hash
+    assert few.path == docstrings.path
+    assert few.task.max_tokens == 64
+    assert drawn != splits
+    assert load(pickle.loads(pickle.dumps(few.task)), few.path) == drawn
+
+
+def test_another_process_builds_the_same_bytes(docstrings: Docstrings, tmp_path: Path) -> None:
+    # with less general text, which takes most of the time and on which nothing else depends
+    code = (
+        "import sys; from pathlib import Path; from acclimate.tasks import docstrings; "
+        "docstrings.GENERAL = ('filelock',); docstrings.build_docstrings(Path(sys.argv[1]))"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
+    (built,) = tmp_path.iterdir()
+    assert built.name != docstrings.path.name
+    for name in ("train.jsonl", "dev.jsonl", "test.jsonl"):
+        assert (built / name).read_bytes() == (docstrings.path / name).read_bytes()
+    for corpus in (docstrings.domain, docstrings.heldout, docstrings.task_text):
+        assert Corpus(built / corpus.path.name).hash == corpus.hash
+
+
+def test_a_damaged_cache_is_refused(docstrings: Docstrings, tmp_path: Path) -> None:
+    copy = shutil.copytree(docstrings.path, tmp_path / docstrings.path.name)
+    (copy / "dev.jsonl").write_text("")
+    with pytest.raises(ValueError, match=r"dev.jsonl is damaged.* Remove .*; it is then built anew"):
+        build_docstrings(tmp_path)

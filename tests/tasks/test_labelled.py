@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from acclimate.core.types import SPLITS, Example
+from acclimate.tasks.labelled import Own, read_own
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.task import load
+
+WORDS = [f"word{number}" for number in range(500)]
+
+
+def text(number: int) -> str:
+    return " ".join(random.Random(number).choices(WORDS, k=12))
+
+
+def csv(path: Path, labels: Sequence[str], start: int = 0) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    rows = (f"{text(start + number)},{label}\n" for number, label in enumerate(labels))
+    path.write_text("text,label\n" + "".join(rows))
+    return path
+
+
+def jsonl(path: Path, labels: Sequence[Any], **more: Sequence[Any]) -> Path:
+    columns = {"text": [text(number) for number in range(len(labels))], "label": labels, **more}
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_three_files_stay_what_they_are(tmp_path: Path) -> None:
+    own = Own(
+        csv(tmp_path / "train.csv", ["yes", "no"] * 3),
+        csv(tmp_path / "dev.csv", ["no"], 100),
+        csv(tmp_path / "test.csv", ["yes"], 200),
+        max_tokens=64,
+    )
+    found = read_own(own)
+    assert (found.name, found.kind, found.labels, found.max_tokens) == ("train", "sequence", ("no", "yes"), 64)
+    assert found.metric.name == "macro_f1"
+    assert found.splits["dev"] == (Example("dev:1", text(100), "no"),)
+    assert [len(found.splits[split]) for split in SPLITS] == [6, 1, 1]
+    assert [(read.rows, read.accepted, read.rejected) for read in found.files] == [(6, 6, ()), (1, 1, ()), (1, 1, ())]
+    assert found.notes == ()
+
+
+AMOUNTS = [number % 60 for number in range(120)]
+
+
+@pytest.mark.parametrize("write", [csv, lambda path, labels: jsonl(path.with_suffix(".jsonl"), labels)])
+def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predicts_numbers(tmp_path, write) -> None:
+    train = write(tmp_path / "train.csv", AMOUNTS)
+    found = read_own(Own(train))
+    assert (found.kind, len(found.labels)) == ("sequence", 60)
+    assert found.notes[0] == (
+        f"{train}: the column 'label' holds 60 different whole numbers in 120 rows, and each became a class, as "
+        "nothing else was said. If they are numbers to predict, state it: --kind score (kind='score')."
+    )
+    for stated in (Own(train, kind="sequence"), Own(train, kind="score")):
+        assert not any("--kind" in note for note in read_own(stated).notes)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [number % 50 for number in range(120)],
+        [number % 60 for number in range(600)],
+        [f"code {number % 60}" for number in range(120)],
+    ],
+)
+def test_few_numbers_numbers_of_many_rows_each_and_names_are_classes_without_a_note(tmp_path, labels) -> None:
+    assert not any("--kind" in note for note in read_own(Own(csv(tmp_path / "train.csv", labels))).notes)
+
+
+def test_where_a_number_stands_in_one_row_the_error_names_the_kind_that_predicts_numbers(tmp_path: Path) -> None:
+    way_out = r"If labels are numbers to predict, state it \(--kind score\); else add rows, give it another label"
+    with pytest.raises(ValueError, match=way_out):
+        read_own(Own(csv(tmp_path / "train.csv", [str(number) for number in range(120)])))
+
+
+def test_what_is_missing_is_split_off_and_said(tmp_path: Path) -> None:
+    train = csv(tmp_path / "train.csv", ["yes", "no", "no", "maybe"] * 50)
+    both = read_own(Own(train, seed=3))
+    assert {split: len(rows) for split, rows in both.splits.items()} == {"train": 140, "dev": 20, "test": 40}
+    assert "140 train, 20 dev, 40 test rows (70% / 10% / 20%), stratified by label, seed 3" in both.notes[0]
+    assert both.splits == read_own(Own(train, seed=3)).splits
+    assert both.splits != read_own(Own(train, seed=4)).splits
+    dev = read_own(Own(train, test=csv(tmp_path / "test.csv", ["no"], 500)))
+    assert {split: len(rows) for split, rows in dev.splits.items()} == {"train": 180, "dev": 20, "test": 1}
+    test = read_own(Own(train, dev=csv(tmp_path / "dev.csv", ["no"], 600)))
+    assert {split: len(rows) for split, rows in test.splits.items()} == {"train": 160, "dev": 1, "test": 40}
+
+
+@pytest.mark.parametrize(
+    ("labels", "stated", "kind", "first"),
+    [
+        ([3, 1] * 20, {}, "sequence", "3"),
+        ([3.0, 1.0] * 20, {}, "sequence", "3"),
+        ([True, False] * 20, {}, "sequence", "True"),
+        ([0.5, 1] * 20, {}, "score", 0.5),
+        (["0.5", "1"] * 20, {}, "sequence", "0.5"),
+        (["0.5", "1"] * 20, {"kind": "score"}, "score", 0.5),
+        ([str(number / 7) for number in range(40)], {"kind": "score"}, "score", 0.0),
+        ([str(number) for number in range(20)] * 2, {}, "sequence", "0"),
+        ([["b", "a", "b"], ["a"]] * 20, {}, "multilabel", ("a", "b")),
+        ([["b", "a"], []] * 20, {}, "multilabel", ("a", "b")),
+        (["b; a ;", "a"] * 20, {"separator": ";"}, "multilabel", ("a", "b")),
+    ],
+)
+def test_the_kind_is_told_by_the_labels(
+    tmp_path: Path, labels: list[Any], stated: dict[str, Any], kind: str, first: object
+) -> None:
+    found = read_own(Own(jsonl(tmp_path / "a.jsonl", labels), **stated))
+    assert (found.kind, found.metric.name) == (kind, "pearson" if kind == "score" else "macro_f1")
+    rows = [row for examples in found.splits.values() for row in examples]
+    assert next(row.label for row in rows if row.id == "a:1") == first
+    assert len(rows) == 40
+    assert bool(found.labels) == (kind != "score")
+
+
+def test_parquet_lists_and_numbers(tmp_path: Path) -> None:
+    texts = [text(number) for number in range(40)]
+    table = pa.table({"text": texts, "tags": [["x", "y"], ["y"]] * 20, "mark": [float(n) / 3 for n in range(40)]})
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    assert read_own(Own(tmp_path / "a.parquet", label="tags")).labels == ("x", "y")
+    assert read_own(Own(tmp_path / "a.parquet", label="mark")).kind == "score"
+
+
+def test_labels_that_differ_by_case_or_spaces_are_one_where_asked(tmp_path: Path) -> None:
+    path = csv(tmp_path / "a.csv", ["very good", "bad"] * 20 + ["Very  Good", " BAD", "very good"])
+    found = read_own(Own(path, fold_labels=True))
+    assert found.labels == ("bad", "very good")
+    assert found.notes[0] == (
+        "Labels that differ by case or spaces only were read as one: ' BAD' as 'bad', 'Very  Good' as 'very good'."
+    )
+
+
+def test_rows_without_any_class_are_told(tmp_path: Path) -> None:
+    path = csv(tmp_path / "a.csv", ["x;y", "x", ""] * 20)
+    found = read_own(Own(path, separator=";"))
+    assert found.notes[0] == f"{path}: 20 rows bear no label."
+    assert sum(row.label == () for rows in found.splits.values() for row in rows) == 20
+
+
+def test_a_class_with_one_example_is_told_where_nothing_is_split(tmp_path: Path) -> None:
+    train = csv(tmp_path / "train.csv", ["a", "b"] * 5 + ["c"])
+    found = read_own(Own(train, csv(tmp_path / "dev.csv", ["a"], 50), csv(tmp_path / "test.csv", ["c"], 60)))
+    assert found.notes == (
+        "Labels with one training example only, too few to learn them from: 'c' (train.csv:12) (1 in all).",
+    )
+
+
+def test_rejected_rows_are_counted_in_each_file(tmp_path: Path) -> None:
+    train = csv(tmp_path / "train.csv", ["a", "b"] * 20)
+    with open(train, "a") as file:
+        file.write(",a\nb\nsome\0text,a\nmore text,\n")
+    found = read_own(Own(train, test=csv(tmp_path / "test.csv", ["a", ""], 90)))
+    read, test = found.files
+    assert (read.rows, read.accepted, [row.place for row in read.rejected]) == (
+        44,
+        40,
+        ["train.csv:42", "train.csv:43", "train.csv:44", "train.csv:45"],
+    )
+    assert (test.rows, test.accepted, len(test.rejected)) == (2, 1, 1)
+    assert "4 of 44 rows were rejected; the first is train.csv:42: the text (column 'text') is empty" in found.notes[0]
+    # an id is the row's place among all, so that it does not change once a row before it is mended
+    assert found.splits["test"][0].id == "test:1"
+
+
+def test_ids_are_unique_where_files_bear_the_same_name(tmp_path: Path) -> None:
+    own = Own(
+        csv(tmp_path / "one" / "data.csv", ["a", "b"] * 20),
+        test=csv(tmp_path / "two" / "data.csv", ["a", "b"], 100),
+    )
+    found = read_own(own)
+    assert [row.id for row in found.splits["test"]] == ["test/data:1", "test/data:2"]
+    ids = [row.id for rows in found.splits.values() for row in rows]
+    assert len(set(ids)) == len(ids) == 42
+
+
+def test_pairs_groups_and_ids_of_the_users_own(tmp_path: Path) -> None:
+    path = jsonl(
+        tmp_path / "a.jsonl",
+        ["a", "b"] * 30,
+        other=[text(100 + number) for number in range(60)],
+        doc=[f"d{number // 3}" for number in range(60)],
+        key=[f"k{number}" for number in range(60)],
+    )
+    found = read_own(Own(path, pair="other", group="doc", id="key"))
+    sides: dict[str, set[str]] = {}
+    for split, rows in found.splits.items():
+        for row in rows:
+            number = int(row.id.removeprefix("k"))
+            assert (row.pair, row.group) == (text(100 + number), f"d{number // 3}")
+            sides.setdefault(row.group, set()).add(split)
+    assert all(len(found) == 1 for found in sides.values())
+    assert "Each of the 20 groups stands on one side." in found.notes[0]
+
+
+@pytest.mark.parametrize("labels", [["a", "b"] * 20, [["a"], ["a", "b"]] * 20, [0.5, 1.5] * 20])
+def test_the_task_can_be_prepared_and_sent_to_another_process(tmp_path: Path, labels: list[Any]) -> None:
+    found = read_own(Own(jsonl(tmp_path / "a.jsonl", labels)))
+    task = pickle.loads(pickle.dumps(found.task()))
+    splits = load(task, tmp_path / "nowhere")
+    assert {split: tuple(rows) for split, rows in splits.items()} == dict(found.splits)
+    prepared = prepare(task, tmp_path, tmp_path / "prepared")
+    assert prepared.examples("train") == list(found.splits["train"])
+    assert prepared.labels == found.labels
+
+
+def test_every_row_of_a_file_of_anything_is_accounted_for(tmp_path: Path) -> None:
+    values = ["", "a", "b", "A", "1", "nan", "x\0", "é", "a,b", "c;d", "\ufffd"]
+    read = 0
+    for seed in range(200):
+        rng = random.Random(seed)
+        rows = [f"{text(number)},{rng.choice('ab')}" for number in range(rng.choice([25, 40]))]
+        rows += [f"{rng.choice(values)},{rng.choice(values)}" for _ in range(rng.randrange(30))]
+        rng.shuffle(rows)
+        (tmp_path / "a.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
+        try:
+            found = read_own(Own(tmp_path / "a.csv", fold_labels=True, seed=seed))
+        except ValueError:  # a class with one example, more than half of the rows useless, ...
+            continue
+        read += 1
+        (file,) = found.files
+        assert file.rows == len(rows) == file.accepted + len(file.rejected)
+        assert sum(map(len, found.splits.values())) == file.accepted
+    assert read > 20

@@ -1,0 +1,344 @@
+"""BM25 against a scorer in plain Python that goes through all documents: equal bit by bit."""
+
+import itertools
+import math
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from acclimate.core.files import DamagedError, check
+from acclimate.core.types import Document
+from acclimate.text.bm25 import build
+from acclimate.text.bm25.build import Hits, Statistics, build_index, merge, open_index
+from acclimate.text.bm25.words import fold_of, invert, packed_texts, words_of
+from acclimate.text.corpus import Corpus, write_corpus
+from exhaustive import Exhaustive
+
+ALPHABET = "abcde AB_9.,\n\t'éÉßΣσςİıÅ日本語、ǅ٣²½Ⅷ🙂\u0301\u00a0\u2003\x00ﬁẞȺK\u0345"
+
+
+def made(texts, path, **settings):
+    corpus = write_corpus((Document(str(number), text) for number, text in enumerate(texts)), path / "corpus")
+    return build_index(corpus, path / "index", **settings)
+
+
+def told(hits: Hits, query: int):
+    return list(zip(*(values.tolist() for values in hits.of(query)), strict=True))
+
+
+def random_texts(generator, count, words=60, longest=60):
+    """Few words, the first ones far more frequent than the last, so that many are in more than 1/16 of the texts."""
+    chosen = [f"w{min(int(generator.expovariate(4 / words)), words)}" for _ in range(50 * count)]
+    return [" ".join(generator.choices(chosen, k=generator.randint(1, longest))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Texts, their index, and queries: random ones, some of a single word, of no known word, empty."""
+    generator = random.Random(0)
+    texts = random_texts(generator, 700)
+    texts[5], texts[6], texts[7] = "...!", "w1 " * 400, texts[8]
+    queries = [*random_texts(generator, 25, longest=40), "", "nothing known", "w0", "w59 w59 w58", "W1, w1!", texts[8]]
+    return texts, made(texts, tmp_path_factory.mktemp("library")), queries
+
+
+@pytest.fixture(scope="module")
+def docstrings():
+    """Real text that is there: docstrings of SciPy, whole and in pieces."""
+    import scipy.optimize
+    import scipy.stats
+
+    found = [
+        getattr(module, name).__doc__ or "" for module in (scipy.stats, scipy.optimize) for name in sorted(dir(module))
+    ]
+    texts = [piece for text in found for piece in text.split("\n\n") if piece.strip()]
+    return texts[:1500]
+
+
+@pytest.mark.parametrize("k", [1, 3, 50, 500, 10_000])
+def test_finds_what_a_scorer_of_all_documents_finds_bit_by_bit(library, k):
+    texts, index, queries = library
+    naive, hits = Exhaustive(texts), index.search(queries, k)
+    for number, query in enumerate(queries):
+        assert told(hits, number) == naive.search(query, k)
+
+
+@pytest.mark.parametrize("settings", [{"k1": 0.4, "b": 1.0}, {"k1": 3.0, "b": 0.0}, {"analyzer": "cased"}])
+def test_settings_are_those_of_the_formula(tmp_path, library, settings):
+    texts, _, queries = library
+    texts = [text.replace("w1", "W1") for text in texts[:200]]
+    index, naive = made(texts, tmp_path, **settings), Exhaustive(texts, **settings)
+    hits = index.search(queries, 7)
+    for number, query in enumerate(queries):
+        assert told(hits, number) == naive.search(query, 7)
+
+
+def test_real_passages(tmp_path, docstrings):
+    index, naive = made(docstrings, tmp_path), Exhaustive(docstrings)
+    queries = [" ".join(docstrings[place : place + 2]) for place in range(0, len(docstrings), 500)]
+    for k in (10, 1000):
+        hits = index.search(queries, k)
+        for number, query in enumerate(queries):
+            assert told(hits, number) == naive.search(query, k)
+    assert index.statistics().frequencies == naive.frequencies
+    assert hits.effort.postings < hits.effort.exhaustive
+
+
+def test_more_documents_than_a_block_holds(tmp_path, monkeypatch):
+    generator = random.Random(1)
+    texts = [f"common{generator.randrange(3)} rare{generator.randrange(9000)} odd" for _ in range(66_000)]
+    monkeypatch.setattr(build, "_BATCH", 1 << 19)
+    monkeypatch.setattr(build, "_PART", 1 << 12)
+    index, naive = made(texts, tmp_path), Exhaustive(texts)
+    queries = ["common0 rare17 rare18 rare5000", "odd", "rare3"]
+    hits = index.search(queries, 40)
+    for number, query in enumerate(queries):
+        assert told(hits, number) == naive.search(query, 40)
+
+
+def test_lucenes_formula_worked_by_hand(tmp_path):
+    # N = 3, average length 4; "cat" is in 2 documents, twice in the first, which has 5 words
+    index = made(["the cat sat cat down", "a dog ran", "cat and dog sleep"], tmp_path)
+    idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    documents, scores = index.search(["cat"], 5).of(0)
+    assert documents.tolist() == [0, 2]
+    assert scores.tolist() == pytest.approx(
+        [idf * 2 / (2 + 1.2 * (0.25 + 0.75 * 5 / 4)), idf * 1 / (1 + 1.2 * (0.25 + 0.75 * 4 / 4))]
+    )
+
+
+def test_a_word_counts_as_often_as_the_query_has_it(library):
+    _, index, _ = library
+    once, twice = (dict(told(index.search([query], 10_000), 0)) for query in ("w3", "w3 w3"))
+    assert twice == {document: 2 * score for document, score in once.items()}
+
+
+def test_equal_scores_come_in_the_order_of_the_documents(tmp_path):
+    texts = ["same words here"] * 300 + ["same words here and more"] + ["same words here"] * 5000
+    index = made(texts, tmp_path)
+    hits = index.search(["words same"], 310)
+    assert hits.of(0)[0].tolist() == [*range(300), *range(301, 311)]
+    assert len(index.search(["words"], 10_000).of(0)[0]) == len(texts)
+
+
+def test_a_cut_is_what_the_smaller_k_finds(library):
+    _, index, queries = library
+    whole = index.search(queries, 400)
+    for k in (1, 7, 399, 400):
+        assert [told(whole.cut(k), place) for place in range(len(whole))] == [
+            told(index.search(queries, k), place) for place in range(len(whole))
+        ]
+
+
+def test_threads_do_not_matter(library):
+    _, index, queries = library
+    one, four = (index.search(queries * 10, 90, threads=threads) for threads in (1, 4))
+    assert (one.offsets == four.offsets).all()
+    assert (one.documents == four.documents).all()
+    assert one.scores.tobytes() == four.scores.tobytes()
+    assert one.effort == four.effort
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5])
+def test_shards_with_the_whole_statistics_find_what_one_index_finds(tmp_path, library, shards):
+    texts, whole, queries = library
+    texts = sorted(texts, key=len)  # shards of very different average lengths
+    whole, firsts = made(texts, tmp_path), [place * len(texts) // shards for place in range(shards + 1)]
+    parts = [made(texts[first:last], tmp_path / str(first)) for first, last in itertools.pairwise(firsts)]
+    statistics = sum((part.statistics(queries) for part in parts), Statistics(0, 0, {}))
+    assert statistics == whole.statistics(queries)
+    for k in (4, 100):
+        found = merge(
+            [
+                part.search(queries, k, statistics=statistics, first=first)
+                for part, first in zip(parts, firsts, strict=False)
+            ],
+            k,
+        )
+        alone = whole.search(queries, k)
+        assert (found.offsets == alone.offsets).all()
+        assert (found.documents == alone.documents).all()
+        assert found.scores.tobytes() == alone.scores.tobytes()
+        assert found.effort.queries == len(queries)
+        assert found.effort.without_hits == alone.effort.without_hits
+
+
+def test_statistics_that_lack_a_word_are_refused(library):
+    _, index, _ = library
+    with pytest.raises(ValueError, match="Add up the statistics of all shards"):
+        index.search(["w3"], 5, statistics=index.statistics(["w4"]))
+
+
+def test_explains_a_score_by_its_words(library):
+    texts, index, queries = library
+    naive = Exhaustive(texts)
+    for query in queries[:5]:
+        document, score = told(index.search([query], 1), 0)[0]
+        parts = index.explain(query, document)
+        assert dict(parts) == naive.parts(query, document)
+        assert [part for _, part in parts] == sorted((part for _, part in parts), reverse=True)
+        assert sum(part for _, part in parts) == pytest.approx(score, rel=1e-6)
+    assert index.explain("w3", 5) == []
+    with pytest.raises(ValueError, match=r"no document 700 .*0 to 699"):
+        index.explain("w3", 700)
+
+
+def test_queries_without_a_known_word_are_counted(library):
+    _, index, _ = library
+    hits = index.search(["w1", "", "quite unknown", "?!"], 5)
+    assert np.diff(hits.offsets).tolist() == [5, 0, 0, 0]
+    assert (hits.effort.queries, hits.effort.without_hits) == (4, 3)
+    nothing = index.search([], 5)
+    assert (len(nothing), len(nothing.documents)) == (0, 0)
+
+
+def test_a_corpus_without_words(tmp_path):
+    index = made(["...", "?!"], tmp_path)
+    assert index.words == 0
+    assert len(index.search(["anything", ""], 3).documents) == 0
+
+
+@pytest.mark.parametrize("k", [0, -1, 10_001])
+def test_k_out_of_range_is_refused(library, k):
+    _, index, queries = library
+    with pytest.raises(ValueError, match="a query retrieves 1 to 10,000 documents"):
+        index.search(queries, k)
+    with pytest.raises(ValueError, match="a query retrieves 1 to 10,000 documents"):
+        index.search(queries, 5).cut(k)
+
+
+def read_by_loops(texts, analyzer="words"):
+    """(words of all texts with their documents and counts, lengths) as the compiled loop has them."""
+    hashes, begins, spellings, sizes, places, counts, lengths = invert(
+        *packed_texts(analyzer, texts), fold_of(analyzer)
+    )
+    found, pair = [Counter() for _ in texts], 0
+    for word in range(len(hashes)):
+        spelling = spellings[begins[word] : begins[word + 1]].tobytes().decode()
+        for _ in range(sizes[word]):
+            found[places[pair]][spelling] += int(counts[pair])
+            pair += 1
+    return found, lengths.tolist()
+
+
+@pytest.mark.parametrize("analyzer", ["words", "cased"])
+def test_words_are_those_of_the_regular_expression(analyzer):
+    generator = random.Random(2)
+    texts = ["".join(generator.choices(ALPHABET, k=generator.randint(0, 40))) for _ in range(1500)]
+    texts += ["".join(chr(generator.randrange(1, 0xD800)) for _ in range(50)) for _ in range(300)]
+    texts += ["".join(chr(generator.randrange(0xE000, 0x110000)) for _ in range(50)) for _ in range(100)]
+    found, lengths = read_by_loops(texts, analyzer)
+    expected = [words_of(analyzer, text) for text in texts]
+    assert found == [Counter(words) for words in expected]
+    assert lengths == [len(words) for words in expected]
+
+
+def test_every_code_point_alone_is_a_word_or_not_as_the_regular_expression_has_it():
+    texts = [f"a{chr(point)}b" for point in range(1, 0x3000)] + [f"a{chr(point)}b" for point in range(0x1F000, 0x1F100)]
+    found, _ = read_by_loops(texts)
+    assert found == [Counter(re.findall(r"\w+", text.lower())) for text in texts]
+
+
+def test_a_corpus_with_odd_letters_is_read_as_its_texts_are(tmp_path):
+    texts = ["ΟΔΟΣ ΣΑΣ", "İstanbul ISTANBUL", "plain", "naïve Ⱥ🙂K", "ὈΔΥΣΣΕΎΣ'Σ"]
+    index = made(texts, tmp_path)
+    assert index.statistics().frequencies == Exhaustive(texts).frequencies
+    assert [document for document, _ in told(index.search(["ΟΔΟΣ"], 5), 0)] == [0]
+
+
+def test_unknown_analyzer_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="Did you mean 'words'"):
+        made(["text"], tmp_path, analyzer="word")
+
+
+def test_the_index_there_is_opened_and_another_is_refused(tmp_path, library):
+    texts, _, queries = library
+    index = made(texts, tmp_path)
+    corpus, before = Corpus(tmp_path / "corpus"), (tmp_path / "index" / "index.json").stat().st_ino
+    again = build_index(corpus, tmp_path / "index")
+    assert (tmp_path / "index" / "index.json").stat().st_ino == before
+    assert (again.search(queries, 9).documents == index.search(queries, 9).documents).all()
+    with pytest.raises(ValueError, match=r"k1 1\.2 instead of 0\.9"):
+        build_index(corpus, tmp_path / "index", k1=0.9)
+    with pytest.raises(ValueError, match="holds no index"):
+        build_index(corpus, tmp_path / "corpus")
+    with pytest.raises(ValueError, match="holds no index"):
+        open_index(tmp_path)
+
+
+def test_the_same_corpus_gives_the_same_bytes(tmp_path, library):
+    texts, _, _ = library
+    made(texts, tmp_path / "one", threads=1)
+    made(texts, tmp_path / "other", threads=3)
+    for file in sorted((tmp_path / "one" / "index").iterdir()):
+        assert file.read_bytes() == (tmp_path / "other" / "index" / file.name).read_bytes(), file.name
+
+
+@pytest.mark.parametrize("name", ["postings.bin", "cells.bin", "index.json", "spellings.bin"])
+def test_a_damaged_file_is_refused_and_built_anew(tmp_path, library, name):
+    texts, _, queries = library
+    index = made(texts, tmp_path)
+    expected = index.search(queries, 5).documents
+    file = tmp_path / "index" / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(DamagedError, match=name):
+        open_index(tmp_path / "index")
+    file.write_bytes(content[:-1])
+    with pytest.raises(DamagedError, match=name):
+        open_index(tmp_path / "index", hashed=0)
+    mended = build_index(Corpus(tmp_path / "corpus"), tmp_path / "index")
+    assert (mended.search(queries, 5).documents == expected).all()
+
+
+def test_a_manifest_that_is_missing_is_no_index(tmp_path):
+    made(["some text"], tmp_path)
+    (tmp_path / "index" / "manifest.json").unlink()
+    with pytest.raises(DamagedError, match=r"has no manifest\.json"):
+        open_index(tmp_path / "index")
+
+
+def test_a_build_that_is_killed_leaves_nothing_taken_for_an_index(tmp_path, library):
+    texts, _, queries = library
+    corpus = write_corpus((Document(str(number), text) for number, text in enumerate(texts)), tmp_path / "corpus")
+    script = """
+import sys, time
+from pathlib import Path
+from acclimate.text.corpus import Corpus
+from acclimate.text.bm25.build import build_index
+def watch(progress):
+    if progress.stage == "index: merge":
+        print("merging", flush=True)
+        time.sleep(60)
+build_index(Corpus(Path(sys.argv[1])), Path(sys.argv[2]), watch=watch)
+"""
+    command = [sys.executable, "-c", script, str(corpus.path), str(tmp_path / "index")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        assert process.stdout.readline() == "merging\n"
+        process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "index").exists()
+    with pytest.raises(ValueError, match="holds no index"):
+        open_index(tmp_path / "index")
+    index = build_index(corpus, tmp_path / "index")
+    check(tmp_path / "index")
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".index.lock", "corpus", "index"]
+    assert index.search(queries, 3).effort.queries == len(queries)
+
+
+def test_large_counts_are_exact(tmp_path):
+    texts = ["a " * 300 + "b " * 20, "a " * 255 + "b", "b " * 15, "c", *["a d"] * 5, *["filler words"] * 400]
+    index, naive = made(texts, tmp_path), Exhaustive(texts)
+    for query in ("a b", "b", "filler a"):
+        assert told(index.search([query], 10), 0) == naive.search(query, 10)
+    often = ["a " * 300, "a " * 255, "a " * 254, "a b", "b"]
+    (tmp_path / "often").mkdir()
+    index, naive = made(often, tmp_path / "often"), Exhaustive(often)
+    assert told(index.search(["a b"], 10), 0) == naive.search("a b", 10)

@@ -1,0 +1,48 @@
+"""What makes a text useless, and what a message may show of it."""
+
+import pytest
+
+from acclimate.report.page import escaped
+from acclimate.text.untrusted import nearest, unsound
+
+BIDI = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+
+
+@pytest.mark.parametrize("code", [0x07, 0x1B, 0x7F])
+def test_control_characters_make_a_text_useless_and_are_spelt_out(code):
+    reason = unsound(f"before {chr(code)}2J after")
+    assert "control character" in reason
+    assert f"\\x{code:02x}" in reason
+    assert reason.isprintable()
+
+
+def test_what_a_wrong_encoding_left_behind_costs_no_row():
+    assert all(unsound(f"he said \xe2{chr(code)}yes") is None for code in range(0x80, 0xA0))
+
+
+def test_line_ends_and_marks_of_direction_are_no_control_characters():
+    assert unsound("one\x85two\ttabs\x0b\x0c\r\n") is None
+    assert all(unsound(f"mark {chr(code)} here") is None for code in BIDI)
+
+
+@pytest.mark.parametrize("code", [0x1B, 0x9B, *BIDI])
+def test_what_a_terminal_would_obey_is_shown_as_its_escape(code):
+    shown = escaped(f"a{chr(code)}b")
+    assert shown.isprintable()
+    assert shown == "a" + ascii(chr(code))[1:-1] + "b"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("NCBI", "NCBI-disease"),  # and not QNLI, which is spelt more alike
+        ("pico", "EBM PICO"),
+        ("bc5", "BC5-chem"),
+        ("qnil", "QNLI"),
+        ("BC5-Chem", "BC5-chem"),
+        ("", "QNLI"),
+    ],
+)
+def test_a_name_is_taken_for_one_that_begins_with_it_or_holds_it_before_one_that_is_spelt_alike(name, meant):
+    assert nearest(name, ["QNLI", "NCBI-disease", "BC5-disease", "BC5-chem", "EBM PICO"]) == meant
+    assert nearest(name, []) is None
