@@ -25,7 +25,7 @@ from acclimate.race.budget import Budget
 from acclimate.race.cost import costs_of
 from acclimate.race.outcome import read_scores, write_pages
 from acclimate.race.race import run_race
-from acclimate.race.recipe import Recipe, for_model
+from acclimate.race.recipe import RaceRecipe, for_model
 from acclimate.race.report import Study
 from acclimate.tasks.labelled import Own
 
@@ -88,7 +88,7 @@ def main() -> None:
     )
 
 
-def _race(given: argparse.Namespace, name: str, folder: Path, recipe: Recipe, budget: Budget | None) -> Ended:
+def _race(given: argparse.Namespace, name: str, folder: Path, recipe: RaceRecipe, budget: Budget | None) -> Ended:
     run = given.work / name / ("grid" if budget is None else "budget")
     files = {split: folder / f"{split}.csv" for split in ("train", "dev", "test")}
     own = Own(**files, text=given.text, label=given.label, metric=given.metric, max_tokens=given.max_tokens)

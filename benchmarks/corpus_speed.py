@@ -21,7 +21,7 @@ from turns import median_ratio
 from acclimate.models.encoder import load_tokenizer
 from acclimate.text.documents import read_documents
 from acclimate.text.overlap.near_duplicates import sketches
-from acclimate.text.preparation import Recipe, prepare
+from acclimate.text.preparation import CorpusRecipe, prepare
 from acclimate.text.tokens import _plain_backend
 from acclimate.text.words import word_spans
 
@@ -81,7 +81,7 @@ def _make(corpus: Path, raw: Path, most: int) -> int:
 
 def _ours(given: argparse.Namespace, raw: Path, out: Path, turns: dict[str, Turn]) -> dict[str, str]:
     tokenizer = load_tokenizer(given.model)
-    recipe = Recipe(language="en", least_words=5, near=0.8)
+    recipe = CorpusRecipe(language="en", least_words=5, near=0.8)
     sketches(["a b c d e f"], 0.8)  # loads what is compiled; and the table of characters
     word_spans("a")
     begun = _now()

@@ -23,7 +23,7 @@ from peer import CountingTrainer, trainer_arguments
 from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding, TrainerCallback
 
 from acclimate.core.types import TAGS, Batch
-from acclimate.methods.finetune import Recipe, training_rows
+from acclimate.methods.finetune import FinetuneRecipe, training_rows
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.classifier import labels_of, load_classifier
 from acclimate.models.encoder import load_tokenizer
@@ -149,7 +149,7 @@ def _prepared(name: str, given: argparse.Namespace, directory: Path) -> Work:
 
 
 def _model(work: Work, seed: int) -> Any:
-    own = Recipe()
+    own = FinetuneRecipe()
     return load_classifier(
         work.model, work.task.labels, kind=work.task.kind, seed=seed, dropout=own.dropout, hidden_dropout=own.dropout
     )

@@ -29,7 +29,7 @@ from acclimate.methods import extend, scratch
 from acclimate.race import race
 from acclimate.race.outcome import read_scores
 from acclimate.race.race import run_race
-from acclimate.race.recipe import Recipe, heeded
+from acclimate.race.recipe import RaceRecipe, heeded
 from acclimate.report.table import difference_text, interval_text
 from acclimate.statistics.significance import compare, interval
 from acclimate.tasks.labelled import Own
@@ -57,7 +57,7 @@ ORDERINGS = (
     (BEST, HALVES),
     (EXTENDED, GOES_ON),  # not in the paper
 )
-STATED = scratch.Recipe(
+STATED = scratch.ScratchRecipe(
     vocabulary=8_000,
     layers=2,
     hidden=128,
@@ -81,7 +81,7 @@ def main() -> None:
     given = arguments()
     texts = _texts(given)
     stated = settings.override(STATED, given.settings)
-    usual = Recipe(seeds=given.seeds, contestants=())  # a race's own settings for small models
+    usual = RaceRecipe(seeds=given.seeds, contestants=())  # a race's own settings for small models
     tuned = heeded(settings.override(usual, given.tune), usual)
     made = {name: _pretrained(name, stated, texts, given.work) for name in given.models}
     scores = {
@@ -128,7 +128,7 @@ def _texts(given: argparse.Namespace) -> Texts:
     return Texts(**{name: corpus_at(at, given.work / name).path if at else Path() for name, at in named.items()})
 
 
-def _pretrained(name: str, stated: scratch.Recipe, texts: Texts, work: Path) -> Path:
+def _pretrained(name: str, stated: scratch.ScratchRecipe, texts: Texts, work: Path) -> Path:
     """The directory of the model of this name, made with all that it needs; what is there already is taken."""
     out = work / "models" / name.replace(", ", "-").replace(" ", "-")
     tell(f"pretraining: {name}")
@@ -140,7 +140,7 @@ def _pretrained(name: str, stated: scratch.Recipe, texts: Texts, work: Path) -> 
     elif name == GOES_ON:
         recipe = _from(general(), recipe)
     elif name == EXTENDED:
-        words = extend.Recipe(model=str(general() / "checkpoint"), corpus=texts.domain)
+        words = extend.ExtendRecipe(model=str(general() / "checkpoint"), corpus=texts.domain)
         extend.adapt(words, work / "models" / "extended", watch=watch)
         recipe = _from(work / "models" / "extended", recipe)
     elif name == HALVES:
@@ -157,16 +157,16 @@ def _pretrained(name: str, stated: scratch.Recipe, texts: Texts, work: Path) -> 
     return out
 
 
-def _from(model: Path, recipe: scratch.Recipe) -> scratch.Recipe:
+def _from(model: Path, recipe: scratch.ScratchRecipe) -> scratch.ScratchRecipe:
     return replace(recipe, model=str(model / "checkpoint"), **_usual(*SHAPE, *LEARNING))
 
 
 def _usual(*names: str) -> dict[str, Any]:
     """The defaults of what is not read where a vocabulary or a model is given."""
-    return {field.name: field.default for field in fields(scratch.Recipe) if field.name in names}
+    return {field.name: field.default for field in fields(scratch.ScratchRecipe) if field.name in names}
 
 
-def _scored(given: argparse.Namespace, tuned: Recipe, name: str, model: Path, task: str) -> list[Score]:
+def _scored(given: argparse.Namespace, tuned: RaceRecipe, name: str, model: Path, task: str) -> list[Score]:
     """Of each seed, under the model's name."""
     called, _, folder = task.partition("=")
     run = given.work / "tasks" / called / model.name

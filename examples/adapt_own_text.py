@@ -22,7 +22,7 @@ def watch(told: Progress) -> None:
         print(f"step {told.done} of {told.total}: loss {told.values['loss']:.3f}")
 
 
-recipe = mlm.Recipe(model=model, corpus=corpus_at(text, directory).path)
+recipe = mlm.MlmRecipe(model=model, corpus=corpus_at(text, directory).path)
 recipe = settings.override(recipe, sys.argv[5:])
 checkpoint = mlm.adapt(recipe, directory, watch=watch)
 

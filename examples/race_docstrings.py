@@ -8,9 +8,9 @@ from pathlib import Path
 
 import acclimate
 from acclimate.core import settings
-from acclimate.race.recipe import Recipe
+from acclimate.race.recipe import RaceRecipe
 
 run = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/example-race")
-recipe = settings.override(Recipe(), sys.argv[2:])
+recipe = settings.override(RaceRecipe(), sys.argv[2:])
 study = acclimate.race("docstrings", recipe=recipe, out=run, command="python " + " ".join(sys.argv))
 print(study.verdict)

@@ -29,7 +29,7 @@ import toys  # noqa: E402
 if TYPE_CHECKING:
     from acclimate.core.types import Score
     from acclimate.data.materials import Materials
-    from acclimate.race.recipe import Recipe
+    from acclimate.race.recipe import RaceRecipe
     from acclimate.race.report import Study
 
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Raced:
     """A race that has come to its end in the directory `run`."""
 
-    recipe: "Recipe"
+    recipe: "RaceRecipe"
     materials: "Materials"
     run: Path
     inputs: Path
@@ -55,10 +55,10 @@ def toy_race(toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Race
     from acclimate.core import settings
     from acclimate.race.outcome import write_pages
     from acclimate.race.race import run_race
-    from acclimate.race.recipe import Recipe
+    from acclimate.race.recipe import RaceRecipe
 
     run = tmp_path_factory.mktemp("toy-race") / "run"
-    recipe, materials = settings.override(Recipe(), toys.SETTINGS), toys.materials_in(run, toy_inputs)
+    recipe, materials = settings.override(RaceRecipe(), toys.SETTINGS), toys.materials_in(run, toy_inputs)
     run_race(recipe, materials, run, command="acclimate race")
     write_pages(run)
     return Raced(recipe, materials, run, toy_inputs)

@@ -27,19 +27,19 @@ PAGES = sorted(
     [*ROOT.glob("*.md"), *(file for folder in ("docs", "benchmarks") for file in (ROOT / folder).rglob("*.md"))]
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-RECIPES: dict[str, Any] = {**{name: method.Recipe for name, method in METHODS.items()}, "tfidf": baselines.Recipe}
+RECIPES: dict[str, Any] = {**{name: method.recipe for name, method in METHODS.items()}, "tfidf": baselines.TfidfRecipe}
 RECIPES |= {
-    "retrieve": retrieve.Recipe,
-    "corpus": preparation.Recipe,
-    "grid": tlm.Recipe,
-    "choices": choices.Recipe,
-    "grid tapter": tapter.Recipe,
-    "grid dga": dga.Recipe,
-    "grid stilt": stilt.Recipe,
-    "blurb": blurb.Recipe,
-    "vocabulary": vocabularies.Recipe,
+    "retrieve": retrieve.RetrieveRecipe,
+    "corpus": preparation.CorpusRecipe,
+    "grid": tlm.TlmStudyRecipe,
+    "choices": choices.ChoicesRecipe,
+    "grid tapter": tapter.TapterStudyRecipe,
+    "grid dga": dga.DgaStudyRecipe,
+    "grid stilt": stilt.StiltStudyRecipe,
+    "blurb": blurb.BlurbRecipe,
+    "vocabulary": vocabularies.VocabularyRecipe,
 }
-RECIPES |= {"skipgram": Skipgram, "race": recipe.Recipe, "search": recipe.Search, "Plan": Plan}
+RECIPES |= {"skipgram": Skipgram, "race": recipe.RaceRecipe, "search": recipe.Search, "Plan": Plan}
 
 
 @cache
@@ -109,8 +109,8 @@ def default(stated: Any, field: dataclasses.Field[Any]) -> str:
 
 def test_the_plans_of_the_recipes_are_on_the_page():
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    whole = recipe.Recipe()
-    plans = {name: method.Recipe().plan for name, method in METHODS.items() if hasattr(method.Recipe(), "plan")}
+    whole = recipe.RaceRecipe()
+    plans = {name: method.recipe().plan for name, method in METHODS.items() if hasattr(method.recipe(), "plan")}
     plans |= {f"race: {name}": getattr(whole, name).plan for name in RACED}
     for name, plan in plans.items():
         named = {key: getattr(plan, key) for key in ("steps", "batch", "rate", "warmup", "weight_decay", "clip")}

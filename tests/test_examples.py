@@ -25,7 +25,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     place = tmp_path_factory.mktemp("files")
     corpus = write_corpus((Document(str(number), text) for number, text in enumerate(TEXTS)), place / "corpus").path
     shape = {"layers": 2, "hidden": 16, "heads": 2, "vocabulary": 200, "dropout": 0.0, "attention_dropout": 0.0}
-    model = scratch.adapt(scratch.Recipe(corpus=corpus, **shape, plan=Plan(steps=1, batch=2)), place / "model")
+    model = scratch.adapt(scratch.ScratchRecipe(corpus=corpus, **shape, plan=Plan(steps=1, batch=2)), place / "model")
     (place / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     return str(model.path), str(place / "texts.txt")
 

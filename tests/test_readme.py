@@ -17,7 +17,7 @@ import acclimate
 import toys
 from acclimate import cli
 from acclimate.core.settings import override
-from acclimate.race.recipe import Recipe
+from acclimate.race.recipe import RaceRecipe
 from acclimate.tasks.datasets import docstrings
 
 ROOT = Path(__file__).parents[1]
@@ -121,7 +121,7 @@ def test_the_python_shown_runs(place, monkeypatch, capsys):
     """On the same files as the command line, in a directory of its own and with settings for a toy."""
     [code] = [block for kind, block in BLOCKS if kind == "python"]
     monkeypatch.chdir(place)
-    given = {"recipe": override(Recipe(), toys.SETTINGS), "max_tokens": 32, "out": place / "runs" / "python"}
+    given = {"recipe": override(RaceRecipe(), toys.SETTINGS), "max_tokens": 32, "out": place / "runs" / "python"}
     monkeypatch.setattr(acclimate, "race", partial(acclimate.race, **given), raising=False)
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.strip() in (place / "runs" / "python" / "table.txt").read_text()

@@ -30,7 +30,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | Path]:
     """model, corpus and task as recipes name them."""
     place = tmp_path_factory.mktemp("tiny")
     corpus = write_corpus((Document(str(number), text) for number, text in enumerate(TEXTS)), place / "corpus").path
-    recipe = scratch.Recipe(corpus=corpus, **TINY, plan=Plan(steps=1, batch=2))
+    recipe = scratch.ScratchRecipe(corpus=corpus, **TINY, plan=Plan(steps=1, batch=2))
     model = scratch.adapt(recipe, place / "model").path
     for split in ("train", "dev", "test"):
         rows = (f"{split} {text},{'dose' in text}" for text in TEXTS)
@@ -42,14 +42,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | Path]:
 
 
 def test_there_are_recipes_for_each_method():
-    trained = {name for name, method in METHODS.items() if {"plan", "finetune"} & {*vars(method.Recipe())}}
+    trained = {name for name, method in METHODS.items() if {"plan", "finetune"} & {*vars(method.recipe())}}
     assert {file.parent.name for file in FILES} == trained
 
 
 @pytest.mark.parametrize("file", FILES, ids=NAMES)
 def test_recipe_takes_two_steps(file, tiny, tmp_path):
     method = METHODS[file.parent.name]
-    recipe = settings.from_toml(method.Recipe, file)
+    recipe = settings.from_toml(method.recipe, file)
     method.adapt(shrunk(recipe, tiny), tmp_path)
     logs = [log.parent for log in tmp_path.rglob("log.jsonl")]  # a method of two stages has two
     assert len(logs) == 1 + hasattr(recipe, "finetune")
@@ -64,7 +64,7 @@ def shrunk(recipe, tiny):
     if given := bool(getattr(recipe, "model", "")):  # a model has a shape of its own
         small = {name: value for name, value in small.items() if name not in TINY}
     small |= {"tokenizer": "" if given else tiny["model"], "model": tiny["model"] if given else "", "least_words": 0}
-    if isinstance(recipe, scratch.Recipe):  # none is learned
+    if isinstance(recipe, scratch.ScratchRecipe):  # none is learned
         small |= {
             field.name: field.default for field in fields(recipe) if field.name in ("vocabulary", "lower", "kind")
         }

@@ -12,7 +12,7 @@ import acclimate
 from acclimate import cli
 from acclimate.core import files
 from acclimate.core.types import Progress
-from acclimate.data.retrieve import Recipe
+from acclimate.data.retrieve import RetrieveRecipe
 from acclimate.text.bm25.selection import open_selection
 from acclimate.text.corpus import Corpus
 
@@ -51,7 +51,7 @@ def test_it_writes_a_corpus_who_brought_which_and_a_report(run):
 def test_from_python_it_is_one_call_with_the_same_result(run, tmp_path):
     run(f"retrieve train.jsonl {SPLITS} --k 4 --out got")
     notes: list[Progress] = []
-    given = {"dev": "dev.jsonl", "test": "test.jsonl", "corpus": "general.txt", "recipe": Recipe(k=4)}
+    given = {"dev": "dev.jsonl", "test": "test.jsonl", "corpus": "general.txt", "recipe": RetrieveRecipe(k=4)}
     done = acclimate.retrieve("train.jsonl", **given, out="called", watch=notes.append)
     assert done.corpus.hash == Corpus(Path("got/corpus")).hash
     assert done.as_text() == Path("got/report.txt").read_text() == Path("called/report.txt").read_text()
@@ -59,7 +59,7 @@ def test_from_python_it_is_one_call_with_the_same_result(run, tmp_path):
     assert {note.stage for note in notes} >= {"examining", "retrieving"}
     assert acclimate.retrieve("train.jsonl", **given, out="called").facts == done.facts
     with pytest.raises(ValueError, match="other settings or inputs"):
-        acclimate.retrieve("train.jsonl", **{**given, "recipe": Recipe(k=5)}, out="called")
+        acclimate.retrieve("train.jsonl", **{**given, "recipe": RetrieveRecipe(k=5)}, out="called")
     with files.hold(tmp_path / "called"):
         script = "import sys, acclimate; acclimate.retrieve('train.jsonl', corpus='general.txt', out='called')"
         other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

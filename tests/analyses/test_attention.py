@@ -15,7 +15,7 @@ from acclimate.analyses.attention import (
     OTHER,
     POSITIONAL,
     VERTICAL,
-    Analysis,
+    AttentionAnalysis,
     Example,
     Heads,
     analyse_heads,
@@ -95,7 +95,7 @@ def texts() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def analysis(built: Path, texts: list[str]) -> Analysis:
+def analysis(built: Path, texts: list[str]) -> AttentionAnalysis:
     return analyse_heads([str(built)], texts, source="thirty texts")
 
 
@@ -201,7 +201,7 @@ def test_markup_in_names_and_texts_stays_text(analysis):
     nasty = heads_of([95], [0], [0], name=NASTY)
     example = Example((NASTY, "$x$", "</svg>"), nasty.example.weights)
     both = [Heads(NASTY, nasty.maxima, example, twin) for twin in (False, True)]
-    page = render(Analysis(tuple(both), NASTY, 128, 0))
+    page = render(AttentionAnalysis(tuple(both), NASTY, 128, 0))
     assert page.count("<script>") == 1  # ours
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page
     assert not Page(page).open

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import studies
 import toys
 from acclimate import cli
-from acclimate.analyses.embeddings import Analysis, analyse_embeddings, losses, piece_counts, render, scatter
+from acclimate.analyses.embeddings import EmbeddingsAnalysis, analyse_embeddings, losses, piece_counts, render, scatter
 from acclimate.core.types import Document, unwatched
 from acclimate.models.encoder import save_model
 from acclimate.models.word_embeddings import (
@@ -31,7 +31,7 @@ from acclimate.models.word_embeddings import (
 from acclimate.race.contestants import enter
 from acclimate.race.facts import Curve, read_curve
 from acclimate.race.outcome import study_of, write_outcome
-from acclimate.race.recipe import Recipe
+from acclimate.race.recipe import RaceRecipe
 from acclimate.race.report import render as render_report
 from acclimate.race.work import move
 from acclimate.text.corpus import write_corpus
@@ -92,7 +92,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, rows: np.ndarray) -> list[s
 
 
 @pytest.fixture(scope="module")
-def analysis(models: list[str]) -> Analysis:
+def analysis(models: list[str]) -> EmbeddingsAnalysis:
     texts = ["the cell leads", "cell the tin cell"]
     return analyse_embeddings(models, texts=texts, source="two texts", words=["cell", "lead"])
 
@@ -335,16 +335,18 @@ def test_a_race_measures_all_that_were_adapted_where_tapter_takes_part(tmp_path,
     inputs = toys.write_inputs(tmp_path / "inputs")
     materials = toys.materials_in(tmp_path / "run", inputs)
     names = ("TAPT", "TAPTER", "DAPT+TAPT", "TLM", "TF-IDF", "random weights")
-    pretrained = enter(Recipe(contestants=names), materials)
+    pretrained = enter(RaceRecipe(contestants=names), materials)
     assert list(pretrained.moves) == ["TAPT", "TAPTER", "DAPT", "DAPT+TAPT"]
     assert pretrained.moves["TAPTER"].needs == {"untouched": pretrained.base, "model": pretrained.models["TAPTER"]}
     assert all(job in pretrained.prepared() for job in pretrained.moves.values())
-    short = {name: replace(getattr(Recipe(), name), max_tokens=32) for name in ("dapt", "tapter")}  # as the model reads
+    short = {
+        name: replace(getattr(RaceRecipe(), name), max_tokens=32) for name in ("dapt", "tapter")
+    }  # as the model reads
     given = enter(
-        Recipe(contestants=("TAPTER",), **short), replace(materials, model=f"{models[0]}/checkpoint", notes=())
+        RaceRecipe(contestants=("TAPTER",), **short), replace(materials, model=f"{models[0]}/checkpoint", notes=())
     )
     assert given.moves["TAPTER"].places["untouched"] == Path(models[0]) / "checkpoint"
-    assert enter(Recipe(contestants=("TAPT",)), materials).moves == {}
+    assert enter(RaceRecipe(contestants=("TAPT",)), materials).moves == {}
 
 
 def test_what_a_race_measures_stands_in_its_report(tmp_path, models):

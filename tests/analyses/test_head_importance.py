@@ -16,8 +16,8 @@ from acclimate.analyses.head_agreement import Agreement, Chance, Noise
 from acclimate.analyses.head_importance import (
     DARK,
     READABLE,
-    Analysis,
     Domain,
+    ImportanceAnalysis,
     analyse_importance,
     luminance,
     render,
@@ -61,7 +61,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def analysis(model: Path, sources: dict[str, Path]) -> Analysis:
+def analysis(model: Path, sources: dict[str, Path]) -> ImportanceAnalysis:
     return analyse_importance(str(model), sources)
 
 
@@ -117,7 +117,7 @@ def test_other_families_have_heads_too(family, sources, tmp_path):
     assert all((each.importance_LH > 0).all() for each in found.domains)
 
 
-def made_by_hand(name: str = "a", how: str = "paper") -> Analysis:
+def made_by_hand(name: str = "a", how: str = "paper") -> ImportanceAnalysis:
     """Eight heads, each half as important as the one before."""
     importance_LH = np.array([[8.0, 4.0, 2.0, 1.0], [0.5, 0.25, 0.125, 0.125]])
     protected_LH = np.array([[0.99, 0.8, 0.7, 0.6], [0.5, 0.9, 0.2, 0.1]])
@@ -125,7 +125,9 @@ def made_by_hand(name: str = "a", how: str = "paper") -> Analysis:
     agreement = Agreement(0.9, Chance(0.8, 0.7, 0.85), 0.95)
     views = ("normalised", "raw", "rank", "rank in layers")
     noise = Noise(Chance(0.79, 0.75, 0.83), Chance(0.27, 0.2, 0.34), Chance(0.22, 0.15, 0.29))
-    return Analysis("m", (domain, domain), how, "layer", 164, {view: [agreement] * 2 for view in views}, noise)
+    return ImportanceAnalysis(
+        "m", (domain, domain), how, "layer", 164, {view: [agreement] * 2 for view in views}, noise
+    )
 
 
 def test_shares_of_protected_heads_stand_beside_those_of_noise():

@@ -12,10 +12,10 @@ import toys
 from acclimate import cli
 from acclimate.analyses.vocabularies import (
     OWN,
-    Analysis,
     Judged,
-    Recipe,
+    VocabulariesAnalysis,
     Vocabulary,
+    VocabularyRecipe,
     compare_vocabularies,
     entries,
     held_out,
@@ -55,7 +55,7 @@ def models(corpora, tmp_path_factory):
 def analysis(corpora, models, tmp_path_factory):
     out = tmp_path_factory.mktemp("run")
     given = {"models": [*map(str, models.values())], "general": corpora["general"], "name": "domain.txt"}
-    return compare_vocabularies(Recipe(size=300), corpora["domain"], out, **given), out
+    return compare_vocabularies(VocabularyRecipe(size=300), corpora["domain"], out, **given), out
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,18 +124,20 @@ def test_a_term_with_an_unknown_part_is_not_whole():
 def test_the_vocabulary_is_learnt_once_and_never_mixed_up(analysis, corpora):
     _, out = analysis
     before = (out / "tokenizer" / "tokenizer.json").stat().st_mtime_ns
-    again = compare_vocabularies(Recipe(size=300, most_terms=3), corpora["domain"], out, general=corpora["general"])
+    again = compare_vocabularies(
+        VocabularyRecipe(size=300, most_terms=3), corpora["domain"], out, general=corpora["general"]
+    )
     assert (out / "tokenizer" / "tokenizer.json").stat().st_mtime_ns == before
     assert len(again.terms) == 3
     with pytest.raises(ValueError, match="learnt from other texts or under other settings"):
-        compare_vocabularies(Recipe(size=301), corpora["domain"], out)
+        compare_vocabularies(VocabularyRecipe(size=301), corpora["domain"], out)
     with pytest.raises(ValueError, match="learnt from other texts or under other settings"):
-        compare_vocabularies(Recipe(size=300), corpora["general"], out)
+        compare_vocabularies(VocabularyRecipe(size=300), corpora["general"], out)
 
 
 def test_without_one_of_their_own_the_last_model_is_what_entries_are_shared_with(corpora, models, tmp_path):
     two = [str(models["wordpiece"]), str(models["unigram"])]
-    found = compare_vocabularies(Recipe(size=0), corpora["domain"], tmp_path, models=two)
+    found = compare_vocabularies(VocabularyRecipe(size=0), corpora["domain"], tmp_path, models=two)
     assert [each.name for each in found.vocabularies] == ["wordpiece", "unigram"]
     assert found.vocabularies[1].shared is None
     assert 0 < found.vocabularies[0].shared < 1
@@ -150,17 +152,17 @@ def test_without_one_of_their_own_the_last_model_is_what_entries_are_shared_with
 
 def test_what_cannot_be_compared_is_refused(corpora, tmp_path):
     with pytest.raises(ValueError, match=r"there is no vocabulary\. Give --model"):
-        compare_vocabularies(Recipe(size=0), corpora["domain"], tmp_path)
+        compare_vocabularies(VocabularyRecipe(size=0), corpora["domain"], tmp_path)
     few = write_corpus([Document(str(number), "a text") for number in range(9)], tmp_path / "few")
     with pytest.raises(ValueError, match="9 texts, but a tenth is set aside"):
-        compare_vocabularies(Recipe(), few, tmp_path)
+        compare_vocabularies(VocabularyRecipe(), few, tmp_path)
     with pytest.raises(ValueError, match="kind is 'words'"):
-        Recipe(kind="words")
+        VocabularyRecipe(kind="words")
     with pytest.raises(ValueError, match="most_terms is 0; it must be 1 or more"):
-        Recipe(most_terms=0)
+        VocabularyRecipe(most_terms=0)
 
 
-def made_up() -> Analysis:
+def made_up() -> VocabulariesAnalysis:
     pieces = Pieces("texts", 10, 100, 1.9, 0.4, 0.00001, (("acetyltransferase", 7, 3),))
     model = Vocabulary(f"model {NASTY}", "WordPiece", True, 30_522, 190.0, pieces, 1.1, 0.44)
     own = replace(model, name=OWN, per_text=120.0, texts=replace(pieces, per_word=1.2, broken=()), shared=None)
@@ -169,7 +171,7 @@ def made_up() -> Analysis:
         Judged(Term("diabetes", 90, 4, 7.25), (("diabetes",), ("diabetes",))),
         Judged(Term(f"beta-blocker {NASTY}"), (("beta", "-", "block", "er"), ("[UNK]",))),
     )
-    return Analysis(f"texts {NASTY}", 1_000, 100, (model, own), OWN, terms)
+    return VocabulariesAnalysis(f"texts {NASTY}", 1_000, 100, (model, own), OWN, terms)
 
 
 def test_the_page_holds_everything_and_runs_nothing_of_what_it_shows(tmp_path):

@@ -18,7 +18,7 @@ from acclimate.data.published import CATALOGUES, published
 from acclimate.methods import finetune
 from acclimate.race import race
 from acclimate.race.contestants import enter
-from acclimate.race.recipe import Recipe
+from acclimate.race.recipe import RaceRecipe
 from acclimate.tasks.datasets.catalogue import Dataset, split_form
 from acclimate.tasks.datasets.questions import BIOASQ
 from acclimate.tasks.formats.delimited import jsonl_examples
@@ -64,7 +64,7 @@ def data(tmp_path, monkeypatch) -> Path:
 
 def gathered(own: Own, data: Path, run: Path, **stated) -> Materials:
     raw = Raw(general=data / "topics" / "general.txt")
-    return race.materials_of(own, raw, run, Recipe(), data=data, **stated)
+    return race.materials_of(own, raw, run, RaceRecipe(), data=data, **stated)
 
 
 def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
@@ -132,7 +132,7 @@ def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
         ("blurb", "a catalogue"),
     ):
         with pytest.raises(ValueError, match=told):
-            race.materials_of(Own(train=Path(name)), Raw(), tmp_path / "run", Recipe())
+            race.materials_of(Own(train=Path(name)), Raw(), tmp_path / "run", RaceRecipe())
     with pytest.raises(ValueError, match="there is no such folder"):
         published("Topics", tmp_path / "nowhere")
 
@@ -161,9 +161,9 @@ def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
     )
     BertConfig(max_position_embeddings=64).save_pretrained(tmp_path / "model")
     materials = Materials(task=prepare(task, Path(), tmp_path / "data"), model=str(tmp_path / "model"))
-    entries = enter(Recipe(contestants=("random weights",)), materials)
+    entries = enter(RaceRecipe(contestants=("random weights",)), materials)
     assert entries.baseline is None
-    assert Recipe().names(domain=True, general=True, kind="span") == (
+    assert RaceRecipe().names(domain=True, general=True, kind="span") == (
         "TAPT",
         "TAPTER",
         "DAPT",
@@ -171,8 +171,8 @@ def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
         "random weights",
     )
     with pytest.raises(ValueError, match="TF-IDF cannot do a task of kind 'span'"):
-        enter(Recipe(contestants=("TF-IDF",)), materials)
-    kept = Recipe(finetune=finetune.Recipe(head="kept"))
+        enter(RaceRecipe(contestants=("TF-IDF",)), materials)
+    kept = RaceRecipe(finetune=finetune.FinetuneRecipe(head="kept"))
     with pytest.raises(ValueError, match="the model's own head, which TAPT has not"):
         enter(kept, materials)
     assert enter(replace(kept, contestants=()), materials).models == {"untouched": None}

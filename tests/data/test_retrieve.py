@@ -12,7 +12,7 @@ from acclimate.core import files
 from acclimate.core.types import Document, Example
 from acclimate.data import retrieve
 from acclimate.data.leaks import Sealed, kind_of
-from acclimate.data.retrieve import Recipe, cached_index, cut, open_retrieved, retrieve_for
+from acclimate.data.retrieve import RetrieveRecipe, cached_index, cut, open_retrieved, retrieve_for
 from acclimate.data.retrieved import as_text, bracketed
 from acclimate.jobs.job import Job, do
 from acclimate.text.corpus import Corpus, write_corpus
@@ -67,7 +67,7 @@ def retrieved(corpus, splits, tmp_path_factory):
     place = tmp_path_factory.mktemp("retrieved")
 
     def get(name: str, k: int = 12):
-        return retrieve_for(corpus, splits, place / f"{name}-{k}", Recipe(k=k, **CHOICES[name]))
+        return retrieve_for(corpus, splits, place / f"{name}-{k}", RetrieveRecipe(k=k, **CHOICES[name]))
 
     return get
 
@@ -156,7 +156,7 @@ def test_a_random_retrieval_has_the_size_of_bm25(retrieved):
 
 def test_queries_are_counted(retrieved, corpus, splits, tmp_path):
     odd = [*splits["train"], Example("empty", "...", "cell"), Example("unknown", "zebra", "cell")]
-    done = retrieve_for(corpus, {**splits, "train": odd}, tmp_path / "run", Recipe(k=3))
+    done = retrieve_for(corpus, {**splits, "train": odd}, tmp_path / "run", RetrieveRecipe(k=3))
     assert done.facts["asked"] == {"queries": 22, "unhit": 2, "short": 2}
     assert done.facts["queries"]["shortened"] == 0
     few = retrieved("keywords").facts
@@ -166,7 +166,7 @@ def test_queries_are_counted(retrieved, corpus, splits, tmp_path):
 
 def test_both_texts_of_a_pair_ask(corpus, tmp_path):
     pair = Example("p", TOPICS["cell"][0], "x", TOPICS["law"][0])
-    done = retrieve_for(corpus, {"train": [pair]}, tmp_path / "run", Recipe(k=5))
+    done = retrieve_for(corpus, {"train": [pair]}, tmp_path / "run", RetrieveRecipe(k=5))
     assert done.selection.query(0) == ("p", f"{TOPICS['cell'][0]} {TOPICS['law'][0]}")
 
 
@@ -203,15 +203,15 @@ def test_overlap_is_marked():
 
 
 def test_the_same_again_does_nothing_and_other_settings_are_refused(corpus, splits, tmp_path, monkeypatch):
-    first = retrieve_for(corpus, splits, tmp_path / "run", Recipe(k=3))
+    first = retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=3))
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
     monkeypatch.setattr(retrieve, "cached_index", None)
-    assert retrieve_for(corpus, splits, tmp_path / "run", Recipe(k=3)).facts == first.facts
+    assert retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=3)).facts == first.facts
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
     with pytest.raises(ValueError, match=r"holds a retrieval with other settings or inputs, see .*retrieval.json"):
-        retrieve_for(corpus, splits, tmp_path / "run", Recipe(k=4))
+        retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=4))
     with pytest.raises(ValueError, match="other settings or inputs"):
-        retrieve_for(corpus, {**splits, "test": splits["test"][1:]}, tmp_path / "run", Recipe(k=3))
+        retrieve_for(corpus, {**splits, "test": splits["test"][1:]}, tmp_path / "run", RetrieveRecipe(k=3))
 
 
 @pytest.mark.parametrize("stop", ["leave_out", "cached_index", "_selected", "_write_corpus", "_told"])
@@ -228,11 +228,11 @@ def test_a_stopped_retrieval_goes_on_to_the_same_end(stop, how, corpus, *, split
     monkeypatch.setattr(retrieve, stop, stopped)
     given = {**CHOICES["random"]} if how == "random" else {}
     with pytest.raises(KeyboardInterrupt):
-        retrieve_for(corpus, splits, tmp_path / "run", Recipe(k=5, **given))
+        retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=5, **given))
     with pytest.raises(ValueError, match="holds no selection: no `acclimate retrieve` there has come to its end"):
         open_retrieved(tmp_path / "run")
     monkeypatch.undo()
-    done = retrieve_for(corpus, splits, tmp_path / "run", Recipe(k=5, **given))
+    done = retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=5, **given))
     whole = retrieved("random" if how == "random" else "plain", 5)
     assert done.facts == whole.facts
     assert done.corpus.hash == whole.corpus.hash
@@ -243,13 +243,13 @@ def test_the_index_is_built_once_for_all_runs(corpus, splits, retrieved, tmp_pat
     [place] = (files.cache() / "retrieval").glob(f"{corpus.hash[:16]}-words-*")
     before = {path: path.stat().st_mtime_ns for path in place.glob("shard-*/*")}
     assert before
-    retrieve_for(corpus, splits, tmp_path / "run", Recipe(k=2))
+    retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=2))
     assert {path: path.stat().st_mtime_ns for path in place.glob("shard-*/*")} == before
 
 
 def test_settings_that_look_alike_have_an_index_each(corpus, splits, tmp_path):
     for k1 in (0.0, 0.9, 0.9000001):
-        retrieve_for(corpus, splits, tmp_path / str(k1), Recipe(k=2, k1=k1))
+        retrieve_for(corpus, splits, tmp_path / str(k1), RetrieveRecipe(k=2, k1=k1))
     found = [place.name for place in (files.cache() / "retrieval").glob(f"{corpus.hash[:16]}-words-0*")]
     assert sorted(name.split("-")[2] for name in found) == ["0.0", "0.9", "0.9000001"]
 
@@ -257,13 +257,13 @@ def test_settings_that_look_alike_have_an_index_each(corpus, splits, tmp_path):
 def test_a_cache_that_cannot_be_written_stops_nothing(corpus, splits, retrieved, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "file" / "cache"))
-    done = retrieve_for(corpus, splits, tmp_path / "run", Recipe(k=5))
+    done = retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=5))
     assert done.corpus.hash == retrieved("plain", 5).corpus.hash
     assert (tmp_path / "run" / "index").is_dir()
 
 
 def test_nothing_needs_to_be_sealed(corpus, splits, tmp_path):
-    done = retrieve_for(corpus, {"train": splits["train"]}, tmp_path / "run", Recipe(k=5))
+    done = retrieve_for(corpus, {"train": splits["train"]}, tmp_path / "run", RetrieveRecipe(k=5))
     assert done.facts["left_out"]["leaking"] == 0
 
 
@@ -274,7 +274,7 @@ def test_a_race_can_make_a_job_of_it(corpus, toy_race, tmp_path):
     job = Job(
         "retrieve",
         retrieve.work,
-        settings=asdict(Recipe(k=4)),
+        settings=asdict(RetrieveRecipe(k=4)),
         contents={"task": toy_race.materials.task.hashes["train"], "corpus": own.hash},
         places={"task": task, "corpus": own.path},
     )
@@ -299,7 +299,7 @@ def test_a_race_can_make_a_job_of_it(corpus, toy_race, tmp_path):
 )
 def test_settings_out_of_range_are_refused(given, said):
     with pytest.raises(ValueError, match=said):
-        Recipe(**given)
+        RetrieveRecipe(**given)
 
 
 def test_what_cannot_be_retrieved_is_told(corpus, splits, retrieved, tmp_path):
@@ -316,7 +316,7 @@ def test_what_cannot_be_retrieved_is_told(corpus, splits, retrieved, tmp_path):
 
 def test_shards_change_nothing_but_the_place_of_the_index(retrieved, corpus, splits, tmp_path):
     done = retrieved("plain")
-    recipe = retrieve.Recipe(**files.read_json(done.corpus.path.parent / retrieve.CLAIM)["recipe"])
+    recipe = retrieve.RetrieveRecipe(**files.read_json(done.corpus.path.parent / retrieve.CLAIM)["recipe"])
     spread = retrieve.retrieve_for(corpus, splits, tmp_path / "spread", recipe, shards=3)
     assert spread.corpus.hash == done.corpus.hash
     assert spread.facts == done.facts

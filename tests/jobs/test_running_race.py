@@ -13,7 +13,7 @@ from acclimate.core import settings
 from acclimate.jobs.status import status_of
 from acclimate.jobs.workers import Where, working
 from acclimate.race.race import run_race
-from acclimate.race.recipe import Recipe
+from acclimate.race.recipe import RaceRecipe
 
 SMALL = (
     'contestants=["TAPT", "TF-IDF"]',
@@ -24,7 +24,7 @@ SMALL = (
 
 def raced(run: Path, inputs: Path, *, workers: int) -> dict[str, Any]:
     """What must not depend on who did it: results by job, and scores without their seconds."""
-    recipe, materials = settings.override(Recipe(), [*toys.SETTINGS, *SMALL]), toys.materials_in(run, inputs)
+    recipe, materials = settings.override(RaceRecipe(), [*toys.SETTINGS, *SMALL]), toys.materials_in(run, inputs)
     with working(Where(workers=workers)):
         run_race(recipe, materials, run, command="acclimate race")
     kept = {path.parent.name: path.read_text() for path in sorted((run / "jobs").glob("*/result.json"))}

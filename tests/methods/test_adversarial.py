@@ -22,7 +22,7 @@ def test_both_terms_are_learnt_from_a_corpus(encoder, tmp_path):
     texts = (" ".join(words[(7 * number + place) % len(words)] for place in range(12)) for number in range(40))
     corpus = write_corpus((Document(str(number), text) for number, text in enumerate(texts)), tmp_path / "corpus")
     plan = Plan(steps=20, batch=16, rate=1e-2, warmup=0.1)
-    recipe = adversarial.Recipe(
+    recipe = adversarial.AdversarialRecipe(
         model=str(encoder), corpus=corpus.path, max_tokens=16, epochs=0.0, radius=1e-2, step=1.0, weight=1.0, plan=plan
     )
     done = adversarial.adapt(recipe, tmp_path / "run")
@@ -43,7 +43,7 @@ def test_both_terms_are_learnt_from_a_corpus(encoder, tmp_path):
 )
 def test_settings_out_of_range_are_refused(stated, said):
     with pytest.raises(ValueError, match=said):
-        adversarial.Recipe(**stated)
+        adversarial.AdversarialRecipe(**stated)
 
 
 def test_a_step_costs_two_passes_and_two_thirds_for_each_ascent():
@@ -51,4 +51,4 @@ def test_a_step_costs_two_passes_and_two_thirds_for_each_ascent():
     for ascents in (1, 3):
         found = AdversarialLoss(model, ascents=ascents).flops(batch) / MaskedLanguageLoss(model).flops(batch)
         assert found == pytest.approx(2 + ascents * 2 / 3)
-        assert adversarial.passes(adversarial.Recipe(ascents=ascents)) == pytest.approx(found)
+        assert adversarial.passes(adversarial.AdversarialRecipe(ascents=ascents)) == pytest.approx(found)

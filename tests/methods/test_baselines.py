@@ -38,7 +38,7 @@ def test_the_strength_is_chosen_on_dev_and_test_is_opened_after_that(kind, tried
 
     for name, replaced in (("examples", watched), ("unseal", opened), ("score", made_up)):
         monkeypatch.setattr(Prepared, name, replaced)
-    recipe = baselines.Recipe(strengths=(100.0, 1.0, 0.01), alphas=(1.0, 9.0, 2.0))
+    recipe = baselines.TfidfRecipe(strengths=(100.0, 1.0, 0.01), alphas=(1.0, 9.0, 2.0))
     result = baselines.evaluate(recipe, task, by="me")
     dev, test = task.sizes["dev"], task.sizes["test"]
     assert done == ["train", "dev", dev, dev, dev, "test", "labels, by me", test]
@@ -49,7 +49,7 @@ def test_the_strength_is_chosen_on_dev_and_test_is_opened_after_that(kind, tried
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_learns_the_toy_and_gives_the_same_answer_again(kind, toy_task):
     task = toy_task(kind)
-    results = [baselines.evaluate(baselines.Recipe(), task) for _ in range(2)]
+    results = [baselines.evaluate(baselines.TfidfRecipe(), task) for _ in range(2)]
     assert results[0]["test"] > 0.85
     gold = [example.label for example in task.examples("dev")]
     assert task.score(gold, results[0]["predicted_dev"]) == results[0]["dev"]
@@ -62,7 +62,7 @@ def test_it_learns_the_toy_and_gives_the_same_answer_again(kind, toy_task):
 def test_it_predicts_what_plain_scikit_learn_predicts_from_all_terms(kind, toy_task):
     """Terms of one text alone are put together, which must change nothing."""
     task = toy_task(kind)
-    fitted = baselines.fit_tfidf(baselines.Recipe().only(3.0), task)
+    fitted = baselines.fit_tfidf(baselines.TfidfRecipe().only(3.0), task)
     train, dev = task.examples("train"), task.examples("dev")
     vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))
     rows, others = vectorizer.fit_transform([e.text for e in train]), vectorizer.transform([e.text for e in dev])
@@ -123,7 +123,7 @@ def test_texts_without_a_word_of_two_letters_get_the_most_frequent_label_or_the_
     metric = metric_named("pearson" if kind == "score" else "micro_f1")
     labels = sorted({name for gold in golds for name in classes_in(gold)})
     task = prepare(Task("blank", kind, read, tuple(labels), metric, 8), Path(), tmp_path / "data")
-    fitted = baselines.fit_tfidf(baselines.Recipe(), task)
+    fitted = baselines.fit_tfidf(baselines.TfidfRecipe(), task)
     assert list(fitted.predicted_dev) == [answer] * 3
     assert fitted.predict(task.examples("test")) == [answer] * 3
 
@@ -131,7 +131,7 @@ def test_texts_without_a_word_of_two_letters_get_the_most_frequent_label_or_the_
 @pytest.mark.parametrize(("kind", "name"), [("sequence", "strengths"), ("score", "alphas")])
 def test_it_needs_something_to_try(kind, name, toy_task):
     with pytest.raises(ValueError, match=rf"tfidf\.{name} is empty: give at least one"):
-        baselines.fit_tfidf(baselines.Recipe(**{name: ()}), toy_task(kind))
+        baselines.fit_tfidf(baselines.TfidfRecipe(**{name: ()}), toy_task(kind))
 
 
 def test_the_stages_fit_on_dev_and_test_with_what_was_chosen(toy_task, tmp_path):
@@ -139,8 +139,8 @@ def test_the_stages_fit_on_dev_and_test_with_what_was_chosen(toy_task, tmp_path)
     from acclimate.jobs.job import RESULT
     from acclimate.race import work
 
-    task, stated = toy_task("multilabel"), settings.to_mapping(baselines.Recipe())
-    whole = baselines.evaluate(baselines.Recipe(), task)
+    task, stated = toy_task("multilabel"), settings.to_mapping(baselines.TfidfRecipe())
+    whole = baselines.evaluate(baselines.TfidfRecipe(), task)
     before = len(task.looks())
     result = work.terms(out=tmp_path, watch=unwatched, recipe=stated, task=task.path)
     assert len(task.looks()) == before

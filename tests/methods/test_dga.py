@@ -29,8 +29,8 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def recipe(pretrained, toy_race) -> dga.Recipe:
-    return dga.Recipe(
+def recipe(pretrained, toy_race) -> dga.DgaRecipe:
+    return dga.DgaRecipe(
         model=str(pretrained),
         corpus=toy_race.materials.domain.path,
         dropout=0.1,
@@ -176,7 +176,7 @@ def test_model_without_dropout_is_refused_before_anything_is_computed(recipe, tm
 )
 def test_settings_out_of_range_are_refused(stated, message):
     with pytest.raises(ValueError, match=message):
-        dga.Recipe(**stated)
+        dga.DgaRecipe(**stated)
 
 
 def test_flops_are_those_of_four_passes_three_or_one():

@@ -132,12 +132,12 @@ def test_flops_count_each_pass_and_the_teachers_as_a_third():
 
 
 @pytest.fixture
-def recipe(encoder: Path, tmp_path: Path) -> distil.Recipe:
+def recipe(encoder: Path, tmp_path: Path) -> distil.DistilRecipe:
     generator = random.Random(3)
     texts = [text(generator.choice([*TOPICS]), generator.randint(4, 12), generator) for _ in range(40)]
     corpus = write_corpus((Document(str(place), text) for place, text in enumerate(texts)), tmp_path / "corpus")
     plan = Plan(steps=6, batch=8, rate=5e-3, warmup=0.1, piece_tokens=128)
-    return distil.Recipe(model=str(encoder), corpus=corpus.path, max_tokens=24, plan=plan)
+    return distil.DistilRecipe(model=str(encoder), corpus=corpus.path, max_tokens=24, plan=plan)
 
 
 def test_distilling_holds_the_model_where_language_modelling_alone_takes_it_away(recipe, tmp_path):

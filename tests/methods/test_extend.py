@@ -45,7 +45,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def recipe(place):
-    return extend.Recipe(model=str(place / "model"), corpus=place / "corpus", words=3)
+    return extend.ExtendRecipe(model=str(place / "model"), corpus=place / "corpus", words=3)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_masked_language_modelling_goes_on_and_learns_the_new_words(extended, pl
     path, report, _ = extended
     plan = Plan(steps=2, batch=32, rate=1e-2)
     done = mlm.adapt(
-        mlm.Recipe(model=str(path), corpus=place / "corpus", max_tokens=32, epochs=0.0, plan=plan), tmp_path
+        mlm.MlmRecipe(model=str(path), corpus=place / "corpus", max_tokens=32, epochs=0.0, plan=plan), tmp_path
     )
     rows = slice(report["words"][0]["id"], None)
     was, now = (load_masked_language_model(each).get_input_embeddings().weight[rows] for each in (path, done.path))
@@ -176,9 +176,9 @@ def test_what_cannot_be_done_is_said(recipe, tmp_path, changes, message):
 
 def test_settings_out_of_range_are_refused():
     with pytest.raises(ValueError, match="words = 0 is out of range: at least 1"):
-        extend.Recipe(words=0)
+        extend.ExtendRecipe(words=0)
     with pytest.raises(ValueError, match="start = pieces takes none"):
-        extend.Recipe(vectors="wiki.bin")
+        extend.ExtendRecipe(vectors="wiki.bin")
 
 
 def test_list_without_a_new_word_is_an_error(recipe, tmp_path):

@@ -35,9 +35,9 @@ KINDS = ("sequence", "multilabel", "score", "tokens", "span")
 CHANCE = {"sequence": 1 / 6, "multilabel": 0.5, "score": 0.0, "tokens": 0.0, "span": 0.3}
 
 
-def recipe_for(encoder, task: Prepared, steps: int = 60) -> finetune.Recipe:
+def recipe_for(encoder, task: Prepared, steps: int = 60) -> finetune.FinetuneRecipe:
     plan = Plan(steps=steps, batch=16, rate=1e-2, warmup=0.1)
-    return finetune.Recipe(str(encoder), task.path, looks=6, epochs=0.0, dropout=0.0, plan=plan)
+    return finetune.FinetuneRecipe(str(encoder), task.path, looks=6, epochs=0.0, dropout=0.0, plan=plan)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def toy_recipe(encoder, toy_task):
 
 
 @pytest.fixture
-def recipe(encoder, toy_task) -> finetune.Recipe:
+def recipe(encoder, toy_task) -> finetune.FinetuneRecipe:
     return recipe_for(encoder, toy_task("sequence"))
 
 

@@ -22,9 +22,9 @@ from acclimate.training.plan import Plan
 KINDS = ("sequence", "multilabel", "score", "tokens", "span")
 
 
-def recipe_for(encoder: Path, task: Prepared, **stated: object) -> finetune.Recipe:
+def recipe_for(encoder: Path, task: Prepared, **stated: object) -> finetune.FinetuneRecipe:
     plan = Plan(steps=40, batch=16, rate=3e-3, warmup=0.1, precision="float32")
-    base = finetune.Recipe(model=str(encoder), task=task.path, looks=2, epochs=0, choose="last", plan=plan)
+    base = finetune.FinetuneRecipe(model=str(encoder), task=task.path, looks=2, epochs=0, choose="last", plan=plan)
     return replace(base, **stated)
 
 
@@ -34,7 +34,7 @@ def tuned(request, encoder, toy_task, tmp_path_factory):
     return task, finetune.adapt(recipe_for(encoder, task), tmp_path_factory.mktemp("tuned")).path
 
 
-def loaded(recipe: finetune.Recipe, task: Prepared, out: Path) -> Tuning:
+def loaded(recipe: finetune.FinetuneRecipe, task: Prepared, out: Path) -> Tuning:
     return Tuning(recipe, task, out, lambda progress: None)
 
 

@@ -60,7 +60,7 @@ def corpora(tmp_path_factory):
 @pytest.fixture(scope="module", params=KINDS)
 def adapted(request, encoder, corpora, tmp_path_factory):
     """The recipe of each kind, and the checkpoint of a run."""
-    recipe = light.Recipe(
+    recipe = light.LightRecipe(
         model=str(encoder),
         corpus=corpora[0].path,
         kind=request.param,
@@ -79,7 +79,7 @@ def tuned(adapted, toy_task, tmp_path_factory):
         patch.setenv("ACCLIMATE_CACHE", str(tmp_path_factory.mktemp("cache")))
         plan = Plan(steps=12, batch=16, rate=5e-3, warmup=0.1)
         task, out = toy_task("sequence"), tmp_path_factory.mktemp("tuned")
-        recipe = finetune.Recipe(str(adapted[1]), task.path, looks=2, epochs=0.0, dropout=0.0, plan=plan)
+        recipe = finetune.FinetuneRecipe(str(adapted[1]), task.path, looks=2, epochs=0.0, dropout=0.0, plan=plan)
         return task, finetune.evaluate(recipe, out), out / "checkpoint"
 
 
@@ -176,7 +176,7 @@ def test_checkpoint_is_adapted_further(adapted, tmp_path):
     assert set(before) == set(after)
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved == {name for name in before if ".adapter." in name} if recipe.kind == "adapter" else len(moved) == 1
-    plain = mlm.Recipe(str(path), recipe.corpus, max_tokens=24, epochs=0.0, plan=Plan(steps=3, batch=8, rate=1e-2))
+    plain = mlm.MlmRecipe(str(path), recipe.corpus, max_tokens=24, epochs=0.0, plan=Plan(steps=3, batch=8, rate=1e-2))
     all_moved = load_file(mlm.adapt(plain, tmp_path / "mlm").path / "model.safetensors")
     assert set(all_moved) == set(before)
     assert all(not torch.equal(before[name], all_moved[name]) for name in before if ".adapter." in name)
@@ -291,7 +291,7 @@ def test_reading_a_prompted_model_without_room_for_its_prompt_is_told(adapted, c
         mlm.heldout_loss(str(checkpoint), corpora[1].path, max_tokens=10_000)
     with pytest.raises(ValueError, match=ROOMLESS):
         tapter.adapt(
-            tapter.Recipe(
+            tapter.TapterRecipe(
                 model=str(checkpoint),
                 corpus=corpora[0].path,
                 max_tokens=10_000,
@@ -305,7 +305,9 @@ def test_tlm_alone_leaves_a_prompt_its_room_in_the_tokenizer(adapted, toy_task, 
     recipe, checkpoint = adapted
     task = toy_task("sequence")
     plan = Plan(steps=4, batch=8)
-    stated = tlm.Recipe(model=str(checkpoint), task=task.path, corpus=recipe.corpus, stage_2=False, rho_1=1, plan=plan)
+    stated = tlm.TlmRecipe(
+        model=str(checkpoint), task=task.path, corpus=recipe.corpus, stage_2=False, rho_1=1, plan=plan
+    )
     done = tlm.adapt(replace(stated, max_tokens=24), tmp_path).path
     count = PROMPT if recipe.kind == "prompt" else 0
     assert load_tokenizer(done).model_max_length == task.max_tokens + count

@@ -16,10 +16,10 @@ from acclimate.training.plan import Plan
 
 
 @pytest.fixture
-def recipe(pretrained, toy_race) -> mlm.Recipe:
+def recipe(pretrained, toy_race) -> mlm.MlmRecipe:
     plan = Plan(steps=120, batch=16, rate=5e-3, warmup=0.1)
     corpus = toy_race.materials.domain.path
-    return mlm.Recipe(str(pretrained), corpus, max_tokens=32, whole_words=True, epochs=0.0, plan=plan)
+    return mlm.MlmRecipe(str(pretrained), corpus, max_tokens=32, whole_words=True, epochs=0.0, plan=plan)
 
 
 def test_adapting_lowers_the_loss_on_text_of_the_domain_that_it_never_saw(recipe, toy_race, tmp_path):
@@ -55,7 +55,7 @@ def test_provenance_has_hashes_and_versions_and_no_clock(recipe, toy_race, tmp_p
     assert re.fullmatch("[0-9a-f]{64}", provenance["sources"]["model"])
     assert {"torch", "transformers", "acclimate", "python", "numba", "llvmlite"} <= set(provenance["versions"])
     assert not re.search(r"\d\d:\d\d|202\d-", (checkpoint.path / "provenance.json").read_text())
-    stated = settings.from_toml(mlm.Recipe, checkpoint.path / "recipe.toml")
+    stated = settings.from_toml(mlm.MlmRecipe, checkpoint.path / "recipe.toml")
     assert replace(stated, model=short.model, corpus=short.corpus) == short
 
 
@@ -88,8 +88,8 @@ def test_epochs_count_steps_until_every_row_was_seen():
 @pytest.mark.parametrize("method", [mlm, tapter, finetune])
 def test_steps_that_epochs_would_overrule_are_refused(method):
     with pytest.raises(ValueError, match=r"epochs = \d+ and plan\.steps = 500 both say how long it is"):
-        settings.override(method.Recipe(), ["plan.steps=500"])
-    assert settings.override(method.Recipe(), ["plan.steps=500", "epochs=0"]).plan.steps == 500
+        settings.override(method.recipe(), ["plan.steps=500"])
+    assert settings.override(method.recipe(), ["plan.steps=500", "epochs=0"]).plan.steps == 500
 
 
 def test_epochs_of_a_run(recipe, toy_race, tmp_path):

@@ -38,8 +38,8 @@ def places(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def recipe(places) -> scratch.Recipe:
-    return scratch.Recipe(
+def recipe(places) -> scratch.ScratchRecipe:
+    return scratch.ScratchRecipe(
         places["corpus"],
         vocabulary=110,
         layers=1,

@@ -13,8 +13,8 @@ from acclimate.training.plan import Plan
 
 
 @pytest.fixture
-def recipe(toy_race) -> scratch.Recipe:
-    return scratch.Recipe(
+def recipe(toy_race) -> scratch.ScratchRecipe:
+    return scratch.ScratchRecipe(
         toy_race.materials.general.path,
         vocabulary=200,
         layers=1,

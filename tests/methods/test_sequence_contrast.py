@@ -121,7 +121,7 @@ def test_a_step_counts_the_passes_that_it_makes():
 
 
 def test_simcse_refuses_a_model_without_dropout_and_infoword_does_not(pretrained, toy_race, tmp_path):
-    recipe = sequence_contrast.Recipe(
+    recipe = sequence_contrast.SequenceContrastRecipe(
         str(pretrained), toy_race.materials.domain.path, max_tokens=32, plan=Plan(steps=2, batch=8)
     )
     without = replace(recipe, dropout=0.0, attention_dropout=0.0)
@@ -140,7 +140,7 @@ def test_training_lowers_the_contrast(name):
 
 
 def test_a_run_leaves_an_ordinary_checkpoint(pretrained, toy_race, tmp_path):
-    recipe = sequence_contrast.Recipe(
+    recipe = sequence_contrast.SequenceContrastRecipe(
         str(pretrained), toy_race.materials.domain.path, max_tokens=32, dropout=0.1, plan=Plan(steps=2, batch=8)
     )
     checkpoint = sequence_contrast.adapt(recipe, tmp_path)
@@ -152,4 +152,4 @@ def test_a_run_leaves_an_ordinary_checkpoint(pretrained, toy_race, tmp_path):
 def test_settings_out_of_range_are_refused(changed):
     [name] = changed
     with pytest.raises(ValueError, match=rf"^{name} = .* is out of range"):
-        sequence_contrast.Recipe(**changed)
+        sequence_contrast.SequenceContrastRecipe(**changed)

@@ -31,10 +31,10 @@ PAIRS = (
 FILES = ("model.safetensors", "config.json", "tokenizer.json")
 
 
-def recipe_for(encoder: Path, *tasks, steps: int = 3, **stated) -> stilt.Recipe:
+def recipe_for(encoder: Path, *tasks, steps: int = 3, **stated) -> stilt.StiltRecipe:
     plan = Plan(steps=steps, batch=8, rate=3e-3, warmup=0.1, precision="float32")
-    own = finetune.Recipe(looks=2, epochs=0.0, plan=plan)
-    return stilt.Recipe(str(encoder), tuple(task.path for task in tasks), finetune=own, **stated)
+    own = finetune.FinetuneRecipe(looks=2, epochs=0.0, plan=plan)
+    return stilt.StiltRecipe(str(encoder), tuple(task.path for task in tasks), finetune=own, **stated)
 
 
 @pytest.mark.parametrize("kinds", PAIRS)
@@ -82,7 +82,7 @@ def test_a_chain_is_fine_tuning_after_fine_tuning(encoder, toy_task, tmp_path):
         assert (chained / file).read_bytes() == (Path(model) / file).read_bytes()
     files.check(chained)
     assert [len(read_log(tmp_path / "chain" / f"stage-{number}")) for number in (1, 2, 3)] == [2, 2, 3]
-    stated = settings.from_toml(stilt.Recipe, chained / "recipe.toml")
+    stated = settings.from_toml(stilt.StiltRecipe, chained / "recipe.toml")
     assert stated.intermediate == recipe.intermediate
     assert str(tmp_path) not in (chained / "recipe.toml").read_text()  # places tell nothing of a run
 
@@ -128,8 +128,8 @@ def test_the_checkpoint_that_goes_on_is_the_best_on_dev_or_the_last(encoder, toy
 
 
 def test_what_is_of_one_kind_of_task_is_left_out_of_tasks_of_others(encoder, toy_task, tmp_path):
-    own = finetune.Recipe(tag_layer="crf", tag_scheme="BIOUL", epochs=3.0)
-    recipe = stilt.Recipe(finetune=own, intermediate=stilt.Intermediate(rate=1e-4, warmup=0.0))
+    own = finetune.FinetuneRecipe(tag_layer="crf", tag_scheme="BIOUL", epochs=3.0)
+    recipe = stilt.StiltRecipe(finetune=own, intermediate=stilt.Intermediate(rate=1e-4, warmup=0.0))
     same, other = (stilt.stage_of(recipe, toy_task(kind), last=False) for kind in ("tokens", "sequence"))
     assert (same.tag_layer, same.tag_scheme, same.plan.rate, same.plan.warmup) == ("crf", "BIOUL", 1e-4, 0.0)
     assert (other.tag_layer, other.tag_scheme, other.plan.rate, other.epochs) == ("linear", "given", 1e-4, 3.0)
@@ -148,7 +148,7 @@ def test_what_is_of_one_kind_of_task_is_left_out_of_tasks_of_others(encoder, toy
 )
 def test_settings_that_a_chain_decides_are_refused(assignments, told):
     with pytest.raises(ValueError, match=told):
-        settings.override(stilt.Recipe(), assignments)
+        settings.override(stilt.StiltRecipe(), assignments)
 
 
 def test_a_setting_for_tags_is_for_the_stages_with_tags(encoder, toy_task, tmp_path):
@@ -156,7 +156,7 @@ def test_a_setting_for_tags_is_for_the_stages_with_tags(encoder, toy_task, tmp_p
     crf = replace(recipe, finetune=replace(recipe.finetune, tag_layer="crf"))
     stilt.adapt(crf, tmp_path / "crf")
     places = [tmp_path / "crf" / stage / "checkpoint" / "recipe.toml" for stage in ("stage-1", "stage-2")]
-    assert [settings.from_toml(finetune.Recipe, place).tag_layer for place in places] == ["crf", "linear"]
+    assert [settings.from_toml(finetune.FinetuneRecipe, place).tag_layer for place in places] == ["crf", "linear"]
     with pytest.raises(ValueError, match=r"finetune\.tag_layer = 'crf' means nothing on toy sequence, toy score"):
         stilt.adapt(replace(crf, tasks=(toy_task("sequence").path, toy_task("score").path)), tmp_path / "idle")
 
@@ -176,7 +176,7 @@ def test_what_is_wrong_with_the_target_is_told_before_the_first_stage(encoder, t
         metric_named("word_macro_f1"),
         32,
     )
-    own = finetune.Recipe(tag_layer="crf", tag_transitions="scheme", epochs=1.0)
+    own = finetune.FinetuneRecipe(tag_layer="crf", tag_transitions="scheme", epochs=1.0)
     recipe = recipe_for(encoder, target, prepare(words, Path(), tmp_path / "words"))
     with pytest.raises(ValueError, match="the tags NOUN, VERB are of no scheme"):
         stilt.adapt(replace(recipe, finetune=own), tmp_path / "chain")

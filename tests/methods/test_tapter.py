@@ -32,9 +32,9 @@ SKIPGRAM = Skipgram(dim=12, epochs=3, min_count=1, buckets=500, sample=1.0, lowe
 
 
 @pytest.fixture
-def recipe(pretrained, toy_race) -> tapter.Recipe:
+def recipe(pretrained, toy_race) -> tapter.TapterRecipe:
     materials = toy_race.materials
-    return tapter.Recipe(
+    return tapter.TapterRecipe(
         model=str(pretrained),
         corpus=materials.task_text.path,
         dev=materials.heldout.path,
@@ -55,7 +55,7 @@ def test_the_embeddings_come_closer_to_the_vectors_than_language_modelling_alone
     long = replace(recipe, plan=replace(recipe.plan, steps=60))
     held = tapter.adapt(long, tmp_path / "tapter")
     same = {field: getattr(long, field) for field in ("model", "corpus", "max_tokens", "epochs", "plan")}
-    plain = mlm.adapt(mlm.Recipe(**same), tmp_path / "tapt")
+    plain = mlm.adapt(mlm.MlmRecipe(**same), tmp_path / "tapt")
     curve = files.read_json(tmp_path / "tapter" / CURVE)
     first, last = curve[0]["dev"], curve[-1]["dev"]
     # Figure 1: the second term falls more sharply than the first
@@ -209,7 +209,7 @@ def test_provenance_tells_inputs_by_content(recipe, toy_race, tmp_path):
     materials = toy_race.materials
     assert sources["corpus"] == materials.task_text.hash
     assert (sources["dev"], sources["vectors_corpus"]) == (materials.heldout.hash, materials.domain.hash)
-    stated = settings.from_toml(tapter.Recipe, checkpoint.path / "recipe.toml")
+    stated = settings.from_toml(tapter.TapterRecipe, checkpoint.path / "recipe.toml")
     assert (stated.skipgram, stated.corpus, stated.vectors_corpus) == (SKIPGRAM, Path(), Path())
     assert str(recipe.corpus) not in (checkpoint.path / "recipe.toml").read_text()
 
@@ -225,7 +225,7 @@ def test_provenance_tells_inputs_by_content(recipe, toy_race, tmp_path):
 )
 def test_settings_out_of_range_are_refused(stated, said):
     with pytest.raises(ValueError, match=re.escape(said)):
-        tapter.Recipe(**stated)
+        tapter.TapterRecipe(**stated)
 
 
 def test_vectors_that_are_not_there_are_named(recipe, tmp_path):

@@ -48,8 +48,8 @@ def retrieved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def recipe(toy_task, retrieved) -> tlm.Recipe:
-    return tlm.Recipe(
+def recipe(toy_task, retrieved) -> tlm.TlmRecipe:
+    return tlm.TlmRecipe(
         task=toy_task("sequence").path,
         corpus=retrieved,
         vocabulary=200,
@@ -63,7 +63,7 @@ def recipe(toy_task, retrieved) -> tlm.Recipe:
         dropout=0.0,
         attention_dropout=0.0,
         plan=Plan(steps=9, batch=8, rate=3e-3),
-        finetune=finetune.Recipe(looks=2, epochs=0.0, plan=Plan(steps=4, batch=8, rate=3e-3)),
+        finetune=finetune.FinetuneRecipe(looks=2, epochs=0.0, plan=Plan(steps=4, batch=8, rate=3e-3)),
     )
 
 
@@ -217,7 +217,9 @@ def test_an_electra_computes_what_encoder_and_classifier_do(name, kind, tmp_path
 @pytest.mark.parametrize("kind", ["sequence", "multilabel", "score"])
 def test_both_stages_end_in_a_classifier_that_has_learned(recipe, toy_task, kind, tmp_path):
     task = toy_task(kind)
-    tuned = finetune.Recipe(looks=4, epochs=0.0, dropout=0.0, plan=Plan(steps=60, batch=16, rate=5e-3, warmup=0.1))
+    tuned = finetune.FinetuneRecipe(
+        looks=4, epochs=0.0, dropout=0.0, plan=Plan(steps=60, batch=16, rate=5e-3, warmup=0.1)
+    )
     plan = Plan(steps=90, batch=16, rate=5e-3, warmup=0.1)
     stated = replace(recipe, task=task.path, plan=plan, finetune=tuned, normalise=True)
     told = []
@@ -410,9 +412,9 @@ def test_rows_that_a_model_could_not_read_are_refused_before_it_trains(recipe, e
         tlm.joint(replace(recipe, model=str(encoder), internal_tokens=50), tmp_path)
 
 
-def of_table(task: str, scale: str) -> tuple[tlm.Recipe, str]:
+def of_table(task: str, scale: str) -> tuple[tlm.TlmRecipe, str]:
     file = TABLE / f"{task}-{scale}.toml"
-    return settings.from_toml(tlm.Recipe, file), file.read_text(encoding="utf-8")
+    return settings.from_toml(tlm.TlmRecipe, file), file.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -447,5 +449,5 @@ def test_recipes_are_those_of_table_b_1():
 
 def test_a_checkpoint_says_how_it_was_made(recipe, tmp_path):
     checkpoint: Checkpoint = tlm.adapt(recipe, tmp_path)
-    read = settings.from_toml(tlm.Recipe, checkpoint.path / "recipe.toml")
+    read = settings.from_toml(tlm.TlmRecipe, checkpoint.path / "recipe.toml")
     assert replace(read, task=recipe.task, corpus=recipe.corpus) == recipe

@@ -164,12 +164,12 @@ def test_the_teacher_counts_as_a_third_and_taco_needs_no_further_pass():
 
 
 @pytest.fixture
-def recipe(encoder: Path, tmp_path: Path) -> token_contrast.Recipe:
+def recipe(encoder: Path, tmp_path: Path) -> token_contrast.TokenContrastRecipe:
     generator = random.Random(3)
     texts = [text(generator.choice([*TOPICS]), generator.randint(4, 12), generator) for _ in range(40)]
     corpus = write_corpus((Document(str(place), text) for place, text in enumerate(texts)), tmp_path / "corpus")
     plan = Plan(steps=6, batch=8, rate=5e-3, warmup=0.1, piece_tokens=128)
-    return token_contrast.Recipe(model=str(encoder), corpus=corpus.path, max_tokens=24, plan=plan)
+    return token_contrast.TokenContrastRecipe(model=str(encoder), corpus=corpus.path, max_tokens=24, plan=plan)
 
 
 @pytest.mark.parametrize(("contrast", "falls_to"), [("tacl", 0.7), ("taco", 0.7)])

@@ -17,7 +17,7 @@ from acclimate.race.contestants import enter
 from acclimate.race.cost import estimate_of
 from acclimate.race.outcome import read_scores, study_of
 from acclimate.race.race import run_race
-from acclimate.race.recipe import Recipe
+from acclimate.race.recipe import RaceRecipe
 from acclimate.training.checkpoint import spent
 from families import mpnet
 
@@ -80,7 +80,7 @@ def test_estimates_count_the_passes_of_a_step(toy_race, materials, tmp_path):
     flops = {name: found[name].flops for name in names}
     assert flops["DGA"] == pytest.approx((3 + 4 / 3 * 16 / (6 * 8)) * flops["DAPT"], rel=0.1)
     assert flops["adapter"] == pytest.approx(2 / 3 * flops["DAPT"], rel=0.1)
-    assert METHODS["dga"].passes(Recipe().dga) == 3
+    assert METHODS["dga"].passes(RaceRecipe().dga) == 3
     tuning = entries.tuning("prompt", recipe.settings()[0], 0)
     for job in (entries.models["DGA"], entries.models["prompt"], tuning):
         do(job, tmp_path / "run")
@@ -172,7 +172,7 @@ def test_a_family_that_adapters_or_dropout_are_not_known_of_is_told_before_any_j
 )
 def test_what_the_names_of_contestants_say_is_no_setting_of_a_race(stated):
     with pytest.raises(ValueError, match=f"{stated.split('=')[0]} = '.*' does nothing here"):
-        settings.override(Recipe(), [stated])
+        settings.override(RaceRecipe(), [stated])
 
 
 def test_what_a_contestant_does_not_read_leaves_its_job_its_name(toy_race, materials):
@@ -196,10 +196,10 @@ def test_domain_methods_need_text_of_the_domain(toy_race):
 
 def test_dga_races_by_default_where_the_heads_are_known(toy_race):
     raw = {"domain": True, "general": False}
-    assert "DGA" in Recipe().names(**raw)
-    assert "DGA" not in Recipe().names(**raw, heads=False)
+    assert "DGA" in RaceRecipe().names(**raw)
+    assert "DGA" not in RaceRecipe().names(**raw, heads=False)
     with pytest.raises(ValueError, match="DGA knows the heads of bert, "):
-        Recipe(contestants=("DGA",)).names(**raw, heads=False)
+        RaceRecipe(contestants=("DGA",)).names(**raw, heads=False)
 
 
 def test_of_a_model_without_a_language_modelling_head_nothing_says_what_it_forgot(toy_race, materials, tmp_path):

@@ -10,11 +10,11 @@ import pytest
 from acclimate.core import files
 from acclimate.jobs.job import decided
 from acclimate.race.budget import ADAPTING, LEAST_BATCH, Budget, Costs, affordable, fit, parse_budget, with_search
-from acclimate.race.recipe import Recipe, Search, for_model
+from acclimate.race.recipe import RaceRecipe, Search, for_model
 
 COSTS = Costs(adapting=600.0, fixed=10.0, tuning=20.0, test=1.0)
 TEXTS = {"pretrain": 1000, "tapt": 1000, "dapt": 1000}
-WIDE = Recipe(search=Search(rates=(1e-5, 3e-5, 5e-5)))
+WIDE = RaceRecipe(search=Search(rates=(1e-5, 3e-5, 5e-5)))
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def _budget(words: str) -> Budget:
 
 
 def test_a_search_is_added_where_none_is_stated():
-    assert len(with_search(Recipe()).settings()) == 3
-    for stated in (WIDE, Recipe(search=Search(rates=(1e-3,))), Recipe(search=Search(epochs=(2.0,)))):
+    assert len(with_search(RaceRecipe()).settings()) == 3
+    for stated in (WIDE, RaceRecipe(search=Search(rates=(1e-3,))), RaceRecipe(search=Search(epochs=(2.0,)))):
         assert with_search(stated) == stated, "one stated setting is a statement too"
 
 
 def test_a_budget_does_not_go_with_settings_that_are_drawn():
-    drawn = Recipe(search=Search(rates=(1e-5, 5e-5), how="tpe", trials=6))
+    drawn = RaceRecipe(search=Search(rates=(1e-5, 5e-5), how="tpe", trials=6))
     with pytest.raises(
         ValueError, match=r"search\.how = 'tpe' lists none: .* Leave out --budget and lower search\.trials"
     ):

@@ -14,9 +14,9 @@ import acclimate
 import toys
 from acclimate.core import files, settings
 from acclimate.race.outcome import read_scores
-from acclimate.race.recipe import Recipe
+from acclimate.race.recipe import RaceRecipe
 
-QUICK = settings.override(Recipe(), toys.SETTINGS)
+QUICK = settings.override(RaceRecipe(), toys.SETTINGS)
 
 
 @pytest.fixture(scope="module")

@@ -13,16 +13,12 @@ import pytest
 import toys
 from acclimate.core.files import DamagedError
 from acclimate.race.contestants import enter
-from acclimate.race.recipe import Recipe, Search
+from acclimate.race.recipe import RaceRecipe, Search
 from acclimate.race.search import DIVERGED, EARLY, HALFWAY, Arm, Found, Outcome, foreseen
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'acclimate[optuna]'")
 
-from acclimate.race.optuna import (  # noqa: E402
-    JOURNAL,
-    RANDOM,
-    search,
-)
+from acclimate.race.optuna import JOURNAL, RANDOM, search  # noqa: E402
 
 NAMES = ("untouched", "TAPT")
 WIDE = Search(rates=(1e-5, 3e-5, 5e-5), epochs=(2.0, 10.0, 60.0), batches=(16, 32), how="tpe", trials=12)
@@ -55,7 +51,7 @@ class Track:
 
 
 def searched(own: Search, track: Track, place, names=NAMES, **more) -> Found:
-    recipe = Recipe(seeds=2, search=own)
+    recipe = RaceRecipe(seeds=2, search=own)
     journal = place / JOURNAL if place else None
     return search(names, recipe, track, journal=journal, known_as=str, give_up=track.given_up.append, **more)
 
@@ -104,7 +100,7 @@ def test_tpe_draws_within_the_ranges_what_the_names_say_and_comes_nearer(tmp_pat
 
 
 def test_a_grid_is_each_combination_once_in_an_order_of_the_seed(tmp_path):
-    grid = [setting.name for setting in Recipe(search=GRID).settings()]
+    grid = [setting.name for setting in RaceRecipe(search=GRID).settings()]
     orders = [drawn(searched(replace(GRID, seed=seed), Track(), tmp_path)) for seed in (0, 1)]
     assert [sorted(order) for order in orders] == [sorted(grid)] * 2
     assert orders[0] != orders[1] != grid
@@ -190,7 +186,11 @@ def test_more_trials_go_on_from_fewer_and_another_model_starts_anew(tmp_path):
     assert not {name for _, name, _, share in track.played if share < 1} & set(drawn(fewer))
     other = Track()
     search(
-        NAMES, Recipe(seeds=2, search=WIDE), other, journal=tmp_path / JOURNAL, known_as=lambda name: f"other {name}"
+        NAMES,
+        RaceRecipe(seeds=2, search=WIDE),
+        other,
+        journal=tmp_path / JOURNAL,
+        known_as=lambda name: f"other {name}",
     )
     assert {name for _, name, *_ in other.played} == set(drawn(more))
 
@@ -204,7 +204,7 @@ def test_what_is_foreseen_is_not_pruned(pruner, tmp_path):
         seen[arm.setting.name] = share
         return Outcome(0.0, 0)
 
-    recipe = Recipe(seeds=2, search=replace(WIDE, trials=16, pruner=pruner))
+    recipe = RaceRecipe(seeds=2, search=replace(WIDE, trials=16, pruner=pruner))
     search(("untouched",), recipe, foreseen, journal=tmp_path / JOURNAL, known_as=str, writes=False)
     assert len(seen) >= 5
     assert {*seen.values()} == {1.0}
@@ -259,7 +259,7 @@ def materials(toy_inputs, tmp_path_factory):
 
 def test_a_dry_run_counts_the_trials_and_writes_nothing(materials, tmp_path):
     own = Search(rates=(1e-4, 1e-2), epochs=(1.0, 4.0), how="tpe", trials=6)
-    recipe = Recipe(seeds=2, search=own, contestants=("TAPT",))
+    recipe = RaceRecipe(seeds=2, search=own, contestants=("TAPT",))
 
     def tunings(name: str) -> list[str]:
         jobs = [job.label for job, _ in foreseen(recipe, materials, tmp_path)]
@@ -285,4 +285,4 @@ def test_a_dry_run_counts_the_trials_and_writes_nothing(materials, tmp_path):
 def test_without_optuna_the_way_to_get_it_is_told_before_anything_is_done(materials, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ValueError, match=r"search\.how = 'tpe' needs Optuna, .*pip install 'acclimate\[optuna\]'"):
-        enter(Recipe(search=WIDE), materials)
+        enter(RaceRecipe(search=WIDE), materials)

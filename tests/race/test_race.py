@@ -16,7 +16,7 @@ from acclimate.jobs import job as jobs_module
 from acclimate.race.contestants import enter
 from acclimate.race.outcome import read_scores, study_of
 from acclimate.race.race import run_race
-from acclimate.race.recipe import Recipe
+from acclimate.race.recipe import RaceRecipe
 from acclimate.race.search import foreseen, left
 from acclimate.training.checkpoint import read_log
 
@@ -192,9 +192,9 @@ def test_a_race_that_lacks_text_says_which(toy_race):
 
 def test_recipes_that_cannot_answer_are_refused():
     with pytest.raises(ValueError, match="one seed says nothing about chance"):
-        Recipe(seeds=1)
+        RaceRecipe(seeds=1)
     with pytest.raises(ValueError, match="each may stand once"):
-        Recipe(contestants=("TAPT", "TAPT"))
+        RaceRecipe(contestants=("TAPT", "TAPT"))
 
 
 def test_where_no_race_ended_reading_scores_says_so(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from acclimate.core import settings
 from acclimate.methods import tapter
-from acclimate.race.recipe import Recipe, for_model, heeded
+from acclimate.race.recipe import RaceRecipe, for_model, heeded
 
 
 def rates(*stated: str) -> list[str]:
@@ -21,7 +21,7 @@ def test_a_rate_that_is_stated_is_the_rate():
 
 
 def test_vectors_from_nothing_are_of_unit_spread():
-    for usual in (Recipe(), for_model()):
+    for usual in (RaceRecipe(), for_model()):
         assert (usual.tapter.vectors, tapter.scale_of(usual.tapter)) == ("", "unit")
 
 
@@ -31,7 +31,7 @@ def test_rates_that_are_stated_are_searched():
 
 
 def test_what_is_not_searched_stays_as_stated():
-    usual = Recipe()
+    usual = RaceRecipe()
     stated = settings.override(usual, ["finetune.plan.batch=8"])
     assert heeded(stated, usual) == stated
 
@@ -62,4 +62,4 @@ def test_a_search_that_cannot_be_is_told_with_the_way_out(stated, message):
 @pytest.mark.parametrize("stated", ["general=other.txt", "tokens=1000", "adversarial=10.0"])
 def test_pretraining_in_a_race_takes_no_other_text_start_or_budget(stated):
     with pytest.raises(ValueError, match=rf"pretrain\.{stated.partition('=')[0]} = .* race with --model"):
-        settings.override(Recipe(), [f"pretrain.{stated}"])
+        settings.override(RaceRecipe(), [f"pretrain.{stated}"])

@@ -14,7 +14,7 @@ from acclimate.race.recipe import Setting
 from acclimate.race.search import DIVERGED, EARLY, HALFWAY, Arm, Outcome, search
 
 NAMES = ("untouched", "TAPT", "DAPT", "random weights")
-SETTINGS = tuple(Setting(f"rate {rate}", finetune.Recipe()) for rate in (1, 2, 3))
+SETTINGS = tuple(Setting(f"rate {rate}", finetune.FinetuneRecipe()) for rate in (1, 2, 3))
 
 
 class Track:

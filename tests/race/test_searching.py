@@ -13,7 +13,7 @@ from acclimate.core.types import unwatched
 from acclimate.jobs import job as named
 from acclimate.jobs.job import DIRECTORY, Job, read_plan
 from acclimate.jobs.status import status_of
-from acclimate.race.recipe import Recipe, Search
+from acclimate.race.recipe import RaceRecipe, Search
 from acclimate.race.search import Ended, searched
 from acclimate.training.gradients import NotFiniteError
 
@@ -39,7 +39,7 @@ def search_in(run: Path, search: Search) -> Ended:
         stated = {"name": name, "rate": setting.recipe.plan.rate, "seed": seed}
         return Job(f"fine-tune {name}, {setting.name}, seed {seed}", tune, stated)
 
-    recipe = Recipe(seeds=2, search=search)
+    recipe = RaceRecipe(seeds=2, search=search)
     task = SimpleNamespace(examples=lambda split: [])
     materials = SimpleNamespace(task=task)
     given: Any = SimpleNamespace(

@@ -18,7 +18,7 @@ from acclimate.methods import finetune
 from acclimate.race import work
 from acclimate.race.contestants import enter
 from acclimate.race.cost import estimate_of, random_rows
-from acclimate.race.recipe import Recipe
+from acclimate.race.recipe import RaceRecipe
 from acclimate.race.search import foreseen_of
 from acclimate.tasks.metrics import METRICS, default_metric
 from acclimate.tasks.prepared import Prepared, prepare
@@ -63,7 +63,7 @@ def test_fine_tuning_is_estimated_with_its_own_head_and_rows(
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     plan = ["seeds=2", "contestants=[]", "finetune.looks=2", "finetune.epochs=4.0", "finetune.plan.batch=16"]
     materials = Materials(task=task_of(kind, tmp_path), model=str(base / "checkpoint"))
-    entries = enter(settings.override(Recipe(), [*plan, *stated]), materials)
+    entries = enter(settings.override(RaceRecipe(), [*plan, *stated]), materials)
     found = {stage.label: stage for stage in estimate_of(entries, tmp_path).stages}
     jobs = [job for job, _ in foreseen_of(entries)]
     assert [*found] == [job.label for job in jobs]
@@ -83,17 +83,17 @@ def test_one_trial_serves_all_settings_that_differ_in_rate_and_length_only(
     from acclimate.race import cost
 
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    made: list[finetune.Recipe] = []
+    made: list[finetune.FinetuneRecipe] = []
 
     class Counted(cost.Tuning):
-        def __init__(self, recipe: finetune.Recipe, *others: Any) -> None:
+        def __init__(self, recipe: finetune.FinetuneRecipe, *others: Any) -> None:
             made.append(recipe)
             super().__init__(recipe, *others)
 
     monkeypatch.setattr(cost, "Tuning", Counted)
     materials = Materials(task=task_of("tokens", tmp_path), model=str(base / "checkpoint"))
-    search = replace(Recipe().search, rates=(1e-3, 1e-4), epochs=(1.0, 2.0), batches=(8, 16))
-    entries = enter(replace(Recipe(), seeds=2, contestants=(), search=search), materials)
+    search = replace(RaceRecipe().search, rates=(1e-3, 1e-4), epochs=(1.0, 2.0), batches=(8, 16))
+    entries = enter(replace(RaceRecipe(), seeds=2, contestants=(), search=search), materials)
     assert len(estimate_of(entries, tmp_path / "run").stages) > 8
     assert sorted(recipe.plan.batch for recipe in made) == [8, 16]
 

@@ -25,7 +25,7 @@ from acclimate.race.report import Trial
 from acclimate.statistics.significance import compare, holm
 from acclimate.studies.blurb import (
     Benchmark,
-    Recipe,
+    BlurbRecipe,
     Result,
     as_csv,
     as_text,
@@ -127,8 +127,8 @@ def models(tmp_path_factory: pytest.TempPathFactory, toy_inputs: Path) -> list[s
 
 
 @pytest.fixture(scope="module")
-def recipe() -> Recipe:
-    return settings.override(Recipe(), SMALL)
+def recipe() -> BlurbRecipe:
+    return settings.override(BlurbRecipe(), SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -391,7 +391,7 @@ def test_settings_for_tags_and_mentions_reach_only_what_has_them(recipe, tmp_pat
 
 
 def test_the_defaults_are_the_papers():
-    recipe = Recipe()
+    recipe = BlurbRecipe()
     assert recipe.search.rates == (1e-5, 3e-5, 5e-5)
     assert recipe.search.batches == (16, 32)
     assert (min(recipe.search.epochs), max(recipe.search.epochs)) == (2, 60)

@@ -19,7 +19,7 @@ from acclimate.methods import finetune
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.race.outcome import SCORES
 from acclimate.studies import choices
-from acclimate.studies.choices import STUDIES, Recipe, plan, run_on_catalogue, run_on_task
+from acclimate.studies.choices import STUDIES, ChoicesRecipe, plan, run_on_catalogue, run_on_task
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import Dataset, Form
 from acclimate.tasks.formats.annotated import Annotated, Mention
@@ -79,8 +79,8 @@ CATALOGUE = (
 )
 
 
-def stated(*more: str) -> Recipe:
-    return settings.override(Recipe(), [*SMALL, *more])
+def stated(*more: str) -> ChoicesRecipe:
+    return settings.override(ChoicesRecipe(), [*SMALL, *more])
 
 
 def names(place: Path) -> list[str]:
@@ -110,13 +110,13 @@ def run(encoder, tmp_path_factory):
 def test_the_studies_are_the_papers_tables():
     known = {own.name for own in blurb.DATASETS}
     assert all(set(study.datasets) <= known for study in STUDIES.values())
-    named = {study: [own.name for own in Recipe().chosen(study)] for study in STUDIES}
+    named = {study: [own.name for own in ChoicesRecipe().chosen(study)] for study in STUDIES}
     assert named["layers"] == ["linear", "BiLSTM"]
     assert named["schemes"] == ["BIO", "BIOUL", "IO"]
     assert len(named["relations"]) == 7
     for study in STUDIES.values():
         for variant in study.variants:
-            replace(finetune.Recipe(), **variant.settings)
+            replace(finetune.FinetuneRecipe(), **variant.settings)
     assert STUDIES["relations"].variants[0].settings == {"pooling": "first"}
 
 
@@ -280,7 +280,7 @@ def test_datasets_that_are_not_there_are_told(encoder, tmp_path):
 
 def test_one_seed_is_refused():
     with pytest.raises(ValueError, match="one seed says nothing about chance"):
-        replace(Recipe(), seeds=1)
+        replace(ChoicesRecipe(), seeds=1)
 
 
 def test_the_verb_takes_models_with_a_folder_and_a_file_without(encoder, tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ from acclimate.studies.dga import (
     ENSEMBLE,
     TABLE_2,
     TABLE_3,
-    Recipe,
+    DgaStudyRecipe,
     foreseen,
     given,
     reported,
@@ -66,8 +66,8 @@ CHOSEN = 'contestants=["DGA", "MLM", "Ensemble (LM+MLM)"]'
 RUN = ("untouched", "MLM", "DGA", ENSEMBLE)
 
 
-def stated(*more: str) -> Recipe:
-    return settings.override(Recipe(), [*SMALL, *more])
+def stated(*more: str) -> DgaStudyRecipe:
+    return settings.override(DgaStudyRecipe(), [*SMALL, *more])
 
 
 @pytest.fixture(scope="module")
@@ -96,15 +96,15 @@ def names(out: Path) -> list[str]:
 @pytest.mark.parametrize("name", ADAPTED)
 def test_the_defaults_are_the_papers_rows(name):
     method, _ = ADAPTED[name]
-    row = settings.from_toml(METHODS[method].Recipe, RECIPES / f"{PLACES[name]}.toml")
+    row = settings.from_toml(METHODS[method].recipe, RECIPES / f"{PLACES[name]}.toml")
     if method == "token_contrast":  # none is each one's own
         row = replace(row, temperature=None)
-    assert Recipe().stated(name) == replace(row, model="", dropout=0.1, attention_dropout=0.1)
+    assert DgaStudyRecipe().stated(name) == replace(row, model="", dropout=0.1, attention_dropout=0.1)
 
 
 def test_so_is_fine_tuning():
-    recipe = Recipe()
-    row = settings.from_toml(finetune.Recipe, RECIPES / "finetune" / "dga.toml")
+    recipe = DgaStudyRecipe()
+    row = settings.from_toml(finetune.FinetuneRecipe, RECIPES / "finetune" / "dga.toml")
     assert recipe.finetune == replace(row, model="", looks=1)
     assert (recipe.seeds, recipe.names) == (5, TABLE_2)
     assert settings.override(recipe, ["ablations=true"]).names == (*TABLE_2, *TABLE_3)
@@ -116,7 +116,7 @@ def test_what_all_share_is_stated_once_and_what_is_a_methods_own_stays_its_own()
     assert recipe.stated("DGA (H, I)").reading == "update"
     ablated = stated("dga.anchor=mlm", "dga.subset=7")  # what an ablation does not read is no part of it
     assert ablated.stated("DGA (w/o contrast)").anchor == "own"
-    assert ablated.stated("DGA (random mask)").subset == Recipe().dga.subset
+    assert ablated.stated("DGA (random mask)").subset == DgaStudyRecipe().dga.subset
     for name in ADAPTED:
         own = recipe.stated(name)
         assert (own.plan, own.whole_words, own.max_tokens) == (recipe.adapt.plan, True, 32)

@@ -29,7 +29,7 @@ from acclimate.studies.stilt import (
     MORE,
     PAPER,
     Ran,
-    Recipe,
+    StiltStudyRecipe,
     as_csv,
     as_text,
     given,
@@ -53,9 +53,11 @@ MACRO = metric_named("macro_f1")
 SMALL = ("seeds=2", *(f"finetune.{own}" for own in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")))
 
 
-def stated(place: Path, *more: str) -> Recipe:
+def stated(place: Path, *more: str) -> StiltStudyRecipe:
     named = json.dumps([str(place / f"{name}.jsonl") for name in SIZES])
-    return settings.override(Recipe(), [f"datasets={named}", "max_tokens=32", "intermediate.steps=3", *SMALL, *more])
+    return settings.override(
+        StiltStudyRecipe(), [f"datasets={named}", "max_tokens=32", "intermediate.steps=3", *SMALL, *more]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +167,7 @@ def test_a_chain_of_jobs_is_the_method(ran, inputs, tmp_path):
     tuned = jobs(out, "fine-tune")["fine-tune M on topics, then numbers, seed 1"]
     own = replace(recipe.finetune, plan=replace(recipe.finetune.plan, seed=1))
     tasks = tuple(out / each / "data" for each in SIZES)
-    alike = stilt.adapt(stilt.Recipe(str(inputs / "model"), tasks, recipe.intermediate, own), tmp_path).path
+    alike = stilt.adapt(stilt.StiltRecipe(str(inputs / "model"), tasks, recipe.intermediate, own), tmp_path).path
     for file in ("model.safetensors", "config.json", "tokenizer.json"):
         assert (alike / file).read_bytes() == (out / "jobs" / tuned["names"][0] / "checkpoint" / file).read_bytes()
 
@@ -262,14 +264,14 @@ def test_files_state_their_columns_kind_and_splits(inputs, tmp_path, monkeypatch
         '{train="tags.conll", dev="dev.conll", kind="tokens"}]'
     )
     more = ("more_steps=none", "same_task=false", "split=dev", "max_tokens=24")
-    recipe = settings.override(Recipe(), ["intermediate.steps=3", *SMALL, *more, datasets])
+    recipe = settings.override(StiltStudyRecipe(), ["intermediate.steps=3", *SMALL, *more, datasets])
     found = run_matrix(recipe, [str(inputs / "model")], None, tmp_path / "run")
     assert {cell.said for cell in found.matrices[0].cells.values()} == {"not established"}
     of_pairs, of_tags = (member.task for member in given(recipe, None, tmp_path / "run").members)
     assert (of_pairs.kind, of_pairs.metric.name, of_pairs.max_tokens) == ("score", "pearson", 20)
     assert all(row.pair and row.text != row.pair for row in of_pairs.examples("train"))
     assert (of_tags.kind, of_tags.sizes["dev"], of_tags.max_tokens) == ("tokens", 4, 24)
-    assert settings.from_mapping(Recipe, json.loads(json.dumps(settings.to_mapping(recipe)))) == recipe
+    assert settings.from_mapping(StiltStudyRecipe, json.loads(json.dumps(settings.to_mapping(recipe)))) == recipe
 
 
 @pytest.mark.parametrize(
@@ -288,7 +290,7 @@ def test_what_is_wrong_with_a_stated_file_is_told(datasets, said, *, inputs, tmp
     (inputs / "odd.csv").write_text("premise,entails\na b,c\n")
     monkeypatch.chdir(inputs)
     with pytest.raises(ValueError, match=said):
-        given(settings.override(Recipe(), [f"datasets={datasets}"]), None, tmp_path)
+        given(settings.override(StiltStudyRecipe(), [f"datasets={datasets}"]), None, tmp_path)
 
 
 def test_a_cell_that_fails_is_told_and_the_others_stand(inputs, tmp_path):
@@ -411,8 +413,17 @@ def test_text_and_csv_say_the_same(ran):
 def test_the_default_is_the_papers_eleven():
     assert {*PAPER} == {own.name for own in blurb.DATASETS} - {"HoC", "BIOSSES"}
     assert len(PAPER) == 11
-    assert (Recipe().seeds, Recipe().split, Recipe().leaks, Recipe().more_steps) == (3, "test", "drop", "each")
-    assert Recipe().intermediate.on(Recipe().finetune) == Recipe().finetune == finetune.Recipe()
+    assert (
+        StiltStudyRecipe().seeds,
+        StiltStudyRecipe().split,
+        StiltStudyRecipe().leaks,
+        StiltStudyRecipe().more_steps,
+    ) == (3, "test", "drop", "each")
+    assert (
+        StiltStudyRecipe().intermediate.on(StiltStudyRecipe().finetune)
+        == StiltStudyRecipe().finetune
+        == finetune.FinetuneRecipe()
+    )
 
 
 @pytest.mark.parametrize(
@@ -426,7 +437,7 @@ def test_the_default_is_the_papers_eleven():
 )
 def test_settings_that_make_no_matrix_are_refused(more, told):
     with pytest.raises(ValueError, match=told):
-        settings.override(Recipe(), more)
+        settings.override(StiltStudyRecipe(), more)
 
 
 def test_data_that_make_no_matrix_are_refused(inputs, tmp_path):
@@ -434,7 +445,7 @@ def test_data_that_make_no_matrix_are_refused(inputs, tmp_path):
     with pytest.raises(ValueError, match="two of them are called 'topics'"):
         given(replace(stated(inputs), datasets=(place, place)), None, tmp_path)
     with pytest.raises(ValueError, match="add --data DIR"):
-        given(Recipe(), None, tmp_path)
+        given(StiltStudyRecipe(), None, tmp_path)
     with pytest.raises(ValueError, match="'GAD' is a published dataset: add --data DIR"):
         given(replace(stated(inputs), datasets=(place, "GAD")), None, tmp_path)
     with pytest.raises(ValueError, match=r"reads at most 48. Add max_tokens=48"):
@@ -449,7 +460,7 @@ def test_of_the_papers_datasets_what_is_not_there_is_told_and_what_is_damaged_re
     for name in ("bioasq_yesno_7b", "gad"):
         shutil.copytree(BLURB / name, tmp_path / "data" / name)
     told = []
-    found = given(Recipe(rows=20), tmp_path / "data", tmp_path / "run", watch=told.append)
+    found = given(StiltStudyRecipe(rows=20), tmp_path / "data", tmp_path / "run", watch=told.append)
     assert [member.name for member in found.members] == ["GAD", "BioASQ"]
     notes = [each.values["note"] for each in told if "note" in each.values]
     assert len(notes) == len(found.absent) == 9
@@ -457,7 +468,7 @@ def test_of_the_papers_datasets_what_is_not_there_is_told_and_what_is_damaged_re
     (tmp_path / "data" / "gad" / "dev.tsv").chmod(0o644)
     (tmp_path / "data" / "gad" / "dev.tsv").write_text("one column")
     with pytest.raises(ValueError, match=r"gad/dev\.tsv"):
-        given(Recipe(rows=20), tmp_path / "data", tmp_path / "other")
+        given(StiltStudyRecipe(rows=20), tmp_path / "data", tmp_path / "other")
 
 
 @pytest.mark.skipif(not BLURB.exists(), reason="needs ../shared/data")

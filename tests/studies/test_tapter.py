@@ -21,7 +21,7 @@ from acclimate.models.encoder import new_encoder, save_model
 from acclimate.race.cost import Estimate
 from acclimate.statistics.significance import holm
 from acclimate.studies.compare import judged
-from acclimate.studies.tapter import Recipe, foreseen, given, run_two_stages
+from acclimate.studies.tapter import TapterStudyRecipe, foreseen, given, run_two_stages
 from acclimate.tasks.labelled import Own
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.text.corpus import write_corpus
@@ -42,8 +42,8 @@ SMALL = (
 )
 
 
-def stated(*more: str) -> Recipe:
-    return settings.override(Recipe(), [*SMALL, *more])
+def stated(*more: str) -> TapterStudyRecipe:
+    return settings.override(TapterStudyRecipe(), [*SMALL, *more])
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def names(out: Path) -> list[str]:
 
 
 def test_the_defaults_are_table_4s():
-    recipe = Recipe()
+    recipe = TapterStudyRecipe()
     assert (recipe.seeds, recipe.contestants) == (10, ("TAPT", "TAPTER"))
     for tuning, epochs in ((recipe.first_stage, 2), (recipe.finetune, 10)):
         plan = tuning.plan

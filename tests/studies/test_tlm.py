@@ -13,8 +13,8 @@ from acclimate.core import files, settings
 from acclimate.race.contestants import enter
 from acclimate.race.outcome import read_scores, study_of, write_pages
 from acclimate.race.race import run_race
-from acclimate.race.recipe import Recipe as Race
-from acclimate.studies.tlm import STUDIES, Recipe, run_grid, variants
+from acclimate.race.recipe import RaceRecipe
+from acclimate.studies.tlm import STUDIES, TlmStudyRecipe, run_grid, variants
 from acclimate.training.checkpoint import read_log
 
 SMALL = (
@@ -31,8 +31,8 @@ SMALL = (
 
 
 @pytest.fixture(scope="module")
-def recipe() -> Recipe:
-    return settings.override(Recipe(), SMALL)
+def recipe() -> TlmStudyRecipe:
+    return settings.override(TlmStudyRecipe(), SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_the_studies_are_those_of_the_papers_tables(recipe):
         "model": ["model", "model + MLM on task data", "TLM"],
         "search": ["rho_1 = 1, rho_2 = 0", "rho_1 = 1, rho_2 = 20", "rho_1 = 3, rho_2 = 0", "rho_1 = 3, rho_2 = 20"],
     }
-    assert Recipe().ks == (50, 500, 5000)
+    assert TlmStudyRecipe().ks == (50, 500, 5000)
     with pytest.raises(ValueError, match=r"no study is called 'rho'\. Known: retrieval, k, rho_1"):
         variants("rho", recipe)
     with pytest.raises(ValueError, match="needs a pretrained model: give --model"):
@@ -137,7 +137,7 @@ def test_tlm_races_from_nothing_with_its_cost_and_what_it_retrieved(toy_race, tm
         "retrieval.k=5",
         *(f"tlm.{each}" for each in small),
     ]
-    recipe = settings.override(Race(), stated)
+    recipe = settings.override(RaceRecipe(), stated)
     run_race(recipe, toy_race.materials, tmp_path, command="acclimate race")
     scores = {score.contestant: score for score in read_scores(tmp_path)}
     assert set(scores) == {"untouched", "TLM", "random weights"}

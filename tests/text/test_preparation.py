@@ -7,7 +7,7 @@ import pytest
 from acclimate.core.types import Progress
 from acclimate.text import filters
 from acclimate.text.overlap.near_duplicates import grams, similarity
-from acclimate.text.preparation import Recipe, as_csv, as_text, prepare
+from acclimate.text.preparation import CorpusRecipe, as_csv, as_text, prepare
 
 WORDS = (
     "the",
@@ -65,7 +65,7 @@ def raw(tmp_path_factory):
     return folder
 
 
-RECIPE = Recipe(language="en", least_words=4, most_words=300)
+RECIPE = CorpusRecipe(language="en", least_words=4, most_words=300)
 
 
 @pytest.fixture(scope="module")
@@ -157,14 +157,14 @@ def test_files_that_are_passed_over_are_named(tmp_path):
     for name in ("a.txt", "notes.docx", "b/old.pdf", "b/.hidden.pdf", "b/c.jsonl.md5"):
         (tmp_path / "raw" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "raw" / name).write_text("Some words that are read.\n")
-    facts = prepare([tmp_path / "raw"], tmp_path / "out", Recipe()).facts
+    facts = prepare([tmp_path / "raw"], tmp_path / "out", CorpusRecipe()).facts
     assert facts["unread"] == ["b/c.jsonl.md5", "b/old.pdf", "notes.docx"]
     assert "Passed over for their endings: b/c.jsonl.md5, b/old.pdf, notes.docx." in as_text(facts)
 
 
 def test_progress_is_told(raw, tmp_path):
     told: list[Progress] = []
-    prepare([raw], tmp_path / "out", Recipe(near=0, exact=False), watch=told.append)
+    prepare([raw], tmp_path / "out", CorpusRecipe(near=0, exact=False), watch=told.append)
     assert {progress.stage for progress in told} >= {"reading", "writing"}
 
 
@@ -180,12 +180,12 @@ def test_progress_is_told(raw, tmp_path):
 )
 def test_settings_that_no_document_meets_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
-        Recipe(**settings)
+        CorpusRecipe(**settings)
 
 
 def test_other_settings_or_files_in_the_same_place_are_refused(raw, done):
     with pytest.raises(ValueError, match="holds a preparation with other settings"):
-        prepare([raw], done.path, Recipe())
+        prepare([raw], done.path, CorpusRecipe())
     with pytest.raises(ValueError, match="holds a preparation with other files"):
         prepare([raw / "0.jsonl"], done.path, RECIPE)
 
@@ -195,24 +195,24 @@ def test_a_file_that_was_refused_may_be_mended_and_the_same_call_goes_on(tmp_pat
     file, told = tmp_path / "a.txt", []
     file.write_bytes("la cellule \xe9tait l\xe0\n".encode("latin-1") * 4)
     with pytest.raises(ValueError, match="UTF-8"):
-        prepare([file], tmp_path / "out", Recipe())
+        prepare([file], tmp_path / "out", CorpusRecipe())
     file.write_text("la cellule \xe9tait l\xe0\n" * 4, encoding="utf-8")
-    made = prepare([file], tmp_path / "out", Recipe(), watch=told.append)
+    made = prepare([file], tmp_path / "out", CorpusRecipe(), watch=told.append)
     assert [document.text for document in made.corpus.documents()] == ["la cellule \xe9tait l\xe0"]
     assert "read anew" in told[0].values["note"]
 
 
 def test_text_of_which_nothing_is_left_is_refused_with_counts(raw, tmp_path):
     with pytest.raises(ValueError, match=r"no document is left \(.*short: 13"):
-        prepare([raw], tmp_path / "out", Recipe(least_words=1000))
+        prepare([raw], tmp_path / "out", CorpusRecipe(least_words=1000))
 
 
 def test_a_file_named_twice_is_refused(raw, tmp_path):
     with pytest.raises(ValueError, match=r"0\.jsonl: is named twice"):
-        prepare([raw, raw / "0.jsonl"], tmp_path / "out", Recipe())
+        prepare([raw, raw / "0.jsonl"], tmp_path / "out", CorpusRecipe())
 
 
 def test_text_of_which_most_cannot_be_used_is_refused(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{\n[]\n')
     with pytest.raises(ValueError, match="2 of 3 documents cannot be used"):
-        prepare([tmp_path / "a.jsonl"], tmp_path / "out", Recipe())
+        prepare([tmp_path / "a.jsonl"], tmp_path / "out", CorpusRecipe())

@@ -172,7 +172,7 @@ class Heads:
 
 
 @dataclass(frozen=True)
-class Analysis:
+class AttentionAnalysis:
     """The heads of each model and of its twin after it, over the same texts of at most `max_tokens` tokens."""
 
     heads: tuple[Heads, ...]
@@ -233,7 +233,7 @@ def analyse_heads(
     max_tokens: int = 128,
     seed: int = 0,
     watch: Watch = unwatched,
-) -> Analysis:
+) -> AttentionAnalysis:
     """The heads of each model (a directory or hub id) and of a twin with random weights, over these texts.
 
     source      what the texts are of, for people
@@ -254,7 +254,7 @@ def analyse_heads(
         for twin in (False, True):
             model = random_twin(where, seed=seed) if twin else load_masked_language_model(where)
             found.append(_heads(name, model, tokenizer, texts, longest, twin=twin, watch=watch))
-    return Analysis(tuple(found), source, max_tokens, seed)
+    return AttentionAnalysis(tuple(found), source, max_tokens, seed)
 
 
 def _heads(
@@ -398,14 +398,14 @@ def heads_axes(layers: int, across: int, size: float) -> tuple[Figure, Any]:
 # The page of `acclimate heads`: one HTML file that loads nothing, in the dress of a race's report.
 
 
-def write_page(path: Path, analysis: Analysis) -> Path:
+def write_page(path: Path, analysis: AttentionAnalysis) -> Path:
     """Write the page, whole or not at all, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, render(analysis))
     return path
 
 
-def render(analysis: Analysis) -> str:
+def render(analysis: AttentionAnalysis) -> str:
     """The page as text; everything in it is escaped but the drawings, whose text is escaped where they are drawn."""
     drawn = [
         (each, Markup(kinds_of_heads(each, str(number))), Markup(maps_of_heads(each, str(number))))

@@ -84,7 +84,7 @@ class Moved:
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
+class EmbeddingsAnalysis:
     """Of the models in their order, the first of which the others are compared with.
 
     refused     why a model could not be compared, in sentences; it has no Moved and no panel
@@ -202,7 +202,7 @@ def analyse_embeddings(
     words: Sequence[str] = (),
     axes_of: AxesOf = "first",
     watch: Watch = unwatched,
-) -> Analysis:
+) -> EmbeddingsAnalysis:
     """The word embeddings of the models (directories or hub ids), each compared with the first one's.
 
     texts    of the domain, whose pieces are also looked at by themselves; `source` says what they are, for people
@@ -228,7 +228,7 @@ def analyse_embeddings(
     fitted = [first.rows_VH] if axes_of == "first" else [pair.table.rows_VH[pair.rows_N] for pair in pairs]
     axes = principal_axes(np.concatenate(fitted))
     curves = [read_curve(table.name, place) for table, place in zip(tables, places, strict=True)]
-    return Analysis(
+    return EmbeddingsAnalysis(
         models=tuple(table.name for table in tables),
         moved=tuple(_moved(pair, first, counts_V, marked) for pair in pairs[1:]),
         refused=tuple(refused),
@@ -438,7 +438,7 @@ def _label_dots(axes: Any, dots: Mapping[str, tuple[float, float]]) -> None:
 # The page of `acclimate embeddings`: one HTML file that loads nothing, in the dress of a race's report.
 
 
-def write_page(path: Path, analysis: Analysis) -> Path:
+def write_page(path: Path, analysis: EmbeddingsAnalysis) -> Path:
     """Write the page and, beside it, the distances as CSV, each whole or not at all; returns the path of the latter."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, render(analysis))
@@ -447,7 +447,7 @@ def write_page(path: Path, analysis: Analysis) -> Path:
     return sheet
 
 
-def render(analysis: Analysis) -> str:
+def render(analysis: EmbeddingsAnalysis) -> str:
     """The page as text; everything in it is escaped but the drawings, whose text is escaped where they are drawn."""
     panels = analysis.panels
     drawn = [

@@ -158,7 +158,7 @@ class Domain:
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
+class ImportanceAnalysis:
     """How far domains agree on which heads matter. max_tokens: that were read of a text, at most."""
 
     model: str
@@ -336,7 +336,7 @@ def analyse_importance(
     attention_dropout: float | None = None,
     seed: int = 0,
     watch: Watch = unwatched,
-) -> Analysis:
+) -> ImportanceAnalysis:
     """The importance of the heads of a model (a directory or hub id) on each domain's texts.
 
     sources     domain -> raw text (a file or folder), a folder made by write_corpus, or a table
@@ -371,7 +371,7 @@ def analyse_importance(
         domains.append(_domain(name, sources[name], rows, halves_2LH, partial(normalised, how=how, over=over)))
     importance_KLH = torch.from_numpy(np.stack([domain.importance_LH for domain in domains]))
     halves_K2LH = torch.from_numpy(np.stack([domain.halves_2LH for domain in domains]))
-    return Analysis(
+    return ImportanceAnalysis(
         model=short_names([model])[0],
         domains=tuple(domains),
         how=how,
@@ -431,7 +431,7 @@ def _batches(rows: Sequence[list[int]], pad: int) -> Iterator[Batch]:
 # The page of `acclimate importance`: one HTML file that loads nothing, in the dress of a race's report.
 
 
-def write_page(path: Path, analysis: Analysis) -> tuple[Path, Path]:
+def write_page(path: Path, analysis: ImportanceAnalysis) -> tuple[Path, Path]:
     """Write the page and, beside it, the figures and every head as CSV, each whole or not at all; returns the paths of
     the latter two.
     """
@@ -443,7 +443,7 @@ def write_page(path: Path, analysis: Analysis) -> tuple[Path, Path]:
     return sheet, heads
 
 
-def render(analysis: Analysis) -> str:
+def render(analysis: ImportanceAnalysis) -> str:
     """The page as text; everything in it is escaped but the drawings, whose text is escaped where they are drawn."""
     most = max(float(domain.relative_LH.max()) for domain in analysis.domains)
     drawn = []

@@ -80,7 +80,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Analysis:
+class VocabulariesAnalysis:
     """Vocabularies on the same texts, the texts' own last where there is one.
 
     texts                what the texts are called; documents: how many there are
@@ -237,7 +237,7 @@ SPACES = "\u0120\u2581"  # stand before a piece that begins a word: byte-level t
 
 
 @dataclass(frozen=True)
-class Recipe:
+class VocabularyRecipe:
     """The vocabulary that is learnt from the texts, and what all are compared on. PubMedBERT's is uncased WordPiece."""
 
     kind: Kind = "wordpiece"
@@ -278,7 +278,7 @@ class Held:
 
 
 def compare_vocabularies(
-    recipe: Recipe,
+    recipe: VocabularyRecipe,
     corpus: Corpus,
     out: Path,
     *,
@@ -287,7 +287,7 @@ def compare_vocabularies(
     terms: Path | None = None,
     name: str = "",
     watch: Watch = unwatched,
-) -> Analysis:
+) -> VocabulariesAnalysis:
     """Learn the texts' own vocabulary into `out/tokenizer`, and compare it with those of the models.
 
     models   directories or hub ids, of a model or of a tokenizer alone
@@ -313,7 +313,7 @@ def compare_vocabularies(
         _vocabulary(name, tokenizer, held, held_general, None if tokenizer is tokenizers[-1] else reference)
         for name, tokenizer in zip(names, tokenizers, strict=True)
     ]
-    return Analysis(
+    return VocabulariesAnalysis(
         texts=name or corpus.path.name,
         documents=len(corpus),
         held_out=len(held.sample),
@@ -365,7 +365,7 @@ def _spelt(piece: str, tokenizer: Any) -> str:
     return str(backend.decoder.decode(["a", piece]))[1:].strip() or "\N{OPEN BOX}"
 
 
-def _own(recipe: Recipe, held: Held, path: Path, watch: Watch) -> Any:
+def _own(recipe: VocabularyRecipe, held: Held, path: Path, watch: Watch) -> Any:
     """The tokenizer in `path`, learnt where it is not there."""
     stated = {key: value for key, value in asdict(recipe).items() if key != "most_terms"}
     stated |= {"corpus": held.corpus.hash}
@@ -385,7 +385,9 @@ def _own(recipe: Recipe, held: Held, path: Path, watch: Watch) -> Any:
     return tokenizer
 
 
-def _terms(recipe: Recipe, corpus: Corpus, general: Corpus | None, given: Path | None, watch: Watch) -> list[Term]:
+def _terms(
+    recipe: VocabularyRecipe, corpus: Corpus, general: Corpus | None, given: Path | None, watch: Watch
+) -> list[Term]:
     """The terms that are given, or else found; none where there is no general text to find them by."""
     if given is None and general is None:
         return []
@@ -441,7 +443,7 @@ def _shared(own: set[tuple[str, bool]], reference: set[tuple[str, bool]]) -> set
 PAGE, SHEET, TERMS = "vocabulary.html", "vocabulary.csv", "terms.csv"
 
 
-def write_page(out: Path, analysis: Analysis) -> tuple[Path, ...]:
+def write_page(out: Path, analysis: VocabulariesAnalysis) -> tuple[Path, ...]:
     """Write the page and the figures as CSV, and the terms where there are any; returns their paths."""
     written = {PAGE: render(analysis), SHEET: analysis.as_csv()}
     if analysis.terms:
@@ -453,7 +455,7 @@ def write_page(out: Path, analysis: Analysis) -> tuple[Path, ...]:
     return tuple(out / name for name in written)
 
 
-def render(analysis: Analysis) -> str:
+def render(analysis: VocabulariesAnalysis) -> str:
     """The page as text; everything in it is escaped."""
     page = environment().get_template("vocabularies.html").render(analysis=analysis, most=ROWS)
     return page.translate(VISIBLE)

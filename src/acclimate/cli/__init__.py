@@ -156,7 +156,7 @@ def adapt(
     with errors_told(), started(out) as console:
         if method not in METHODS:
             raise ValueError(f"no method is called '{method}'. Known: {', '.join(METHODS)}")
-        stated = stated_recipe(METHODS[method].Recipe(), recipe, assignments)
+        stated = stated_recipe(METHODS[method].recipe(), recipe, assignments)
         with watched(console, track, out) as watch:
             if "corpus" in {field.name for field in fields(stated)} and getattr(stated, "reads_corpus", True):
                 for name in [field.name for field in fields(stated) if field.name in CORPORA]:

@@ -39,11 +39,11 @@ def corpus(
     """Read, filter and de-duplicate raw text, with counts of all that is left out: OUT/corpus and a report."""
     from acclimate.core import files
     from acclimate.core.machines import processors
-    from acclimate.text.preparation import Recipe, as_csv, as_text, prepare
+    from acclimate.text.preparation import CorpusRecipe, as_csv, as_text, prepare
 
     with errors_told(), started(out) as console:
         raw, settings = models_and_settings(given)
-        chosen = stated_recipe(Recipe(), recipe, settings)
+        chosen = stated_recipe(CorpusRecipe(), recipe, settings)
         at_once = processes or processors()
         with watched(console, None, out) as watch:
             done = prepare(

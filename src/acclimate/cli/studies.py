@@ -63,13 +63,12 @@ def grid(
 ) -> None:
     """Vary one thing, all else and the seeds the same, and compare: the studies of the papers' tables."""
     from acclimate.race import race
-    from acclimate.race.recipe import Recipe as Race
+    from acclimate.race.recipe import RaceRecipe
     from acclimate.studies import choices, dga, stilt, tapter
     from acclimate.studies import tlm as grids
-    from acclimate.studies.choices import STUDIES, plan
-    from acclimate.studies.choices import Recipe as Choices
-    from acclimate.studies.dga import Recipe as Adapting
-    from acclimate.studies.tapter import Recipe as Staged
+    from acclimate.studies.choices import STUDIES, ChoicesRecipe, plan
+    from acclimate.studies.dga import DgaStudyRecipe
+    from acclimate.studies.tapter import TapterStudyRecipe
 
     with errors_told(), started(out, held=not dry_run) as console, studying(out, where, plans=dry_run) as noted:
         planned = (tapter.STUDY, dga.STUDY)
@@ -81,10 +80,10 @@ def grid(
                 raise ValueError("--labels-per-class is for docstrings; rows=N draws so many rows of any task")
             given |= {"data": data, "dry_run": dry_run}
             if study == tapter.STUDY:
-                stages = noted(stated_recipe(Staged(), recipe, assignments))
+                stages = noted(stated_recipe(TapterStudyRecipe(), recipe, assignments))
                 _planned(console, tapter, tapter.run_two_stages, own, raw, stages, out, **given)
                 return
-            adapting = noted(stated_recipe(Adapting(), recipe, assignments))
+            adapting = noted(stated_recipe(DgaStudyRecipe(), recipe, assignments))
             _planned(console, dga, dga.run_domain_methods, own, raw, adapting, out, **given)
             return
         given["labels_per_class"] = labels_per_class
@@ -98,7 +97,7 @@ def grid(
             if study == stilt.STUDY or data is None:
                 _matrix(console, noted, models, settings, recipe, data=data, out=out, dry_run=dry_run)
                 return
-            chosen = noted(stated_recipe(Choices(), recipe, settings))
+            chosen = noted(stated_recipe(ChoicesRecipe(), recipe, settings))
             if dry_run:
                 say(console, plan(study, chosen, models, data, out).as_text())
                 return
@@ -112,15 +111,15 @@ def grid(
             )
         if study in STUDIES:
             run: Any = choices.run_on_task
-            stated = noted(stated_recipe(Choices(), recipe, assignments))
+            stated = noted(stated_recipe(ChoicesRecipe(), recipe, assignments))
             choices.check_own(study, stated, model)  # before any file is read
         else:
-            run, stated = grids.run_grid, noted(stated_recipe(grids.Recipe(), recipe, assignments))
+            run, stated = grids.run_grid, noted(stated_recipe(grids.TlmStudyRecipe(), recipe, assignments))
             if study != "model":
                 grids.variants(study, stated)
         with watched(console, None, out) as watch:
             found = race.materials_of(
-                own, raw, out, Race(seeds=stated.seeds, contestants=()), **given, data=data, watch=watch
+                own, raw, out, RaceRecipe(seeds=stated.seeds, contestants=()), **given, data=data, watch=watch
             )
             tell_findings(console, found.examination)
             done = run(study, stated, found, out, watch=watch)
@@ -139,9 +138,9 @@ def _matrix(
     dry_run: bool,
 ) -> None:
     """All pairs of tasks, one after the other."""
-    from acclimate.studies.stilt import STUDY, Recipe, as_text, plan, run_matrix
+    from acclimate.studies.stilt import STUDY, StiltStudyRecipe, as_text, plan, run_matrix
 
-    stated = noted(stated_recipe(Recipe(), recipe, settings))
+    stated = noted(stated_recipe(StiltStudyRecipe(), recipe, settings))
     if dry_run:
         say(console, plan(stated, models, data, out).as_text())
         return

@@ -70,7 +70,7 @@ def retrieve(
                         else "no corpus given. Add --corpus PATH, raw text"
                     )
                     raise ValueError(f"{what}; or cut a smaller K from a retrieval with --from RUN --k NUMBER")
-                chosen = stated_recipe(retrieve.Recipe(), recipe, settings)
+                chosen = stated_recipe(retrieve.RetrieveRecipe(), recipe, settings)
                 given: dict[str, Any] = {"separated": separated, "shards": shards, "cluster": cluster, "watch": watch}
                 done = for_files(own, corpus, out, chosen, **given)
         say(console, done.as_text())
@@ -117,11 +117,11 @@ def blurb(
     """Fine-tune and test models on all of BLURB: a row a dataset, a column a model, the BLURB score."""
     from acclimate.race.outcome import PAGE
     from acclimate.race.recipe import heeded
-    from acclimate.studies.blurb import Recipe, as_text, plan, run_benchmark
+    from acclimate.studies.blurb import BlurbRecipe, as_text, plan, run_benchmark
 
     with errors_told(), started(out, held=not dry_run) as console, studying(out, where, plans=dry_run) as noted:
         models, assignments = models_and_settings(given)
-        stated = noted(heeded(stated_recipe(Recipe(), recipe, assignments), Recipe()))
+        stated = noted(heeded(stated_recipe(BlurbRecipe(), recipe, assignments), BlurbRecipe()))
         if dry_run:
             say(console, plan(stated, models, data, out).as_text())
             return

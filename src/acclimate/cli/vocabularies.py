@@ -28,11 +28,11 @@ def vocabulary(
     recipe: options.RecipeFile = None,
 ) -> None:
     """Learn the texts' own vocabulary into OUT/tokenizer, and compare it with models' (PubMedBERT, Table 1)."""
-    from acclimate.analyses.vocabularies import TOKENIZER, Recipe, compare_vocabularies, write_page
+    from acclimate.analyses.vocabularies import TOKENIZER, VocabularyRecipe, compare_vocabularies, write_page
     from acclimate.data.materials import corpus_at
 
     with errors_told(), started(out) as console:
-        stated = stated_recipe(Recipe(), recipe, assignments)
+        stated = stated_recipe(VocabularyRecipe(), recipe, assignments)
         if terms is not None and not terms.is_file():
             raise ValueError(f"--terms {terms}: there is no such file. Write a list of terms, one a line")
         with watched(console, None, out) as watch:

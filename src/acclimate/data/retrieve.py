@@ -78,7 +78,7 @@ CORPUS, SELECTION, LEFT_OUT, LIKE = "corpus", "selection", "left-out", "bm25"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RetrieveRecipe:
     """What is retrieved. The defaults are the paper's small scale, with clean and different documents."""
 
     k: int = 50  # documents a query, 1 to 10,000; the union over all queries is kept
@@ -119,7 +119,7 @@ def retrieve_for(
     corpus: Corpus,
     splits: Mapping[Split, Sequence[Example]],
     out: Path,
-    recipe: Recipe | None = None,
+    recipe: RetrieveRecipe | None = None,
     *,
     shards: int = 1,
     cluster: str = "",
@@ -132,7 +132,7 @@ def retrieve_for(
     process or by the machines of a Ray cluster (core/machines.py); the result depends on neither. Raises ValueError
     where `out` holds another retrieval, where there is nothing to ask for, and where nothing is found.
     """
-    recipe = recipe or Recipe()
+    recipe = recipe or RetrieveRecipe()
     splits = {split: splits.get(split, ()) for split in SPLITS}
     if not any(whole(row).strip() for row in splits["train"]):
         raise ValueError("no query: there is no training text. Give a file with texts to train on")
@@ -186,7 +186,7 @@ def open_retrieved(out: Path) -> Retrieved:
 
 def examples_of(out: Path, corpus: Corpus) -> list[dict[str, Any]]:
     """What a few queries of the retrieval in `out` brought from the corpus, as facts.json's `retrieved` has it."""
-    found, recipe = open_retrieved(out), Recipe(**files.read_json(out / CLAIM)["recipe"])
+    found, recipe = open_retrieved(out), RetrieveRecipe(**files.read_json(out / CLAIM)["recipe"])
     index = _index(corpus, recipe, out)
     return [asdict(query) for query in shown(found.selection, corpus, index)]
 
@@ -197,7 +197,7 @@ def work(*, out: Path, watch: Watch, task: Path, corpus: Path, **stated: Any) ->
 
     prepared = open_prepared(task)
     splits = {split: prepared.examples(split) for split in SPLITS}
-    return retrieve_for(Corpus(corpus), splits, out, Recipe(**stated), watch=watch).facts
+    return retrieve_for(Corpus(corpus), splits, out, RetrieveRecipe(**stated), watch=watch).facts
 
 
 def _write_corpus(documents: Iterable[Document], size: int, out: Path, watch: Watch) -> None:
@@ -215,7 +215,7 @@ def _told(out: Path, known: dict[str, Any], watch: Watch) -> Retrieved:
     return open_retrieved(out)
 
 
-def _claim(out: Path, recipe: Recipe, corpus: Corpus, splits: Mapping[Split, Sequence[Example]]) -> None:
+def _claim(out: Path, recipe: RetrieveRecipe, corpus: Corpus, splits: Mapping[Split, Sequence[Example]]) -> None:
     texts = {split: settings.digest([[row.text, row.pair] for row in splits[split]]) for split in SPLITS}
     ids = settings.digest([row.id for row in splits["train"]])
     _claim_stated(out, {"recipe": asdict(recipe), "sources": {"corpus": corpus.hash, "ids": ids, **texts}})
@@ -234,13 +234,19 @@ def _claim_stated(out: Path, stated: dict[str, Any]) -> None:
 
 
 def _index(
-    corpus: Corpus, recipe: Recipe, out: Path, *, shards: int = 1, work: Work | None = None, watch: Watch = unwatched
+    corpus: Corpus,
+    recipe: RetrieveRecipe,
+    out: Path,
+    *,
+    shards: int = 1,
+    work: Work | None = None,
+    watch: Watch = unwatched,
 ) -> Shards:
     formula: dict[str, Any] = {"analyzer": recipe.analyzer, "k1": recipe.k1, "b": recipe.b}
     return cached_index(corpus, out, shards=shards, work=work, **formula, watch=watch)
 
 
-def _queries(rows: Sequence[Example], recipe: Recipe) -> tuple[list[Query], dict[str, int]]:
+def _queries(rows: Sequence[Example], recipe: RetrieveRecipe) -> tuple[list[Query], dict[str, int]]:
     """What is searched for, and how it was made of the texts. All texts are asked for, those without any word too."""
     asked, words, shortened = [], 0, 0
     for row in rows:
@@ -258,7 +264,7 @@ def _selected(
     index: Shards,
     asked: Sequence[Query],
     out: Path,
-    recipe: Recipe,
+    recipe: RetrieveRecipe,
     *,
     mask: np.ndarray,
     watch: Watch,
@@ -300,7 +306,7 @@ def retrieve(
     fold_labels: bool = False,
     split_seed: int = 0,
     separated: Literal["line", "blank"] = "line",
-    recipe: Recipe | None = None,
+    recipe: RetrieveRecipe | None = None,
     shards: int = 1,
     cluster: str = "",
     out: str | Path = "runs/retrieve",
@@ -338,7 +344,7 @@ def retrieve(
             own,
             Path(corpus),
             Path(out),
-            recipe or Recipe(),
+            recipe or RetrieveRecipe(),
             separated=separated,
             shards=shards,
             cluster=cluster,
@@ -350,7 +356,7 @@ def for_files(
     own: Own,
     corpus: Path,
     out: Path,
-    recipe: Recipe,
+    recipe: RetrieveRecipe,
     *,
     separated: Literal["line", "blank"],
     shards: int,

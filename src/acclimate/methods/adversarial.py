@@ -132,7 +132,7 @@ def _shares(piece: Piece, positions_M: Tensor, there_M: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Recipe(mlm.Recipe):
+class AdversarialRecipe(mlm.MlmRecipe):
     """ALUM from a checkpoint, beside what mlm has."""
 
     weight: float = 10.0  # alpha, of the second term
@@ -149,12 +149,12 @@ class Recipe(mlm.Recipe):
         Perturbation(self.step, self.noise, self.radius, self.ascents, self.reading)
 
 
-def passes(recipe: Recipe) -> float:
+def passes(recipe: AdversarialRecipe) -> float:
     """Of the encoder in a step, in those of masked language modelling."""
     return PASSES + recipe.ascents * ASCENT
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: AdversarialRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does.
 
     Raises ValueError as that does, and where reading="released" does not know where a family's embeddings come out.

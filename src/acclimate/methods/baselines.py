@@ -27,7 +27,7 @@ Predict = Callable[[Any], list[Label]]  # sparse features (rows, features) -> a 
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TfidfRecipe:
     """Settings tried on dev and what counts as a term."""
 
     strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)  # C of logistic regressions
@@ -38,7 +38,7 @@ class Recipe:
         """What is tried for a task of this kind, the strongest regularisation first."""
         return tuple(sorted(self.alphas, reverse=True)) if kind == "score" else tuple(sorted(self.strengths))
 
-    def only(self, strength: float) -> Recipe:
+    def only(self, strength: float) -> TfidfRecipe:
         """The recipe with nothing to choose from, whatever the kind."""
         return replace(self, strengths=(strength,), alphas=(strength,))
 
@@ -55,7 +55,7 @@ class Fitted:
     predict: Callable[[Sequence[Example]], list[Label]]
 
 
-def fit_tfidf(recipe: Recipe, task: Prepared, *, watch: Watch = unwatched) -> Fitted:
+def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) -> Fitted:
     """Fit for each strength and choose on dev; of equals the strongest regularisation wins. The test set stays sealed.
 
     Raises ValueError where there is nothing to try, and for a kind of task that has no such model.
@@ -102,7 +102,7 @@ def test_baseline(fitted: Fitted, task: Prepared, *, by: str) -> dict[str, Any]:
 
 
 def evaluate(
-    recipe: Recipe, task: Prepared, *, by: str = "evaluate TF-IDF", watch: Watch = unwatched
+    recipe: TfidfRecipe, task: Prepared, *, by: str = "evaluate TF-IDF", watch: Watch = unwatched
 ) -> dict[str, Any]:
     """`fit`, then `test`: ids, gold, predicted, test, dev, predicted_dev, strength, tokens, seconds."""
     fitted = fit_tfidf(recipe, task, watch=watch)

@@ -157,7 +157,7 @@ Knowledge = Literal["full", "domain"]
 
 
 @dataclass(frozen=True)
-class Recipe(DomainRecipe):
+class DgaRecipe(DomainRecipe):
     """DGA, with section 4.2's settings as defaults."""
 
     parts: tuple[Part, ...] = ("heads",)  # whose gradients are masked; importance is computed for each
@@ -200,7 +200,7 @@ class Recipe(DomainRecipe):
                     raise ValueError(f"{name} = {stated!r} does nothing with {why}. Leave one of them out")
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Compute importance, train; writes `out/checkpoint` and `out/importance.json`. A run that was stopped goes on, one
     that ended is returned as it is.
 
@@ -225,12 +225,12 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     return adapt_with(recipe, out, objective, watch=watch)
 
 
-def passes(recipe: Recipe) -> float:
+def passes(recipe: DgaRecipe) -> float:
     """Of the encoder in a step, in those of masked language modelling."""
     return (3.0 if recipe.anchor == "mlm" else 4.0) if recipe.contrast else 1.0
 
 
-def caching(recipe: Recipe) -> float:
+def caching(recipe: DgaRecipe) -> float:
     """Likewise, what is added where a step is cut into pieces: three views, without gradient."""
     return 1.0 if recipe.contrast else 0.0
 
@@ -309,7 +309,7 @@ class DgaLoss(MaskedLanguageLoss):
             return row_means(hidden_states(self.model, piece), piece)
 
 
-def _importance(recipe: Recipe, start: Start, out: Path, watch: Watch) -> dict[Part, Tensor]:
+def _importance(recipe: DgaRecipe, start: Start, out: Path, watch: Watch) -> dict[Part, Tensor]:
     """Of each part, before normalisation, as in `out/importance.json`, which is written where it is not there."""
     path = out / IMPORTANCE
     if not path.exists():

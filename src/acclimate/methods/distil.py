@@ -193,7 +193,7 @@ def embedded_as(model: PreTrainedModel, vector_D: Tensor, where_LW: Tensor) -> I
 
 
 @dataclass(frozen=True)
-class Recipe(DomainRecipe):
+class DistilRecipe(DomainRecipe):
     """KD or AdaptedDeiT, with the settings of DGA's section 4.2."""
 
     teacher: Literal["kd", "deit"] = "kd"
@@ -206,12 +206,12 @@ class Recipe(DomainRecipe):
             raise ValueError(f"weight = {self.weight} is out of range: above 0, or take the method mlm")
 
 
-def passes(recipe: Recipe) -> float:
+def passes(recipe: DistilRecipe) -> float:
     """Of the encoder in a step, in those of masked language modelling; the teacher's has no way back."""
     return 1 / 3 + (2.0 if recipe.text == "unmasked" else 1.0)
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does; neither teacher nor distillation token is in it.
 
     Raises ValueError as that does, and where the model cannot read a distillation token behind rows of `max_tokens`.

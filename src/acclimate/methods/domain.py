@@ -27,7 +27,7 @@ PREDICTED = ("labels", TAGS)  # fields of a token that are left out where they a
 
 
 @dataclass(frozen=True)
-class DomainRecipe(mlm.Recipe):
+class DomainRecipe(mlm.MlmRecipe):
     """Masked language modelling with section 4.2's settings as defaults: 2,500 steps of 256 sequences of 164 tokens at
     rate 1e-4. What it leaves open is as in the released code: 10% warm-up, no decay, sub-words masked at 15%.
     """

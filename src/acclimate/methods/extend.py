@@ -59,7 +59,7 @@ WORDS = "new_words.json"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ExtendRecipe:
     """More words for a model's vocabulary."""
 
     model: str = ""  # a local directory or a hub id
@@ -80,7 +80,7 @@ class Recipe:
             raise ValueError("vectors are given, but start = pieces takes none. Set start=vectors, or leave them out")
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Add the words; writes `out/checkpoint`, and to `out/new_words.json` what was added and how many pieces it saves.
     A run that ended is returned as it is.
 
@@ -139,7 +139,7 @@ def _lines(path: Path) -> list[str]:
         raise ValueError(f"{path}: byte {error.start:,} is not UTF-8: {error.reason}. Save it as UTF-8") from error
 
 
-def _words(recipe: Recipe, lines: Sequence[str], parts: Parts, cutter: Cutter) -> list[NewWord]:
+def _words(recipe: ExtendRecipe, lines: Sequence[str], parts: Parts, cutter: Cutter) -> list[NewWord]:
     if recipe.word_list == Path():
         words = broken_words(parts, cutter, most=recipe.words, least=recipe.least)
         if not words:
@@ -156,7 +156,7 @@ def _words(recipe: Recipe, lines: Sequence[str], parts: Parts, cutter: Cutter) -
     return words
 
 
-def _vectors(recipe: Recipe, out: Path, watch: Watch) -> Path:
+def _vectors(recipe: ExtendRecipe, out: Path, watch: Watch) -> Path:
     if recipe.vectors:
         return Path(recipe.vectors)
     corpora = [Corpus(path) for path in (recipe.corpus, recipe.vectors_corpus) if path != Path()]
@@ -198,7 +198,7 @@ def _first(cutter: Cutter) -> int:
     return 1 + max(cutter.backend.get_vocab(with_added_tokens=True).values())
 
 
-def _sources(recipe: Recipe) -> dict[str, str]:
+def _sources(recipe: ExtendRecipe) -> dict[str, str]:
     """What the run reads, by its content."""
     sources = {"corpus": Corpus(recipe.corpus).hash, "model": identity(recipe.model)}
     if recipe.vectors_corpus != Path():

@@ -191,7 +191,7 @@ SPANS: dict[Pooling, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
 class Tuning:
     """A fine-tuning in its directory: the model in training, and its looks at dev."""
 
-    def __init__(self, recipe: Recipe, task: Prepared, out: Path, watch: Watch) -> None:
+    def __init__(self, recipe: FinetuneRecipe, task: Prepared, out: Path, watch: Watch) -> None:
         self.recipe, self.task, self.out, self.watch = recipe, task, out, watch
         self.tokenizer = load_tokenizer(recipe.model)
         # whoever truncates with the checkpoint's tokenizer cuts as we did
@@ -273,7 +273,7 @@ class Tuning:
         self.seen.hand_over()
 
 
-def _loaded(recipe: Recipe, task: Prepared, labels: Sequence[str], watch: Watch) -> PreTrainedModel:
+def _loaded(recipe: FinetuneRecipe, task: Prepared, labels: Sequence[str], watch: Watch) -> PreTrainedModel:
     known = dropout_known(recipe.model)
     if not known:
         watch(Progress("fine-tune", 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
@@ -314,7 +314,7 @@ BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that was st
 
 
 @dataclass(frozen=True)
-class Recipe:
+class FinetuneRecipe:
     """Fine-tuning. Rate, batch and epochs within BLURB's search range (1e-5 to 5e-5, 16 or 32, 2 to 60)."""
 
     model: str = ""  # a local directory or a hub id
@@ -357,7 +357,7 @@ class Recipe:
         check_smart(self)
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Fine-tune and write `out/checkpoint`, the dev score of each look to `out/dev.json`, and what the checkpoint
     predicts for dev to `out/predicted_dev.json`. Never opens the test set.
 
@@ -376,7 +376,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     return done
 
 
-def begin(recipe: Recipe, out: Path, share: float, *, watch: Watch = unwatched) -> float:
+def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unwatched) -> float:
     """Train the first `share` of the steps in `out` and stop there: the best dev score so far.
 
     `adapt` goes on in the same directory and ends as if it had never stopped, so nothing is paid for twice;
@@ -410,14 +410,14 @@ def give_up(out: Path) -> None:
     finish(out)
 
 
-def steps_of(recipe: Recipe, task: Prepared, share: float = 1.0) -> int:
+def steps_of(recipe: FinetuneRecipe, task: Prepared, share: float = 1.0) -> int:
     """How many steps a share of the run takes. Raises ValueError for a share that is not above 0 and at most 1."""
     if not 0 < share <= 1:
         raise ValueError(f"share = {share} is out of range: above 0, and at most 1")
     return max(1, round(share * with_steps(recipe.plan, recipe.epochs, task.sizes["train"]).steps))
 
 
-def _inputs(recipe: Recipe) -> tuple[Prepared, dict[str, str]]:
+def _inputs(recipe: FinetuneRecipe) -> tuple[Prepared, dict[str, str]]:
     """The task, and hashes of all that a run reads."""
     if not recipe.model:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
@@ -426,7 +426,7 @@ def _inputs(recipe: Recipe) -> tuple[Prepared, dict[str, str]]:
     return task, {name: task.hashes[name] for name in ("about", "train", "dev")} | {"model": identity(recipe.model)}
 
 
-def check_task(recipe: Recipe, task: Prepared) -> None:
+def check_task(recipe: FinetuneRecipe, task: Prepared) -> None:
     """Raises ValueError for what the model's config and the task's labels already tell: that the model reads no texts
     as long as the task's, or that a CRF's transitions follow a scheme which the tags have not."""
     longest = longest_input(recipe.model)
@@ -439,7 +439,7 @@ def check_task(recipe: Recipe, task: Prepared) -> None:
         allowed_transitions(trained_labels(task, recipe.tag_scheme))
 
 
-def evaluate(recipe: Recipe, out: Path, *, by: str = "", watch: Watch = unwatched) -> Score:
+def evaluate(recipe: FinetuneRecipe, out: Path, *, by: str = "", watch: Watch = unwatched) -> Score:
     """Fine-tune with the plan's seed, choose on dev, test once; the checkpoint stays in `out/checkpoint`.
 
     by: what the look at the test set is written down as; "": the model and the seed.
@@ -552,15 +552,15 @@ OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")
 OF_TEXTS = ("sequence_layer",)
 
 
-def fitting(own: Recipe, task: Prepared) -> Recipe:
+def fitting(own: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
     """The settings, those at their defaults that mean nothing on the task."""
-    default = Recipe()
+    default = FinetuneRecipe()
     return replace(own, **{name: getattr(default, name) for name in _idle(task)})
 
 
-def check_heeded(own: Recipe, tasks: Sequence[Prepared]) -> None:
+def check_heeded(own: FinetuneRecipe, tasks: Sequence[Prepared]) -> None:
     """Raises ValueError for a stated setting that means nothing on any of the tasks."""
-    default = Recipe()
+    default = FinetuneRecipe()
     for name in sorted(set.intersection(*(_idle(task) for task in tasks))):
         if (value := getattr(own, name)) != getattr(default, name):
             raise ValueError(

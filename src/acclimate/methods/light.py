@@ -46,7 +46,7 @@ from acclimate.training.objective import MaskedLanguageLoss
 
 
 @dataclass(frozen=True)
-class Recipe(DomainRecipe):
+class LightRecipe(DomainRecipe):
     """Adapters or a prompt, with section 4.2's settings as defaults."""
 
     kind: Literal["adapter", "prompt"] = "adapter"
@@ -61,7 +61,7 @@ class Recipe(DomainRecipe):
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range: above 0")
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
 
     Raises ValueError where the corpus has no text, the model cannot be loaded, is of a family whose places for adapters
@@ -86,7 +86,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     return done
 
 
-def passes(recipe: Recipe) -> float:
+def passes(recipe: LightRecipe) -> float:
     """Of the encoder in a step, in those of masked language modelling: weights that are frozen get no gradient."""
     return 2 / 3
 

@@ -39,7 +39,7 @@ from acclimate.training.run import finished, run, write_checkpoint
 
 
 @dataclass(frozen=True)
-class Recipe:
+class MlmRecipe:
     """Masked language modelling from a checkpoint. Either `epochs` or `plan.steps` sets the length of the run."""
 
     model: str = ""  # a local directory or a hub id
@@ -57,7 +57,7 @@ class Recipe:
         check_length(self.epochs, self.plan)
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: MlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
 
     Raises ValueError where the corpus has no text or the model cannot be loaded.
@@ -75,7 +75,7 @@ class Start:
 
 
 def adapt_with(
-    recipe: Recipe,
+    recipe: MlmRecipe,
     out: Path,
     objective: Callable[[Start], Objective],
     *,

@@ -68,12 +68,12 @@ STAGE = "pretrain"
 DEV_SEGMENTS = 512  # of dev, drawn by a seed where there are more
 
 
-def positions(recipe: Recipe) -> int:
+def positions(recipe: ScratchRecipe) -> int:
     """How many tokens the encoder can read at once."""
     return max(512, recipe.max_tokens, recipe.long_tokens if recipe.long_share else 0)
 
 
-def encoder_for(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, *, vocabulary_size: int) -> PreTrainedModel:
+def encoder_for(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, vocabulary_size: int) -> PreTrainedModel:
     """With random weights, drawn under the plan's seed."""
     return new_encoder(
         **vars(recipe.shape),
@@ -89,7 +89,7 @@ def encoder_for(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, *, vocabular
     )
 
 
-def model_of(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, *, watch: Watch) -> PreTrainedModel:
+def model_of(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, watch: Watch) -> PreTrainedModel:
     """What is trained, in place.
 
     Raises ValueError where a given one cannot be loaded, or reads fewer tokens than a row has.
@@ -109,7 +109,7 @@ def model_of(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, *, watch: Watch
     return model
 
 
-def objective_of(recipe: Recipe, model: PreTrainedModel, *, watch: Watch) -> Objective:
+def objective_of(recipe: ScratchRecipe, model: PreTrainedModel, *, watch: Watch) -> Objective:
     """What is minimised. Raises ValueError where the model cannot be trained on pairs of texts."""
     if recipe.adversarial:
         return AdversarialLoss(
@@ -132,7 +132,13 @@ def objective_of(recipe: Recipe, model: PreTrainedModel, *, watch: Watch) -> Obj
 
 
 def curve_of(
-    recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, plan: Plan, out: Path, *, watch: Watch
+    recipe: ScratchRecipe,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    plan: Plan,
+    out: Path,
+    *,
+    watch: Watch,
 ) -> LossCurve | None:
     """Masked language modelling of dev, with whole words masked at 15% whatever the recipe masks, so that recipes of
     one vocabulary can be compared; None without dev.
@@ -360,7 +366,7 @@ def check_reading(recipe: Settings, *, general: bool) -> None:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ScratchRecipe:
     """A BERT from nothing. The defaults are PubMedBERT's (section 6.1): BERT-base, 62,500 steps of 8,192 sequences."""
 
     corpus: Path = Path()
@@ -419,7 +425,7 @@ class Recipe:
         return shape_of(self.size, self.architecture, layers=self.layers, hidden=self.hidden, heads=self.heads)
 
 
-def _check_start(recipe: Recipe) -> None:
+def _check_start(recipe: ScratchRecipe) -> None:
     """Raises ValueError where what is stated of vocabulary or shape goes against what else is."""
     _ = recipe.shape
     learning, shape = ("vocabulary", "lower", "kind"), ("size", "layers", "hidden", "heads", "architecture")
@@ -440,7 +446,7 @@ def _check_start(recipe: Recipe) -> None:
         Perturbation(recipe.adversarial_step, 1e-5, recipe.adversarial_radius, 1, recipe.adversarial_reading)
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Learn the vocabulary, pretrain, write `out/checkpoint` and with `dev` `out/curve.json`; a stopped run goes on, an
     ended one is returned.
     """
@@ -484,7 +490,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     return done
 
 
-def configuration(recipe: Recipe) -> PreTrainedConfig:
+def configuration(recipe: ScratchRecipe) -> PreTrainedConfig:
     """What is known of the encoder before its vocabulary is."""
     return new_configuration(
         recipe.shape,
@@ -527,7 +533,7 @@ class Untrained:
     seed: int
 
 
-def _tokenizer(recipe: Recipe, texts: Sequence[Text], out: Path, watch: Watch) -> PreTrainedTokenizerBase:
+def _tokenizer(recipe: ScratchRecipe, texts: Sequence[Text], out: Path, watch: Watch) -> PreTrainedTokenizerBase:
     """Given, or learned from all that is read."""
     if given := recipe.model or recipe.tokenizer:
         return load_tokenizer(given)

@@ -42,7 +42,7 @@ from acclimate.training.pieces import Piece
 
 
 @dataclass(frozen=True)
-class Recipe(DomainRecipe):
+class SequenceContrastRecipe(DomainRecipe):
     """SimCSE or InfoWord, with the settings of DGA's section 4.2."""
 
     contrast: Literal["simcse", "infoword"] = "simcse"
@@ -57,7 +57,7 @@ class Recipe(DomainRecipe):
             raise ValueError(f"weight = {self.weight} is out of range: above 0, or take the method mlm")
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does.
 
     Raises ValueError as that does, and where SimCSE's two passes would be one for want of dropout.
@@ -71,12 +71,12 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     return mlm.adapt_with(recipe, out, objective, watch=watch)
 
 
-def passes(recipe: Recipe) -> float:
+def passes(recipe: SequenceContrastRecipe) -> float:
     """Of the encoder in a step, in those of masked language modelling."""
     return 3.0 if recipe.contrast == "simcse" else 2.0
 
 
-def caching(recipe: Recipe) -> float:
+def caching(recipe: SequenceContrastRecipe) -> float:
     """Likewise, what is added where a step is cut into pieces: both views, without gradient."""
     return 2 / 3
 

@@ -59,7 +59,7 @@ class Intermediate:
                 f"Leave one of them out"
             )
 
-    def on(self, target: finetune.Recipe) -> finetune.Recipe:
+    def on(self, target: finetune.FinetuneRecipe) -> finetune.FinetuneRecipe:
         """The target's settings with these."""
         given = {own.name: value for own in fields(self) if (value := getattr(self, own.name)) is not None}
         planned = {name: given.pop(name) for name in ("steps", "batch", "rate", "warmup") if name in given}
@@ -69,24 +69,24 @@ class Intermediate:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class StiltRecipe:
     """A chain of fine-tunings. `finetune` is what all have; `intermediate`: what those before the last have instead."""
 
     model: str = ""  # a local directory or a hub id
     tasks: tuple[Path, ...] = ()  # directories that tasks.prepared.prepare wrote, in their order, the target last
     intermediate: Intermediate = field(default_factory=Intermediate)
-    finetune: finetune.Recipe = field(default_factory=finetune.Recipe)
+    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
 
     def __post_init__(self) -> None:
         check_chained(self.finetune)
 
 
-def stage_of(recipe: Recipe, task: Prepared, *, last: bool) -> finetune.Recipe:
+def stage_of(recipe: StiltRecipe, task: Prepared, *, last: bool) -> finetune.FinetuneRecipe:
     """How a task is learnt: the target, which is the last, or one before it."""
     return fitting(recipe.finetune if last else recipe.intermediate.on(recipe.finetune), task)
 
 
-def check_chained(recipe: finetune.Recipe) -> None:
+def check_chained(recipe: finetune.FinetuneRecipe) -> None:
     """Raises ValueError for settings of fine-tuning that a chain decides by itself."""
     if recipe.head == "kept":
         raise ValueError(
@@ -98,7 +98,7 @@ def check_chained(recipe: finetune.Recipe) -> None:
         raise ValueError(f"finetune.{name} is decided by the chain. State model=MODEL and tasks=[...] by themselves")
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: StiltRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Fine-tune on each task in turn; `out/checkpoint` is the last stage's. Each stage lies in `out/stage-N`, as
     `finetune.adapt` leaves it. A stopped chain goes on where it stood. Never opens a test set.
 
@@ -118,7 +118,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     return write_checkpoint(out, load_finetuned(last.path), load_tokenizer(last.path), stated, sources)
 
 
-def _inputs(recipe: Recipe) -> tuple[list[Prepared], dict[str, str]]:
+def _inputs(recipe: StiltRecipe) -> tuple[list[Prepared], dict[str, str]]:
     """The tasks, and hashes of all that the chain reads."""
     if not recipe.model:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")

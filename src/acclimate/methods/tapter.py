@@ -181,7 +181,7 @@ Scale = Literal["auto", "given", "unit"]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TapterRecipe:
     """TAPTER. The defaults are the paper's for SQuAD (Tables 4 and 5), but for `max_tokens` (512 there), public vectors
     to start from (none are given here) and the rate at which vectors go on from a .bin (.025; the tool's .05 there).
     """
@@ -217,7 +217,7 @@ class Recipe:
             raise ValueError("train_vectors = false takes vectors as they are, but none are given. Add vectors=FILE")
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train vectors and model; writes `out/checkpoint`, `out/curve.json`, `out/regularised.json`, and the vectors to
     `out/vectors`. A run that was stopped goes on, one that ended is returned as it is.
 
@@ -271,7 +271,7 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     return done
 
 
-def scale_of(recipe: Recipe) -> Scale:
+def scale_of(recipe: TapterRecipe) -> Scale:
     """What is done where "auto" is stated: vectors from nothing are as large as they were trained for long."""
     if recipe.scale != "auto":
         return recipe.scale
@@ -300,7 +300,7 @@ def train_on(
     return out / TRAINED
 
 
-def _vectors(recipe: Recipe, out: Path, watch: Watch) -> Path:
+def _vectors(recipe: TapterRecipe, out: Path, watch: Watch) -> Path:
     """Where the vectors are, trained if need be."""
     start = Path(recipe.vectors) if recipe.vectors else None
     if start is not None and not recipe.train_vectors:
@@ -309,7 +309,7 @@ def _vectors(recipe: Recipe, out: Path, watch: Watch) -> Path:
     return train_on(corpora, out / VECTORS, recipe.skipgram, start=start, watch=watch)
 
 
-def _sources(recipe: Recipe) -> dict[str, str]:
+def _sources(recipe: TapterRecipe) -> dict[str, str]:
     """What the run reads, by its content."""
     corpora = {"corpus": recipe.corpus, "dev": recipe.dev, "vectors_corpus": recipe.vectors_corpus}
     sources = {name: Corpus(path).hash for name, path in corpora.items() if name == "corpus" or path != Path()}
@@ -327,7 +327,7 @@ def _tokens(corpus: Path, tokenizer: PreTrainedTokenizerBase, watch: Watch) -> T
     return ranks.first_then_all(lambda: Corpus(corpus).tokens(tokenizer, watch=watch))
 
 
-def _batches(dev: Tokens, recipe: Recipe) -> list[Batch]:
+def _batches(dev: Tokens, recipe: TapterRecipe) -> list[Batch]:
     """Of dev, masked once and for all as the training texts are."""
     return evaluation_batches(
         dev,

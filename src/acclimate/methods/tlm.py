@@ -129,7 +129,7 @@ def _is_internal(*fields: Mapping[str, object]) -> bool:
 # What TLM's first stage trains on and starts from: vocabulary, encoder, and the two kinds of batches.
 
 
-def internal_tokens(recipe: Recipe, task: Prepared) -> int:
+def internal_tokens(recipe: TlmRecipe, task: Prepared) -> int:
     """The longest row of the task in stage 1."""
     return recipe.internal_tokens or task.max_tokens
 
@@ -137,7 +137,7 @@ def internal_tokens(recipe: Recipe, task: Prepared) -> int:
 class Inputs:
     """Of one run in `out`; the vocabulary is learned there where none is given."""
 
-    def __init__(self, recipe: Recipe, task: Prepared, out: Path, watch: Watch) -> None:
+    def __init__(self, recipe: TlmRecipe, task: Prepared, out: Path, watch: Watch) -> None:
         self.recipe, self.task, self.watch = recipe, task, watch
         self.corpus = Corpus(recipe.corpus) if recipe.reads_corpus else None
         # stage 2 reads rows as long as the task's
@@ -234,7 +234,7 @@ COST = "joint.json"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TlmRecipe:
     """TLM. The defaults are BERT-base and the steps of the small scale (Table B.1; the rest as released)."""
 
     task: Path = Path()  # a directory that tasks.prepared.prepare wrote
@@ -259,8 +259,8 @@ class Recipe:
     attention_dropout: float = 0.1
     stage_2: bool = True  # False: hand over stage 1's model with its classifier (Table 7)
     plan: Plan = field(default_factory=lambda: Plan(steps=150_000, batch=256, rate=1e-4, warmup=0.0667))
-    finetune: finetune.Recipe = field(
-        default_factory=lambda: finetune.Recipe(
+    finetune: finetune.FinetuneRecipe = field(
+        default_factory=lambda: finetune.FinetuneRecipe(
             looks=30, epochs=0.0, plan=Plan(steps=30_000, batch=32, rate=2e-5, warmup=0.1, weight_decay=0.0)
         )
     )
@@ -294,7 +294,7 @@ class Recipe:
         return self.plan.steps - internal, internal
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Both stages; writes `out/checkpoint`, a classifier. Stage 1 lies in `out/joint` (see `joint`), stage 2 in
     `out/finetune`; without stage 2, `out/dev.json` and `out/predicted_dev.json` are as `finetune` writes them.
     Never opens the test set.
@@ -315,11 +315,11 @@ def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     return write_checkpoint(out, model, tokenizer, recipe, sources)
 
 
-def joint(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def joint(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Stage 1: writes `out/checkpoint`, an ordinary masked language model to fine-tune, its classifier beside it, and
     what it cost to `out/joint.json`. A stopped run goes on, an ended one is returned. Nothing of stage 2 counts.
     """
-    recipe = replace(recipe, stage_2=True, finetune=Recipe().finetune)
+    recipe = replace(recipe, stage_2=True, finetune=TlmRecipe().finetune)
     task, sources = _inputs(recipe)
     if done := finished(out, recipe, sources):
         return done
@@ -339,14 +339,14 @@ def joint(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     return done
 
 
-def paper_flops(recipe: Recipe, parameters: float, internal_tokens: int) -> float:
+def paper_flops(recipe: TlmRecipe, parameters: float, internal_tokens: int) -> float:
     """6 x training tokens x parameters (Table 2, note 1): all rows of stage 1 as if they were of full length."""
     external, internal = recipe.batches
     tokens = recipe.plan.batch * (external * recipe.max_tokens + internal * internal_tokens)
     return 6.0 * tokens * parameters
 
 
-def _inputs(recipe: Recipe) -> tuple[Prepared, dict[str, str]]:
+def _inputs(recipe: TlmRecipe) -> tuple[Prepared, dict[str, str]]:
     """The task, and hashes of all that stage 1 reads."""
     if recipe.task == Path():
         raise ValueError("no task given. Add task=PATH: a prepared task, such as the data/ of a race")
@@ -359,12 +359,12 @@ def _inputs(recipe: Recipe) -> tuple[Prepared, dict[str, str]]:
     return task, sources | {name: identity(at) for name in ("model", "tokenizer") if (at := getattr(recipe, name))}
 
 
-def _epochs(recipe: Recipe, task: Prepared) -> float:
+def _epochs(recipe: TlmRecipe, task: Prepared) -> float:
     """How often stage 1 sees each training example."""
     return recipe.batches[1] * recipe.plan.batch / task.sizes["train"]
 
 
-def _tell(recipe: Recipe, task: Prepared, watch: Watch) -> None:
+def _tell(recipe: TlmRecipe, task: Prepared, watch: Watch) -> None:
     """What rho_1 implies, before hours are spent on it."""
     epochs, rows = _epochs(recipe, task), task.sizes["train"]
     said = "external data only" if recipe.external_only else f"rho_1 = {recipe.rho_1}"
@@ -377,7 +377,7 @@ def _tell(recipe: Recipe, task: Prepared, watch: Watch) -> None:
     watch(Progress(JOINT, 0, recipe.plan.steps, "steps", {"note": said}))
 
 
-def _cost(recipe: Recipe, task: Prepared, out: Path, parameters: int) -> dict[str, Any]:
+def _cost(recipe: TlmRecipe, task: Prepared, out: Path, parameters: int) -> dict[str, Any]:
     """What stage 1 took, as the paper counts it and by its log (models/encoder.py; padding left out)."""
     external, internal = recipe.batches
     real = spent(out)
@@ -394,7 +394,7 @@ def _cost(recipe: Recipe, task: Prepared, out: Path, parameters: int) -> dict[st
 
 def without_stage_2(first: Path, task: Prepared, out: Path) -> Checkpoint:
     """Hand over the encoder and the classifier of a stage 1 that ended in `first`, as `adapt` without stage 2 does."""
-    stated = Recipe(stage_2=False)
+    stated = TlmRecipe(stage_2=False)
     sources = {name: task.hashes[name] for name in ("about", "dev")} | {"joint": identity(str(first / CHECKPOINT))}
     if done := finished(out, stated, sources):
         return done

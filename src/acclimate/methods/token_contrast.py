@@ -185,7 +185,7 @@ TEMPERATURES = {"tacl": 0.01, "taco": 0.07}
 
 
 @dataclass(frozen=True)
-class Recipe(DomainRecipe):
+class TokenContrastRecipe(DomainRecipe):
     """TaCL or TaCO, with the settings of DGA's section 4.2 and the contrasts' own."""
 
     contrast: Literal["tacl", "taco"] = "tacl"
@@ -211,17 +211,17 @@ class Recipe(DomainRecipe):
             raise ValueError("taco compares rows of a step with each other, but plan.batch = 1. Set it to at least 2")
 
 
-def passes(recipe: Recipe) -> float:
+def passes(recipe: TokenContrastRecipe) -> float:
     """Of the encoder in a step, in those of masked language modelling; TaCL's teacher has no way back."""
     return 4 / 3 if recipe.contrast == "tacl" else 1.0
 
 
-def caching(recipe: Recipe) -> float:
+def caching(recipe: TokenContrastRecipe) -> float:
     """Likewise, what is added where a step is cut into pieces: TaCO's views, without gradient."""
     return 0.0 if recipe.contrast == "tacl" else 1 / 3
 
 
-def adapt(recipe: Recipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: TokenContrastRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does; TaCL's teacher is not in it. Raises ValueError as that."""
     temperature = TEMPERATURES[recipe.contrast] if recipe.temperature is None else recipe.temperature
 

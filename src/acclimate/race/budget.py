@@ -20,7 +20,7 @@ from acclimate.core.figures import duration, si
 from acclimate.jobs.job import DIRECTORY, RESULT, WALL
 from acclimate.methods import mlm, scratch, tapter
 from acclimate.methods.contestants import DOMAIN, UNTOUCHED
-from acclimate.race.recipe import Recipe, Search, Setting
+from acclimate.race.recipe import RaceRecipe, Search, Setting
 from acclimate.race.search import HALFWAY, tunings
 from acclimate.training import checkpoint
 from acclimate.training.checkpoint import CLOCK, LOG
@@ -34,7 +34,7 @@ ENOUGH = 3  # seeds that are worth more than another setting
 SPREAD = 3.0  # the rates tried in a budgeted race that names none: the recipe's own, this much below and above
 
 ADAPTED = ("pretrain", "tapt", "tapter", *dict.fromkeys(field for field, _ in DOMAIN.values()))  # of a race's recipe
-Masked = TypeVar("Masked", mlm.Recipe, scratch.Recipe, tapter.Recipe)
+Masked = TypeVar("Masked", mlm.MlmRecipe, scratch.ScratchRecipe, tapter.TapterRecipe)
 
 _TIMES = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _FLOPS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
@@ -128,11 +128,11 @@ class Costs:
 class Fitted:
     """The recipe that fits, and in words what was left out for it."""
 
-    recipe: Recipe
+    recipe: RaceRecipe
     notes: tuple[str, ...]
 
 
-def with_search(recipe: Recipe) -> Recipe:
+def with_search(recipe: RaceRecipe) -> RaceRecipe:
     """A budgeted race searches: three rates around the recipe's own where it states no settings, not even one.
 
     Raises ValueError where settings are drawn.
@@ -149,7 +149,7 @@ def with_search(recipe: Recipe) -> Recipe:
 
 
 def fit(
-    recipe: Recipe,
+    recipe: RaceRecipe,
     budget: Budget,
     costs: Costs,
     *,
@@ -201,7 +201,7 @@ def affordable(budget: Budget, costs: Costs, seeds: int, spent: float) -> int:
     return max(2, int(left // each)) if each else 1_000
 
 
-def _cut(recipe: Recipe, share: float, tried: int, seeds: int, texts: Mapping[str, int]) -> Recipe:
+def _cut(recipe: RaceRecipe, share: float, tried: int, seeds: int, texts: Mapping[str, int]) -> RaceRecipe:
     """The recipe with a share of its adapting, so many of its settings (the middle ones stay longest), and seeds."""
     values = {name: getattr(recipe.search, name) for name in ("rates", "epochs", "batches")}
     while math.prod(max(1, len(own)) for own in values.values()) > tried:
@@ -240,7 +240,7 @@ def _fewer(plan: Plan, share: float) -> Plan:
     return replace(plan, batch=batch, rate=rate, steps=max(1, round(seen / batch)))
 
 
-def _notes(recipe: Recipe, cut: Recipe, budget: Budget, adapting: str) -> list[str]:
+def _notes(recipe: RaceRecipe, cut: RaceRecipe, budget: Budget, adapting: str) -> list[str]:
     notes = [f"The budget of the race: {budget.stated}."]
     if adapting:
         notes.append(f"Adapting was cut to {adapting}: what more of it would give is not known.")

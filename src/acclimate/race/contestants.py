@@ -27,7 +27,7 @@ from acclimate.models.gates import heads_known
 from acclimate.models.light import ADAPTED, BOTTLENECK
 from acclimate.models.loading import identity, quiet
 from acclimate.race import work
-from acclimate.race.recipe import Recipe, Setting, baseline_of
+from acclimate.race.recipe import RaceRecipe, Setting, baseline_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
 from acclimate.training.run import PLACES
@@ -37,7 +37,7 @@ from acclimate.training.run import PLACES
 
 
 def check_adaptations(
-    stated: Mapping[str, tuple[str, mlm.Recipe]],
+    stated: Mapping[str, tuple[str, mlm.MlmRecipe]],
     config: PreTrainedConfig,
     *,
     max_tokens: int,
@@ -70,7 +70,7 @@ def check_adaptations(
         read = {f"{group}.max_tokens=": recipe.max_tokens}
         if prompt:
             read |= {"--max-tokens ": max_tokens} | ({f"{losses[0]}=": losses[1]} if losses is not None else {})
-        behind = 1 if isinstance(recipe, distil.Recipe) and recipe.teacher == "deit" else prompt
+        behind = 1 if isinstance(recipe, distil.DistilRecipe) and recipe.teacher == "deit" else prompt
         for setting, tokens in read.items():
             _check_room(name, setting, tokens, behind=behind, prompt=prompt, longest=longest)
 
@@ -89,7 +89,7 @@ def _check_room(name: str, setting: str, tokens: int, *, behind: int, prompt: in
     )
 
 
-def _check_dropout(name: str, group: str, recipe: mlm.Recipe, config: PreTrainedConfig) -> None:
+def _check_dropout(name: str, group: str, recipe: mlm.MlmRecipe, config: PreTrainedConfig) -> None:
     """That it can be set as stated, and is there where two passes over a text have to differ."""
     dropouts = {"dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
     given = {f"{group}.{setting}": value for setting, value in dropouts.items() if value is not None}
@@ -99,8 +99,8 @@ def _check_dropout(name: str, group: str, recipe: mlm.Recipe, config: PreTrained
             f"{name}: {setting} = {value}, but which settings of a '{config.model_type}' are its dropout is not known. "
             f"Known: {', '.join(DROPOUT_FIELDS)}. Leave {name} out of contestants, or take a model of these"
         )
-    differing = isinstance(recipe, sequence_contrast.Recipe) and recipe.contrast == "simcse"
-    if isinstance(recipe, dga.Recipe):
+    differing = isinstance(recipe, sequence_contrast.SequenceContrastRecipe) and recipe.contrast == "simcse"
+    if isinstance(recipe, dga.DgaRecipe):
         differing = bool(recipe.contrast) or recipe.importance == "proxy"
     if not differing:
         return
@@ -117,9 +117,9 @@ def _check_dropout(name: str, group: str, recipe: mlm.Recipe, config: PreTrained
         )
 
 
-def _check_light(name: str, recipe: mlm.Recipe, config: PreTrainedConfig) -> None:
+def _check_light(name: str, recipe: mlm.MlmRecipe, config: PreTrainedConfig) -> None:
     """That adapters or a prompt can be put into the model, or are those that it has."""
-    if not isinstance(recipe, light.Recipe):
+    if not isinstance(recipe, light.LightRecipe):
         return
     if recipe.kind == "adapter" and config.model_type not in ADAPTED:
         raise ValueError(
@@ -140,7 +140,7 @@ def _check_light(name: str, recipe: mlm.Recipe, config: PreTrainedConfig) -> Non
 
 def prompt_behind(recipe: Any) -> int:
     """Tokens that a method learns as a prompt behind each row; 0 where it learns none."""
-    return recipe.prompt_tokens if isinstance(recipe, light.Recipe) and recipe.kind == "prompt" else 0
+    return recipe.prompt_tokens if isinstance(recipe, light.LightRecipe) and recipe.kind == "prompt" else 0
 
 
 def job_of(label: str, work: Any, recipe: Any, corpora: Mapping[str, Corpus]) -> Job:
@@ -164,7 +164,7 @@ def with_model(job: Job, model: Job | None, materials: Materials, argument: str 
     return replace(job, contents=contents, places={**job.places, argument: Path(given).absolute()})
 
 
-def adaptations(name: str, recipe: Recipe, materials: Materials, base: Job | None) -> dict[str, Job | None]:
+def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job | None) -> dict[str, Job | None]:
     """The chain of a name such as "DAPT+TAPT", each link by the name that it would have alone."""
     chain: dict[str, Job | None] = {}
     model, done = base, []
@@ -175,7 +175,7 @@ def adaptations(name: str, recipe: Recipe, materials: Materials, base: Job | Non
     return chain
 
 
-def _adaptation(step: str, label: str, recipe: Recipe, materials: Materials) -> Job:
+def _adaptation(step: str, label: str, recipe: RaceRecipe, materials: Materials) -> Job:
     """One link, without the model that it starts from."""
     if step == "TAPTER":
         return _regularised(label, recipe.tapter, materials)
@@ -186,14 +186,14 @@ def _adaptation(step: str, label: str, recipe: Recipe, materials: Materials) -> 
     return on_domain(label, method if method in METHODS else "mlm", recipe.on_domain(step), materials)
 
 
-def on_domain(label: str, method: str, stated: mlm.Recipe, materials: Materials) -> Job:
+def on_domain(label: str, method: str, stated: mlm.MlmRecipe, materials: Materials) -> Job:
     """Adapting on raw text of the domain by a method of METHODS, without the model that it starts from."""
     assert materials.domain is not None
     job = job_of(label, work.adapt, stated, {"corpus": materials.domain})
     return job if method == "mlm" else replace(job, settings={**job.settings, "method": method})
 
 
-def _regularised(label: str, stated: tapter.Recipe, materials: Materials) -> Job:
+def _regularised(label: str, stated: tapter.TapterRecipe, materials: Materials) -> Job:
     """TAPTER on the task's texts, watched on text that was held out. Its vectors are a job of their own, which several
     contestants share; those that are to be taken as they are, are a file.
     """
@@ -232,7 +232,7 @@ class Entries:
     baseline        the one without an encoder
     """
 
-    recipe: Recipe
+    recipe: RaceRecipe
     materials: Materials
     base: Job | None
     models: Mapping[str, Job | None]
@@ -256,7 +256,7 @@ class Entries:
         return [*baseline, *(job for job in self.models.values() if job), *measured]
 
 
-def fine_tuned(label: str, recipe: finetune.Recipe, model: Job | None, materials: Materials) -> Job:
+def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, materials: Materials) -> Job:
     """Fine-tuning a job's model, or the given one."""
     task = materials.task
     contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
@@ -264,7 +264,7 @@ def fine_tuned(label: str, recipe: finetune.Recipe, model: Job | None, materials
     return with_model(job, model, materials)
 
 
-def retrieved(recipe: retrieve.Recipe, materials: Materials) -> Job:
+def retrieved(recipe: retrieve.RetrieveRecipe, materials: Materials) -> Job:
     """What the training texts bring up from the general text."""
     task, general = materials.task, materials.general
     assert general is not None
@@ -278,7 +278,7 @@ def cut(larger: Job, k: int) -> Job:
     return Job(f"cut to {k}", work.cut, {"k": k}, needs={"larger": larger}, alone=True)
 
 
-def first_stage(label: str, recipe: tlm.Recipe, corpus: Job | None, materials: Materials) -> Job:
+def first_stage(label: str, recipe: tlm.TlmRecipe, corpus: Job | None, materials: Materials) -> Job:
     """TLM's first stage on what was retrieved, from the given model where the recipe names one. Its second is the
     fine-tuning that everybody gets.
     """
@@ -318,7 +318,7 @@ def tested_baseline(fitted: Job, task: Prepared) -> Job:
     return Job(label, work.test_terms, stated, contents, {"task": task.path}, {"fitted": fitted}, alone=True)
 
 
-def enter(recipe: Recipe, materials: Materials) -> Entries:
+def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
     """The contestants' jobs. Raises ValueError where one lacks the text it needs or the model cannot read the task."""
     _check(recipe, materials)
     base = None
@@ -377,7 +377,7 @@ def _moves(models: Mapping[str, Job | None], base: Job | None, materials: Materi
     }
 
 
-def _check(recipe: Recipe, materials: Materials) -> None:
+def _check(recipe: RaceRecipe, materials: Materials) -> None:
     if recipe.search.draws and find_spec("optuna") is None:
         raise ValueError(
             f"search.how = '{recipe.search.how}' needs Optuna, which is not installed: pip install 'acclimate[optuna]'"
@@ -393,11 +393,11 @@ def _check(recipe: Recipe, materials: Materials) -> None:
         )
 
 
-def _check_adaptations(recipe: Recipe, materials: Materials, names: Sequence[str]) -> None:
+def _check_adaptations(recipe: RaceRecipe, materials: Materials, names: Sequence[str]) -> None:
     """Raises ValueError for contestants that the model is not for, or their settings."""
     own = recipe.pretrain
     config = configuration_of(materials.model) if materials.model is not None else scratch.configuration(own)
-    stated: dict[str, tuple[str, mlm.Recipe]] = {}
+    stated: dict[str, tuple[str, mlm.MlmRecipe]] = {}
     for link in [link for name in names for link in name.split("+")]:
         if link in DOMAIN:
             stated[link] = DOMAIN[link][0], recipe.on_domain(link)

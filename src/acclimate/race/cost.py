@@ -13,7 +13,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +25,7 @@ from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, Batch, Document, Stream, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, with_needs
-from acclimate.methods import METHODS, dga, finetune, mlm, tapter, tlm
+from acclimate.methods import METHODS, Method, dga, finetune, mlm, tapter, tlm
 from acclimate.methods.domain import appended
 from acclimate.methods.finetune import SPANS, Tuning
 from acclimate.methods.scratch import positions
@@ -35,7 +34,7 @@ from acclimate.models.encoder import load_masked_language_model, load_tokenizer,
 from acclimate.race import work
 from acclimate.race.budget import Costs
 from acclimate.race.contestants import Entries, enter, prompt_behind
-from acclimate.race.recipe import Recipe
+from acclimate.race.recipe import RaceRecipe
 from acclimate.race.search import foreseen_of, left_of
 from acclimate.tasks.rows import encode
 from acclimate.text.corpus import Corpus, write_corpus
@@ -63,7 +62,9 @@ def after_warming_up(steps: Iterator[Step]) -> list[Step]:
     return done[2:]
 
 
-def trial_model(recipe: Recipe, materials: Materials, place: Path) -> tuple[str | Path, PreTrainedTokenizerBase, float]:
+def trial_model(
+    recipe: RaceRecipe, materials: Materials, place: Path
+) -> tuple[str | Path, PreTrainedTokenizerBase, float]:
     """A model to try (the given one, or one of the size to be pretrained), its tokenizer, seconds it took to make.
 
     place: a directory that all processes see; the first one makes the model there.
@@ -75,7 +76,7 @@ def trial_model(recipe: Recipe, materials: Materials, place: Path) -> tuple[str 
     return place / "model", load_tokenizer(place / "model"), preparing
 
 
-def _make(recipe: Recipe, materials: Materials, place: Path) -> float:
+def _make(recipe: RaceRecipe, materials: Materials, place: Path) -> float:
     """The model of the size to be pretrained, in `place/model`; seconds that corpus and tokenizer took."""
     assert materials.general is not None
     begun = time.perf_counter()
@@ -187,7 +188,7 @@ class Stages:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: RaceRecipe,
         materials: Materials,
         base: str | Path,
         tokenizer: PreTrainedTokenizerBase,
@@ -209,7 +210,7 @@ class Stages:
             return self._masked(job, corpus, self.recipe.pretrain, before=whole)
         if job.work is work.adapt:
             method = METHODS[job.settings.get("method", "mlm")]
-            own = settings.from_mapping(method.Recipe, job.settings["recipe"])
+            own = settings.from_mapping(method.recipe, job.settings["recipe"])
             return self._masked(job, Corpus(job.places["corpus"]), own, before=0.0, method=method)
         if job.work is work.regularise:
             return self._masked(job, Corpus(job.places["corpus"]), self.recipe.tapter, before=0.0)
@@ -240,18 +241,20 @@ class Stages:
         seconds = self.loading if job.work in (work.untrained, work.move) else 5e-3 * task.sizes["train"]
         return Stage(job.label, "fixed", 0, 0, seconds)
 
-    def _masked(self, job: Job, corpus: Corpus, recipe: Any, *, before: float, method: ModuleType = mlm) -> Stage:
+    def _masked(
+        self, job: Job, corpus: Corpus, recipe: Any, *, before: float, method: Method = METHODS["mlm"]
+    ) -> Stage:
         """method: says how many passes a step has, in those of masked language modelling, where it has not just one."""
         prompt = self._prompt(job)
         lengths = self._lengths(corpus, recipe.max_tokens) + prompt
         rows = len(lengths) / sampled_share(corpus)
         plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))  # TLM counts steps only
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
-        passes = method.passes(recipe) if hasattr(method, "passes") else 1.0
+        passes = method.passes(recipe)
         cut = tokens / plan.steps > piece_tokens(plan, device())
-        again = method.caching(recipe) if cut and hasattr(method, "caching") else 0.0
+        again = method.caching(recipe) if cut else 0.0
         earlier = 0.0
-        if isinstance(recipe, dga.Recipe) and recipe.importance == "proxy":
+        if isinstance(recipe, dga.DgaRecipe) and recipe.importance == "proxy":
             earlier = min(recipe.subset, rows) * float(np.mean(lengths))
         speed, reading = self._speed(recipe, lengths, plan, prompt), 0.0
         if "dev" in job.places:  # TAPTER alone is watched
@@ -272,7 +275,7 @@ class Stages:
         label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
         return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share, reading)
 
-    def _read(self, job: Job, own: finetune.Recipe, tokens: float, kind: str) -> Stage:
+    def _read(self, job: Job, own: finetune.FinetuneRecipe, tokens: float, kind: str) -> Stage:
         """Reading so many tokens without training on them."""
         speed = self._tried(own, self._prompt(job)).reading
         seconds, flops = tokens * speed.seconds, tokens * speed.flops
@@ -283,17 +286,17 @@ class Stages:
         own = 0
         if job.work is work.adapt:
             method = METHODS[job.settings.get("method", "mlm")]
-            own = prompt_behind(settings.from_mapping(method.Recipe, job.settings["recipe"]))
+            own = prompt_behind(settings.from_mapping(method.recipe, job.settings["recipe"]))
         if prompt_length(self.tokenizer):  # it goes on with its own
             return 0
         return max(own, *(self._prompt(needed) for needed in job.needs.values()), 0)
 
-    def _tried(self, own: finetune.Recipe, prompt: int = 0) -> _Tried:
+    def _tried(self, own: finetune.FinetuneRecipe, prompt: int = 0) -> _Tried:
         """Some steps of fine-tuning, the same for whatever differs only in how long it runs, at what rate and seed.
 
         prompt: tokens behind each row, of whatever id
         """
-        task, usual = self.materials.task, finetune.Recipe()
+        task, usual = self.materials.task, finetune.FinetuneRecipe()
         plan = replace(own.plan, steps=TRIED, rate=usual.plan.rate, seed=0, compile=False)
         alike = replace(own, model=str(self.base), task=task.path, epochs=0.0, looks=1, choose="best", plan=plan)
         alike = replace(alike, head="fresh")  # as large as one that is kept, which the base has not yet
@@ -318,7 +321,7 @@ class Stages:
             self.tried[key] = _Tried(loading, training, reading, row, whole)
         return self.tried[key]
 
-    def _test_tokens(self, own: finetune.Recipe, prompt: int) -> float:
+    def _test_tokens(self, own: finetune.FinetuneRecipe, prompt: int) -> float:
         """Tokens of the test set, by a sample of it."""
         task = self.materials.task
         examples = task.examples("test")
@@ -329,8 +332,8 @@ class Stages:
     def _speed(self, recipe: Any, lengths: np.ndarray, plan: Plan, prompt: int) -> _Speed:
         """Of masked language modelling, with so many tokens of the rows at which nothing is predicted."""
         stated = settings.to_mapping(recipe)
-        if not isinstance(recipe, tlm.Recipe):  # what else a method is told makes a step no faster here
-            stated = {field.name: stated[field.name] for field in fields(mlm.Recipe) if field.name in stated}
+        if not isinstance(recipe, tlm.TlmRecipe):  # what else a method is told makes a step no faster here
+            stated = {field.name: stated[field.name] for field in fields(mlm.MlmRecipe) if field.name in stated}
         key = settings.digest(stated | {"prompt": prompt})
         if key not in self.speeds:
             rows = self._rows_tried(plan, lengths)
@@ -359,7 +362,7 @@ class Stages:
         return lengths + prompt_length(self.tokenizer)
 
     def _encoder(self, own: Any) -> PreTrainedModel:
-        if isinstance(own, tlm.Recipe) and not own.model:
+        if isinstance(own, tlm.TlmRecipe) and not own.model:
             return new_encoder(
                 layers=own.layers,
                 hidden=own.hidden,
@@ -376,8 +379,8 @@ class Stages:
         )
 
 
-def _tuning_of(job: Job) -> finetune.Recipe:
-    return settings.from_mapping(finetune.Recipe, job.settings["recipe"])
+def _tuning_of(job: Job) -> finetune.FinetuneRecipe:
+    return settings.from_mapping(finetune.FinetuneRecipe, job.settings["recipe"])
 
 
 def _speed_of(objective: Objective, stream: Stream, plan: Plan) -> _Speed:
@@ -438,7 +441,7 @@ def together(parts: Sequence[Estimate]) -> Estimate:
     return Estimate(planned, done, max(part.memory for part in parts), disk)
 
 
-def estimate(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool = False) -> Estimate:
+def estimate(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> Estimate:
     """What `race` would still do in `run`, and what that takes. Tries a few steps; writes nothing there."""
     return estimate_of(enter(recipe, materials), run, budgeted=budgeted)
 
@@ -452,7 +455,7 @@ def estimate_of(entries: Entries, run: Path, *, budgeted: bool = False) -> Estim
 
 
 def estimate_of_jobs(
-    jobs: Sequence[tuple[Job, float]], recipe: Recipe, materials: Materials, *, done: int = 0
+    jobs: Sequence[tuple[Job, float]], recipe: RaceRecipe, materials: Materials, *, done: int = 0
 ) -> Estimate:
     """What these jobs take, each with the share of it that is left; so many others are done."""
     with _shared_directory() as scratch:
@@ -479,10 +482,10 @@ def _shared_directory() -> Iterator[Path]:
         ranks.wait()
 
 
-def costs_of(unit: Literal["seconds", "flops"]) -> Callable[[Recipe, Materials, Path], Costs]:
+def costs_of(unit: Literal["seconds", "flops"]) -> Callable[[RaceRecipe, Materials, Path], Costs]:
     """What `race.run_race` asks for the costs of a budgeted race, in the budget's unit."""
 
-    def costs(recipe: Recipe, materials: Materials, run: Path) -> Costs:
+    def costs(recipe: RaceRecipe, materials: Materials, run: Path) -> Costs:
         found = estimate(recipe, materials, run, budgeted=True).stages
         kinds: dict[str, list[float]] = {"adapting": [], "fixed": [], "tuning": [], "test": []}
         for stage in found:

@@ -41,7 +41,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from acclimate.core import files, ranks, settings
 from acclimate.methods.contestants import UNTOUCHED
-from acclimate.race.recipe import Recipe, Search
+from acclimate.race.recipe import RaceRecipe, Search
 from acclimate.race.report import Trial
 from acclimate.race.search import (
     EARLY,
@@ -201,7 +201,7 @@ class _Tried:
 
 def search(
     names: Sequence[str],
-    recipe: Recipe,
+    recipe: RaceRecipe,
     run: Run,
     *,
     journal: Path | None,
@@ -243,7 +243,7 @@ def search(
 class _Trials:
     """Those of one contestant. Of several processes the first one draws, judges and writes for all."""
 
-    def __init__(self, name: str, recipe: Recipe, journal: Path | None, known_as: str, *, writes: bool) -> None:
+    def __init__(self, name: str, recipe: RaceRecipe, journal: Path | None, known_as: str, *, writes: bool) -> None:
         self.name, self.recipe, self.own = name, recipe, recipe.search
         self.number = self.own.trials or self.own.combinations
         self.space = space_of(self.own)
@@ -323,7 +323,7 @@ class _Trials:
         return Arm(self.name, self.recipe.setting(**meaning(params, self.own)))
 
 
-def _note(tried: Sequence[_Tried], recipe: Recipe) -> str:
+def _note(tried: Sequence[_Tried], recipe: RaceRecipe) -> str:
     number = recipe.search.trials or recipe.search.combinations
     diverged = sum(own.diverged for own in tried)
     pruned = sum(not own.finished for own in tried) - diverged

@@ -30,7 +30,7 @@ from acclimate.race.contestants import Entries, enter
 from acclimate.race.cost import Estimate, costs_of, estimate
 from acclimate.race.facts import facts_of
 from acclimate.race.outcome import WINNER, study_of, write_outcome, write_pages
-from acclimate.race.recipe import Recipe, baseline_of, for_model
+from acclimate.race.recipe import RaceRecipe, baseline_of, for_model
 from acclimate.race.report import Study
 from acclimate.race.search import dev_row, scores_of, searched
 from acclimate.report.table import ALONE, UNTOUCHED, interval_text
@@ -39,11 +39,11 @@ from acclimate.tasks.labelled import Labelled, Own, fewer, read_own
 from acclimate.tasks.tables import ColumnError
 from acclimate.training.run import CHECKPOINT
 
-Estimator = Callable[[Recipe, Materials, Path], Costs]
+Estimator = Callable[[RaceRecipe, Materials, Path], Costs]
 
 
 def run_race(
-    recipe: Recipe,
+    recipe: RaceRecipe,
     materials: Materials,
     run: Path,
     *,
@@ -121,7 +121,7 @@ def _fitted(
         }
 
     plan = decided(run, f"fitted-{key}", decide)
-    cut = settings.from_mapping(Recipe, plan["recipe"])
+    cut = settings.from_mapping(RaceRecipe, plan["recipe"])
     return enter(cut, materials), Costs(**plan["costs"]), tuple(plan["notes"])
 
 
@@ -191,7 +191,7 @@ def race(
     leaks: Leaks = "keep",
     labels_per_class: int | None = None,
     budget: str | None = None,
-    recipe: Recipe | None = None,
+    recipe: RaceRecipe | None = None,
     out: str | Path = "runs/race",
     command: str = "acclimate.race(...)",
     watch: Watch = unwatched,
@@ -239,16 +239,16 @@ def race(
         return start(chosen, found, Path(out), budget=budget, command=command, watch=watch)
 
 
-def recipe_for(model: str | None) -> Recipe:
+def recipe_for(model: str | None) -> RaceRecipe:
     """What is raced where nothing is stated."""
-    return for_model() if model else Recipe()
+    return for_model() if model else RaceRecipe()
 
 
 def materials_of(
     own: Own,
     raw: Raw,
     out: Path,
-    recipe: Recipe,
+    recipe: RaceRecipe,
     *,
     data: Path | None = None,
     model: str | None = None,
@@ -328,7 +328,7 @@ def dataset_of(given: str | Own, data: Path | None) -> Labelled:
 
 
 def start(
-    recipe: Recipe, found: Materials, out: Path, *, budget: str | None, command: str, watch: Watch = unwatched
+    recipe: RaceRecipe, found: Materials, out: Path, *, budget: str | None, command: str, watch: Watch = unwatched
 ) -> Study:
     """Run the race and write its pages."""
     if recipe.contestants == ():
@@ -345,7 +345,7 @@ def _called(watch: Watch) -> Watch:
     return lambda progress: watch(replace(progress, stage=progress.stage.replace(UNTOUCHED, ALONE)))
 
 
-def foreseen_cost(recipe: Recipe, found: Materials, out: Path, *, budget: str | None) -> tuple[Estimate, list[str]]:
+def foreseen_cost(recipe: RaceRecipe, found: Materials, out: Path, *, budget: str | None) -> tuple[Estimate, list[str]]:
     """What `start` would still do in `out`, and what a budget leaves out of the recipe."""
     if budget is None:
         cost = estimate(recipe, found, out)
@@ -363,7 +363,7 @@ def foreseen_cost(recipe: Recipe, found: Materials, out: Path, *, budget: str | 
     return estimate(fitted.recipe, found, out, budgeted=True), list(fitted.notes)
 
 
-def plan_text(own: Own, raw: Raw, out: Path, recipe: Recipe, *, budget: str | None = None, **given: Any) -> str:
+def plan_text(own: Own, raw: Raw, out: Path, recipe: RaceRecipe, *, budget: str | None = None, **given: Any) -> str:
     """What a race would still do in `out`, what that takes, and what a budget leaves out; writes nothing there.
 
     given: as `materials_of` has them.

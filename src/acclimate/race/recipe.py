@@ -124,11 +124,11 @@ class Setting:
     """One way to fine-tune, by what it differs in."""
 
     name: str
-    recipe: finetune.Recipe
+    recipe: finetune.FinetuneRecipe
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RaceRecipe:
     """A race. The untouched model always runs; `contestants` run against it, or whoever can where none are named.
 
     The defaults are for a small encoder that is pretrained here, on text as small as the demo's: what two cores do
@@ -138,8 +138,8 @@ class Recipe:
     seeds: int = 3
     contestants: tuple[Contestant, ...] | None = None
     search: Search = field(default_factory=Search)
-    pretrain: scratch.Recipe = field(
-        default_factory=lambda: scratch.Recipe(
+    pretrain: scratch.ScratchRecipe = field(
+        default_factory=lambda: scratch.ScratchRecipe(
             vocabulary=4_000,
             layers=2,
             hidden=128,
@@ -151,18 +151,18 @@ class Recipe:
             plan=Plan(steps=900, batch=24, rate=3e-3, warmup=0.1),
         )
     )
-    tapt: mlm.Recipe = field(
-        default_factory=lambda: mlm.Recipe(
+    tapt: mlm.MlmRecipe = field(
+        default_factory=lambda: mlm.MlmRecipe(
             whole_words=True, epochs=0.0, plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06)
         )
     )
-    dapt: mlm.Recipe = field(
-        default_factory=lambda: mlm.Recipe(
+    dapt: mlm.MlmRecipe = field(
+        default_factory=lambda: mlm.MlmRecipe(
             whole_words=True, epochs=0.0, plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06)
         )
     )
-    tapter: tapter.Recipe = field(
-        default_factory=lambda: tapter.Recipe(
+    tapter: tapter.TapterRecipe = field(
+        default_factory=lambda: tapter.TapterRecipe(
             skipgram=SMALL_VECTORS,
             looks=10,
             whole_words=True,
@@ -170,19 +170,23 @@ class Recipe:
             plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06, clip=0.0),
         )
     )
-    dga: dga.Recipe = field(  # of two heads a layer Eq. 10 would make one and the same number
-        default_factory=lambda: dga.Recipe(**NOISY, over="model", subset=200, anchor="mlm")
+    dga: dga.DgaRecipe = field(  # of two heads a layer Eq. 10 would make one and the same number
+        default_factory=lambda: dga.DgaRecipe(**NOISY, over="model", subset=200, anchor="mlm")
     )
-    light: light.Recipe = field(default_factory=lambda: light.Recipe(**SMALL))
-    distil: distil.Recipe = field(default_factory=lambda: distil.Recipe(**SMALL))
-    sequence_contrast: sequence_contrast.Recipe = field(default_factory=lambda: sequence_contrast.Recipe(**NOISY))
-    token_contrast: token_contrast.Recipe = field(default_factory=lambda: token_contrast.Recipe(**SMALL))
-    finetune: finetune.Recipe = field(
-        default_factory=lambda: finetune.Recipe(epochs=6.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
+    light: light.LightRecipe = field(default_factory=lambda: light.LightRecipe(**SMALL))
+    distil: distil.DistilRecipe = field(default_factory=lambda: distil.DistilRecipe(**SMALL))
+    sequence_contrast: sequence_contrast.SequenceContrastRecipe = field(
+        default_factory=lambda: sequence_contrast.SequenceContrastRecipe(**NOISY)
     )
-    retrieval: retrieve.Recipe = field(default_factory=retrieve.Recipe)
-    tlm: tlm.Recipe = field(
-        default_factory=lambda: tlm.Recipe(
+    token_contrast: token_contrast.TokenContrastRecipe = field(
+        default_factory=lambda: token_contrast.TokenContrastRecipe(**SMALL)
+    )
+    finetune: finetune.FinetuneRecipe = field(
+        default_factory=lambda: finetune.FinetuneRecipe(epochs=6.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
+    )
+    retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
+    tlm: tlm.TlmRecipe = field(
+        default_factory=lambda: tlm.TlmRecipe(
             vocabulary=4_000,
             layers=2,
             hidden=128,
@@ -196,7 +200,7 @@ class Recipe:
             plan=Plan(steps=500, batch=24, rate=3e-3, warmup=0.1),
         )
     )
-    tfidf: baselines.Recipe = field(default_factory=baselines.Recipe)
+    tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)
 
     def __post_init__(self) -> None:
         if self.seeds < 2:
@@ -224,11 +228,11 @@ class Recipe:
             raise ValueError(f"DGA knows the heads of {', '.join(PLACES)} only. Leave it out of contestants")
         return self.contestants
 
-    def on_domain(self, name: str) -> mlm.Recipe:
+    def on_domain(self, name: str) -> mlm.MlmRecipe:
         """How a contestant of DOMAIN adapts."""
         field, own = DOMAIN[name]
         stated = getattr(self, field)
-        adapted: mlm.Recipe = replace(stated, **own, **unread(name, stated))
+        adapted: mlm.MlmRecipe = replace(stated, **own, **unread(name, stated))
         return adapted
 
     def settings(self) -> tuple[Setting, ...]:
@@ -252,7 +256,7 @@ class _Searching(Protocol):
     @property
     def search(self) -> Search: ...
     @property
-    def finetune(self) -> finetune.Recipe: ...
+    def finetune(self) -> finetune.FinetuneRecipe: ...
 
 
 S = TypeVar("S", bound=_Searching)
@@ -270,7 +274,7 @@ def heeded(stated: S, usual: S) -> S:
     return cast(S, replace(cast(Any, stated), search=search))
 
 
-def for_model() -> Recipe:
+def for_model() -> RaceRecipe:
     """The papers' own settings, for a pretrained model of the usual size.
 
     TAPT and TAPTER as the latter states them and fine-tuning as BLURB does (the defaults of methods/mlm.py,
@@ -279,19 +283,19 @@ def for_model() -> Recipe:
     states it: 2,500 steps of 256 sequences of 164 tokens, rate 1e-4, no decay; and so DGA and all that it is compared
     with, with the dropout of BERT and RoBERTa where two passes have to differ.
     """
-    dapt = mlm.Recipe(max_tokens=164, epochs=0.0, plan=Plan(2_500, 256, 1e-4, warmup=0.1, weight_decay=0.0))
+    dapt = mlm.MlmRecipe(max_tokens=164, epochs=0.0, plan=Plan(2_500, 256, 1e-4, warmup=0.1, weight_decay=0.0))
     search = Search(rates=(1e-5, 3e-5, 5e-5))
     vectors = replace(SMALL_VECTORS, dim=300, buckets=200_000)
     noise: dict[str, Any] = {"dropout": 0.1, "attention_dropout": 0.1}
-    return Recipe(
-        tapt=mlm.Recipe(),
-        tapter=tapter.Recipe(skipgram=vectors),
+    return RaceRecipe(
+        tapt=mlm.MlmRecipe(),
+        tapter=tapter.TapterRecipe(skipgram=vectors),
         dapt=dapt,
-        dga=dga.Recipe(**noise),
-        light=light.Recipe(),
-        distil=distil.Recipe(),
-        sequence_contrast=sequence_contrast.Recipe(**noise),
-        token_contrast=token_contrast.Recipe(),
-        finetune=finetune.Recipe(),
+        dga=dga.DgaRecipe(**noise),
+        light=light.LightRecipe(),
+        distil=distil.DistilRecipe(),
+        sequence_contrast=sequence_contrast.SequenceContrastRecipe(**noise),
+        token_contrast=token_contrast.TokenContrastRecipe(),
+        finetune=finetune.FinetuneRecipe(),
         search=search,
     )

@@ -41,7 +41,7 @@ from acclimate.methods.contestants import UNTOUCHED
 from acclimate.race import work
 from acclimate.race.contestants import Entries, enter, tested, tested_baseline
 from acclimate.race.facts import adapting_jobs
-from acclimate.race.recipe import Recipe, Setting, Way
+from acclimate.race.recipe import RaceRecipe, Setting, Way
 from acclimate.race.report import Trial
 from acclimate.statistics.power import beyond_reach
 from acclimate.tasks.prepared import Prepared
@@ -329,7 +329,7 @@ def searched(
 
 
 def foreseen(
-    recipe: Recipe, materials: Materials, run: Path | None = None, *, budgeted: bool = False
+    recipe: RaceRecipe, materials: Materials, run: Path | None = None, *, budgeted: bool = False
 ) -> list[tuple[Job, float]]:
     """Every job that a race comes to, in order, with the share of it that is done: below 1 where it is given up."""
     return foreseen_of(enter(recipe, materials), run, budgeted=budgeted)
@@ -366,7 +366,7 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
     return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *((job, 1.0) for job in tests)]
 
 
-def left(recipe: Recipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
+def left(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
     """The jobs that a race would still do, each with the share of it that is done then."""
     return left_of(enter(recipe, materials), run, budgeted=budgeted)
 

@@ -30,7 +30,7 @@ SHOWN = "shown.json"  # a few queries and what they retrieved, for the page
 
 def pretrain(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path) -> Result:
     """A small general encoder from nothing."""
-    stated = settings.from_mapping(scratch.Recipe, {**recipe, "corpus": str(corpus)})
+    stated = settings.from_mapping(scratch.ScratchRecipe, {**recipe, "corpus": str(corpus)})
     return _trained(out, scratch.adapt(stated, out, watch=watch))
 
 
@@ -45,7 +45,7 @@ def adapt(
 ) -> Result:
     """DAPT or TAPT, by the corpus; or another method of adapting on raw text."""
     own = METHODS[method]
-    stated = settings.from_mapping(own.Recipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
+    stated = settings.from_mapping(own.recipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
     return _trained(out, own.adapt(stated, out, watch=watch))
 
 
@@ -83,7 +83,7 @@ def regularise(
         files.check(vectors / tapter.VECTORS)
         file = vectors / tapter.VECTORS / tapter.TRAINED
     places = {"corpus": str(corpus), "model": _checkpoint(model), "vectors": str(file), "dev": str(dev or Path())}
-    stated = settings.from_mapping(tapter.Recipe, {**recipe, **places, "train_vectors": False})
+    stated = settings.from_mapping(tapter.TapterRecipe, {**recipe, **places, "train_vectors": False})
     return _trained(out, tapter.adapt(stated, out, watch=watch))
 
 
@@ -116,7 +116,7 @@ def joint(
     places = {"task": str(task), "model": _checkpoint(model) if model else "", "tokenizer": str(tokenizer)}
     if retrieved is not None:
         places["corpus"] = str(retrieved / retrieving.CORPUS)
-    stated = settings.from_mapping(tlm.Recipe, {**recipe, **places})
+    stated = settings.from_mapping(tlm.TlmRecipe, {**recipe, **places})
     return {**_trained(out, tlm.joint(stated, out, watch=watch)), **files.read_json(out / tlm.COST)}
 
 
@@ -148,7 +148,7 @@ def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched:
 
 def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
     """Fine-tune with the recipe's seed and choose on dev; what the chosen checkpoint predicts there."""
-    stated = settings.from_mapping(finetune.Recipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
+    stated = settings.from_mapping(finetune.FinetuneRecipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
     checkpoint = finetune.adapt(stated, out, watch=watch)
     seen = {
         "looks": files.read_json(out / finetune.DEV),
@@ -159,7 +159,7 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
 
 def begin(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path, share: float) -> Result:
     """The first share of `fine_tune`'s steps, which goes on from there: steps, and the best dev score so far."""
-    stated = settings.from_mapping(finetune.Recipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
+    stated = settings.from_mapping(finetune.FinetuneRecipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
     dev = finetune.begin(stated, out, share, watch=watch)
     return {"dev": dev, "steps": finetune.steps_of(stated, open_prepared(task), share)}
 
@@ -177,7 +177,7 @@ def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, 
 
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
     """The baseline without an encoder, chosen on dev."""
-    fitted = _baseline(settings.from_mapping(baselines.Recipe, recipe), open_prepared(task), watch)
+    fitted = _baseline(settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task), watch)
     files.write_json(out / CLOCK, {"seconds": fitted.seconds})
     return {
         "dev": fitted.dev,
@@ -190,7 +190,7 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
 def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], task: Path, fitted: Path) -> Result:
     """The one look at the test set that the baseline gets: fitted again with the strength that dev chose."""
     chosen = float(files.read_json(fitted / RESULT)["strength"])
-    stated, prepared = settings.from_mapping(baselines.Recipe, recipe), open_prepared(task)
+    stated, prepared = settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task)
     return baselines.test_baseline(_baseline(stated.only(chosen), prepared, watch), prepared, by=by)
 
 
@@ -201,7 +201,7 @@ def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
     return {**baselines.test_baseline(fitted, prepared, by=by), "dev": fitted.dev}
 
 
-def _baseline(stated: baselines.Recipe, task: Prepared, watch: Watch) -> baselines.Fitted:
+def _baseline(stated: baselines.TfidfRecipe, task: Prepared, watch: Watch) -> baselines.Fitted:
     return baselines.fit_dictionary(task) if task.kind == "tokens" else baselines.fit_tfidf(stated, task, watch=watch)
 
 

@@ -40,8 +40,7 @@ from acclimate.race import work
 from acclimate.race.contestants import Entries, enter
 from acclimate.race.cost import Estimate, estimate_of, told_of_reading
 from acclimate.race.outcome import PAGE, SCORES, SHEET, TABLE
-from acclimate.race.recipe import Recipe as Race
-from acclimate.race.recipe import Search
+from acclimate.race.recipe import RaceRecipe, Search
 from acclimate.race.report import VISIBLE, Trial, environment
 from acclimate.race.search import Ended, scores_of, searched, test_row
 from acclimate.report.page import Section, page
@@ -69,7 +68,7 @@ def blurb_search() -> Search:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class BlurbRecipe:
     """A run of the benchmark. The defaults are the paper's.
 
     Of `finetune`, `pooling` is for relations whose texts say where the two mentions stand, the `tag_` settings are for
@@ -85,8 +84,8 @@ class Recipe:
     special: bool = False  # the tokenizer keeps whole what the encoding writes into texts
     baseline: bool = True  # beside the models, TF-IDF or a word list
     search: Search = field(default_factory=blurb_search)
-    finetune: finetune.Recipe = field(default_factory=finetune.Recipe)
-    tfidf: baselines.Recipe = field(default_factory=baselines.Recipe)
+    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
+    tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)
 
     def __post_init__(self) -> None:
         if self.seeds < 0 or self.seeds == 1:
@@ -108,12 +107,12 @@ class Recipe:
         limit = min(task.max_tokens, self.max_tokens or task.max_tokens)
         return replace(task, max_tokens=limit, read=partial(_read, task, self.rows, self.rows_seed))
 
-    def race(self, dataset: Dataset, form: Form, task: Prepared) -> Race:
+    def race(self, dataset: Dataset, form: Form, task: Prepared) -> RaceRecipe:
         """What each model does on the dataset, and the baseline."""
         own = fitting(self.finetune, task)
         if self.special:
             own = replace(own, special_tokens=tuple(dict.fromkeys((*own.special_tokens, *form.special))))
-        return Race(
+        return RaceRecipe(
             seeds=self.seeds or dataset.runs,
             contestants=("TF-IDF",) if self.baseline else (),
             search=self.search,
@@ -539,7 +538,7 @@ class Asked:
 
 
 def run_benchmark(
-    recipe: Recipe,
+    recipe: BlurbRecipe,
     models: Sequence[str],
     data: Path,
     out: Path,
@@ -563,7 +562,7 @@ def run_benchmark(
     return found
 
 
-def select(recipe: Recipe, models: Sequence[str], data: Path, datasets: Sequence[Dataset]) -> Asked:
+def select(recipe: BlurbRecipe, models: Sequence[str], data: Path, datasets: Sequence[Dataset]) -> Asked:
     """Who runs on what. Raises ValueError as `run_benchmark` does."""
     if not data.is_dir():
         raise ValueError(f"--data {data}: there is no such folder")
@@ -584,7 +583,7 @@ def select(recipe: Recipe, models: Sequence[str], data: Path, datasets: Sequence
     return Asked(contestants, tuple(forms), absent)
 
 
-def entered(race: Race, own: Contestant, task: Prepared) -> Entries:
+def entered(race: RaceRecipe, own: Contestant, task: Prepared) -> Entries:
     """A model on a dataset, as the only contestant beside the baseline."""
     return replace(enter(race, Materials(task=task, model=own.where)), models={own.key: None})
 
@@ -621,7 +620,7 @@ def diverged(tuned: Job, run: Path) -> bool:
 
 
 def _run_dataset(
-    dataset: Dataset, form: Form, *, recipe: Recipe, asked: Asked, data: Path, out: Path, watch: Watch
+    dataset: Dataset, form: Form, *, recipe: BlurbRecipe, asked: Asked, data: Path, out: Path, watch: Watch
 ) -> Result:
     run = out / dataset.folder
     claim(run, called(asked.contestants))
@@ -671,13 +670,13 @@ def naming(watch: Watch, own: Contestant) -> Watch:
     return lambda progress: watch(replace(progress, stage=progress.stage.replace(own.key, own.name)))
 
 
-def _notes(recipe: Recipe, dataset: Dataset, form: Form, race: Race) -> list[str]:
+def _notes(recipe: BlurbRecipe, dataset: Dataset, form: Form, race: RaceRecipe) -> list[str]:
     elsewhere = race.finetune.pooling != recipe.finetune.pooling and dataset.type == "Relation Extraction"
     where = "Its files do not say where the mentions stand: read at the first token." if elsewhere else ""
     return [note for note in (form.note, where) if note]
 
 
-def _check_lengths(recipe: Recipe, contestants: Sequence[Contestant], datasets: Sequence[Dataset]) -> None:
+def _check_lengths(recipe: BlurbRecipe, contestants: Sequence[Contestant], datasets: Sequence[Dataset]) -> None:
     for own in contestants:
         longest = longest_input(own.where)
         for dataset in datasets:
@@ -744,7 +743,7 @@ class Plan:
 
 
 def plan(
-    recipe: Recipe, models: Sequence[str], data: Path, out: Path, *, datasets: Sequence[Dataset] = blurb.DATASETS
+    recipe: BlurbRecipe, models: Sequence[str], data: Path, out: Path, *, datasets: Sequence[Dataset] = blurb.DATASETS
 ) -> Plan:
     """What `run_benchmark` would still do in `out`. Raises ValueError as it does; writes nothing there."""
     asked = select(recipe, models, data, datasets)

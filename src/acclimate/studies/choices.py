@@ -37,13 +37,21 @@ from acclimate.methods import finetune
 from acclimate.methods.finetune import fitting
 from acclimate.race.contestants import fine_tuned, tested
 from acclimate.race.cost import Estimate, estimate_of_jobs, together
-from acclimate.race.recipe import Recipe as Race
-from acclimate.race.recipe import Search
+from acclimate.race.recipe import RaceRecipe, Search
 from acclimate.race.search import dev_row, test_row
 from acclimate.report.table import WIDTH, Row, aligned, as_csv, rows
 from acclimate.studies import blurb
-from acclimate.studies.blurb import Asked, Contestant, Plan, Planned, called, contestants_of, naming, telling
-from acclimate.studies.blurb import Recipe as Benchmark
+from acclimate.studies.blurb import (
+    Asked,
+    BlurbRecipe,
+    Contestant,
+    Plan,
+    Planned,
+    called,
+    contestants_of,
+    naming,
+    telling,
+)
 from acclimate.studies.compare import compared, records, said
 from acclimate.tasks.datasets import blurb as datasets_of_blurb
 from acclimate.tasks.datasets.catalogue import Dataset, Form
@@ -210,7 +218,7 @@ STUDIES: Mapping[str, Study] = {
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ChoicesRecipe:
     """A study of model choices. `finetune` is what every variant has but for what is varied.
 
     `datasets`, `rows`, `rows_seed` and `special` are for the datasets of a catalogue.
@@ -224,7 +232,7 @@ class Recipe:
     max_tokens: int = 0  # of an example, where the dataset's own limit is no lower; 0: the dataset's
     special: bool = False  # the tokenizer keeps whole what an encoding writes into texts
     split: Literal["dev", "test"] = "dev"  # what is scored; each run with "test" is a look at the test set
-    finetune: finetune.Recipe = field(default_factory=finetune.Recipe)
+    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
 
     def __post_init__(self) -> None:
         if self.seeds < 2:
@@ -242,9 +250,9 @@ class Recipe:
             raise ValueError(f"variants: '{self.variants[0]}' alone is compared with nothing. Name another one")
         return tuple(known[name] for name in self.variants) or tuple(own for own in known.values() if not own.further)
 
-    def reading(self, variant: Variant) -> Benchmark:
+    def reading(self, variant: Variant) -> BlurbRecipe:
         """How a benchmark reads and fine-tunes with the variant."""
-        return Benchmark(
+        return BlurbRecipe(
             datasets=self.datasets,
             seeds=self.seeds,
             rows=self.rows,
@@ -271,11 +279,11 @@ class Arm:
 
     name: str
     task: Prepared
-    recipe: finetune.Recipe
+    recipe: finetune.FinetuneRecipe
     form: str = ""
 
     def tuned(self, own: Contestant, materials: Materials, seed: int) -> Job:
-        default = finetune.Recipe()
+        default = finetune.FinetuneRecipe()
         told = [f"{name} {getattr(self.recipe, name)}" for name in TOLD]
         told = [words for words, name in zip(told, TOLD, strict=True) if words != f"{name} {getattr(default, name)}"]
         label = ", ".join(filter(None, [f"fine-tune {own.key}".strip(), self.form, *told, f"seed {seed}"]))
@@ -285,7 +293,7 @@ class Arm:
 
 def run_on_catalogue(
     study: str,
-    recipe: Recipe,
+    recipe: ChoicesRecipe,
     models: Sequence[str],
     data: Path,
     out: Path,
@@ -327,7 +335,9 @@ def run_on_catalogue(
     return result
 
 
-def run_on_task(study: str, recipe: Recipe, materials: Materials, run: Path, *, watch: Watch = unwatched) -> Choices:
+def run_on_task(
+    study: str, recipe: ChoicesRecipe, materials: Materials, run: Path, *, watch: Watch = unwatched
+) -> Choices:
     """As `run_on_catalogue`, on one task. Raises ValueError where no model is given, and where the variants do not
     differ on the task.
     """
@@ -343,7 +353,7 @@ def run_on_task(study: str, recipe: Recipe, materials: Materials, run: Path, *, 
     return result
 
 
-def check_own(study: str, recipe: Recipe, model: str | None) -> None:
+def check_own(study: str, recipe: ChoicesRecipe, model: str | None) -> None:
     """Raises ValueError for what a task of a user's own cannot be asked, and where no model is given."""
     if model is None:
         raise ValueError(f"the study '{study}' needs a pretrained model: give --model, a directory or hub id")
@@ -357,7 +367,7 @@ def check_own(study: str, recipe: Recipe, model: str | None) -> None:
             raise ValueError(f"{name} is for the datasets of a catalogue, given with --data. Leave it out")
 
 
-def select(study: str, recipe: Recipe, models: Sequence[str], data: Path, datasets: Sequence[Dataset]) -> Asked:
+def select(study: str, recipe: ChoicesRecipe, models: Sequence[str], data: Path, datasets: Sequence[Dataset]) -> Asked:
     """Who runs on what. Raises ValueError as `run_on_catalogue` does, but for what only the examples tell."""
     variants = recipe.chosen(study)
     usual = [own for own in datasets if own.name in STUDIES[study].datasets]
@@ -368,7 +378,7 @@ def select(study: str, recipe: Recipe, models: Sequence[str], data: Path, datase
     return asked
 
 
-def arms_of(variants: Iterable[Variant], recipe: Recipe, dataset: Dataset, data: Path, run: Path) -> list[Arm]:
+def arms_of(variants: Iterable[Variant], recipe: ChoicesRecipe, dataset: Dataset, data: Path, run: Path) -> list[Arm]:
     """The variants on a dataset, whose data are prepared in `run`. Raises ValueError where they do not differ there."""
     tasks: dict[str, Prepared] = {}
     arms = []
@@ -386,11 +396,11 @@ def arms_of(variants: Iterable[Variant], recipe: Recipe, dataset: Dataset, data:
     return _differing(arms, dataset.name)
 
 
-def _prepared(reading: Benchmark, dataset: Dataset, form: Form, data: Path, place: Path) -> Prepared:
+def _prepared(reading: BlurbRecipe, dataset: Dataset, form: Form, data: Path, place: Path) -> Prepared:
     return ranks.first_then_all(lambda: prepare(reading.task(dataset, form), data, place))
 
 
-def _fitted(stated: finetune.Recipe, task: Prepared) -> finetune.Recipe:
+def _fitted(stated: finetune.FinetuneRecipe, task: Prepared) -> finetune.FinetuneRecipe:
     """What means something on the task; tags in the scheme that they have are taken as they are given."""
     own = fitting(stated, task)
     return replace(own, tag_scheme="given") if scheme_of(task.labels) == own.tag_scheme else own
@@ -409,7 +419,14 @@ def _differing(arms: Sequence[Arm], where: str) -> list[Arm]:
 
 
 def _compared(
-    arms: Sequence[Arm], recipe: Recipe, own: Contestant, materials: Materials, *, run: Path, name: str, watch: Watch
+    arms: Sequence[Arm],
+    recipe: ChoicesRecipe,
+    own: Contestant,
+    materials: Materials,
+    *,
+    run: Path,
+    name: str,
+    watch: Watch,
 ) -> tuple[list[Score], Compared]:
     runs = [(arm, seed, arm.tuned(own, materials, seed)) for seed in range(recipe.seeds) for arm in arms]
     wanted = [tested(job, arm.task) if recipe.split == "test" else job for arm, _, job in runs]
@@ -463,7 +480,7 @@ def _write(out: Path, result: Choices, scores: Sequence[Mapping[str, Any]]) -> N
 
 def plan(
     study: str,
-    recipe: Recipe,
+    recipe: ChoicesRecipe,
     models: Sequence[str],
     data: Path,
     out: Path,
@@ -491,7 +508,7 @@ def plan(
     return Plan(tuple(cells), absent, verb=f"grid {study}", varied="variants")
 
 
-def _left(arms: Sequence[Arm], recipe: Recipe, own: Contestant, run: Path) -> Estimate:
+def _left(arms: Sequence[Arm], recipe: ChoicesRecipe, own: Contestant, run: Path) -> Estimate:
     """The runs that are left, those on one reading of the dataset tried together."""
     found = []
     for place in dict.fromkeys(arm.task.path for arm in arms):
@@ -502,5 +519,5 @@ def _left(arms: Sequence[Arm], recipe: Recipe, own: Contestant, run: Path) -> Es
             jobs += [tested(job, materials.task) for job in jobs]
         waiting = missing(jobs, run)
         given = [(job, 1.0) for job in waiting]
-        found.append(estimate_of_jobs(given, Race(), materials, done=len(jobs) - len(waiting)))
+        found.append(estimate_of_jobs(given, RaceRecipe(), materials, done=len(jobs) - len(waiting)))
     return together(found)

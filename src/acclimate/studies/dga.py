@@ -36,7 +36,7 @@ from acclimate.race import work
 from acclimate.race.contestants import check_adaptations, fine_tuned, heldout_loss, on_domain, tested, with_model
 from acclimate.race.cost import Estimate, estimate_of_jobs
 from acclimate.race.race import labelled_of
-from acclimate.race.recipe import Recipe as Race
+from acclimate.race.recipe import RaceRecipe
 from acclimate.race.search import test_row
 from acclimate.report import table
 from acclimate.report.page import Section, amount, page
@@ -91,7 +91,7 @@ GROUPS = ("dga", "light", "distil", "sequence_contrast", "token_contrast")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DgaStudyRecipe:
     """Tables 2 to 5 of Ke et al. (2022): the model as it is and adapted on raw text of a domain by each method.
 
     The defaults are those of section 4.2. `adapt` is what all adapt with; the groups of the methods have the rest.
@@ -104,13 +104,15 @@ class Recipe:
     rows_seed: int = 0  # of that draw
     # the dropout of BERT and RoBERTa: two passes over a text have to differ
     adapt: DomainRecipe = field(default_factory=lambda: DomainRecipe(dropout=0.1, attention_dropout=0.1))
-    dga: dga.Recipe = field(default_factory=dga.Recipe)
-    light: light.Recipe = field(default_factory=light.Recipe)
-    distil: distil.Recipe = field(default_factory=distil.Recipe)
-    sequence_contrast: sequence_contrast.Recipe = field(default_factory=sequence_contrast.Recipe)
-    token_contrast: token_contrast.Recipe = field(default_factory=token_contrast.Recipe)
-    finetune: finetune.Recipe = field(
-        default_factory=lambda: finetune.Recipe(
+    dga: dga.DgaRecipe = field(default_factory=dga.DgaRecipe)
+    light: light.LightRecipe = field(default_factory=light.LightRecipe)
+    distil: distil.DistilRecipe = field(default_factory=distil.DistilRecipe)
+    sequence_contrast: sequence_contrast.SequenceContrastRecipe = field(
+        default_factory=sequence_contrast.SequenceContrastRecipe
+    )
+    token_contrast: token_contrast.TokenContrastRecipe = field(default_factory=token_contrast.TokenContrastRecipe)
+    finetune: finetune.FinetuneRecipe = field(
+        default_factory=lambda: finetune.FinetuneRecipe(
             choose="last", looks=1, epochs=10.0, plan=Plan(batch=16, rate=1e-5, warmup=0.0)
         )
     )
@@ -145,14 +147,14 @@ class Recipe:
         chosen = {*self.contestants, *(TABLE_3 if self.ablations else ())}
         return tuple(name for name in (*TABLE_2, *TABLE_3) if name in chosen)
 
-    def stated(self, name: str) -> mlm.Recipe:
+    def stated(self, name: str) -> mlm.MlmRecipe:
         """How a contestant of ADAPTED adapts."""
         method, own = ADAPTED[name]
         shared = {name: getattr(self.adapt, name) for name in SHARED}
         if method == "mlm":
-            return mlm.Recipe(**shared)
+            return mlm.MlmRecipe(**shared)
         group = getattr(self, method)
-        recipe: mlm.Recipe = replace(group, **shared, **own, **unread(name, group))
+        recipe: mlm.MlmRecipe = replace(group, **shared, **own, **unread(name, group))
         return recipe
 
     def _differs_by_dropout(self, name: str) -> bool:
@@ -231,7 +233,7 @@ STUDY = "dga"
 def given(
     own: Own,
     raw: Raw,
-    recipe: Recipe,
+    recipe: DgaStudyRecipe,
     out: Path,
     *,
     model: str | None,
@@ -255,7 +257,9 @@ def given(
     return gather(out, labelled, raw, model=model, leaks=leaks, seeds=recipe.seeds, comparisons=pairs, watch=watch)
 
 
-def run_domain_methods(recipe: Recipe, materials: Materials, run: Path, *, watch: Watch = unwatched) -> DomainMethods:
+def run_domain_methods(
+    recipe: DgaStudyRecipe, materials: Materials, run: Path, *, watch: Watch = unwatched
+) -> DomainMethods:
     """Do what is missing of the study in the directory `run`, and write dga.txt, .csv, .html and .scores.json."""
     claim(run)
     study, task = _study(recipe, materials), materials.task
@@ -296,7 +300,7 @@ def run_domain_methods(recipe: Recipe, materials: Materials, run: Path, *, watch
     return found
 
 
-def _losses(jobs: Mapping[str, Job], recipe: Recipe, run: Path) -> dict[str, GeneralLoss]:
+def _losses(jobs: Mapping[str, Job], recipe: DgaStudyRecipe, run: Path) -> dict[str, GeneralLoss]:
     """Contestant -> its loss on a text; empty where the model came without a head, so that no loss says anything."""
     if not jobs or not do(jobs[UNTOUCHED], run)["head"]:
         return {}
@@ -305,12 +309,12 @@ def _losses(jobs: Mapping[str, Job], recipe: Recipe, run: Path) -> dict[str, Gen
     return table.beside((UNTOUCHED, *recipe.names), adapted)
 
 
-def foreseen(recipe: Recipe, materials: Materials, run: Path) -> Estimate:
+def foreseen(recipe: DgaStudyRecipe, materials: Materials, run: Path) -> Estimate:
     """What the study would still do in `run`, and what that takes. Tries a few steps; writes nothing there."""
     study = _study(recipe, materials)
     jobs = [*study.before(), *(arm.test for arm in study.arms)]
     waiting = missing(jobs, run)
-    race = Race(seeds=recipe.seeds, contestants=(), dapt=recipe.stated(MLM), finetune=recipe.finetune)
+    race = RaceRecipe(seeds=recipe.seeds, contestants=(), dapt=recipe.stated(MLM), finetune=recipe.finetune)
     asked = [(job, 1.0) for job in waiting]
     return estimate_of_jobs(asked, race, materials, done=len(with_needs(jobs)) - len(waiting))
 
@@ -347,7 +351,7 @@ class _Study:
         return [*adapting, *losses, *(job for arm in self.arms for job in arm.tuned)]
 
 
-def _study(recipe: Recipe, materials: Materials) -> _Study:
+def _study(recipe: DgaStudyRecipe, materials: Materials) -> _Study:
     names = recipe.names
     models: dict[str, Job | None] = {UNTOUCHED: None}
     for name in ADAPTED:
@@ -387,7 +391,7 @@ def _together(label: str, both: tuple[Job, Job], materials: Materials) -> Job:
     return Job(label, work.test_together, {"by": label}, contents, {"task": task.path}, needs, alone=True)
 
 
-def _check(recipe: Recipe, task: Labelled, model: str) -> None:
+def _check(recipe: DgaStudyRecipe, task: Labelled, model: str) -> None:
     """Raises ValueError for contestants that cannot be and for texts that the model cannot read."""
     names = recipe.names
     if ENSEMBLE in names and task.kind != finetune.KIND:

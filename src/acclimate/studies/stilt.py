@@ -47,7 +47,7 @@ from acclimate.race.contestants import fine_tuned, tested
 from acclimate.race.cost import Estimate, estimate_of_jobs
 from acclimate.race.outcome import UNTAUGHT, constant_score
 from acclimate.race.race import dataset_of
-from acclimate.race.recipe import Recipe as Race
+from acclimate.race.recipe import RaceRecipe
 from acclimate.race.report import VISIBLE, environment
 from acclimate.race.search import dev_row, test_row
 from acclimate.report.page import Section, amount, page
@@ -80,7 +80,7 @@ MORE = "more steps"  # B alone, for as many steps as B twice takes
 
 
 @dataclass(frozen=True)
-class Recipe:
+class StiltStudyRecipe:
     """All ordered pairs of datasets, as Tables 2 and 3 of Jeong and Hwang, with the controls that these lack.
 
     `finetune` is what every fine-tuning has, `intermediate` what that on the first task of a pair has instead. Settings
@@ -98,7 +98,7 @@ class Recipe:
     same_task: bool = True  # the control A = B: the same task twice
     more_steps: Literal["each", "twice", "none"] = "each"  # the control of each pair, of A = B only, or none
     intermediate: Intermediate = field(default_factory=Intermediate)
-    finetune: finetune.Recipe = field(default_factory=finetune.Recipe)
+    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
 
     def __post_init__(self) -> None:
         if self.seeds < 2:
@@ -165,7 +165,7 @@ class Given:
     absent: Mapping[str, str]
 
 
-def given(recipe: Recipe, data: Path | None, out: Path, *, watch: Watch = unwatched) -> Given:
+def given(recipe: StiltStudyRecipe, data: Path | None, out: Path, *, watch: Watch = unwatched) -> Given:
     """The datasets, prepared in folders of their names in `out`.
 
     data: the folder of a catalogue; None where all are files
@@ -206,7 +206,7 @@ def folder_of(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "dataset"
 
 
-def _read_all(recipe: Recipe, data: Path | None) -> tuple[list[tuple[Labelled, str]], dict[str, str]]:
+def _read_all(recipe: StiltStudyRecipe, data: Path | None) -> tuple[list[tuple[Labelled, str]], dict[str, str]]:
     read: list[tuple[Labelled, str]] = []
     absent: dict[str, str] = {}
     for given in recipe.datasets or PAPER:
@@ -229,7 +229,7 @@ def _read_all(recipe: Recipe, data: Path | None) -> tuple[list[tuple[Labelled, s
     return read, absent
 
 
-def _read(given: str | Own, recipe: Recipe, data: Path | None) -> tuple[Labelled, str]:
+def _read(given: str | Own, recipe: StiltStudyRecipe, data: Path | None) -> tuple[Labelled, str]:
     """A labelled file, or a dataset of those in the folder `data`; and of what type it is."""
     found = dataset_of(given, data)
     usual = not found.source and found.max_tokens == Own(train=Path()).max_tokens  # no limit of its own
@@ -870,7 +870,7 @@ class Line:
 
 
 def run_matrix(
-    recipe: Recipe, models: Sequence[str], data: Path | None, out: Path, *, watch: Watch = unwatched
+    recipe: StiltStudyRecipe, models: Sequence[str], data: Path | None, out: Path, *, watch: Watch = unwatched
 ) -> Tables:
     """Do what is missing of the study in `out`, and write stilt.txt, .csv, .html and .scores.json.
 
@@ -910,16 +910,16 @@ def run_matrix(
     return tables
 
 
-def lines_of(recipe: Recipe, own: Contestant, found: Given) -> list[Line]:
+def lines_of(recipe: StiltStudyRecipe, own: Contestant, found: Given) -> list[Line]:
     """A line for each target, the datasets in their order."""
     return [_line(recipe, own, target, found.members) for target in found.members]
 
 
-def _line(recipe: Recipe, own: Contestant, target: Member, members: Sequence[Member]) -> Line:
+def _line(recipe: StiltStudyRecipe, own: Contestant, target: Member, members: Sequence[Member]) -> Line:
     stated = fitting(recipe.finetune, target.task)
     alone = finetune.steps_of(stated, target.task)
 
-    def of_target(label: str, recipe_of: finetune.Recipe, seed: int, first: Job | None = None) -> Job:
+    def of_target(label: str, recipe_of: finetune.FinetuneRecipe, seed: int, first: Job | None = None) -> Job:
         words = f"fine-tune {own.key} on {label}, seed {seed}"
         return fine_tuned(words, _seeded(recipe_of, seed), first, _materials(target.task, own))
 
@@ -956,7 +956,7 @@ def _line(recipe: Recipe, own: Contestant, target: Member, members: Sequence[Mem
     return Line(target, tuple(arms), controls)
 
 
-def check_lengths(recipe: Recipe, contestants: Sequence[Contestant], found: Given) -> None:
+def check_lengths(recipe: StiltStudyRecipe, contestants: Sequence[Contestant], found: Given) -> None:
     """Raises ValueError where a model cannot read texts as long as the datasets'."""
     for own in contestants:
         longest = longest_input(own.where)
@@ -968,7 +968,9 @@ def check_lengths(recipe: Recipe, contestants: Sequence[Contestant], found: Give
                 )
 
 
-def _matrix(recipe: Recipe, own: Contestant, lines: Sequence[Line], failed: Mapping[str, str], out: Path) -> Matrix:
+def _matrix(
+    recipe: StiltStudyRecipe, own: Contestant, lines: Sequence[Line], failed: Mapping[str, str], out: Path
+) -> Matrix:
     rows = []
     for line in lines:
         ran = {arm.column: _ran(arm, line.target, recipe, failed, out) for arm in line.all_arms()}
@@ -992,7 +994,7 @@ def _matrix(recipe: Recipe, own: Contestant, lines: Sequence[Line], failed: Mapp
     return matrix_of(own.name, recipe.seeds, rows)
 
 
-def _ran(arm: Arm, target: Member, recipe: Recipe, failed: Mapping[str, str], out: Path) -> Ran:
+def _ran(arm: Arm, target: Member, recipe: StiltStudyRecipe, failed: Mapping[str, str], out: Path) -> Ran:
     """What an arm came to: its scores, or why they are not there."""
     scores: list[Score] = []
     why = ""
@@ -1026,7 +1028,7 @@ def _materials(task: Prepared, own: Contestant) -> Materials:
     return Materials(task=task, model=own.where)
 
 
-def _seeded(stated: finetune.Recipe, seed: int) -> finetune.Recipe:
+def _seeded(stated: finetune.FinetuneRecipe, seed: int) -> finetune.FinetuneRecipe:
     return replace(stated, plan=replace(stated.plan, seed=seed))
 
 
@@ -1034,7 +1036,7 @@ def _seeded(stated: finetune.Recipe, seed: int) -> finetune.Recipe:
 # What a matrix of pairs is still to do, and what that costs, before it starts; nothing is trained but a few steps.
 
 
-def plan(recipe: Recipe, models: Sequence[str], data: Path | None, out: Path) -> Plan:
+def plan(recipe: StiltStudyRecipe, models: Sequence[str], data: Path | None, out: Path) -> Plan:
     """What `run_matrix` would still do in `out`: a line for each model and dataset that is trained on.
 
     Raises ValueError as it does; writes nothing there.
@@ -1047,7 +1049,7 @@ def plan(recipe: Recipe, models: Sequence[str], data: Path | None, out: Path) ->
     return Plan(tuple(cells), dict(found.absent), verb=f"grid {STUDY}", varied="cells")
 
 
-def _cells(recipe: Recipe, own: Contestant, found: Given, out: Path) -> list[Planned]:
+def _cells(recipe: StiltStudyRecipe, own: Contestant, found: Given, out: Path) -> list[Planned]:
     lines = lines_of(recipe, own, found)
     jobs = [
         tested(job, line.target.task) if recipe.split == "test" else job
@@ -1075,4 +1077,4 @@ def _left(everything: Sequence[Job], waiting: Sequence[Job], task: Prepared, own
     there = [job for job in everything if job.places.get("task") == task.path]
     asked = [(job, 1.0) for job in waiting if job.places.get("task") == task.path]
     assert all(job.work in (work.fine_tune, work.test) for job in there)
-    return estimate_of_jobs(asked, Race(), Materials(task=task, model=own.where), done=len(there) - len(asked))
+    return estimate_of_jobs(asked, RaceRecipe(), Materials(task=task, model=own.where), done=len(there) - len(asked))

@@ -34,7 +34,7 @@ from acclimate.race.contestants import Entries, enter, fine_tuned, tested
 from acclimate.race.cost import Estimate, estimate_of_jobs, together
 from acclimate.race.facts import adapting_jobs
 from acclimate.race.race import dataset_of
-from acclimate.race.recipe import Recipe as Race
+from acclimate.race.recipe import RaceRecipe
 from acclimate.race.search import dev_row, test_row
 from acclimate.report.page import Section, page
 from acclimate.studies.compare import Cell, Judged, judged, mean_cost, records
@@ -132,14 +132,14 @@ class TwoStages:
 BIOASQ_VECTORS = Skipgram(min_count=2, epochs=10, rate=0.05, buckets=200_000, lower=True, threads=1)
 
 
-def _fine_tuning(epochs: float) -> finetune.Recipe:
+def _fine_tuning(epochs: float) -> finetune.FinetuneRecipe:
     """Nishida et al., Table 4, which chooses nothing on dev."""
     plan = Plan(batch=128, rate=5e-5, warmup=0.06, weight_decay=0.01)
-    return finetune.Recipe(choose="last", looks=1, epochs=epochs, plan=plan)
+    return finetune.FinetuneRecipe(choose="last", looks=1, epochs=epochs, plan=plan)
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TapterStudyRecipe:
     """Table 2 of Nishida et al. (2021): the model as it is, with TAPT, with TAPTER, each fine-tuned in two stages.
 
     The defaults are those of Tables 4 and 5 for BioASQ, but that vectors start from nothing, with fewer buckets, and so
@@ -154,10 +154,12 @@ class Recipe:
     first_rows: int = 0  # likewise of the first stage
     rows_seed: int = 0  # of both draws
     split: Literal["dev", "test"] = "test"  # what is scored; with "test" each run is one look at the test set
-    tapt: mlm.Recipe = field(default_factory=lambda: mlm.Recipe(max_tokens=512))
-    tapter: tapter.Recipe = field(default_factory=lambda: tapter.Recipe(max_tokens=512, skipgram=BIOASQ_VECTORS))
-    first_stage: finetune.Recipe = field(default_factory=lambda: _fine_tuning(2.0))
-    finetune: finetune.Recipe = field(default_factory=lambda: _fine_tuning(10.0))
+    tapt: mlm.MlmRecipe = field(default_factory=lambda: mlm.MlmRecipe(max_tokens=512))
+    tapter: tapter.TapterRecipe = field(
+        default_factory=lambda: tapter.TapterRecipe(max_tokens=512, skipgram=BIOASQ_VECTORS)
+    )
+    first_stage: finetune.FinetuneRecipe = field(default_factory=lambda: _fine_tuning(2.0))
+    finetune: finetune.FinetuneRecipe = field(default_factory=lambda: _fine_tuning(10.0))
 
     def __post_init__(self) -> None:
         if self.seeds < 2:
@@ -195,7 +197,7 @@ class Given:
 def given(
     own: Own,
     raw: Raw,
-    recipe: Recipe,
+    recipe: TapterStudyRecipe,
     out: Path,
     *,
     model: str | None,
@@ -242,7 +244,7 @@ def given(
     return Given(materials, ranks.first_then_all(lambda: prepare(before_task, source, out / "first" / "data")))
 
 
-def run_two_stages(recipe: Recipe, materials: Given, run: Path, *, watch: Watch = unwatched) -> TwoStages:
+def run_two_stages(recipe: TapterStudyRecipe, materials: Given, run: Path, *, watch: Watch = unwatched) -> TwoStages:
     """Do what is missing of the study in the directory `run`, and write tapter.txt, .csv, .html and .scores.json."""
     claim(run)
     entries, arms = _arms(recipe, materials)
@@ -291,7 +293,7 @@ def run_two_stages(recipe: Recipe, materials: Given, run: Path, *, watch: Watch 
     return found
 
 
-def foreseen(recipe: Recipe, materials: Given, run: Path) -> Estimate:
+def foreseen(recipe: TapterStudyRecipe, materials: Given, run: Path) -> Estimate:
     """What the study would still do in `run`, and what that takes. Tries a few steps; writes nothing there."""
     _, arms = _arms(recipe, materials)
     task = materials.materials.task
@@ -317,7 +319,7 @@ class _Arm:
     tuned: Job
 
 
-def _arms(recipe: Recipe, given: Given) -> tuple[Entries, list[_Arm]]:
+def _arms(recipe: TapterStudyRecipe, given: Given) -> tuple[Entries, list[_Arm]]:
     entries = enter(_race(recipe), given.materials)
     arms = []
     for seed in range(recipe.seeds):
@@ -332,17 +334,17 @@ def _arms(recipe: Recipe, given: Given) -> tuple[Entries, list[_Arm]]:
     return entries, arms
 
 
-def _race(recipe: Recipe) -> Race:
+def _race(recipe: TapterStudyRecipe) -> RaceRecipe:
     # dapt: a race reads held-out text at its length, which here nobody does
     adapting: dict[str, Any] = {"tapt": recipe.tapt, "tapter": recipe.tapter, "dapt": recipe.tapt}
-    return Race(seeds=recipe.seeds, contestants=recipe.contestants, finetune=recipe.finetune, **adapting)
+    return RaceRecipe(seeds=recipe.seeds, contestants=recipe.contestants, finetune=recipe.finetune, **adapting)
 
 
 def _on_first(given: Given) -> Materials:
     return replace(given.materials, task=given.first) if given.first else given.materials
 
 
-def _seeded(stated: finetune.Recipe, seed: int) -> finetune.Recipe:
+def _seeded(stated: finetune.FinetuneRecipe, seed: int) -> finetune.FinetuneRecipe:
     return replace(stated, plan=replace(stated.plan, seed=seed))
 
 

@@ -33,7 +33,7 @@ from acclimate.jobs.run import do_each, done
 from acclimate.methods import tlm
 from acclimate.race import work
 from acclimate.race.contestants import cut, fine_tuned, first_stage, heldout_loss, retrieved, tested
-from acclimate.race.recipe import Recipe as Race
+from acclimate.race.recipe import RaceRecipe
 from acclimate.race.search import dev_row, test_row
 from acclimate.report.table import Row, as_csv, interval_text, rows
 from acclimate.statistics.significance import interval
@@ -44,7 +44,7 @@ TASK_ONLY = "task data only"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TlmStudyRecipe:
     """A grid. `tlm` and `retrieval` are what every variant has but for what is varied.
 
     The defaults of the first three are the paper's values; of `tlm`, what a race on a small encoder has.
@@ -54,8 +54,8 @@ class Recipe:
     ks: tuple[int, ...] = (50, 500, 5000)
     rho_1s: tuple[int, ...] = (1, 3, 99, 999)
     rho_2s: tuple[float, ...] = (0.0, 20.0, 100.0, 1000.0)
-    retrieval: retrieve.Recipe = field(default_factory=retrieve.Recipe)
-    tlm: tlm.Recipe = field(default_factory=lambda: replace(Race().tlm, finetune=Race().finetune))
+    retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
+    tlm: tlm.TlmRecipe = field(default_factory=lambda: replace(RaceRecipe().tlm, finetune=RaceRecipe().finetune))
 
     def __post_init__(self) -> None:
         if self.seeds < 2:
@@ -73,37 +73,37 @@ class Variant:
     """name: as the table has it. tlm: None where the given model is fine-tuned as it is."""
 
     name: str
-    tlm: tlm.Recipe | None
-    retrieval: retrieve.Recipe
+    tlm: tlm.TlmRecipe | None
+    retrieval: retrieve.RetrieveRecipe
 
 
-def _by_retrieval(recipe: Recipe) -> list[Variant]:
+def _by_retrieval(recipe: TlmStudyRecipe) -> list[Variant]:
     random, best = replace(recipe.retrieval, how="random"), replace(recipe.retrieval, how="bm25")
     return [Variant("random", recipe.tlm, random), Variant("BM25", recipe.tlm, best)]
 
 
-def _by_k(recipe: Recipe) -> list[Variant]:
+def _by_k(recipe: TlmStudyRecipe) -> list[Variant]:
     asked = [Variant(f"K = {k}", recipe.tlm, replace(recipe.retrieval, k=k)) for k in recipe.ks]
     return [Variant(TASK_ONLY, replace(recipe.tlm, rho_1=0), recipe.retrieval), *asked]
 
 
-def _by_rho_1(recipe: Recipe) -> list[Variant]:
+def _by_rho_1(recipe: TlmStudyRecipe) -> list[Variant]:
     values = [Variant(f"rho_1 = {own}", replace(recipe.tlm, rho_1=own), recipe.retrieval) for own in recipe.rho_1s]
     return [*values, Variant("external only", replace(recipe.tlm, external_only=True), recipe.retrieval)]
 
 
-def _by_rho_2(recipe: Recipe) -> list[Variant]:
+def _by_rho_2(recipe: TlmStudyRecipe) -> list[Variant]:
     return [Variant(f"rho_2 = {own:g}", replace(recipe.tlm, rho_2=own), recipe.retrieval) for own in recipe.rho_2s]
 
 
-def _by_stages(recipe: Recipe) -> list[Variant]:
+def _by_stages(recipe: TlmStudyRecipe) -> list[Variant]:
     return [
         Variant(name, replace(recipe.tlm, stage_2=both), recipe.retrieval)
         for name, both in (("without stage 2", False), ("two stages", True))
     ]
 
 
-def _by_model(recipe: Recipe) -> list[Variant]:
+def _by_model(recipe: TlmStudyRecipe) -> list[Variant]:
     if not recipe.tlm.model:
         raise ValueError("the study 'model' needs a pretrained model: give --model, a directory or hub id")
     from_nothing = replace(recipe.tlm, model="")
@@ -115,14 +115,14 @@ def _by_model(recipe: Recipe) -> list[Variant]:
     ]
 
 
-def _by_both(recipe: Recipe) -> list[Variant]:
+def _by_both(recipe: TlmStudyRecipe) -> list[Variant]:
     return [
         Variant(f"rho_1 = {rho_1}, rho_2 = {rho_2:g}", replace(recipe.tlm, rho_1=rho_1, rho_2=rho_2), recipe.retrieval)
         for rho_1, rho_2 in product(recipe.rho_1s, recipe.rho_2s)
     ]
 
 
-STUDIES: Mapping[str, Callable[[Recipe], list[Variant]]] = {
+STUDIES: Mapping[str, Callable[[TlmStudyRecipe], list[Variant]]] = {
     "retrieval": _by_retrieval,
     "k": _by_k,
     "rho_1": _by_rho_1,
@@ -141,14 +141,14 @@ class Grid:
     text: str
 
 
-def variants(study: str, recipe: Recipe) -> list[Variant]:
+def variants(study: str, recipe: TlmStudyRecipe) -> list[Variant]:
     """Raises ValueError for a study that is not known, or lacks what it needs."""
     if study not in STUDIES:
         raise ValueError(f"no study is called '{study}'. Known: {', '.join(STUDIES)}")
     return STUDIES[study](recipe)
 
 
-def run_grid(study: str, recipe: Recipe, materials: Materials, run: Path, *, watch: Watch = unwatched) -> Grid:
+def run_grid(study: str, recipe: TlmStudyRecipe, materials: Materials, run: Path, *, watch: Watch = unwatched) -> Grid:
     """Do what is missing of the study in the directory `run`, and write STUDY.txt, STUDY.csv and
     STUDY.scores.json there.
 
@@ -199,7 +199,7 @@ def _tell(watch: Watch, variant: str, progress: Progress) -> None:
 class _Jobs:
     """One variant with one seed. most: the largest k of the study, from whose retrieval smaller ones are cut."""
 
-    def __init__(self, variant: Variant, recipe: Recipe, materials: Materials, seed: int, most: int) -> None:
+    def __init__(self, variant: Variant, recipe: TlmStudyRecipe, materials: Materials, seed: int, most: int) -> None:
         self.seed = seed
         self.goes_on = variant.tlm is not None and bool(variant.tlm.model)  # from the given model's weights
         self.joint: Job | None = None
@@ -231,7 +231,7 @@ class _Jobs:
 
 
 def _general_losses(
-    recipe: Recipe, jobs: Mapping[str, Sequence[_Jobs]], materials: Materials, run: Path, watch: Watch
+    recipe: TlmStudyRecipe, jobs: Mapping[str, Sequence[_Jobs]], materials: Materials, run: Path, watch: Watch
 ) -> dict[str, tuple[float, float]]:
     """Variants that go on from the given model -> its loss on held-out general text, and theirs, mean over seeds."""
     corpus, going_on = materials.general_heldout, {name: seeds for name, seeds in jobs.items() if seeds[0].goes_on}

@@ -1,4 +1,4 @@
-"""The words of a corpus that a tokenizer breaks, and how many pieces it makes of a word (its fertility).
+r"""The words of a corpus that a tokenizer breaks, and how many pieces it makes of a word (its fertility).
 
 A tokenizer's rules cut text at white space and mostly at punctuation; each part is then made of pieces by itself. So a
 corpus is counted once, by its distinct parts, and whatever is asked of it is asked of each part once.

@@ -171,7 +171,7 @@ MEMORY = 1 << 30  # bytes for keys of documents at a time
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CorpusRecipe:
     """What stays of raw text.
 
     field             the field, or column, that holds the text
@@ -225,7 +225,7 @@ class Preparation:
 def prepare(
     raw: Sequence[Path],
     out: Path,
-    recipe: Recipe,
+    recipe: CorpusRecipe,
     *,
     separated: Separated = "line",
     processes: int = 1,
@@ -284,7 +284,7 @@ def _listed(raw: Sequence[Path]) -> list[tuple[Path, Path]]:
 
 
 def _check_plan(
-    out: Path, listed: Sequence[tuple[Path, Path]], recipe: Recipe, separated: Separated, watch: Watch
+    out: Path, listed: Sequence[tuple[Path, Path]], recipe: CorpusRecipe, separated: Separated, watch: Watch
 ) -> None:
     """Write what the parts are made of. Where files changed since a run that did not end, as where one was mended, all
     are read anew, and somebody is told. Raises ValueError where another preparation began or ended here.
@@ -311,7 +311,7 @@ def _check_plan(
 def _read(
     listed: Sequence[tuple[Path, Path]],
     folder: Path,
-    recipe: Recipe,
+    recipe: CorpusRecipe,
     *,
     separated: Separated,
     processes: int,
@@ -343,7 +343,7 @@ def _names(raw: Sequence[Path]) -> str:
     return ", ".join(named(path) for path in raw)
 
 
-def _stays(texts: Texts, counts: Counts, recipe: Recipe, memory: int, watch: Watch) -> np.ndarray:
+def _stays(texts: Texts, counts: Counts, recipe: CorpusRecipe, memory: int, watch: Watch) -> np.ndarray:
     """(D,) bool, of the documents of all parts; what does not stay is counted."""
     stays = np.ones(texts.begins[-1], bool)
     watch(Progress("looking for repeated documents", 0, 2, "stages"))
