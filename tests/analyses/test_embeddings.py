@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 import torch
 from sklearn.decomposition import PCA
-from tests.study.test_report import Page
+from tests.race.test_report import Page
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 from typer.testing import CliRunner
 
 import studies
 import toys
 from acclimate import cli
-from acclimate.analyses.embeddings import EmbeddingsAnalysis, analyse_embeddings, losses, piece_counts, render, scatter
+from acclimate.analyses.embeddings import EmbeddingsAnalysis, analyse_embeddings, losses, render, scatter
 from acclimate.core.types import Document, unwatched
 from acclimate.models.encoder import save_model
 from acclimate.models.word_embeddings import (
     Distances,
     Embeddings,
     beginning_words,
+    piece_counts,
     principal_axes,
     read_embeddings,
     row_distances,
@@ -35,6 +36,7 @@ from acclimate.race.recipe import RaceRecipe
 from acclimate.race.report import render as render_report
 from acclimate.race.work import move
 from acclimate.text.corpus import write_corpus
+from acclimate.text.vectors.of_vocabulary import piece_texts
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["lead", "leads", "cell", "cells", "tin", "the", "protein", "##ing", "7"]
@@ -151,7 +153,7 @@ def test_pieces_that_begin_words_are_told_by_each_tokenizer_s_own_mark(pieces, b
 
 
 def test_the_table_of_a_checkpoint_is_its_raw_rows_and_its_words_are_whole(models, rows):
-    own = read_embeddings("untouched", f"{models[0]}/checkpoint")
+    own = read_embeddings("untouched", f"{models[0]}/checkpoint", piece_texts)
     assert (own.rows_VH == rows).all()
     assert set(own.words) == {"lead", "leads", "cell", "cells", "tin", "the", "protein"}
     assert own.words["cell"] == own.ids["cell"] == 7

@@ -5,7 +5,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from tests.study.test_report import Page
+from tests.race.test_report import Page
 from typer.testing import CliRunner
 
 import toys

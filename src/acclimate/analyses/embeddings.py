@@ -10,8 +10,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import partial
-from itertools import chain, cycle, islice
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +29,7 @@ from acclimate.models.word_embeddings import (
     Axes,
     Distances,
     Embeddings,
+    piece_counts,
     principal_axes,
     read_embeddings,
     row_distances,
@@ -40,6 +40,7 @@ from acclimate.race.facts import TERMS, Curve, both_sides, read_curve
 from acclimate.race.report import VISIBLE, environment
 from acclimate.report.page import Section, page
 from acclimate.report.plots import CARD, HALF, INK, MUTED, PALETTE, STYLE, label_ends, svg
+from acclimate.text.vectors.of_vocabulary import piece_texts
 from acclimate.text.words import ENGLISH
 
 # -------------------- embeddings result
@@ -190,8 +191,6 @@ class EmbeddingsAnalysis:
 MARKED = 10  # words that are shown
 LOOKED_UP = 4  # of them, whose neighbours are shown where no words are named
 NEIGHBOURS = 6
-OVER = ("all pieces", "pieces of the texts")
-TEXTS = 1000  # that are tokenized together
 
 
 def analyse_embeddings(
@@ -217,7 +216,7 @@ def analyse_embeddings(
     places = [resolved(model) for model in models]
     tables = []
     for number, (name, place) in enumerate(zip(short_names(models), places, strict=True)):
-        tables.append(read_embeddings(name, place))
+        tables.append(read_embeddings(name, place, piece_texts))
         watch(Progress("read word embeddings", number + 1, len(models), "models"))
     first = tables[0]
     for word in words:
@@ -243,35 +242,6 @@ def analyse_embeddings(
         curves=tuple(curve for curve in curves if curve is not None),
         source=source,
     )
-
-
-def embedding_distances(
-    first: str, model: str, texts: Iterable[str], *, watch: Watch = unwatched
-) -> dict[str, Distances]:
-    """How far the model's word embeddings lie from the first one's, over `OVER`: all pieces, those of the texts.
-
-    Raises ValueError where the two cannot be compared, or no piece of the texts is shared.
-    """
-    table, other = read_embeddings("the first", first), read_embeddings("the other", model)
-    counts_V = piece_counts(texts, first, len(table.rows_VH), watch=watch)
-    moved = _moved(_pair(table, other), table, counts_V, ())
-    if moved.in_texts is None:
-        raise ValueError(f"no piece of the texts is in the vocabularies of both {first} and {model}")
-    return dict(zip(OVER, (moved.everywhere, moved.in_texts), strict=True))
-
-
-def piece_counts(texts: Iterable[str], model: str, size: int, *, watch: Watch = unwatched) -> np.ndarray:
-    """(size,) how often each piece of the model's vocabulary occurs in the texts."""
-    tokenizer: Any = load_tokenizer(model)
-    encode = partial(tokenizer, add_special_tokens=False, split_special_tokens=True, verbose=False)
-    counts_V, done = np.zeros(size, np.int64), 0
-    remaining = iter(texts)
-    while some := [*islice(remaining, TEXTS)]:
-        ids = np.fromiter(chain.from_iterable(encode(some)["input_ids"]), np.int64)
-        counts_V += np.bincount(ids, minlength=size)[:size]
-        done += len(some)
-        watch(Progress("count pieces", done, 0, "texts"))
-    return counts_V
 
 
 @dataclass(frozen=True, eq=False)

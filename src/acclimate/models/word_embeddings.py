@@ -8,16 +8,21 @@ Shape suffixes: V pieces of a vocabulary, N pieces that two of them share, H wid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 
-from acclimate.text.vectors.of_vocabulary import piece_texts
+from acclimate.core.types import Progress, Watch, unwatched
 
 CONTINUED = "##"  # WordPiece writes it before a piece that continues a word
 SPACES = ("\u0120", "\u2581")  # stand before a piece that begins one: byte-level tokenizers', SentencePiece's
 ROWS = 16_384  # of a block: what is computed of a table needs memory for so many rows
+OVER = ("all pieces", "pieces of the texts")  # what embedding_distances takes means over
+TEXTS = 1000  # that are tokenized together
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,16 +77,54 @@ class Axes:
         return np.concatenate(blocks) if blocks else np.zeros((0, 2))
 
 
-def read_embeddings(name: str, model: str) -> Embeddings:
-    """Those of a checkpoint directory or hub id. Raises ValueError where it cannot be read."""
+def read_embeddings(name: str, model: str, spell: Callable[[Any, int], Sequence[str]] | None = None) -> Embeddings:
+    """Return the word embeddings of a checkpoint directory or hub id.
+
+    spell  the text of each piece, from the tokenizer and the number of rows; without it `words` is empty
+
+    Raises ValueError where the model cannot be read.
+    """
     from acclimate.models.encoder import load_masked_language_model, load_tokenizer, word_embeddings
 
     tokenizer = load_tokenizer(model)
     rows_VH = word_embeddings(load_masked_language_model(model)).detach().numpy()
     ids = {piece: row for piece, row in tokenizer.get_vocab().items() if row < len(rows_VH)}
-    texts = piece_texts(tokenizer, len(rows_VH))
+    texts = [""] * len(rows_VH) if spell is None else spell(tokenizer, len(rows_VH))
     words = {texts[ids[piece]]: ids[piece] for piece in beginning_words(ids) if texts[ids[piece]].isalpha()}
     return Embeddings(name, rows_VH, dict(sorted(ids.items(), key=lambda entry: entry[1])), words)
+
+
+def embedding_distances(
+    first: str, model: str, texts: Iterable[str], *, watch: Watch = unwatched
+) -> dict[str, Distances]:
+    """Return how far the model's word embeddings lie from the first one's, over each of OVER.
+
+    Raises ValueError where the two cannot be compared, or they share no piece of the texts.
+    """
+    one, other = read_embeddings("the first", first), read_embeddings("the other", model)
+    firsts_N, others_N = shared_rows(one, other)
+    distances_N, cosines_N = row_distances(one.rows_VH[firsts_N], other.rows_VH[others_N])
+    in_texts_N = piece_counts(texts, first, len(one.rows_VH), watch=watch)[firsts_N] > 0
+    if not in_texts_N.any():
+        raise ValueError(f"no piece of the texts is in the vocabularies of both {first} and {model}")
+    found = summary(distances_N, cosines_N), summary(distances_N[in_texts_N], cosines_N[in_texts_N])
+    return dict(zip(OVER, found, strict=True))
+
+
+def piece_counts(texts: Iterable[str], model: str, size: int, *, watch: Watch = unwatched) -> np.ndarray:
+    """(size,) how often each piece of the model's vocabulary occurs in the texts."""
+    from acclimate.models.encoder import load_tokenizer
+
+    tokenizer: Any = load_tokenizer(model)
+    encode = partial(tokenizer, add_special_tokens=False, split_special_tokens=True, verbose=False)
+    counts_V, done = np.zeros(size, np.int64), 0
+    remaining = iter(texts)
+    while some := [*islice(remaining, TEXTS)]:
+        ids = np.fromiter(chain.from_iterable(encode(some)["input_ids"]), np.int64)
+        counts_V += np.bincount(ids, minlength=size)[:size]
+        done += len(some)
+        watch(Progress("count pieces", done, 0, "texts"))
+    return counts_V
 
 
 def beginning_words(pieces: Mapping[str, int]) -> list[str]:

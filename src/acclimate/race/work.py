@@ -18,6 +18,7 @@ from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT
 from acclimate.methods import METHODS, baselines, finetune, mlm, scratch, tapter, tlm
 from acclimate.methods import baselines as constants
+from acclimate.models.word_embeddings import embedding_distances
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.text.corpus import Corpus
 from acclimate.text.vectors.vectors import Skipgram
@@ -140,8 +141,6 @@ def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tok
 def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched: str | Path) -> Result:
     """How far the model's word embeddings lie from the untouched one's: all, and those of the corpus's pieces."""
     texts = (document.text for document in Corpus(corpus).documents())
-    from acclimate.analyses.embeddings import embedding_distances
-
     found = embedding_distances(_checkpoint(untouched), _checkpoint(model), texts, watch=watch)
     return {where: asdict(distances) for where, distances in found.items()}
 
