@@ -516,6 +516,7 @@ def _cautions(cells: Iterable[tuple[str, str]]) -> list[str]:
     return [cautioned(listed(names), len(names), caution) for caution, names in about.items()]
 
 
+RECIPE = BlurbRecipe
 SEARCH = "search.json"  # a Trial for each setting and round
 
 

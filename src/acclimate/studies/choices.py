@@ -224,6 +224,7 @@ class ChoicesRecipe:
     `datasets`, `rows`, `rows_seed` and `special` are for the datasets of a catalogue.
     """
 
+    vary: Literal["layers", "schemes", "relations"] = "layers"  # what is varied
     variants: tuple[str, ...] = ()  # by name, the one first that the others are compared with; (): the paper's
     datasets: tuple[str, ...] = ()  # (): the paper's, of which those whose files are there
     seeds: int = 5
@@ -266,6 +267,7 @@ class ChoicesRecipe:
         )
 
 
+RECIPE = ChoicesRecipe
 TOLD = ("tag_layer", "sequence_layer", "tag_scheme", "pooling")  # in the names of jobs, where they are not the default
 
 

@@ -228,6 +228,7 @@ class DomainMethods:
 
 
 STUDY = "dga"
+RECIPE = DgaStudyRecipe
 
 
 def given(

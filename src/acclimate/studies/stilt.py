@@ -841,6 +841,7 @@ def _figures(names: Sequence[str], total: int) -> str:
 
 
 STUDY = "stilt"
+RECIPE = StiltStudyRecipe
 
 
 @dataclass(frozen=True)

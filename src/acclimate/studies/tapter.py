@@ -178,6 +178,7 @@ class TapterStudyRecipe:
 
 
 STUDY = "tapter"
+RECIPE = TapterStudyRecipe
 GLANCED = 64  # examples of the first stage's dev that are looked at where it chooses nothing
 
 

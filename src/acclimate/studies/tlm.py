@@ -21,7 +21,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, Literal
 
 from acclimate.core import files, ranks
 from acclimate.core.figures import metric_text, si
@@ -50,6 +50,7 @@ class TlmStudyRecipe:
     The defaults of the first three are the paper's values; of `tlm`, what a race on a small encoder has.
     """
 
+    vary: Literal["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"] = "k"  # what is varied
     seeds: int = 3
     ks: tuple[int, ...] = (50, 500, 5000)
     rho_1s: tuple[int, ...] = (1, 3, 99, 999)
@@ -66,6 +67,9 @@ class TlmStudyRecipe:
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):
                 raise ValueError(f"{name} = {list(values)}: at least one value, and each once")
+
+
+RECIPE = TlmStudyRecipe
 
 
 @dataclass(frozen=True)
