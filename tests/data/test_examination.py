@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from rich.cells import cell_len
 
 from acclimate.data.examination import (
     Copies,
@@ -16,7 +17,7 @@ from acclimate.data.examination import (
     Pieces,
     Sighting,
 )
-from acclimate.report.page import WIDTH, columns
+from acclimate.report.page import WIDTH
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202e<script>"
 SIGHTING = Sighting("train-1", "test-2", 0.91, "shared words", f"one {HOSTILE} text", "another 文本", "acid", "base")
@@ -89,7 +90,7 @@ def test_nothing_on_the_page_acts_on_a_terminal_or_leaves_its_width(whole):
     page = whole.as_text()
     assert all(character == "\n" or character.isprintable() for character in page)
     assert "\\x1b]0;owned" in page
-    assert max(map(columns, page.splitlines())) <= WIDTH
+    assert max(map(cell_len, page.splitlines())) <= WIDTH
 
 
 def test_the_page_is_the_same_every_time_and_leaves_out_what_is_empty(whole):

@@ -10,7 +10,8 @@ from markdown_it import MarkdownIt
 
 from acclimate.core.types import Cost, Score
 from acclimate.race.labels import LabelScore
-from acclimate.report import page, table
+from acclimate.report import table
+from acclimate.ship import markdown
 from acclimate.ship.card import Card, Leaked, render
 from acclimate.ship.onnx import Int8
 from acclimate.tasks.metrics import METRICS
@@ -61,7 +62,7 @@ def told(text: str) -> str:
 
 @pytest.mark.parametrize("text", NASTY)
 def test_users_words_are_shown_and_never_obeyed(text):
-    assert told(page.markdown_escaped(text)) == text
+    assert told(markdown.escaped(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -74,12 +75,12 @@ def test_users_words_are_shown_and_never_obeyed(text):
     ],
 )
 def test_what_cannot_be_printed_becomes_a_space(text, shown):
-    assert told(page.markdown_escaped(text)) == shown.strip()
+    assert told(markdown.escaped(text)) == shown.strip()
 
 
 def test_figures_stay_as_they_are():
     for text in ("81.2 points", "p = .034", "-3.3", "+0.4", "x86_64", "macro-F1: 12 (of 30)", "2026-11-20"):
-        assert page.markdown_escaped(text) == text
+        assert markdown.escaped(text) == text
 
 
 @pytest.mark.parametrize(
@@ -96,18 +97,18 @@ def test_figures_stay_as_they_are():
     ],
 )
 def test_of_paths_only_the_name_is_told(text, kept):
-    assert page.without_paths(text) == kept
+    assert markdown.without_paths(text) == kept
 
 
 def test_a_command_keeps_its_words_and_the_hub_id_but_no_path():
     command = "acclimate race '/home/ada/My Files/train.csv' --model org/model --out=runs/a --text 'the text' rate=1e-5"
-    told = page.command_without_paths(command, "org/model")
+    told = markdown.command_without_paths(command, "org/model")
     assert told == "acclimate race train.csv --model org/model --out=a --text 'the text' rate=1e-5"
-    assert page.command_without_paths("race(Recipe(), '/home/ada/x.csv')") == "race(Recipe(), 'x.csv')"
+    assert markdown.command_without_paths("race(Recipe(), '/home/ada/x.csv')") == "race(Recipe(), 'x.csv')"
 
 
 def test_no_run_of_backticks_ends_a_block():
-    [token] = MarkdownIt("commonmark").parse(page.fenced("a\n````\nb", "shell"))
+    [token] = MarkdownIt("commonmark").parse(markdown.fenced("a\n````\nb", "shell"))
     assert (token.type, token.content, token.info) == ("fence", "a\n````\nb\n", "shell")
 
 

@@ -1,6 +1,6 @@
 """The model card of a shipped model: metadata in YAML for the hub, then what readers have to know, all from the run.
 
-Every value that comes from a user is escaped (report/page.py), and of paths only the name of the file is told.
+Every value that comes from a user is escaped (ship/markdown.py), and of paths only the name of the file is told.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from acclimate.models.loading import HUB_ID
 from acclimate.race.labels import LabelScore, per_label, per_type
 from acclimate.race.outcome import FACTS, WINNER, read_scores, study_of
 from acclimate.race.verdict import verdict
-from acclimate.report import page, table
+from acclimate.report import table
 from acclimate.report.table import Losses, Row, difference_text, interval_text
+from acclimate.ship import markdown
 from acclimate.ship.onnx import FILE, Int8
 from acclimate.ship.predict import Loaded
 from acclimate.tasks.metrics import metric_named
@@ -138,7 +139,7 @@ def render(card: Card) -> str:
     """The card's text: README.md. Raises ValueError where the hub would refuse its metadata."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parents[1] / "report" / "templates"),
-        finalize=page.markdown_escaped,
+        finalize=markdown.escaped,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -154,7 +155,7 @@ def render(card: Card) -> str:
         "metric": figures.metric_text,
         "p": figures.p_text,
         "percent": figures.percent,
-        "plain_paths": page.without_paths,
+        "plain_paths": markdown.without_paths,
         "points": figures.points,
         "size": _size,
     }
@@ -163,10 +164,10 @@ def render(card: Card) -> str:
         "general": table.beside([row.contestant for row in card.rows], card.general_losses),
         "forgetting": table.MEANING,
         "metadata": Markup(metadata(card).to_yaml()),
-        "loading": page.fenced(loading(card), "python"),
-        "loading_int8": page.fenced(loading_int8(card), "python"),
-        "commands": page.fenced(
-            "\n".join(page.command_without_paths(command, card.base) for command in card.commands), "shell"
+        "loading": markdown.fenced(loading(card), "python"),
+        "loading_int8": markdown.fenced(loading_int8(card), "python"),
+        "commands": markdown.fenced(
+            "\n".join(markdown.command_without_paths(command, card.base) for command in card.commands), "shell"
         ),
         "int8_file": Markup(f"`{FILE}`"),
         "low": LOW,

@@ -1,0 +1,76 @@
+"""Users' words in a model card: Markdown that shows them as they are, and paths of which only the last name is told."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import PurePosixPath, PureWindowsPath
+
+from markupsafe import Markup
+
+# an underscore within a word means nothing; a colon may begin an address or an emoji's name
+SPECIAL = re.compile(r"[\\`*\[\]<>#|~&$^@]|(?<![^\W_])_|_(?![^\W_])|:(?=\S)")
+STARTS = re.compile(r"^( ?\d*)([-+.=])(?=[-=\s]|$)")  # of a list, a rule or the line below a heading
+JOINERS = "\u200c\u200d"  # zero width, but part of words in Persian, Hindi and others
+
+_ADDRESS = re.compile(r"\b\w+://\S+")
+# up to the last slash; names may have spaces within, but what follows an ending such as ".csv" is another word
+_ROOTED = re.compile(r"(?<![\w/<])(?:~|\.{1,2})?/(?=[^\s/])(?:(?:(?!\.\w{1,8}\s)[^/\n,;:|<>\"'])*(?<!\s)/)*")
+_DRIVE = re.compile(r"\b[A-Za-z]:\\(?:[^\\\n,;|<>\"']*\\)*|\\\\(?:[^\\\n,;|<>\"']+\\)+")
+_BELOW = re.compile(r"(?:[\w.~-]+/)+(?=[\w.-]+\.(?:csv|tsv|txt|jsonl?|parquet|arrow|xml|toml|html|gz|zst)\b)")
+
+
+def escaped(value: object) -> Markup:
+    """The value on one line, with whatever Markdown or HTML would take for a sign behind a backslash.
+
+    What cannot be printed, such as controls and marks that turn the direction of writing, becomes a space. A `Markup`
+    is Markdown already and stays as it is.
+    """
+    if isinstance(value, Markup):
+        return value
+    printable = "".join(each if each.isprintable() or each in JOINERS else " " for each in str(value))
+    marked = SPECIAL.sub(r"\\\g<0>", re.sub(" +", " ", printable))
+    marked = re.sub(r"(?i)\bwww\.", r"www\\.", marked)  # else taken for an address
+    return Markup(STARTS.sub(r"\1\\\2", marked))
+
+
+def fenced(text: str, language: str = "") -> Markup:
+    """A block of code that no run of backticks in the text can end."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return Markup(f"{fence}{language}\n{text}\n{fence}")
+
+
+def without_paths(text: str) -> str:
+    """The text with the names of files and folders in place of their paths; addresses of the web stay."""
+    kept, end = [], 0
+    for address in _ADDRESS.finditer(text):
+        kept += [_names_only(text[end : address.start()]), address[0]]
+        end = address.end()
+    return "".join([*kept, _names_only(text[end:])])
+
+
+def command_without_paths(command: str, keep: str | None = None) -> str:
+    """A command line with the names of files and folders in place of their paths. keep: a hub id that stays."""
+    if not command.startswith("acclimate "):  # a call in Python, or words
+        return without_paths(command)
+    return shlex.join(_word(word, keep) for word in shlex.split(command))
+
+
+def _word(word: str, keep: str | None) -> str:
+    name, equals, value = word.partition("=")
+    if equals and "/" not in name:
+        return f"{name}={_name(value, keep)}"
+    return _name(word, keep)
+
+
+def _name(value: str, keep: str | None) -> str:
+    if value == keep or _ADDRESS.fullmatch(value):
+        return value
+    if re.match(r"[A-Za-z]:\\|\\\\", value):
+        return PureWindowsPath(value).name
+    return (PurePosixPath(value).name or ".") if "/" in value else value
+
+
+def _names_only(text: str) -> str:
+    return _BELOW.sub("", _ROOTED.sub("", _DRIVE.sub("", text)))
