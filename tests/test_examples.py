@@ -1,15 +1,18 @@
 """The examples run, on a tiny model and a few texts."""
 
+import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
+from sklearn.metrics import balanced_accuracy_score
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
 from acclimate.core.types import Document
 from acclimate.methods import scratch
 from acclimate.tasks.datasets import docstrings
+from acclimate.tasks.metrics import METRICS
 from acclimate.text.corpus import write_corpus
 from acclimate.training.plan import Plan
 
@@ -76,3 +79,17 @@ def test_new_objective(run, files, tmp_path):
     assert first.endswith("distance 0.0000")  # both models are the same before the first step
     assert float(last.split()[-1]) > 0
     AutoModelForMaskedLM.from_pretrained(tmp_path / "checkpoint")
+
+
+def test_own_task(run, files, tmp_path):
+    for split, size in (("train", 12), ("dev", 6), ("test", 9)):
+        rows = [f"{'gene' if 'gene' in text else 'dose'}\t{text} {split}\n" for text in TEXTS[:size]]
+        (tmp_path / f"{split}.txt").write_text("".join(rows), encoding="utf-8")
+    brief = ["epochs=0", "looks=1", "plan.steps=2", "plan.batch=4"]
+    try:
+        said = run("own_task.py", files[0], tmp_path, tmp_path / "out", *brief)
+    finally:
+        metric = METRICS.pop("balanced_accuracy")
+    assert re.fullmatch(r"balanced_accuracy: [01]\.\d+ on 9 test items, [01]\.\d+ on dev\n", said)
+    gold, predicted = ["dose", "dose", "dose", "gene"], ["dose", "gene", "dose", "gene"]
+    assert metric.compute(gold, predicted) == pytest.approx(balanced_accuracy_score(gold, predicted))

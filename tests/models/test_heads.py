@@ -110,3 +110,14 @@ def test_token_types_go_only_to_models_that_know_two():
         assert set(inputs) - {"token_type_ids"} == {"input_ids", "attention_mask"}
         taken[name] = "token_type_ids" in inputs
     assert {name for name, takes in taken.items() if takes} == {"bert", "electra"}
+
+
+def test_a_family_becomes_sparse_by_one_line(monkeypatch):
+    """CONTRIBUTING, "How to add an encoder family": MPNet, which has no sparse head yet."""
+    model = mpnet()
+    piece, positions = piece_for(model), places(12)
+    dense = masked_logits(model, piece, positions)
+    assert not has_sparse_head(model)
+    monkeypatch.setitem(SPARSE_HEADS, "mpnet", lambda model, hidden_MD: model.lm_head(hidden_MD))
+    assert has_sparse_head(model)
+    torch.testing.assert_close(masked_logits(model, piece, positions), dense, atol=1e-5, rtol=0)
