@@ -1,4 +1,4 @@
-"""A dataset in a format of your own as a task, judged by a metric of your own: fine-tuned on, chosen on dev, tested once.
+"""A dataset in a format of your own as a task, judged by a metric of your own: fine-tune, choose on dev, test once.
 
 python examples/own_task.py MODEL FOLDER OUT [KEY=VALUE ...]
 
@@ -43,7 +43,8 @@ metric = acclimate.Metric("balanced_accuracy", recalled, mean_recall, kinds=("se
 acclimate.METRICS[metric.name] = metric  # a prepared task finds its metric by name
 labels = tuple(sorted({example.label for example in read(folder, "train")}))
 task = acclimate.Task("own", "sequence", read, labels, metric, max_tokens=64, source="where it is from; its licence")
-prepared = acclimate.prepare(task, folder, out / "data")  # checked before anything trains; the test labels are sealed
+# Checked before anything trains; the test labels are sealed.
+prepared = acclimate.prepare(task, folder, out / "data")
 recipe = settings.override(FinetuneRecipe(model=model, task=prepared.path), sys.argv[4:])
 score = acclimate.evaluate(recipe, out / "run")
 print(f"{metric.name}: {score.test:.3f} on {len(score.ids)} test items, {score.dev:.3f} on dev")
