@@ -38,7 +38,7 @@ def mean_recall(sums_K):
 
 
 model, folder, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-# Intervals and tests need no more than this: a metric is a function of sums over the items, so resampling them is cheap.
+# Intervals and tests need no more: a metric is a function of sums over the items, so resampling them is cheap.
 metric = acclimate.Metric("balanced_accuracy", recalled, mean_recall, kinds=("sequence",))
 acclimate.METRICS[metric.name] = metric  # a prepared task finds its metric by name
 labels = tuple(sorted({example.label for example in read(folder, "train")}))
