@@ -10,8 +10,8 @@ state-*      to go on from
 latest/      a checkpoint that transformers loads, as of the last look
 checkpoint/  the same, of the end
 
-Under plan.schedule=stable the rate stays until the last `plan.decay` of the steps. To end earlier, or to see what the rate's
-fall would give now, `branch=DIRECTORY` goes on from a copy of that run's newest state; `plan.steps` says where to end.
+Under plan.schedule=stable the rate stays until the last `plan.decay` of the steps. To end earlier, or to see what the
+rate's fall would give now, `branch=DIRECTORY` goes on from a copy of that run's newest state; `plan.steps` says where to end.
 """
 
 import json
