@@ -11,7 +11,8 @@ latest/      a checkpoint that transformers loads, as of the last look
 checkpoint/  the same, of the end
 
 Under plan.schedule=stable the rate stays until the last `plan.decay` of the steps. To end earlier, or to see what the
-rate's fall would give now, `branch=DIRECTORY` goes on from a copy of that run's newest state; `plan.steps` says where to end.
+rate's fall would give now, `branch=DIRECTORY` goes on from a copy of that run's newest state; `plan.steps` says where
+to end.
 """
 
 import json
