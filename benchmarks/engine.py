@@ -24,7 +24,7 @@ from page import head, spread, table, tell, write
 from turns import median_ratio
 
 from acclimate.core.types import Document, unwatched
-from acclimate.jobs.job import PLAN, Job
+from acclimate.jobs.job import PLAN, Job, Work
 from acclimate.jobs.run import do_all
 from acclimate.jobs.workers import Where, working
 from acclimate.models.encoder import new_encoder, save_model
@@ -104,7 +104,7 @@ def fine_tuning(place: Path, given: argparse.Namespace) -> Job:
     plan = Plan(steps=given.steps, batch=16, rate=1e-3, precision="float32")
     recipe = {"looks": 2, "epochs": 0.0, "plan": vars(plan)}
     places = {"task": task.path, "model": place / "model"}
-    return Job("fine-tune", work.fine_tune, {"recipe": recipe}, dict(task.hashes), places)
+    return Job("fine-tune", work.FINE_TUNE, {"recipe": recipe}, dict(task.hashes), places)
 
 
 def seeded(job: Job, number: int) -> list[Job]:
@@ -119,7 +119,7 @@ def _overhead(job: Job, place: Path, given: argparse.Namespace) -> str:
     """By turns: whoever is second goes first in the next pair."""
 
     def plainly(run: Path, own: Job) -> None:
-        own.work(out=run / "plain", watch=unwatched, **own.settings, **own.places)
+        own.work.do(out=run / "plain", watch=unwatched, **own.settings, **own.places)
 
     def by_engine(run: Path, own: Job) -> None:
         failed = do_all([own], run)
@@ -216,7 +216,7 @@ def simulate(place: Path, number: int, workers: int) -> None:
     jobs: list[Job] = []
     for at in range(number):
         needs = {"first": jobs[at - at % WIDE]} if at % WIDE else {}
-        jobs.append(Job(f"nap {at}", nap, {"number": at}, needs=needs))
+        jobs.append(Job(f"nap {at}", Work("nap", nap), {"number": at}, needs=needs))
     begun = time.perf_counter()
     with working(Where(workers=workers)):
         failed = do_all(jobs, place)

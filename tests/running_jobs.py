@@ -12,7 +12,7 @@ from typing import Any
 
 from acclimate.core import files
 from acclimate.core.types import Progress
-from acclimate.jobs.job import RESULT, Job
+from acclimate.jobs.job import RESULT, Job, Work
 
 
 class Odd(Exception):
@@ -27,7 +27,9 @@ def stated_versions() -> dict[str, str]:
     return {"acclimate": "0", "torch": "0"}
 
 
-def count(*, out: Path, watch: Any, start: int = 0, log: Path | None = None, **needs: Path) -> dict[str, Any]:
+def _count(
+    *, out: Path, watch: Any, start: int = 0, log: Path | None = None, way: Path | None = None, **needs: Path
+) -> dict[str, Any]:
     """One more than what is needed, together; who did it stands in `log`."""
     watch(Progress("counting", 1, 1, "numbers"))
     if log is not None:
@@ -35,7 +37,7 @@ def count(*, out: Path, watch: Any, start: int = 0, log: Path | None = None, **n
     return {"number": 1 + start + sum(files.read_json(path / RESULT)["number"] for path in needs.values())}
 
 
-def fail(*, out: Path, watch: Any, words: str) -> dict[str, Any]:
+def _fail(*, out: Path, watch: Any, words: str) -> dict[str, Any]:
     raise ValueError(words)
 
 
@@ -43,20 +45,20 @@ class NotFiniteError(ValueError):
     """Called as that of training/gradients.py, which loads torch."""
 
 
-def diverge(*, out: Path, watch: Any) -> dict[str, Any]:
+def _diverge(*, out: Path, watch: Any) -> dict[str, Any]:
     raise NotFiniteError("the loss is nan")
 
 
-def fail_oddly(*, out: Path, watch: Any) -> dict[str, Any]:
+def _fail_oddly(*, out: Path, watch: Any) -> dict[str, Any]:
     raise Odd("one", "two")
 
 
-def mend(*, out: Path, watch: Any, way: Path) -> dict[str, Any]:
+def _mend(*, out: Path, watch: Any, way: Path) -> dict[str, Any]:
     """Fails until the file is there."""
     return {"text": way.read_text(), "number": 0}
 
 
-def die_once(*, out: Path, watch: Any) -> dict[str, Any]:
+def _die_once(*, out: Path, watch: Any) -> dict[str, Any]:
     """The first process that does it is killed half way; the next goes on."""
     if not (out / "half").exists():
         (out / "half").touch()
@@ -64,12 +66,12 @@ def die_once(*, out: Path, watch: Any) -> dict[str, Any]:
     return {"went": "on"}
 
 
-def die(*, out: Path, watch: Any) -> dict[str, Any]:
+def _die(*, out: Path, watch: Any) -> dict[str, Any]:
     os.kill(os.getpid(), signal.SIGKILL)
     return {}
 
 
-def die_speaking(*, out: Path, watch: Any) -> dict[str, Any]:
+def _die_speaking(*, out: Path, watch: Any) -> dict[str, Any]:
     """As `die_once`, in the middle of a message of 100 bytes to whoever started the process."""
     if not (out / "half").exists():
         (out / "half").touch()
@@ -82,7 +84,7 @@ def die_speaking(*, out: Path, watch: Any) -> dict[str, Any]:
     return {"went": "on"}
 
 
-def wait_for(*, out: Path, watch: Any, way: Path, seconds: float = 30.0) -> dict[str, Any]:
+def _wait_for(*, out: Path, watch: Any, way: Path, seconds: float = 30.0) -> dict[str, Any]:
     """Says in `begun` who it is, and ends once the file is there."""
     (out / "begun").write_text(str(os.getpid()))
     until = time.monotonic() + seconds
@@ -94,20 +96,33 @@ def wait_for(*, out: Path, watch: Any, way: Path, seconds: float = 30.0) -> dict
     return {"came": True}
 
 
-def threads(*, out: Path, watch: Any) -> dict[str, Any]:
+def _threads(*, out: Path, watch: Any) -> dict[str, Any]:
     import torch
 
     return {"torch": torch.get_num_threads(), "environment": os.environ["OMP_NUM_THREADS"]}
 
 
-def half(*, out: Path, watch: Any, share: float, **rest: Any) -> dict[str, Any]:
+def _half(*, out: Path, watch: Any, share: float, **rest: Any) -> dict[str, Any]:
     (out / "half").write_text(str(share))
     return {}
 
 
-def mend_half(*, out: Path, watch: Any, way: Path) -> dict[str, Any]:
+def _mend_half(*, out: Path, watch: Any, way: Path, share: float) -> dict[str, Any]:
     """A first part that fails until the file is there."""
     return {"text": way.read_text()}
+
+
+count = Work("count", _count, begin=_half)
+fail = Work("fail", _fail)
+diverge = Work("diverge", _diverge)
+fail_oddly = Work("fail oddly", _fail_oddly)
+mend = Work("mend", _mend)
+die_once = Work("die once", _die_once)
+die = Work("die", _die)
+die_speaking = Work("die speaking", _die_speaking)
+wait_for = Work("wait for", _wait_for)
+threads = Work("threads", _threads)
+count_after = Work("count after", _count, begin=_mend_half)  # the first part fails until the file is there
 
 
 def numbered(number: int, log: Path | None = None, **needs: Job) -> Job:

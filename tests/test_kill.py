@@ -17,7 +17,8 @@ import pytest
 
 from acclimate.core import files
 from acclimate.core.types import Document
-from acclimate.jobs.job import Job, do
+from acclimate.jobs.job import Job
+from acclimate.jobs.run import done
 from acclimate.methods.finetune import BEST
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.race import work
@@ -127,14 +128,14 @@ def _fine_tuning(small: dict[str, Any]) -> Job:
     plan = Plan(steps=4, batch=4, rate=1e-2, warmup=0.1)
     recipe = {"looks": 2, "epochs": 0.0, "plan": vars(plan)}
     places = {"task": small["task"].path, "model": small["model"]}
-    return Job("fine-tune", work.fine_tune, {"recipe": recipe}, dict(small["task"].hashes), places)
+    return Job("fine-tune", work.FINE_TUNE, {"recipe": recipe}, dict(small["task"].hashes), places)
 
 
 def _adapting(small: dict[str, Any]) -> Job:
     plan = Plan(steps=3, batch=4, rate=1e-2, warmup=0.1)
     recipe = {"epochs": 0.0, "max_tokens": 16, "plan": vars(plan)}
     places = {"corpus": small["corpus"].path, "model": small["model"]}
-    return Job("adapt", work.adapt, {"recipe": recipe}, {"corpus": small["corpus"].hash}, places)
+    return Job("adapt", work.ADAPT, {"recipe": recipe}, {"corpus": small["corpus"].hash}, places)
 
 
 @pytest.mark.filterwarnings(
@@ -147,7 +148,7 @@ def test_a_job_killed_at_any_of_its_writes_ends_with_the_same_bytes(
     monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
     job, run, tokens = make(small), tmp_path / RUN, small["corpus"].path / "tokens"
     writes = Writes(monkeypatch)
-    do(job, run)
+    done(job, run)
     expected, number = _job_files(job.directory(run)), writes.done
     assert number > 15
     for allowed in range(number):
@@ -156,21 +157,21 @@ def test_a_job_killed_at_any_of_its_writes_ends_with_the_same_bytes(
         shutil.rmtree(tokens, ignore_errors=True)
         writes.after(allowed)
         with pytest.raises(Killed):
-            do(job, run)
+            done(job, run)
         writes.after(sys.maxsize)
-        do(job, run)
+        done(job, run)
         assert _job_files(job.directory(run)) == expected, f"killed after {allowed} of {number} writes"
 
 
 def test_what_a_kill_after_the_end_left_behind_is_removed(small: dict[str, Any], tmp_path: Path):
     job = _fine_tuning(small)
-    do(job, tmp_path / RUN)
+    done(job, tmp_path / RUN)
     out = job.directory(tmp_path / RUN)
     (out / "result.json").unlink()
     (out / "state-000000003").mkdir()
     (out / ".state-000000004.tmp").mkdir()
     (out / BEST).write_bytes(b"")
-    do(job, tmp_path / RUN)
+    done(job, tmp_path / RUN)
     assert not [*out.glob("*state-*"), *out.glob(BEST)]
 
 

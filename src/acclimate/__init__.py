@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each public name lives. Loaded when asked for: importing acclimate loads neither torch nor transformers.
 _HOMES = {

@@ -14,7 +14,8 @@ from acclimate.data import retrieve
 from acclimate.data.leaks import Sealed, kind_of
 from acclimate.data.retrieve import RetrieveRecipe, cached_index, cut, open_retrieved, retrieve_for
 from acclimate.data.retrieved import as_text, bracketed
-from acclimate.jobs.job import Job, do
+from acclimate.jobs.job import Job, Work
+from acclimate.jobs.run import done
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.overlap.references import normalised, repeats
 
@@ -273,12 +274,12 @@ def test_a_race_can_make_a_job_of_it(corpus, toy_race, tmp_path):
     own = write_corpus((Document(word, f"{word} of the day") for word in sorted(words)), tmp_path / "words")
     job = Job(
         "retrieve",
-        retrieve.work,
+        Work("retrieve", retrieve.work),
         settings=asdict(RetrieveRecipe(k=4)),
         contents={"task": toy_race.materials.task.hashes["train"], "corpus": own.hash},
         places={"task": task, "corpus": own.path},
     )
-    facts = do(job, tmp_path / "run")
+    facts = done(job, tmp_path / "run")
     assert facts["asked"]["queries"] == 60
     assert len(Corpus(job.directory(tmp_path / "run") / "corpus")) == facts["selection"]["documents"]
 

@@ -12,7 +12,8 @@ import pytest
 
 from acclimate.core import files
 from acclimate.core.types import Progress
-from acclimate.jobs.job import JOB, RESULT, Job, do, missing
+from acclimate.jobs.job import JOB, RESULT, Job, Work, missing
+from acclimate.jobs.run import done
 
 CALLS: list[str] = []
 
@@ -22,7 +23,7 @@ def _no_calls():
     CALLS.clear()
 
 
-def count(*, out: Path, watch: Any, start: int = 0, text: Path | None = None, before: Path | None = None) -> dict:
+def _count(*, out: Path, watch: Any, start: int = 0, text: Path | None = None, before: Path | None = None) -> dict:
     CALLS.append(out.name)
     watch(Progress("counting", 1, 1, "numbers", {"loss": 1.0}))
     if before is not None:
@@ -30,13 +31,16 @@ def count(*, out: Path, watch: Any, start: int = 0, text: Path | None = None, be
     return {"number": start + (len(text.read_text()) if text else 0)}
 
 
-def fail(*, out: Path, watch: Any) -> dict:
+def _fail(*, out: Path, watch: Any) -> dict:
     (out / "half.txt").write_text("half")
     raise RuntimeError("stopped")
 
 
-def resume(*, out: Path, watch: Any) -> dict:
+def _resume(*, out: Path, watch: Any) -> dict:
     return {"left": (out / "half.txt").read_text()}
+
+
+count, fail, resume = Work("count", _count), Work("fail", _fail), Work("resume", _resume)
 
 
 @pytest.fixture
@@ -79,7 +83,7 @@ def test_chains_may_be_longer_than_the_stack(tmp_path):
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack()) + 100)
     try:
-        do(chain[-1], tmp_path)
+        done(chain[-1], tmp_path)
     finally:
         sys.setrecursionlimit(limit)
     assert [*CALLS] == [job.name for job in chain]
@@ -87,24 +91,24 @@ def test_chains_may_be_longer_than_the_stack(tmp_path):
 
 def test_needs_are_done_first_and_nothing_twice(chain, tmp_path):
     first, second = chain
-    assert do(second, tmp_path) == {"number": 17}
+    assert done(second, tmp_path) == {"number": 17}
     assert [*CALLS] == [first.name, second.name]
-    assert do(second, tmp_path) == {"number": 17}
-    assert do(first, tmp_path) == {"number": 7}
+    assert done(second, tmp_path) == {"number": 17}
+    assert done(first, tmp_path) == {"number": 7}
     assert [*CALLS] == [first.name, second.name]
 
 
 def test_a_finished_job_does_not_look_at_what_it_needed(chain, tmp_path):
     first, second = chain
-    do(second, tmp_path)
+    done(second, tmp_path)
     (first.directory(tmp_path) / RESULT).unlink()
-    do(second, tmp_path)
+    done(second, tmp_path)
     assert [*CALLS] == [first.name, second.name]
 
 
 def test_what_a_job_depends_on_is_written_down(chain, tmp_path):
     _, second = chain
-    do(second, tmp_path)
+    done(second, tmp_path)
     written = files.read_json(second.directory(tmp_path) / JOB)
     assert written == {"label": "second"} | second.depends_on()
 
@@ -113,24 +117,24 @@ def test_missing_lists_each_job_once_in_the_order_of_doing(chain, tmp_path):
     first, second = chain
     third = Job("third", count, needs={"before": first})
     assert [job.label for job in missing([second, third, first], tmp_path)] == ["first, of two", "second", "third"]
-    do(first, tmp_path)
+    done(first, tmp_path)
     assert [job.label for job in missing([second, third, first], tmp_path)] == ["second", "third"]
-    do(second, tmp_path)
+    done(second, tmp_path)
     assert [job.label for job in missing([second, third, first], tmp_path)] == ["third"]
 
 
 def test_a_job_that_failed_is_called_again_on_what_it_left(tmp_path):
     job = Job("work", fail)
     with pytest.raises(RuntimeError):
-        do(job, tmp_path)
+        done(job, tmp_path)
     assert [each.label for each in missing([job], tmp_path)] == ["work"]
     again = replace(job, work=resume)
     again.directory(tmp_path).mkdir()
     (again.directory(tmp_path) / "half.txt").write_bytes((job.directory(tmp_path) / "half.txt").read_bytes())
-    assert do(again, tmp_path) == {"left": "half"}
+    assert done(again, tmp_path) == {"left": "half"}
 
 
 def test_whoever_watches_is_told_the_jobs_label(chain, tmp_path):
     told: list[Progress] = []
-    do(chain[1], tmp_path, watch=told.append)
+    done(chain[1], tmp_path, watch=told.append)
     assert [(each.stage, each.values) for each in told] == [("first, of two", {"loss": 1.0}), ("second", {"loss": 1.0})]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import signal
@@ -14,6 +13,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +22,19 @@ from acclimate.core import files
 from acclimate.core.types import Progress
 from acclimate.jobs import job as calls
 from acclimate.jobs import job as named
-from acclimate.jobs.job import FAILED, PLAN, RESULT, RUNNING, Job, do, forget_the_dead, read_plan, result_of, running
-from acclimate.jobs.run import Part, attempts, do_all, do_each
+from acclimate.jobs.job import (
+    FAILED,
+    PLAN,
+    RESULT,
+    RUNNING,
+    Job,
+    first_line,
+    forget_the_dead,
+    read_plan,
+    result_of,
+    running,
+)
+from acclimate.jobs.run import Part, do, do_all, done
 from acclimate.jobs.workers import DiedError, Processes, RemoteError, Where, elsewhere, working
 
 
@@ -36,6 +47,10 @@ def _quick(monkeypatch):
 def placed(request):
     with working(Where(workers=request.param)):
         yield request.param
+
+
+def failures(jobs: list[Job], run: Path, **given: Any) -> dict[str, str]:
+    return {name: first_line(error) for name, error in do_all(jobs, run, **given).items()}
 
 
 def diamond(log: Path | None = None) -> list[Job]:
@@ -82,7 +97,7 @@ def test_a_job_that_fails_stops_only_those_that_need_it_and_is_tried_again(place
     lacking = Job("lacking", work.fail, {"words": "never"}, needs={"text": mended})
     last = Job("last", work.fail, {"words": "never"}, needs={"lacking": lacking})
     told: list[Progress] = []
-    failed = do_all([last, work.numbered(7), after], run, watch=told.append)
+    failed = failures([last, work.numbered(7), after], run, watch=told.append)
     assert failed.pop(after.name) == "needs use, which failed"
     assert failed.pop(after.needs["b"].name).startswith("'int' object")
     assert [*failed] == [mended.name, lacking.name, last.name]
@@ -105,22 +120,22 @@ def test_a_job_that_fails_stops_only_those_that_need_it_and_is_tried_again(place
 def test_the_first_error_is_raised_once_the_others_are_done(placed, tmp_path):
     jobs = [Job(words, work.fail, {"words": words}) for words in ("one", "two")]
     with pytest.raises(ValueError, match=r"^one$") as raised:
-        do_each([*jobs, work.numbered(1)], tmp_path)
+        do([*jobs, work.numbered(1)], tmp_path)
     assert result_of(work.numbered(1), tmp_path) == {"number": 2}
     if placed == 2:
         assert isinstance(raised.value.__cause__, RemoteError)
-        assert "in fail" in str(raised.value.__cause__)
+        assert "in _fail" in str(raised.value.__cause__)
 
 
 def test_an_error_that_cannot_be_sent_is_told_in_words(tmp_path):
     with working(Where(workers=2)), pytest.raises(RemoteError, match=r"^Odd: one and two$"):
-        do_each([Job("odd", work.fail_oddly)], tmp_path)
+        do([Job("odd", work.fail_oddly)], tmp_path)
 
 
 def test_parts_of_jobs_are_begun_and_leave_no_result(placed, tmp_path):
     first = work.numbered(0)
     job = Job("whole", work.count, needs={"first": first})
-    assert attempts([Part(job, work.half, {"share": 0.25})], tmp_path) == {}
+    assert do_all([Part(job, 0.25)], tmp_path) == {}
     assert (job.directory(tmp_path) / "half").read_text() == "0.25"
     assert result_of(job, tmp_path) is None
     assert result_of(first, tmp_path) == {"number": 1}
@@ -141,7 +156,7 @@ def test_a_killed_process_is_replaced_and_its_job_gone_on_with(tmp_path):
 def test_a_job_that_kills_its_processes_fails_in_the_end(tmp_path):
     job = Job("deadly", work.die)
     with working(Where(workers=2)), pytest.raises(DiedError, match="died 3 times, the last time of SIGKILL"):
-        do_each([job, work.numbered(1)], tmp_path)
+        do([job, work.numbered(1)], tmp_path)
     assert result_of(work.numbered(1), tmp_path) == {"number": 2}
     assert files.read_json(job.directory(tmp_path) / FAILED)["kind"] == "DiedError"
 
@@ -158,8 +173,8 @@ def test_a_mark_that_cannot_be_written_is_let_go(monkeypatch, tmp_path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(calls, "_write", full)
-        assert do_all([work.numbered(1)], tmp_path) == {work.numbered(1).name: "[Errno 28] No space left on device"}
+        patch.setattr(calls, "_write_note", full)
+        assert failures([work.numbered(1)], tmp_path) == {work.numbered(1).name: "[Errno 28] No space left on device"}
     assert not [*(tmp_path / RUNNING).iterdir()]
     assert do_all([work.numbered(1)], tmp_path) == {}
 
@@ -178,26 +193,17 @@ def test_a_mark_is_read_however_long_its_job_is_called(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calls, "TOLD_EVERY", 0.0)
-        calls.perform(replace(job.call(tmp_path), work=work_of), watch=watch)
+        calls.do_call(replace(job.call(tmp_path), function=work_of), watch=watch)
     assert told == [f"{label}, {'a stage that is told at length ' * 90}", label]
 
 
-def test_a_mark_that_is_being_written_is_passed_over(tmp_path):
-    (tmp_path / RUNNING).mkdir()
-    with open(tmp_path / RUNNING / "job.json", "wb") as mark:
-        fcntl.flock(mark, fcntl.LOCK_EX)
-        for text in ("", '{"label": "grö'):
-            mark.write(text.encode()[:-1])
-            mark.flush()
-            assert running(tmp_path) == {}
-
-
 def test_a_part_that_is_done_at_last_has_failed_no_more(placed, tmp_path):
-    job, way = Job("whole", work.count), tmp_path / "way"
-    assert attempts([Part(job, work.mend_half, {"way": way})], tmp_path)
+    way = tmp_path / "way"
+    job = Job("whole", work.count_after, places={"way": way})
+    assert do_all([Part(job, 0.25)], tmp_path)
     assert (job.directory(tmp_path) / FAILED).exists()
     way.touch()
-    assert attempts([Part(job, work.mend_half, {"way": way})], tmp_path) == {}
+    assert do_all([Part(job, 0.25)], tmp_path) == {}
     assert not (job.directory(tmp_path) / FAILED).exists()
 
 
@@ -221,7 +227,7 @@ def test_two_that_meet_at_a_job_do_it_once(tmp_path):
     run, way = tmp_path / "run", tmp_path / "way"
     job = Job("wait", work.wait_for, places={"way": way})
     results: list[object] = []
-    both = [threading.Thread(target=lambda: results.append(do(job, run))) for _ in range(2)]
+    both = [threading.Thread(target=lambda: results.append(done(job, run))) for _ in range(2)]
     for each in both:
         each.start()
     while job.name not in running(run):
@@ -235,37 +241,18 @@ def test_two_that_meet_at_a_job_do_it_once(tmp_path):
     assert running(run) == {}
 
 
-def on_nfs(monkeypatch, run: Path) -> list[Path]:
-    """Locks as NFS has them: an exclusive one asks for a file open for writing, and a removed file that somebody has
-    open is renamed. The first mark is removed so between being opened and being locked; gives where it went.
-    """
-    taken, removed = fcntl.flock, []
-
-    def lock(file, how):
-        handle = file if isinstance(file, int) else file.fileno()
-        if how & fcntl.LOCK_EX and fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        taken(file, how)
-        marks = [*(run / RUNNING).glob("*.json")]
-        if marks and not removed:
-            removed.append(marks[0].rename(run / RUNNING / ".nfs01"))
-
-    monkeypatch.setattr(calls.fcntl, "flock", lock)
-    return removed
-
-
-def test_a_mark_on_nfs_that_was_removed_before_it_was_locked_is_made_anew(monkeypatch, tmp_path):
-    removed, seen = on_nfs(monkeypatch, tmp_path), []
-    do(work.numbered(1), tmp_path, watch=lambda progress: seen.extend(running(tmp_path)))
-    assert removed
-    assert seen == [work.numbered(1).name]
-
-
-def test_marks_of_the_dead_are_removed_on_nfs(monkeypatch, tmp_path):
+def test_notes_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path):
     (tmp_path / RUNNING).mkdir()
     (tmp_path / RUNNING / "dead.json").touch()
-    on_nfs(monkeypatch, tmp_path).append(tmp_path)
-    forget_the_dead(tmp_path)
+
+    def look(progress: Progress) -> None:
+        forget_the_dead(tmp_path)
+        assert [*running(tmp_path)] == [path.stem for path in (tmp_path / RUNNING).glob("*.json")]
+        seen.extend(running(tmp_path))
+
+    seen: list[str] = []
+    done(work.numbered(1), tmp_path, watch=look)
+    assert seen == [work.numbered(1).name]
     assert not [*(tmp_path / RUNNING).iterdir()]
 
 
@@ -274,7 +261,7 @@ import signal
 import sys
 from pathlib import Path
 import running_jobs as work
-from acclimate.study import jobs as named
+from acclimate.jobs import job as named
 from acclimate.jobs.job import Job
 from acclimate.jobs.run import do_all
 from acclimate.jobs.workers import Where, working
@@ -314,7 +301,8 @@ def test_workers_end_with_their_driver_and_the_next_goes_on(how, tmp_path):
     script.write_text(DRIVER)
     jobs = waiting_jobs(tmp_path)
     (tmp_path / "way-0").touch()
-    environment = os.environ | {"PYTHONPATH": str(Path(work.__file__).parent)}
+    found = [str(Path(work.__file__).parent), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(found)}
     driver = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE)
     try:
         until(lambda: len(running(run)) == 2 and result_of(jobs[0], run) is not None)

@@ -52,7 +52,7 @@ def test_done_failed_and_waiting_are_told_and_why(tmp_path):
     assert text.startswith("5 jobs: 2 done, 0 running, 1 failed, 2 waiting")
     assert "failed  mend: [Errno 2] No such file" in text
     assert "waiting  wait 1: for mend" in text
-    assert "nobody knows yet" in text  # of `mend` none has ended
+    assert "Time left: unknown" in text  # of `mend` none has ended
     (tmp_path / "way").touch()
     study_in(run, tmp_path / "way")
     assert status_of(run).as_text() == "5 jobs: 5 done, 0 running, 0 failed, 0 waiting"

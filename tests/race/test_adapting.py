@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoModel
 
 from acclimate.core import settings
-from acclimate.jobs.job import do
+from acclimate.jobs.run import done
 from acclimate.methods import METHODS
 from acclimate.methods.contestants import DOMAIN
 from acclimate.race import cost
@@ -83,7 +83,7 @@ def test_estimates_count_the_passes_of_a_step(toy_race, materials, tmp_path):
     assert METHODS["dga"].passes(RaceRecipe().dga) == 3
     tuning = entries.tuning("prompt", recipe.settings()[0], 0)
     for job in (entries.models["DGA"], entries.models["prompt"], tuning):
-        do(job, tmp_path / "run")
+        done(job, tmp_path / "run")
         took = spent(job.directory(tmp_path / "run"))
         assert found[job.label].tokens == pytest.approx(took.tokens, rel=0.15)
         assert found[job.label].flops == pytest.approx(took.flops, rel=0.15)

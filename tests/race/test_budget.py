@@ -134,8 +134,13 @@ def test_the_last_round_takes_as_many_as_can_be_paid():
 
 
 def test_what_was_spent_is_told_with_and_without_the_search(tmp_path):
-    for name, seconds, flops in (("dapt-1", 20.0, 5.0), ("fine-tune-dapt-2", 7.0, 3.0), ("test-dapt-3", 1.0, 0.0)):
+    for name, work, seconds, flops in (
+        ("dapt-1", "adapt", 20.0, 5.0),
+        ("tuned-2", "fine-tune", 7.0, 3.0),
+        ("looked-3", "test", 1.0, 0.0),
+    ):
         (tmp_path / "jobs" / name).mkdir(parents=True)
+        files.write_json(tmp_path / "jobs" / name / "job.json", {"work": work})
         files.write_json(tmp_path / "jobs" / name / "wall.json", {"seconds": seconds})
         files.write_json(tmp_path / "jobs" / name / "result.json", {"flops": flops})
     files.write_json(tmp_path / "jobs" / "dapt-1" / "clock.json", {"seconds": 30.0})  # of two sessions

@@ -133,4 +133,4 @@ def test_what_tapter_costs_is_estimated(raced, tmp_path):
     assert {stage.label: stage for stage in estimate(recipe, unwatched, tmp_path).stages}["TAPTER"].reading == 0
     assert found["word vectors"].kind == "fixed"  # a budget shortens training, not the vectors
     assert found["word vectors"].seconds > 0
-    assert [job for job in enter(recipe, materials).models.values() if job and job.work is work.regularise]
+    assert [job for job in enter(recipe, materials).models.values() if job and job.work is work.REGULARISE]

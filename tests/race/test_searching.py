@@ -11,7 +11,7 @@ import pytest
 import running_jobs as work
 from acclimate.core.types import unwatched
 from acclimate.jobs import job as named
-from acclimate.jobs.job import DIRECTORY, Job, read_plan
+from acclimate.jobs.job import DIRECTORY, Job, Work, read_plan
 from acclimate.jobs.status import status_of
 from acclimate.race.recipe import RaceRecipe, Search
 from acclimate.race.search import Ended, searched
@@ -34,10 +34,13 @@ def tune(*, out: Path, watch: Any, name: str, rate: float, seed: int) -> dict[st
     return {"dev": 0.5 - rate, "steps": 1}
 
 
+TUNE = Work("tune", tune)
+
+
 def search_in(run: Path, search: Search) -> Ended:
     def tuning(name: str, setting: Any, seed: int) -> Job:
         stated = {"name": name, "rate": setting.recipe.plan.rate, "seed": seed}
-        return Job(f"fine-tune {name}, {setting.name}, seed {seed}", tune, stated)
+        return Job(f"fine-tune {name}, {setting.name}, seed {seed}", TUNE, stated)
 
     recipe = RaceRecipe(seeds=2, search=search)
     task = SimpleNamespace(examples=lambda split: [])

@@ -13,7 +13,7 @@ import toys
 from acclimate.core import settings
 from acclimate.core.types import Example
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import do
+from acclimate.jobs.run import done
 from acclimate.methods import finetune
 from acclimate.race import work
 from acclimate.race.contestants import enter
@@ -67,8 +67,8 @@ def test_fine_tuning_is_estimated_with_its_own_head_and_rows(
     found = {stage.label: stage for stage in estimate_of(entries, tmp_path).stages}
     jobs = [job for job, _ in foreseen_of(entries)]
     assert [*found] == [job.label for job in jobs]
-    tuning = next(job for job in jobs if job.work is work.fine_tune)
-    do(tuning, tmp_path)
+    tuning = next(job for job in jobs if job.work is work.FINE_TUNE)
+    done(tuning, tmp_path)
     took, estimated = spent(tuning.directory(tmp_path)), found[tuning.label]
     steps = finetune.steps_of(entries.recipe.finetune, materials.task)
     assert len(read_log(tuning.directory(tmp_path))) == steps

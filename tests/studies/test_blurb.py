@@ -194,7 +194,7 @@ def test_what_is_finished_is_not_repeated_and_the_order_of_the_models_changes_no
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_scores(run, recipe, models, data, *, tmp_path, monkeypatch):
-    calls, fine_tune = [], work.fine_tune
+    calls, fine_tune = [], work.FINE_TUNE.do
 
     def stopped(**given: Any) -> Any:
         calls.append(given)
@@ -202,8 +202,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_scores(run, recipe, models, 
             raise KeyboardInterrupt
         return fine_tune(**given)
 
-    stopped.__module__, stopped.__qualname__ = fine_tune.__module__, fine_tune.__qualname__
-    monkeypatch.setattr(work, "fine_tune", stopped)
+    monkeypatch.setitem(vars(work.FINE_TUNE), "do", stopped)
     stated = replace(recipe, datasets=("topics", "Numbers"))
     with pytest.raises(KeyboardInterrupt):
         run_benchmark(stated, models, data, tmp_path, datasets=CATALOGUE)

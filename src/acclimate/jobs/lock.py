@@ -20,7 +20,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.jobs.job import DIRECTORY, JOB, RESULT, read_plan, studies_in
 
 LOCK = "study.lock.json"
-FORMAT = 1
+FORMAT = 2  # 1: acclimate 0.1
 OUTCOME = ("scores.json", "facts.json")  # as race/outcome.py calls them
 
 
@@ -49,7 +49,10 @@ def read_lock(out: Path) -> dict[str, Any]:
         raise ValueError(f"{out} has no {LOCK}: it is written when race, evaluate, grid or blurb ends there")
     lock = files.read_json(out / LOCK)
     if lock.get("format") != FORMAT:
-        raise ValueError(f"{out / LOCK} has format {lock.get('format')}; this version reads {FORMAT}")
+        raise ValueError(
+            f"{out / LOCK} has format {lock.get('format')}, but this version reads format {FORMAT}. Read it with the "
+            f"version of acclimate that wrote it, or run the study again"
+        )
     return dict(lock)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -64,7 +63,7 @@ class Status:
 
     def _left(self) -> str:
         if self.seconds_left is None:
-            return "Time left: nobody knows yet, for no job of these kinds has ended."
+            return "Time left: unknown, because no job of these kinds has ended yet."
         by = f" by {self.workers} at once" if self.workers > 1 else ""
         idle = "" if self.of("running") else "; nothing runs now"
         return f"Time left{by}: {duration(self.seconds_left)}, as finished jobs of the same kinds took{idle}."
@@ -147,14 +146,14 @@ def _found(abouts: Iterable[Path]) -> list[Planned]:
     return found
 
 
-def _kinds(job: Planned) -> Sequence[str]:
-    """What a job is an example of: first those that are called alike but for numbers, then those of the same work."""
-    return f"{job.work} {re.sub(r'[0-9.]+(e-?[0-9]+)?', '#', job.label)}", job.work
+def _kinds(job: Planned) -> tuple[object, object]:
+    """The kinds of a job: first the same work on what the same jobs left, then the same work."""
+    return (job.work, job.needs), job.work
 
 
 def _seconds_left(standings: Iterable[Standing], workers: int) -> float | None:
     """None where a kind has no finished job, as of a job that nobody has done yet nothing says how long it takes."""
-    took: dict[str, list[float]] = {}
+    took: dict[object, list[float]] = {}
     waiting: list[Standing] = []
     for own in standings:
         if own.state == "done":

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from acclimate.core import ranks
 from acclimate.core.machines import processors
 from acclimate.core.types import Progress, Watch
-from acclimate.jobs.job import Call, attempt, first_line, note_failure
+from acclimate.jobs.job import Call, first_line, note_failure, try_call
 
 TRIES = 3  # of a job whose process dies under it
 
@@ -94,7 +94,7 @@ class Here:
         self.done: list[Ended] = []
 
     def start(self, call: Call, watch: Watch) -> None:
-        self.done.append((call.name, attempt(call, watch=watch)))
+        self.done.append((call.name, try_call(call, watch=watch)))
 
     def ended(self) -> list[Ended]:
         done, self.done = self.done, []
@@ -282,7 +282,7 @@ def serve(pipe: Connection, threads: int) -> None:
         try:
             call = pickle.loads(content)
             limit_threads(threads)
-            error = attempt(call, watch=_throttled(pipe))
+            error = try_call(call, watch=_throttled(pipe))
         except Exception as failure:  # of what cannot be loaded here, or not be written down
             error = failure
         pipe.send(sendable(error))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from acclimate import __version__
 from acclimate.core.machines import machines_for, workers
 from acclimate.core.types import Progress, Watch
-from acclimate.jobs.job import Call, attempt, note_failure, running
+from acclimate.jobs.job import Call, note_failure, running, try_call
 from acclimate.jobs.workers import TRIES, DiedError, Ended, RemoteError, limit_threads, sendable
 
 if TYPE_CHECKING:
@@ -128,4 +128,4 @@ def _task(call: Call, threads: int, version: str) -> tuple[Exception | None, str
     if not call.run.is_dir():
         raise ValueError(f"{here} does not see {call.run}. All machines of a cluster need a study's directory")
     limit_threads(threads)
-    return sendable(attempt(call, watch=lambda progress: None))
+    return sendable(try_call(call, watch=lambda progress: None))

@@ -17,11 +17,12 @@ from typing import Literal, TypeVar
 
 from acclimate.core import files
 from acclimate.core.figures import duration, si
-from acclimate.jobs.job import DIRECTORY, RESULT, WALL
+from acclimate.jobs.job import DIRECTORY, JOB, RESULT, WALL
 from acclimate.methods import mlm, scratch, tapter
 from acclimate.methods.contestants import DOMAIN, UNTOUCHED
 from acclimate.race.recipe import RaceRecipe, Search, Setting
 from acclimate.race.search import HALFWAY, tunings
+from acclimate.race.work import WORKS
 from acclimate.training import checkpoint
 from acclimate.training.checkpoint import CLOCK, LOG
 from acclimate.training.plan import Plan
@@ -57,7 +58,10 @@ class Budget:
         """What the jobs of a run have taken so far. searching: fine-tunings and tests too."""
         total = 0.0
         for job in sorted((run / DIRECTORY).glob("*")):
-            if not searching and job.name.startswith(("fine-tune", "test")):
+            if not (job / JOB).exists():
+                continue
+            work = WORKS[files.read_json(job / JOB)["work"]]
+            if not searching and (work.trains == "task" or work.opens_test):
                 continue
             if self.unit == "flops":
                 if (job / RESULT).exists():

@@ -181,7 +181,7 @@ def _adaptation(step: str, label: str, recipe: RaceRecipe, materials: Materials)
         return _regularised(label, recipe.tapter, materials)
     if step == "TAPT":
         assert materials.task_text is not None
-        return job_of(label, work.adapt, recipe.tapt, {"corpus": materials.task_text})
+        return job_of(label, work.ADAPT, recipe.tapt, {"corpus": materials.task_text})
     method, _ = DOMAIN[step]
     return on_domain(label, method if method in METHODS else "mlm", recipe.on_domain(step), materials)
 
@@ -189,7 +189,7 @@ def _adaptation(step: str, label: str, recipe: RaceRecipe, materials: Materials)
 def on_domain(label: str, method: str, stated: mlm.MlmRecipe, materials: Materials) -> Job:
     """Adapting on raw text of the domain by a method of METHODS, without the model that it starts from."""
     assert materials.domain is not None
-    job = job_of(label, work.adapt, stated, {"corpus": materials.domain})
+    job = job_of(label, work.ADAPT, stated, {"corpus": materials.domain})
     return job if method == "mlm" else replace(job, settings={**job.settings, "method": method})
 
 
@@ -200,7 +200,7 @@ def _regularised(label: str, stated: tapter.TapterRecipe, materials: Materials) 
     assert materials.task_text is not None
     heldout = {"dev": materials.heldout} if materials.heldout is not None else {}
     stated = replace(stated, scale=tapter.scale_of(stated))  # the job gets vectors, and cannot tell from where
-    job = job_of(label, work.regularise, stated, {"corpus": materials.task_text, **heldout})
+    job = job_of(label, work.REGULARISE, stated, {"corpus": materials.task_text, **heldout})
     given = Path(stated.vectors).absolute() if stated.vectors else None
     if given is not None and not given.is_file():
         raise ValueError(f"tapter.vectors = {stated.vectors}: there is no such file. Give a fastText .bin or .vec")
@@ -210,7 +210,7 @@ def _regularised(label: str, stated: tapter.TapterRecipe, materials: Materials) 
     raw = materials.domain or materials.general
     corpora = {"corpus": materials.task_text, **({"raw": raw} if raw is not None else {})}
     skipgram = {"skipgram": settings.to_mapping(stated.skipgram)}
-    vectors = job_of("word vectors", work.word_vectors, skipgram, corpora)
+    vectors = job_of("word vectors", work.WORD_VECTORS, skipgram, corpora)
     if given is not None:
         contents = {**vectors.contents, "start": files.sha256_of_input(given)}
         vectors = replace(vectors, contents=contents, places={**vectors.places, "start": given})
@@ -260,7 +260,7 @@ def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, m
     """Fine-tuning a job's model, or the given one."""
     task = materials.task
     contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
-    job = replace(job_of(label, work.fine_tune, recipe, {}), contents=contents, places={"task": task.path})
+    job = replace(job_of(label, work.FINE_TUNE, recipe, {}), contents=contents, places={"task": task.path})
     return with_model(job, model, materials)
 
 
@@ -268,14 +268,14 @@ def retrieved(recipe: retrieve.RetrieveRecipe, materials: Materials) -> Job:
     """What the training texts bring up from the general text."""
     task, general = materials.task, materials.general
     assert general is not None
-    job = job_of(RETRIEVE, work.retrieve, recipe, {"corpus": general})
+    job = job_of(RETRIEVE, work.RETRIEVE, recipe, {"corpus": general})
     contents = {**job.contents, **{str(split): task.hashes[split] for split in SPLITS}}
     return replace(job, contents=contents, places={**job.places, "task": task.path}, alone=True)
 
 
 def cut(larger: Job, k: int) -> Job:
     """The beginning of a retrieval with a larger k."""
-    return Job(f"cut to {k}", work.cut, {"k": k}, needs={"larger": larger}, alone=True)
+    return Job(f"cut to {k}", work.CUT, {"k": k}, needs={"larger": larger}, alone=True)
 
 
 def first_stage(label: str, recipe: tlm.TlmRecipe, corpus: Job | None, materials: Materials) -> Job:
@@ -288,7 +288,7 @@ def first_stage(label: str, recipe: tlm.TlmRecipe, corpus: Job | None, materials
         stated.pop(later)
     contents = {name: task.hashes[name] for name in ("about", "train")}
     places: dict[str, Path] = {"task": task.path}
-    job = replace(job_of(label, work.joint, {"recipe": stated}, {}), contents=contents, places=places)
+    job = replace(job_of(label, work.JOINT, {"recipe": stated}, {}), contents=contents, places=places)
     if recipe.tokenizer:
         own = {"tokenizer": identity(recipe.tokenizer)}
         job = replace(job, contents={**contents, **own}, places={**places, "tokenizer": Path(recipe.tokenizer)})
@@ -299,7 +299,7 @@ def first_stage(label: str, recipe: tlm.TlmRecipe, corpus: Job | None, materials
 
 def heldout_loss(label: str, corpus: Corpus, model: Job | None, materials: Materials, *, max_tokens: int) -> Job:
     """A model's language modelling loss on held-out text, under the same masks for every model of one vocabulary."""
-    job = job_of(label, work.heldout, {"max_tokens": max_tokens}, {"corpus": corpus})
+    job = job_of(label, work.HELDOUT, {"max_tokens": max_tokens}, {"corpus": corpus})
     return with_model(replace(job, alone=True), model, materials)
 
 
@@ -307,7 +307,7 @@ def tested(tuned: Job, task: Prepared) -> Job:
     """The one look at the test set that a fine-tuned checkpoint gets."""
     contents = {name: task.hashes[name] for name in ("about", "test")}
     label = tuned.label.replace("fine-tune", "test")
-    return Job(label, work.test, {"by": label}, contents, {"task": task.path}, {"tuned": tuned}, alone=True)
+    return Job(label, work.TEST, {"by": label}, contents, {"task": task.path}, {"tuned": tuned}, alone=True)
 
 
 def tested_baseline(fitted: Job, task: Prepared) -> Job:
@@ -315,7 +315,7 @@ def tested_baseline(fitted: Job, task: Prepared) -> Job:
     contents = {name: task.hashes[name] for name in ("about", "train", "test")}
     label = f"test {fitted.label}"
     stated = {"by": label, "recipe": fitted.settings["recipe"]}
-    return Job(label, work.test_terms, stated, contents, {"task": task.path}, {"fitted": fitted}, alone=True)
+    return Job(label, work.TEST_TERMS, stated, contents, {"task": task.path}, {"fitted": fitted}, alone=True)
 
 
 def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
@@ -324,7 +324,7 @@ def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
     base = None
     if materials.model is None:
         assert materials.general is not None
-        base = job_of("pretrain", work.pretrain, recipe.pretrain, {"corpus": materials.general})
+        base = job_of("pretrain", work.PRETRAIN, recipe.pretrain, {"corpus": materials.general})
     models: dict[str, Job | None] = {UNTOUCHED: base}
     raw = {"domain": materials.domain is not None, "general": materials.general is not None}
     heads = materials.model is None or heads_known(materials.model)
@@ -337,7 +337,7 @@ def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
     _check_adaptations(recipe, materials, names)
     for name in names:
         if name == CONTROL:
-            models[name] = with_model(Job(CONTROL, work.untrained, {"seed": 0}), base, materials)
+            models[name] = with_model(Job(CONTROL, work.UNTRAINED, {"seed": 0}), base, materials)
         elif name == TLM:
             models[name] = first_stage(TLM, recipe.tlm, retrieved(recipe.retrieval, materials), materials)
         elif name != BASELINE:
@@ -359,7 +359,7 @@ def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
     if BASELINE in names:
         task = materials.task
         contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
-        fitted = job_of(baseline_of(task.kind), work.terms, recipe.tfidf, {})
+        fitted = job_of(baseline_of(task.kind), work.TERMS, recipe.tfidf, {})
         baseline = replace(fitted, contents=contents, places={"task": task.path}, alone=True)
     racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *names)}
     moves = _moves(models, base, materials) if any("TAPTER" in name for name in names) else {}
@@ -369,7 +369,7 @@ def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
 def _moves(models: Mapping[str, Job | None], base: Job | None, materials: Materials) -> dict[str, Job]:
     """Of all that were adapted from the untouched model. TLM has another vocabulary, the control random weights."""
     assert materials.task_text is not None
-    job = with_model(job_of("", work.move, {}, {"corpus": materials.task_text}), base, materials, "untouched")
+    job = with_model(job_of("", work.MOVE, {}, {"corpus": materials.task_text}), base, materials, "untouched")
     adapted = {name: model for name, model in models.items() if model and name not in (UNTOUCHED, CONTROL, TLM)}
     return {
         name: with_model(replace(job, label=f"embedding distance, {name}", alone=True), model, materials)

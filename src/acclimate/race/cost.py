@@ -136,9 +136,6 @@ def random_rows(lengths: np.ndarray, batch: int, vocabulary: int) -> Stream:
 # tried as it will be: the same head, on the task's own rows; what is learnt there is thrown away.
 
 
-CHARACTERS_A_WORD = 6.0  # spaces and punctuation included
-WORDS_A_SECOND = 1e5  # that vectors of 100 numbers are trained on by one thread; not measured here
-CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
 IMPORTANCE = 4 / 3  # of training on a token: DGA's two passes forwards, and one way back to gates alone
 TRIED = 6  # steps; the first two warm up
 TOKENS = 6_144  # of a tried step, about: a few pieces of a CPU, after which the speed is that of a full step
@@ -183,7 +180,7 @@ class _Tried:
     dev: int
 
 
-class Stages:
+class Trial:
     """Turns jobs into stages, each kind of work tried once. scratch: a directory that all processes see."""
 
     def __init__(
@@ -200,52 +197,28 @@ class Stages:
         self.recipe, self.materials, self.base, self.tokenizer = recipe, materials, base, tokenizer
         self.scratch, self.loading, self.preparing = scratch, loading, preparing
         self.speeds: dict[str, _Speed] = {}
-        self.tried: dict[str, _Tried] = {}
+        self.speeds_of_tuning: dict[str, _Tried] = {}
 
     def stage(self, job: Job, share: float) -> Stage:
-        task = self.materials.task
-        if job.work is work.pretrain:
-            corpus = Corpus(job.places["corpus"])
-            whole = self.preparing * corpus.characters / sampled_characters(corpus)
-            return self._masked(job, corpus, self.recipe.pretrain, before=whole)
-        if job.work is work.adapt:
-            method = METHODS[job.settings.get("method", "mlm")]
-            own = settings.from_mapping(method.recipe, job.settings["recipe"])
-            return self._masked(job, Corpus(job.places["corpus"]), own, before=0.0, method=method)
-        if job.work is work.regularise:
-            return self._masked(job, Corpus(job.places["corpus"]), self.recipe.tapter, before=0.0)
-        if job.work is work.word_vectors:
-            characters = sum(Corpus(job.places[name]).characters for name in ("corpus", "raw") if name in job.places)
-            words = characters / CHARACTERS_A_WORD * self.recipe.tapter.skipgram.epochs
-            return Stage(job.label, "fixed", 0, 0, words / WORDS_A_SECOND)
-        if job.work is work.retrieve:
-            return Stage(job.label, "fixed", 0, 0, Corpus(job.places["corpus"]).characters / CHARACTERS_A_SECOND)
-        if job.work is work.joint:
-            assert self.materials.general is not None
-            return self._masked(job, self.materials.general, self.recipe.tlm, before=0.0)
-        if job.work is work.heldout:
-            tokens = self._tokens(job.places["corpus"], self.recipe.dapt, 2_000, more=self._prompt(job))
-            return self._read(job, self.recipe.finetune, tokens, "fixed")
-        if job.work is work.fine_tune:
-            return self._tuning(job, share)
-        if job.work is work.test:
-            tuning = _tuning_of(job.needs["tuned"])
-            return self._read(job, tuning, self._test_tokens(tuning, self._prompt(job)), "test")
-        if job.work is work.test_together:
-            tuning = _tuning_of(job.needs["first"])
-            prompt = self._prompt(job)
-            tokens = self._test_tokens(tuning, prompt) + self._tried(tuning, prompt).dev
-            return self._read(job, tuning, len(job.needs) * tokens, "test")
-        if job.work is work.test_terms:
-            return Stage(job.label, "fixed", 0, 0, 1e-3 * task.sizes["train"])
-        seconds = self.loading if job.work in (work.untrained, work.move) else 5e-3 * task.sizes["train"]
+        """What the job takes, or the first share of it."""
+        assert job.work.estimate is not None, job.work.name
+        stage: Stage = job.work.estimate(self, job, share)
+        return stage
+
+    def fixed(self, job: Job, seconds: float) -> Stage:
+        """Something that is done once and trains nothing."""
         return Stage(job.label, "fixed", 0, 0, seconds)
 
-    def _masked(
-        self, job: Job, corpus: Corpus, recipe: Any, *, before: float, method: Method = METHODS["mlm"]
+    def preparing_of(self, corpus: Path) -> float:
+        """Seconds that corpus and tokenizer take before pretraining, by those of a sample."""
+        found = Corpus(corpus)
+        return self.preparing * found.characters / sampled_characters(found)
+
+    def masked(
+        self, job: Job, corpus: Corpus, recipe: Any, *, before: float = 0.0, method: Method = METHODS["mlm"]
     ) -> Stage:
         """method: says how many passes a step has, in those of masked language modelling, where it has not just one."""
-        prompt = self._prompt(job)
+        prompt = self.prompt(job)
         lengths = self._lengths(corpus, recipe.max_tokens) + prompt
         rows = len(lengths) / sampled_share(corpus)
         plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))  # TLM counts steps only
@@ -258,15 +231,17 @@ class Stages:
             earlier = min(recipe.subset, rows) * float(np.mean(lengths))
         speed, reading = self._speed(recipe, lengths, plan, prompt), 0.0
         if "dev" in job.places:  # TAPTER alone is watched
-            looked = min(recipe.looks, plan.steps) * self._tokens(job.places["dev"], recipe, tapter.DEV_SEGMENTS)
-            reading = looked * self._tried(self.recipe.finetune).reading.seconds
+            looked = min(recipe.looks, plan.steps) * self.tokens(
+                job.places["dev"], recipe.max_tokens, tapter.DEV_SEGMENTS
+            )
+            reading = looked * self.tried(self.recipe.finetune).reading.seconds
         trained = tokens * passes + earlier * IMPORTANCE
         seconds = before + self.loading + (trained + tokens * again) * speed.seconds + reading
         return Stage(job.label, "adapting", tokens + earlier, trained * speed.flops, seconds, reading=reading)
 
-    def _tuning(self, job: Job, share: float) -> Stage:
-        task, own = self.materials.task, _tuning_of(job)
-        tried = self._tried(own, self._prompt(job))
+    def tuning(self, job: Job, share: float) -> Stage:
+        task, own = self.materials.task, work.tuning_of(job)
+        tried = self.tried(own, self.prompt(job))
         plan = mlm.with_steps(own.plan, own.epochs, task.sizes["train"])
         tokens = share * plan.steps * plan.batch * tried.row
         looks = share * min(own.looks, plan.steps) + (share < 1)  # where it stops, it is looked at too
@@ -275,23 +250,23 @@ class Stages:
         label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
         return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share, reading)
 
-    def _read(self, job: Job, own: finetune.FinetuneRecipe, tokens: float, kind: str) -> Stage:
+    def reading(self, job: Job, own: finetune.FinetuneRecipe, tokens: float, kind: str) -> Stage:
         """Reading so many tokens without training on them."""
-        speed = self._tried(own, self._prompt(job)).reading
+        speed = self.tried(own, self.prompt(job)).reading
         seconds, flops = tokens * speed.seconds, tokens * speed.flops
         return Stage(job.label, kind, tokens, flops, self.loading + seconds, reading=seconds)
 
-    def _prompt(self, job: Job) -> int:
+    def prompt(self, job: Job) -> int:
         """Tokens behind each row that the job's model has beside those of the model that is tried."""
         own = 0
-        if job.work is work.adapt:
+        if job.work is work.ADAPT:
             method = METHODS[job.settings.get("method", "mlm")]
             own = prompt_behind(settings.from_mapping(method.recipe, job.settings["recipe"]))
         if prompt_length(self.tokenizer):  # it goes on with its own
             return 0
-        return max(own, *(self._prompt(needed) for needed in job.needs.values()), 0)
+        return max(own, *(self.prompt(needed) for needed in job.needs.values()), 0)
 
-    def _tried(self, own: finetune.FinetuneRecipe, prompt: int = 0) -> _Tried:
+    def tried(self, own: finetune.FinetuneRecipe, prompt: int = 0) -> _Tried:
         """Some steps of fine-tuning, the same for whatever differs only in how long it runs, at what rate and seed.
 
         prompt: tokens behind each row, of whatever id
@@ -301,7 +276,7 @@ class Stages:
         alike = replace(own, model=str(self.base), task=task.path, epochs=0.0, looks=1, choose="best", plan=plan)
         alike = replace(alike, head="fresh")  # as large as one that is kept, which the base has not yet
         key = settings.digest(settings.to_mapping(alike) | {"prompt": prompt})[:12]
-        if key not in self.tried:
+        if key not in self.speeds_of_tuning:
             begun = time.perf_counter()
             tuning = Tuning(alike, task, self.scratch / key, unwatched)
             loading = time.perf_counter() - begun
@@ -318,10 +293,10 @@ class Stages:
             taken, tokens = time.perf_counter() - begun, len(rows.ids)
             reading = _Speed(taken / tokens, TaskLoss(tuning.model).flops(rows) / 3 / tokens)
             row, whole = float(np.mean(learnt.lengths)), len(tuning.dev_rows.ids) + prompt * len(tuning.dev_rows)
-            self.tried[key] = _Tried(loading, training, reading, row, whole)
-        return self.tried[key]
+            self.speeds_of_tuning[key] = _Tried(loading, training, reading, row, whole)
+        return self.speeds_of_tuning[key]
 
-    def _test_tokens(self, own: finetune.FinetuneRecipe, prompt: int) -> float:
+    def test_tokens(self, own: finetune.FinetuneRecipe, prompt: int) -> float:
         """Tokens of the test set, by a sample of it."""
         task = self.materials.task
         examples = task.examples("test")
@@ -347,10 +322,10 @@ class Stages:
         """Rows of a step, so many that its speed is that of the plan's."""
         return min(plan.batch, max(4, round(TOKENS / float(np.mean(lengths)))))
 
-    def _tokens(self, place: Path, recipe: Any, most: int, *, more: int = 0) -> float:
+    def tokens(self, corpus: Path, max_tokens: int, most: int, *, more: int = 0) -> float:
         """Tokens of a corpus's rows, or of so many of them, each with so many more."""
-        lengths = self._lengths(Corpus(place), recipe.max_tokens) + more
-        return float(np.mean(lengths)) * min(most, len(lengths) / sampled_share(Corpus(place)))
+        lengths = self._lengths(Corpus(corpus), max_tokens) + more
+        return float(np.mean(lengths)) * min(most, len(lengths) / sampled_share(Corpus(corpus)))
 
     def _lengths(self, corpus: Corpus, longest: int) -> np.ndarray:
         """Tokens of each row of a sample of the corpus."""
@@ -377,10 +352,6 @@ class Stages:
         return load_masked_language_model(
             self.base, hidden_dropout=own.dropout, attention_dropout=own.attention_dropout
         )
-
-
-def _tuning_of(job: Job) -> finetune.FinetuneRecipe:
-    return settings.from_mapping(finetune.FinetuneRecipe, job.settings["recipe"])
 
 
 def _speed_of(objective: Objective, stream: Stream, plan: Plan) -> _Speed:
@@ -462,13 +433,13 @@ def estimate_of_jobs(
         begun = time.perf_counter()
         base, tokenizer, preparing = trial_model(recipe, materials, scratch)
         loading = time.perf_counter() - begun - preparing
-        stages_of = Stages(recipe, materials, base, tokenizer, scratch, loading=loading, preparing=preparing)
-        planned = tuple(stages_of.stage(job, share) for job, share in jobs)
+        trial = Trial(recipe, materials, base, tokenizer, scratch, loading=loading, preparing=preparing)
+        planned = tuple(trial.stage(job, share) for job, share in jobs)
         weights = sum(weight.numel() for weight in load_masked_language_model(base).parameters())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
     if torch.cuda.is_available():
         peak = float(torch.cuda.max_memory_allocated())
-    checkpoints = sum(job.work not in (work.test, work.test_together) for job, _ in jobs) + 1
+    checkpoints = sum(not job.work.opens_test for job, _ in jobs) + 1
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
     disk = 4.0 * weights * (checkpoints + 2 * 3)
     return Estimate(planned, done, peak, disk)

@@ -163,7 +163,7 @@ def adapting_jobs(name: str, jobs: Entries) -> list[Job]:
     found: list[Job] = []
     job = jobs.models.get(name)
     while job is not None and job is not jobs.base:
-        if job.work in (work.adapt, work.regularise, work.joint):
+        if job.work.trains == "encoder":
             found = [*(need for name, need in job.needs.items() if name != "model"), job, *found]
         job = job.needs.get("model")
     return found

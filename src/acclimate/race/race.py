@@ -22,7 +22,7 @@ from acclimate.data.inputs import Leaks, Raw, gather
 from acclimate.data.materials import DOCSTRINGS, Materials
 from acclimate.data.published import published, unplaced
 from acclimate.jobs.job import Job, check_format, claim, decided
-from acclimate.jobs.run import do_each, done
+from acclimate.jobs.run import do, done
 from acclimate.methods.contestants import BASELINE, DICTIONARY
 from acclimate.race import budget as budgets
 from acclimate.race.budget import Budget, Costs, fit, parse_budget, with_search
@@ -72,10 +72,10 @@ def run_race(
             entries, costs, notes = _fitted(entries, run, budget, estimator)
             for note in notes:
                 watch(Progress("budget", 0, 0, "steps", {"note": note}))
-        do_each(entries.prepared(), run, watch=watch)
+        do(entries.prepared(), run, watch=watch)
         payable = _payable(entries, run, budget, costs) if budget is not None and costs is not None else None
         ended = searched(entries, run, payable, notes, watch)
-        do_each([job for jobs in ended.tests().values() for job in jobs], run, watch=watch)
+        do([job for jobs in ended.tests().values() for job in jobs], run, watch=watch)
         scores = scores_of(ended, run)
         name, seed = _winner(scores)
         if budget is not None and (taken := budget.spent(run)) > budget.amount:
@@ -88,11 +88,11 @@ def run_race(
         ranks.agree(None)
 
 
-def _tell_baseline(result: Mapping[str, Any], entries: Entries, watch: Watch) -> None:
+def _tell_baseline(fitted: Mapping[str, Any], entries: Entries, watch: Watch) -> None:
     """The first score of a race, within seconds: on dev, for the test set stays sealed."""
     task, name = entries.materials.task, baseline_of(entries.materials.task.kind)
     gold = [example.label for example in task.examples("dev")]
-    [first, second] = [dev_row(name, seed, result, gold, task) for seed in (0, 1)]
+    [first, second] = [dev_row(name, seed, fitted, gold, task) for seed in (0, 1)]
     told = f"{interval_text(interval([first, second], task.metric))} dev {metric_text(task.metric.name)}"
     watch(Progress(name, 1, 1, "fits", {"note": f"{told}, the score to beat"}))
 

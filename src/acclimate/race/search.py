@@ -34,11 +34,10 @@ import numpy as np
 from acclimate.core import files, ranks
 from acclimate.core.types import Cost, Progress, Score, Watch, label_of
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, begin, do, missing, note, with_needs
-from acclimate.jobs.run import Part, attempts
+from acclimate.jobs.job import Job, missing, note, with_needs
+from acclimate.jobs.run import Part, do_all, done
 from acclimate.methods import finetune
 from acclimate.methods.contestants import UNTOUCHED
-from acclimate.race import work
 from acclimate.race.contestants import Entries, enter, tested, tested_baseline
 from acclimate.race.facts import adapting_jobs
 from acclimate.race.recipe import RaceRecipe, Setting, Way
@@ -197,10 +196,10 @@ class Rounds:
     def tell(self, means: dict[Arm, float], kept: Sequence[Arm], why: str, why_not: str) -> None:
         """A line of the record for each arm of a round that has ended; those that go no further are given up."""
         for arm, dev in means.items():
-            own = [result for (who, _, part), result in self.runs.items() if (who, part) == (arm, self.share)]
+            own = [outcome for (who, _, part), outcome in self.runs.items() if (who, part) == (arm, self.share)]
             stays = arm in kept
             words = why if stays else why_not
-            if any(result.diverged for result in own):
+            if any(outcome.diverged for outcome in own):
                 words = "its training diverged"
             self.record.append(
                 Trial(arm.contestant, arm.setting.name, self.rung, own[0].steps, len(own), dev, stays, words)
@@ -289,12 +288,11 @@ def searched(
         try:
             if job.name in wild:
                 raise wild[job.name]
-            whole = share == 1
-            result = do(job, run, watch=watch) if whole else begin(job, run, work.begin, watch=watch, share=share)
+            seen = done(job if share == 1 else Part(job, share), run, watch=watch)
         except NotFiniteError as error:
             watch(Progress("search", 0, 0, "steps", {"note": f"{arm.contestant}, {arm.setting.name}: {error}"}))
             return DIVERGED
-        return Outcome(result["dev"], result["steps"])
+        return Outcome(seen["dev"], seen["steps"])
 
     def ahead(runs: Sequence[tuple[Arm, int, float]]) -> None:
         asked = [(job_of(arm, seed), share) for arm, seed, share in runs]
@@ -304,16 +302,16 @@ def searched(
             return
         new = [(job, share) for job, share in asked if job.name not in wild and (job.name, share) not in tried]
         tried.update((job.name, share) for job, share in new)
-        parts = [Part(job) if share == 1 else Part(job, work.begin, {"share": share}) for job, share in new]
-        failed = attempts(parts, run, watch=watch) if parts else {}
+        parts = [job if share == 1 else Part(job, share) for job, share in new]
+        failed = do_all(parts, run, watch=watch) if parts else {}
         wild.update({name: error for name, error in failed.items() if isinstance(error, NotFiniteError)})
         for error in failed.values():
             if not isinstance(error, NotFiniteError):
                 raise error
 
     def dev_scores(arm: Arm, seeds: int) -> list[Score]:
-        results = [do(job_of(arm, seed), run) for seed in range(seeds)]
-        return [dev_row(arm.contestant, seed, result, gold, task) for seed, result in enumerate(results)]
+        tuned = [done(job_of(arm, seed), run) for seed in range(seeds)]
+        return [dev_row(arm.contestant, seed, seen, gold, task) for seed, seen in enumerate(tuned)]
 
     def hopeless(rival: Arm, untouched: Arm, seeds: int) -> bool:
         return beyond_reach(dev_scores(rival, seeds), dev_scores(untouched, seeds), task.metric)
@@ -423,20 +421,20 @@ def scores_of(ended: Ended, run: Path) -> list[Score]:
     for name, tests in ended.tests().items():
         baseline = ended.entries.baseline
         if baseline is not None and name == baseline.label:
-            result = do(tests[0], run) | {"dev": do(baseline, run)["dev"]}
+            seen = done(tests[0], run) | {"dev": done(baseline, run)["dev"]}
             seconds = files.read_json(baseline.directory(run) / CLOCK)["seconds"]
-            fitting = Cost(do(baseline, run)["tokens"], 0.0, seconds)
+            fitting = Cost(done(baseline, run)["tokens"], 0.0, seconds)
             # it has no seed: the same fit stands beside every seed of the others
             scores += [
-                test_row(name, seed, result, task, adapting=Cost(), finetuning=fitting)
+                test_row(name, seed, seen, task, adapting=Cost(), finetuning=fitting)
                 for seed in range(ended.entries.recipe.seeds)
             ]
             continue
         adapting = sum((spent(job.directory(run)) for job in adapting_jobs(name, ended.entries)), Cost())
         for seed, (tuned, test) in enumerate(zip(ended.tuned[name], tests, strict=True)):
-            result = do(test, run) | {"dev": do(tuned, run)["dev"]}
+            seen = done(test, run) | {"dev": done(tuned, run)["dev"]}
             finetuning = spent(tuned.directory(run))
-            scores.append(test_row(name, seed, result, task, adapting=adapting, finetuning=finetuning))
+            scores.append(test_row(name, seed, seen, task, adapting=adapting, finetuning=finetuning))
     return scores
 
 

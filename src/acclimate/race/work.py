@@ -10,12 +10,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
-from acclimate.jobs.job import RESULT
+from acclimate.jobs.job import RESULT, Job, Result, Work
 from acclimate.methods import METHODS, baselines, finetune, mlm, scratch, tapter, tlm
 from acclimate.methods import baselines as constants
 from acclimate.models.word_embeddings import embedding_distances
@@ -25,7 +25,9 @@ from acclimate.text.vectors.vectors import Skipgram
 from acclimate.training.checkpoint import CLOCK, before, read_log
 from acclimate.training.run import CHECKPOINT
 
-Result = dict[str, Any]
+if TYPE_CHECKING:
+    from acclimate.race.cost import Stage, Trial
+
 SHOWN = "shown.json"  # a few queries and what they retrieved, for the page
 
 
@@ -219,3 +221,110 @@ def _checkpoint(model: str | Path) -> str:
     """A job's directory means the checkpoint in it; whatever else was given is a model already."""
     inside = Path(model) / CHECKPOINT
     return str(inside) if inside.is_dir() else str(model)
+
+
+# ------------------------------------------------------------------------------- what a race and the studies know of it
+
+CHARACTERS_A_WORD = 6.0  # spaces and punctuation included
+WORDS_A_SECOND = 1e5  # that vectors of 100 numbers are trained on by one thread; not measured here
+CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
+FITTED_A_SECOND = 200.0  # training rows of a baseline, all its settings together; not measured here
+LINES_AT_MOST = 2_000  # of held-out text that a loss is read on
+
+
+def _pretraining(trial: Trial, job: Job, share: float) -> Stage:
+    stated = settings.from_mapping(scratch.ScratchRecipe, job.settings["recipe"])
+    return trial.masked(job, Corpus(job.places["corpus"]), stated, before=trial.preparing_of(job.places["corpus"]))
+
+
+def _adapting(trial: Trial, job: Job, share: float) -> Stage:
+    method = METHODS[job.settings.get("method", "mlm")]
+    stated = settings.from_mapping(method.recipe, job.settings["recipe"])
+    return trial.masked(job, Corpus(job.places["corpus"]), stated, method=method)
+
+
+def _regularising(trial: Trial, job: Job, share: float) -> Stage:
+    stated = settings.from_mapping(tapter.TapterRecipe, job.settings["recipe"])
+    return trial.masked(job, Corpus(job.places["corpus"]), stated)
+
+
+def _vectors(trial: Trial, job: Job, share: float) -> Stage:
+    characters = sum(Corpus(job.places[name]).characters for name in ("corpus", "raw") if name in job.places)
+    words = characters / CHARACTERS_A_WORD * job.settings["skipgram"]["epochs"]
+    return trial.fixed(job, words / WORDS_A_SECOND)
+
+
+def _retrieving(trial: Trial, job: Job, share: float) -> Stage:
+    return trial.fixed(job, Corpus(job.places["corpus"]).characters / CHARACTERS_A_SECOND)
+
+
+def _joint(trial: Trial, job: Job, share: float) -> Stage:
+    """Rows of general text are as long as what will be retrieved from it, which is not known yet."""
+    assert trial.materials.general is not None
+    model = str(job.settings.get("model", job.places.get("model", "")))
+    stated = settings.from_mapping(tlm.TlmRecipe, {**job.settings["recipe"], "model": model})
+    return trial.masked(job, trial.materials.general, stated)
+
+
+def _measuring(trial: Trial, job: Job, share: float) -> Stage:
+    tokens = trial.tokens(job.places["corpus"], job.settings["max_tokens"], LINES_AT_MOST, more=trial.prompt(job))
+    return trial.reading(job, trial.recipe.finetune, tokens, "fixed")
+
+
+def _loading(trial: Trial, job: Job, share: float) -> Stage:
+    return trial.fixed(job, trial.loading)
+
+
+def _fitting(trial: Trial, job: Job, share: float) -> Stage:
+    return trial.fixed(job, trial.materials.task.sizes["train"] / FITTED_A_SECOND)
+
+
+def _fine_tuning(trial: Trial, job: Job, share: float) -> Stage:
+    return trial.tuning(job, share)
+
+
+def _testing(trial: Trial, job: Job, share: float) -> Stage:
+    stated = tuning_of(job.needs["tuned"])
+    return trial.reading(job, stated, trial.test_tokens(stated, trial.prompt(job)), "test")
+
+
+def _testing_together(trial: Trial, job: Job, share: float) -> Stage:
+    stated, prompt = tuning_of(job.needs["first"]), trial.prompt(job)
+    tokens = trial.test_tokens(stated, prompt) + trial.tried(stated, prompt).dev
+    return trial.reading(job, stated, len(job.needs) * tokens, "test")
+
+
+def _testing_terms(trial: Trial, job: Job, share: float) -> Stage:
+    return trial.fixed(job, 1e-3 * trial.materials.task.sizes["train"])
+
+
+def tuning_of(job: Job) -> finetune.FinetuneRecipe:
+    """The settings of a fine-tuning job."""
+    return settings.from_mapping(finetune.FinetuneRecipe, job.settings["recipe"])
+
+
+PRETRAIN = Work("pretrain", pretrain, estimate=_pretraining, trains="encoder")
+UNTRAINED = Work("random weights", untrained, estimate=_loading)
+ADAPT = Work("adapt", adapt, estimate=_adapting, trains="encoder")
+WORD_VECTORS = Work("word vectors", word_vectors, estimate=_vectors)
+REGULARISE = Work("regularise", regularise, estimate=_regularising, trains="encoder")
+RETRIEVE = Work("retrieve", retrieve, estimate=_retrieving)
+CUT = Work("cut", cut, estimate=_fitting)
+JOINT = Work("joint", joint, estimate=_joint, trains="encoder")
+HELDOUT = Work("held-out loss", heldout, estimate=_measuring)
+MOVE = Work("embedding distance", move, estimate=_loading)
+FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, estimate=_fine_tuning, trains="task")
+STAGE_1 = Work("stage 1 alone", stage_1, estimate=_fitting, trains="task")
+TERMS = Work("baseline", terms, estimate=_fitting)
+TEST = Work("test", test, estimate=_testing, opens_test=True)
+TEST_TOGETHER = Work("test together", test_together, estimate=_testing_together, opens_test=True)
+TEST_TERMS = Work("test baseline", test_terms, estimate=_testing_terms, opens_test=True)
+CONSTANT = Work("constant answer", constant, estimate=_fitting, opens_test=True)
+
+WORKS: dict[str, Work] = {
+    work.name: work
+    for work in (
+        PRETRAIN, UNTRAINED, ADAPT, WORD_VECTORS, REGULARISE, RETRIEVE, CUT, JOINT, HELDOUT, MOVE, FINE_TUNE, STAGE_1,
+        TERMS, TEST, TEST_TOGETHER, TEST_TERMS, CONSTANT,
+    )
+}  # fmt: skip

@@ -30,7 +30,7 @@ from acclimate.core.figures import cautioned, duration, listed, metric_text, p_t
 from acclimate.core.types import SPLITS, Cost, Example, Score, Split, Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, claim, missing
-from acclimate.jobs.run import do_each, done
+from acclimate.jobs.run import do, done
 from acclimate.methods import baselines, finetune
 from acclimate.methods.contestants import BASELINE, DICTIONARY
 from acclimate.methods.finetune import fitting
@@ -593,7 +593,7 @@ def constant(task: Prepared) -> Job:
     """The constant answer, and its one look at the test set."""
     contents = {name: task.hashes[name] for name in ("about", *SPLITS)}
     stated = {"by": f"test {CONSTANT}"}
-    return Job(CONSTANT, work.constant, stated, contents, {"task": task.path}, alone=True)
+    return Job(CONSTANT, work.CONSTANT, stated, contents, {"task": task.path}, alone=True)
 
 
 def contestants_of(models: Sequence[str]) -> tuple[Contestant, ...]:
@@ -632,7 +632,7 @@ def _run_dataset(
         told = telling(watch, dataset, own)
         entries = entered(race, own, task)
         if entries.baseline is not None:
-            do_each([entries.baseline], run, watch=told)
+            do([entries.baseline], run, watch=told)
         chosen = searched(entries, run, None, (), told)
         if own.key not in chosen.tuned or any(diverged(job, run) for job in chosen.tuned[own.key]):
             raise ValueError(
@@ -646,7 +646,7 @@ def _run_dataset(
         rows = [test_row(CONSTANT, seed, found, task, adapting=Cost(), finetuning=Cost()) for seed in range(race.seeds)]
         result.scores[CONSTANT] = rows
     tests = [(job, told) for _, chosen, told in ended for jobs in chosen.tests().values() for job in jobs]
-    do_each((job for job, _ in tests), run, watch=watch, watches={job.name: told for job, told in reversed(tests)})
+    do((job for job, _ in tests), run, watch=watch, watches={job.name: told for job, told in reversed(tests)})
     for own, chosen, _ in ended:
         for score in scores_of(chosen, run):
             name = own.name if score.contestant == own.key else score.contestant

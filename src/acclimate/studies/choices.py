@@ -31,8 +31,8 @@ from acclimate.core import files, ranks
 from acclimate.core.figures import duration, metric_text, points
 from acclimate.core.types import Cost, Score, Split, Watch, unwatched
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, claim, do, missing
-from acclimate.jobs.run import Part, attempts
+from acclimate.jobs.job import Job, claim, missing
+from acclimate.jobs.run import do_all, done
 from acclimate.methods import finetune
 from acclimate.methods.finetune import fitting
 from acclimate.race.contestants import fine_tuned, tested
@@ -435,9 +435,9 @@ def _compared(
     _done(wanted, runs, own, run=run, name=name, watch=watch)
     scores = []
     for arm, seed, job in runs:
-        result, taken = do(job, run), spent(job.directory(run))
+        result, taken = done(job, run), spent(job.directory(run))
         if recipe.split == "test":
-            seen = do(tested(job, arm.task), run) | {"dev": result["dev"]}
+            seen = done(tested(job, arm.task), run) | {"dev": result["dev"]}
             score = test_row(arm.name, seed, seen, arm.task, adapting=Cost(), finetuning=taken)
         else:
             gold = [example.label for example in arm.task.examples("dev")]
@@ -459,7 +459,7 @@ def _done(
     watch: Watch,
 ) -> None:
     """Do what is missing. Raises ValueError where a training diverges, and whatever else was raised."""
-    failed = attempts(map(Part, wanted), run, watch=watch)
+    failed = do_all(wanted, run, watch=watch)
     for arm, seed, job in runs:
         if isinstance(error := failed.get(job.name), NotFiniteError):
             told = f"{name}: training of {own.name} as '{arm.name}', seed {seed}, diverges. Lower finetune.plan.rate"

@@ -24,8 +24,8 @@ from typing import Any, Literal
 from acclimate.core.types import Cost, Watch, unwatched
 from acclimate.data.inputs import Leaks, Raw, gather
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, claim, do, missing, with_needs
-from acclimate.jobs.run import do_each
+from acclimate.jobs.job import Job, claim, missing, with_needs
+from acclimate.jobs.run import do, done
 from acclimate.methods import dga, distil, finetune, light, mlm, sequence_contrast, token_contrast
 from acclimate.methods.contestants import DOMAIN, UNTOUCHED, check_unnamed, unread
 from acclimate.methods.domain import DomainRecipe
@@ -264,13 +264,13 @@ def run_domain_methods(
     """Do what is missing of the study in the directory `run`, and write dga.txt, .csv, .html and .scores.json."""
     claim(run)
     study, task = _study(recipe, materials), materials.task
-    do_each(study.before(), run, watch=watch)
-    do_each((arm.test for arm in study.arms), run, watch=watch)  # the test set is opened once all is trained
+    do(study.before(), run, watch=watch)
+    do((arm.test for arm in study.arms), run, watch=watch)  # the test set is opened once all is trained
     scores = []
     for arm in study.arms:
-        result = do(arm.test, run)
+        result = done(arm.test, run)
         dev = result.get("dev")  # of an ensemble, which is no fine-tuning
-        seen = result | {"dev": do(arm.tuned[-1], run)["dev"] if dev is None else dev}
+        seen = result | {"dev": done(arm.tuned[-1], run)["dev"] if dev is None else dev}
         costs = {
             "adapting": spent(arm.model.directory(run)) if arm.model else Cost(),
             "finetuning": sum((spent(job.directory(run)) for job in arm.tuned), Cost()),
@@ -303,9 +303,9 @@ def run_domain_methods(
 
 def _losses(jobs: Mapping[str, Job], recipe: DgaStudyRecipe, run: Path) -> dict[str, GeneralLoss]:
     """Contestant -> its loss on a text; empty where the model came without a head, so that no loss says anything."""
-    if not jobs or not do(jobs[UNTOUCHED], run)["head"]:
+    if not jobs or not done(jobs[UNTOUCHED], run)["head"]:
         return {}
-    losses = {name: do(job, run)["loss"] for name, job in jobs.items()}
+    losses = {name: done(job, run)["loss"] for name, job in jobs.items()}
     adapted = {name: (losses[UNTOUCHED], loss) for name, loss in losses.items() if name != UNTOUCHED}
     return table.beside((UNTOUCHED, *recipe.names), adapted)
 
@@ -389,7 +389,7 @@ def _together(label: str, both: tuple[Job, Job], materials: Materials) -> Job:
     task = materials.task
     contents = {name: task.hashes[name] for name in ("about", "dev", "test")}
     needs = dict(zip(("first", "second"), both, strict=True))
-    return Job(label, work.test_together, {"by": label}, contents, {"task": task.path}, needs, alone=True)
+    return Job(label, work.TEST_TOGETHER, {"by": label}, contents, {"task": task.path}, needs, alone=True)
 
 
 def _check(recipe: DgaStudyRecipe, task: Labelled, model: str) -> None:

@@ -36,7 +36,7 @@ from acclimate.core.types import SPLITS, Cost, Example, Progress, Score, Split, 
 from acclimate.data.leaks import Sealed, kind_of, whole
 from acclimate.data.materials import Materials
 from acclimate.data.published import CATALOGUES
-from acclimate.jobs.job import Job, claim, missing, result_of, with_needs
+from acclimate.jobs.job import Job, claim, first_line, missing, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.methods import finetune
 from acclimate.methods.finetune import fitting
@@ -902,7 +902,7 @@ def run_matrix(
         failed |= do_all(tests, out, watch=told)
     matrices = []
     for own in contestants:
-        why = {name: error.replace(own.key, own.name) for name, error in failed.items()}
+        why = {name: first_line(error).replace(own.key, own.name) for name, error in failed.items()}
         matrices.append(_matrix(recipe, own, lines[own.name], why, out))
     tables = Tables(recipe.split, recipe.leaks, tuple(matrices), dict(found.absent))
     if ranks.is_first():
@@ -1077,5 +1077,5 @@ def _left(everything: Sequence[Job], waiting: Sequence[Job], task: Prepared, own
     """Of the jobs on this reading of a dataset, those that are left."""
     there = [job for job in everything if job.places.get("task") == task.path]
     asked = [(job, 1.0) for job in waiting if job.places.get("task") == task.path]
-    assert all(job.work in (work.fine_tune, work.test) for job in there)
+    assert all(job.work in (work.FINE_TUNE, work.TEST) for job in there)
     return estimate_of_jobs(asked, RaceRecipe(), Materials(task=task, model=own.where), done=len(there) - len(asked))

@@ -26,8 +26,8 @@ from acclimate.core.types import Cost, Example, Split, Watch, unwatched
 from acclimate.data.examination import Examination
 from acclimate.data.inputs import Leaks, Raw, gather
 from acclimate.data.materials import Materials, texts_of
-from acclimate.jobs.job import Job, claim, do, missing, with_needs
-from acclimate.jobs.run import do_each
+from acclimate.jobs.job import Job, claim, missing, with_needs
+from acclimate.jobs.run import do, done
 from acclimate.methods import finetune, mlm, tapter
 from acclimate.models.encoder import longest_input
 from acclimate.race.contestants import Entries, enter, fine_tuned, tested
@@ -250,17 +250,17 @@ def run_two_stages(recipe: TapterStudyRecipe, materials: Given, run: Path, *, wa
     claim(run)
     entries, arms = _arms(recipe, materials)
     task = materials.materials.task
-    do_each((arm.tuned for arm in arms), run, watch=watch)
+    do((arm.tuned for arm in arms), run, watch=watch)
     if recipe.split == "test":  # opened once all is trained
-        do_each((tested(arm.tuned, task) for arm in arms), run, watch=watch)
+        do((tested(arm.tuned, task) for arm in arms), run, watch=watch)
     gold = [example.label for example in task.examples("dev")]
     scores = []
     for arm in arms:
-        result = do(arm.tuned, run)
+        result = done(arm.tuned, run)
         adapting = sum((spent(job.directory(run)) for job in adapting_jobs(arm.name, entries)), Cost())
         taken = spent(arm.tuned.directory(run))
         if recipe.split == "test":
-            seen = do(tested(arm.tuned, task), run, watch=watch) | {"dev": result["dev"]}
+            seen = done(tested(arm.tuned, task), run, watch=watch) | {"dev": result["dev"]}
             scores.append(test_row(arm.name, arm.seed, seen, task, adapting=adapting, finetuning=taken))
         else:
             row = dev_row(arm.name, arm.seed, result, gold, task)

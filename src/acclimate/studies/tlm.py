@@ -28,8 +28,8 @@ from acclimate.core.figures import metric_text, si
 from acclimate.core.types import Cost, Progress, Score, Watch, unwatched
 from acclimate.data import retrieve
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, claim, do, with_needs
-from acclimate.jobs.run import do_each, done
+from acclimate.jobs.job import Job, claim, with_needs
+from acclimate.jobs.run import do, done
 from acclimate.methods import tlm
 from acclimate.race import work
 from acclimate.race.contestants import cut, fine_tuned, first_stage, heldout_loss, retrieved, tested
@@ -174,11 +174,11 @@ def run_grid(study: str, recipe: TlmStudyRecipe, materials: Materials, run: Path
     for name, seeds in jobs.items():
         for job in with_needs(own.tuned for own in seeds):
             watches.setdefault(job.name, partial(_tell, watch, name))
-    do_each((own.tuned for seeds in jobs.values() for own in seeds), run, watch=watch, watches=watches)
+    do((own.tuned for seeds in jobs.values() for own in seeds), run, watch=watch, watches=watches)
     scores = []
     for name, seeds in jobs.items():
         for own in seeds:
-            result = do(own.tuned, run)
+            result = done(own.tuned, run)
             row = dev_row(name, own.seed, result, gold, task)
             scores.append(replace(row, adapting=own.adapting(run), finetuning=spent(own.tuned.directory(run))))
     table = rows(scores, task.metric, untouched=asked[0].name)
@@ -224,7 +224,7 @@ class _Jobs:
         else:
             contents = {name: materials.task.hashes[name] for name in ("about", "train", "dev")}
             places = {"task": materials.task.path}
-            self.tuned = Job(f"hand over, {words}", work.stage_1, {}, contents, places, {"joint": self.joint})
+            self.tuned = Job(f"hand over, {words}", work.STAGE_1, {}, contents, places, {"joint": self.joint})
 
     def adapting(self, run: Path) -> Cost:
         made = [job for job in (self.asked, self.joint) if job is not None]
@@ -260,10 +260,10 @@ def _chosen(
 ) -> str:
     """The best on dev, tested; and what it took to find it."""
     best = max(table, key=lambda row: row.dev_mean).contestant
-    do_each((tested(own.tuned, materials.task) for own in jobs[best]), run, watch=watch)
+    do((tested(own.tuned, materials.task) for own in jobs[best]), run, watch=watch)
     tests: list[Score] = []
     for own in jobs[best]:
-        test = done(tested(own.tuned, materials.task), run, watch=watch) | {"dev": do(own.tuned, run)["dev"]}
+        test = done(tested(own.tuned, materials.task), run, watch=watch) | {"dev": done(own.tuned, run)["dev"]}
         cost = {"adapting": own.adapting(run), "finetuning": spent(own.tuned.directory(run))}
         tests.append(test_row(best, own.seed, test, materials.task, **cost))
     named = {job.name: job for seeds in jobs.values() for own in seeds for job in (own.joint, own.tuned) if job}
