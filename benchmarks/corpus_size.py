@@ -168,9 +168,9 @@ def _told(rows: Sequence[Sequence[str]]) -> str:
     names = ("GB", "documents", "kept", "planted: exact, near", "left out", "most held: text", "tokens", "attempts")
     return f"""## What is measured
 
-`acclimate corpus` from JSON lines to tokens with all filters on, as a command by itself. An attempt that was killed
-was killed with all of its processes (`kill -9`); the next is the same command. Held is what all of its processes have
-in memory without a file behind it, looked at twice a second, the interpreter and its libraries included.
+`acclimate data corpus` from JSON lines to tokens with all filters on, as a command by itself. An attempt that
+was killed was killed with all of its processes (`kill -9`); the next is the same command. Held is what all of its
+processes have in memory without a file behind it, looked at twice a second, the interpreter and its libraries included.
 
 {table((*names, "MB a second, all attempts"), rows)}
 """

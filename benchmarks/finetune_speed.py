@@ -91,7 +91,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", required=True, help="a directory or hub id")
-    parser.add_argument("--data", type=Path, required=True, help="folder that `acclimate fetch blurb` filled")
+    parser.add_argument("--data", type=Path, required=True, help="folder that `acclimate data fetch blurb` filled")
     parser.add_argument("--out", type=Path, required=True, help="the report, Markdown")
     parser.add_argument("--datasets", default="BC5-chem,ChemProt", help="names, separated by commas")
     parser.add_argument("--rows", type=int, default=1_000, help="of each train set")

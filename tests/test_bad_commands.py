@@ -44,7 +44,7 @@ class Payload:
 
 RACE = "race train.jsonl --dev dev.jsonl --test test.jsonl --model base --max-tokens 32"
 CORPUS = f"{RACE} --corpus domain.txt"
-RETRIEVE = "retrieve train.jsonl --dev dev.jsonl --test test.jsonl --corpus general.txt"
+RETRIEVE = "data retrieve train.jsonl --dev dev.jsonl --test test.jsonl --corpus general.txt"
 
 
 def pickled(place: Path) -> None:
@@ -101,7 +101,7 @@ CASES = [
     ),
     Case(
         "an option that is a setting",
-        "blurb base --data . --max-tokens 32",
+        "study blurb base --data . --max-tokens 32",
         ("--max-tokens: there is no such option", "max_tokens=VALUE"),
     ),
     Case("a task before its model", "evaluate train.jsonl base", ("the model comes first, evaluate base train.jsonl",)),
@@ -197,7 +197,7 @@ CASES = [
     # retrieval
     Case("K of nothing", f"{RETRIEVE} --k 0", ("k=0: a query retrieves 1 to 10,000 documents",)),
     Case("K too large", f"{RETRIEVE} k=10001", ("k=10001: a query retrieves 1 to 10,000 documents",)),
-    Case("retrieving without a file", "retrieve --corpus general.txt", ("no FILE given", "--from RUN --k NUMBER")),
+    Case("retrieving without a file", "data retrieve --corpus general.txt", ("no FILE given", "--from RUN --k NUMBER")),
     Case("retrieving from nothing", RETRIEVE.partition(" --corpus")[0], ("no corpus given", "--corpus PATH")),
     Case("retrieving from nowhere", RETRIEVE.replace("general.txt", "nowhere"), ("nowhere: there is no such file",)),
     Case(
@@ -222,14 +222,18 @@ CASES = [
     ),
     Case("an unknown setting of retrieval", f"{RETRIEVE} ks=3", ("unknown setting 'ks'", "did you mean 'k'?")),
     Case("an unknown analyzer", f"{RETRIEVE} analyzer=word", ("there is no analyzer 'word'", "Did you mean 'words'?")),
-    Case("a cut from no retrieval", "retrieve --from base --k 3", ("base holds no selection", "Name another run")),
-    Case("a cut from nowhere", "retrieve --from nowhere --k 3", ("nowhere holds no selection",)),
-    Case("a cut without K", "retrieve --from base", ("--from base cuts", "give --k and --out")),
-    Case("a cut with other settings", "retrieve --from base --k 3 --how random", ("give --k and --out, nothing else",)),
+    Case("a cut from no retrieval", "data retrieve --from base --k 3", ("base holds no selection", "Name another run")),
+    Case("a cut from nowhere", "data retrieve --from nowhere --k 3", ("nowhere holds no selection",)),
+    Case("a cut without K", "data retrieve --from base", ("--from base cuts", "give --k and --out")),
+    Case(
+        "a cut with other settings",
+        "data retrieve --from base --k 3 --how random",
+        ("give --k and --out, nothing else",),
+    ),
     Case("a cut of a file", f"{RETRIEVE} --from base --k 3", ("give --k and --out, nothing else",)),
     Case(
         "a larger cut",
-        "retrieve --from run --k 4 --out cut",
+        "data retrieve --from run --k 4 --out cut",
         ("run/selection was made with k=3", "Give 1 to 3"),
         retrieved,
     ),

@@ -14,27 +14,16 @@ import pytest
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
 import toys
+from acclimate.cli import MOVED
 from acclimate.core import files
 from launcher import Launcher, launcher
 
 VERBS = (
-    "race",
-    "doctor",
-    "adapt",
-    "evaluate",
-    "retrieve",
-    "prepare",
-    "fetch",
-    "grid",
-    "blurb",
-    "report",
-    "ship",
-    "heads",
-    "embeddings",
-    "importance",
-    "vocabulary",
-    "corpus",
-    "study",
+    *("doctor", "race", "evaluate", "ship", "report", "adapt", "data", "study", "analyse"),
+    *(f"data {name}" for name in ("prepare", "corpus", "retrieve", "vocabulary", "fetch")),
+    *(f"study {name}" for name in ("tlm", "choices", "tapter", "dga", "stilt", "blurb")),
+    *(f"study {name}" for name in ("status", "verify", "regenerate")),
+    *(f"analyse {name}" for name in ("heads", "embeddings", "importance")),
 )
 
 
@@ -73,16 +62,31 @@ def raced(toy_race, tmp_path) -> Path:
 def test_help_lists_the_verbs(run):
     status, said = run("--help")
     assert status == 0
-    assert all(verb in said for verb in VERBS)
+    assert all(f" {verb} " in said for verb in VERBS if " " not in verb)
 
 
 def test_the_version_is_told(run):
     assert run("--version") == (0, f"acclimate {version('acclimate')}\n")
 
 
+@pytest.mark.parametrize("old", [*MOVED])
+def test_a_verb_of_before_is_refused_with_its_new_name(old, run):
+    status, said = run(*old.split(), "x")
+    assert status == 2
+    assert said == f"acclimate: '{old}' is called '{MOVED[old]}' now: acclimate {MOVED[old]} ...\n"
+    assert MOVED[old] in {*VERBS} | {" ".join(verb.split()[:2]) for verb in VERBS} or MOVED[old].startswith("study")
+
+
+def test_a_verb_that_was_cut_says_what_there_is(run):
+    status, said = run("recommend", "intermediate")
+    assert status == 2
+    assert "`acclimate study stilt` measures" in said
+    assert len(said.splitlines()) == 1
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_explains_itself(verb, run):
-    status, said = run(verb, "--help")
+    status, said = run(*verb.split(), "--help")
     assert status == 0
     assert "Usage: " in said
 
@@ -111,7 +115,7 @@ def _wrong(inputs: Path) -> dict[str, tuple[list[str], str]]:
         "corpus": (["adapt", "mlm"], "no corpus given. Add corpus=PATH"),
         "metric": ([*race, "--metric", "f1"], "metric='f1': judges span, but the labels make this a task"),
         "column": ([*race, "--text", "txt"], "no column 'txt'; the nearest is 'text'"),
-        "tracker": ([*race, "--track", "paper"], "nothing is known to track with 'paper'. Known: tensorboard"),
+        "tracker": ([*race, "--track", "paper"], "no tracker is called 'paper'. Known: tensorboard"),
         "model": (
             ["adapt", "mlm", "model=./nowhere", f"corpus={inputs}/domain.txt"],
             "./nowhere: there is no such directory",
@@ -292,7 +296,7 @@ def test_a_refused_run_leaves_its_place_to_the_one_that_mends_it(run, base, toy_
 
 
 def test_help_names_every_method():
-    from acclimate import cli
+    from acclimate.cli.method import METHODS_TOLD
     from acclimate.methods import METHODS
 
-    assert {*re.findall(r"\w+", cli.METHODS_TOLD)} - {"or"} == {*METHODS}
+    assert {*re.findall(r"\w+", METHODS_TOLD)} - {"or"} == {*METHODS}

@@ -28,7 +28,7 @@ def run(toy_inputs, tmp_path, monkeypatch):
 
 
 def test_it_writes_a_corpus_and_a_report_and_does_it_once(run):
-    command = "corpus general.txt domain.txt least_words=6 near=0 --out got --processes 1"
+    command = "data corpus general.txt domain.txt least_words=6 near=0 --out got --processes 1"
     status, said = run(command)
     assert status == 0, said
     corpus = Corpus(Path("got/corpus"))
@@ -48,7 +48,7 @@ def test_what_lies_beside_the_corpus_stays_and_the_folder_stands_for_the_corpus_
     neighbour = Path("got/corpus.raw/mine.txt")
     neighbour.parent.mkdir(parents=True)
     neighbour.write_text(Path("domain.txt").read_text())
-    status, said = run("corpus got/corpus.raw near=0 --out got --processes 1")
+    status, said = run("data corpus got/corpus.raw near=0 --out got --processes 1")
     assert status == 0, said
     assert neighbour.read_text() == Path("domain.txt").read_text()
     assert not [path.name for path in Path("got").iterdir() if path.name.startswith(".corpus")]
@@ -58,7 +58,7 @@ def test_what_lies_beside_the_corpus_stays_and_the_folder_stands_for_the_corpus_
 
 def test_it_makes_the_tokens_of_a_model(run, toy_race):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    status, said = run(f"corpus domain.txt --out got --processes 1 --model {base / 'checkpoint'}")
+    status, said = run(f"data corpus domain.txt --out got --processes 1 --model {base / 'checkpoint'}")
     assert status == 0, said
     [tokens] = (path for path in Path("got/corpus/tokens").iterdir() if path.is_dir())
     assert f"{json.loads((tokens / 'tokens.json').read_text())['tokens']:,}\n" in said
@@ -67,11 +67,11 @@ def test_it_makes_the_tokens_of_a_model(run, toy_race):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("corpus nothing.txt --out got", "nothing.txt: there is no such file"),
-        ("corpus least_words=5 --out got", "no raw text given"),
-        ("corpus domain.txt least_word=5 --out got", "did you mean 'least_words'"),
-        ("corpus domain.txt --least-words 5 --out got", "there is no such option"),
-        ("corpus domain.txt language=english --out got", "language is 'english'"),
+        ("data corpus nothing.txt --out got", "nothing.txt: there is no such file"),
+        ("data corpus least_words=5 --out got", "no raw text given"),
+        ("data corpus domain.txt least_word=5 --out got", "did you mean 'least_words'"),
+        ("data corpus domain.txt --least-words 5 --out got", "there is no such option"),
+        ("data corpus domain.txt language=english --out got", "language is 'english'"),
     ],
 )
 def test_what_it_cannot_do_is_told_in_a_line(run, command, message):

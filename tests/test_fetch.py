@@ -1,4 +1,4 @@
-"""`acclimate fetch` and `acclimate doctor --data`: exit status and what is said."""
+"""`acclimate data fetch` and `acclimate doctor --data`: exit status and what is said."""
 
 from pathlib import Path
 
@@ -26,12 +26,12 @@ def copy(tmp_path):
 
 
 def test_a_copy_is_taken_and_what_is_wanting_is_said(copy, tmp_path):
-    status, said = run("fetch", "blurb", "--to", tmp_path / "data", "--from", copy)
+    status, said = run("data", "fetch", "blurb", "--to", tmp_path / "data", "--from", copy)
     assert status == 0
     assert "3 files fetched, 0 there already" in said
     assert "No hash is known of bioasq_yesno_7b/train.tsv" in said
     assert "GAD: not there: train.tsv, dev.tsv, test.tsv. " in said
-    assert f"Fetch it: acclimate fetch blurb --to {tmp_path / 'data'}." in said
+    assert f"Fetch it: acclimate data fetch blurb --to {tmp_path / 'data'}." in said
     assert f"acclimate doctor blurb --data {tmp_path / 'data'}" in said
 
 
@@ -47,9 +47,9 @@ def test_the_doctor_counts_what_is_there_and_ends_with_status_1_where_it_is_not_
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["fetch", "blrub", "--to", "x"], "no catalogue is called 'blrub'"),
-        (["fetch", "glue", "--to", "x"], "none of the files may be fetched"),
-        (["fetch", "blurb", "--to", "x", "--from", "nowhere"], "--from nowhere: there is no such folder"),
+        (["data", "fetch", "blrub", "--to", "x"], "no catalogue is called 'blrub'"),
+        (["data", "fetch", "glue", "--to", "x"], "none of the files may be fetched"),
+        (["data", "fetch", "blurb", "--to", "x", "--from", "nowhere"], "--from nowhere: there is no such folder"),
         (["doctor", "blurb", "--data", "nowhere"], "has none of the folders"),
     ],
 )

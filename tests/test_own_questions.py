@@ -92,8 +92,8 @@ def test_files_that_pose_as_a_published_dataset_are_warned_of(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("grid", "schemes"), "BIO, BIOUL, IO come to the same there. Choose another study"),
-        (("grid", "k"), "TLM"),
+        (("study", "choices", "schemes"), "BIO, BIOUL, IO come to the same there. Choose another study"),
+        (("study", "tlm", "k"), "TLM"),
         (("race",), "TF-IDF cannot do a task of kind 'span'"),
     ],
 )

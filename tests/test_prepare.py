@@ -110,4 +110,4 @@ def test_a_task_in_place_of_a_file_is_told_what_it_is_made_of(run):
 def test_a_file_in_place_of_a_task_is_told_how_to_make_one(run):
     status, said = run("adapt", "finetune", "model=somewhere", "task=train.jsonl")
     assert status == 2
-    assert "acclimate prepare train.jsonl --out runs/task" in " ".join(said.split())
+    assert "acclimate data prepare train.jsonl --out runs/task" in " ".join(said.split())

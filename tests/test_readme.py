@@ -66,20 +66,20 @@ def tiny(command: str) -> list[str]:
         return [verb, *rest, *extra]
     if verb == "adapt" and rest[0] == "stilt":
         return [verb, *rest, *TUNING, "finetune.plan.steps=4"]
-    if verb == "prepare":
+    if verb == "data" and rest[0] == "prepare":
         return [verb, *rest, "--max-tokens", "32"]
     if verb == "adapt" and rest[0] != "extend":  # which trains nothing
         return [verb, *rest, "plan.steps=3", "plan.batch=4", "max_tokens=32"]
-    if verb == "grid" and rest[0] == "stilt":
+    if verb == "study" and rest[0] == "stilt":
         return [verb, *rest, *TUNING, "seeds=2", "max_tokens=32", "more_steps=none", "finetune.plan.steps=4"]
-    if verb == "grid":
+    if verb == "study" and rest[0] == "tlm":
         joint = [f"tlm.{setting.removeprefix('pretrain.')}" for setting in toys.SETTINGS if "pretrain" in setting]
         return [verb, *rest, "seeds=2", *joint, *(f"tlm.{setting}" for setting in TUNING), "--max-tokens", "32"]
     if verb == "evaluate":
         return [verb, *rest, *TUNING, "seeds=2", "--max-tokens", "32"]
-    if verb == "importance":  # the toy was pretrained without dropout
+    if verb == "analyse" and rest[0] == "importance":  # the toy was pretrained without dropout
         return [verb, *rest, "--max-tokens", "32", "--dropout", "0.1"]
-    if verb == "blurb":
+    if verb == "study" and rest[0] == "blurb":
         return [verb, *rest, "max_tokens=32", "seeds=2", "search.epochs=[]", "search.rates=[]", *TUNING]
     return [verb, *rest]
 

@@ -34,7 +34,7 @@ def run(toy_inputs, tmp_path, monkeypatch):
 
 
 def test_it_writes_a_corpus_who_brought_which_and_a_report(run):
-    status, said = run(f"retrieve train.jsonl {SPLITS} --k 4 --out got")
+    status, said = run(f"data retrieve train.jsonl {SPLITS} --k 4 --out got")
     assert status == 0, said
     corpus, selection = Corpus(Path("got/corpus")), open_selection(Path("got/selection"))
     assert len(corpus) == len(selection) > 0
@@ -49,7 +49,7 @@ def test_it_writes_a_corpus_who_brought_which_and_a_report(run):
 
 
 def test_from_python_it_is_one_call_with_the_same_result(run, tmp_path):
-    run(f"retrieve train.jsonl {SPLITS} --k 4 --out got")
+    run(f"data retrieve train.jsonl {SPLITS} --k 4 --out got")
     notes: list[Progress] = []
     given = {"dev": "dev.jsonl", "test": "test.jsonl", "corpus": "general.txt", "recipe": RetrieveRecipe(k=4)}
     done = acclimate.retrieve("train.jsonl", **given, out="called", watch=notes.append)
@@ -67,30 +67,30 @@ def test_from_python_it_is_one_call_with_the_same_result(run, tmp_path):
 
 
 def test_a_cut_is_what_a_smaller_k_retrieves(run):
-    run(f"retrieve train.jsonl {SPLITS} --k 9 --out large")
-    run(f"retrieve train.jsonl {SPLITS} --k 2 --out small")
-    status, said = run("retrieve --from large --k 2 --out cut")
+    run(f"data retrieve train.jsonl {SPLITS} --k 9 --out large")
+    run(f"data retrieve train.jsonl {SPLITS} --k 2 --out small")
+    status, said = run("data retrieve --from large --k 2 --out cut")
     assert status == 0, said
     assert Corpus(Path("cut/corpus")).hash == Corpus(Path("small/corpus")).hash
     assert files.read_json(Path("cut/facts.json")) == files.read_json(Path("small/facts.json"))
 
 
 def test_a_random_control_and_keywords_by_option_or_setting(run):
-    status, said = run(f"retrieve train.jsonl {SPLITS} --k 3 --how random seed=2 --out chance")
+    status, said = run(f"data retrieve train.jsonl {SPLITS} --k 3 --how random seed=2 --out chance")
     assert status == 0, said
     assert "Drawn at random: " in said
-    status, said = run(f"retrieve train.jsonl {SPLITS} k=3 --queries keywords phrases=2 --out few")
+    status, said = run(f"data retrieve train.jsonl {SPLITS} k=3 --queries keywords phrases=2 --out few")
     assert status == 0, said
     assert "each the keywords of a text (RAKE, 2 at most)" in said
     assert len(open_selection(Path("chance/selection"))) == len(open_selection(Path("chance/bm25")))
 
 
 def test_where_no_test_file_is_given_it_is_split_off_and_sealed(run):
-    status, said = run("retrieve train.jsonl --corpus train.txt --k 3 --out got")
+    status, said = run("data retrieve train.jsonl --corpus train.txt --k 3 --out got")
     assert status == 2
     texts = [json.loads(line)["text"] for line in Path("train.jsonl").read_text().splitlines()]
     Path("train.txt").write_text("\n".join(texts))
-    status, said = run("retrieve train.jsonl --corpus train.txt --k 3 --out got")
+    status, said = run("data retrieve train.jsonl --corpus train.txt --k 3 --out got")
     assert status == 0, said
     asked = open_selection(Path("got/selection")).queries
     assert asked < len(texts)
@@ -101,7 +101,7 @@ def test_documents_of_which_nothing_can_be_made_are_told(run):
     rows = [{"text": text} for text in Path("general.txt").read_text().splitlines()]
     rows[2] = {"text": None}
     Path("general.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = f"retrieve train.jsonl {SPLITS} --k 3 --out got".replace("general.txt", "general.jsonl")
+    command = f"data retrieve train.jsonl {SPLITS} --k 3 --out got".replace("general.txt", "general.jsonl")
     for _ in range(2):
         status, said = run(command)
         assert status == 0, said
@@ -109,7 +109,7 @@ def test_documents_of_which_nothing_can_be_made_are_told(run):
 
 
 def test_the_same_again_shows_the_report_and_changes_nothing(run):
-    command = f"retrieve train.jsonl {SPLITS} --k 3 --out got"
+    command = f"data retrieve train.jsonl {SPLITS} --k 3 --out got"
     first = run(command)
     before = {path: path.stat().st_mtime_ns for path in Path("got").rglob("*") if path.name != ".lock"}
     assert run(command) == first
@@ -119,7 +119,7 @@ def test_the_same_again_shows_the_report_and_changes_nothing(run):
 def test_it_loads_no_torch(run, tmp_path):
     script = (
         "import sys; from acclimate import cli\n"
-        f"sys.argv = ['acclimate', *'retrieve train.jsonl {SPLITS} --k 2 --out got'.split()]\n"
+        f"sys.argv = ['acclimate', *'data retrieve train.jsonl {SPLITS} --k 2 --out got'.split()]\n"
         "try: cli.main()\n"
         "except SystemExit as end: print(end.code, {'torch', 'transformers'} & set(sys.modules))"
     )

@@ -6,7 +6,7 @@ import sys
 import pytest
 import typer
 
-from acclimate.cli import session
+from acclimate.cli import verb
 from acclimate.data.examination import Examination, Finding
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\u202egpj.exe\u2066"
@@ -17,7 +17,7 @@ def fit(said: str) -> bool:
 
 
 def test_an_error_shows_escapes_and_keeps_its_lines(capsys):
-    with pytest.raises(typer.Exit) as end, session.errors_told():
+    with pytest.raises(typer.Exit) as end, verb.errors_told():
         raise ValueError(f"label {HOSTILE} is odd\nand a second thing is wrong")
     said = capsys.readouterr().err
     assert end.value.exit_code == 2
@@ -32,8 +32,8 @@ def test_findings_told_before_a_race_show_escapes(capsys):
     nothing = {"files": (), "splits": {}, "label_counts": {}, "quantiles": {}, "pieces": (), "corpora": ()}
     findings = (Finding("warning", f"'{HOSTILE}' is rare.", f"Add {HOSTILE}."), Finding("note", "Little."))
     examined = Examination(task={}, lengths=None, leaks=(), copies=(), leaked={}, findings=findings, **nothing)
-    with session.screen() as console:
-        session.tell_findings(console, examined)
+    with verb.screen() as console:
+        verb.Session(console, {}).tell_findings(examined)
     captured = capsys.readouterr()
     said = captured.out + captured.err
     assert fit(said)
@@ -43,9 +43,9 @@ def test_findings_told_before_a_race_show_escapes(capsys):
 
 def test_telling_an_error_loads_no_torch():
     script = (
-        "import sys, typer; from acclimate import session\n"
+        "import sys, typer; from acclimate.cli import verb\n"
         "try:\n"
-        "    with session.errors_told(): raise ValueError('x')\n"
+        "    with verb.errors_told(): raise ValueError('x')\n"
         "except typer.Exit: print({'torch', 'transformers', 'numba'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

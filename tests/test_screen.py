@@ -68,26 +68,27 @@ STOPPED = """
 import signal, time
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is started with it ignored
-from acclimate.cli.session import errors_told, started
+from acclimate.cli import options
+from acclimate.cli.verb import Session, verb
 import typer
 
-def verb(out: Path) -> None:
-    with errors_told(), started(out):
-        (out / "log").write_text("1")
-        print("begun", flush=True)
-        time.sleep(60)
+@verb()
+def wait(session: Session, out: options.Out) -> None:
+    (out / "log").write_text("1")
+    print("begun", flush=True)
+    time.sleep(60)
 
-typer.run(verb)
+typer.run(wait)
 """
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_run_that_is_stopped_says_what_to_type_to_go_on(tmp_path, sent, status):
-    words = [sys.executable, "-c", STOPPED, str(tmp_path / "run")]
+    words = [sys.executable, "-c", STOPPED, "--out", str(tmp_path / "run")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert run.stdout.readline() == "begun\n"
         run.send_signal(sent)
         _, said = run.communicate(timeout=30)
     assert run.returncode == status
     assert said.startswith("acclimate: stopped. What is finished stays in ")
-    assert said.endswith(f"To go on: acclimate {tmp_path / 'run'}\n")
+    assert said.endswith(f"To go on: acclimate --out {tmp_path / 'run'}\n")

@@ -169,7 +169,17 @@ def test_the_page_is_whole_and_says_in_words_what_it_draws(analysis, tmp_path):
 def test_the_verb_writes_the_page_and_says_the_counts(built, texts, tmp_path):
     (tmp_path / "texts.tsv").write_text("\n".join(["review", *texts]) + "\n")
     page = tmp_path / "pages" / "heads.html"
-    command = ["heads", str(built), "--texts", f"{tmp_path}/texts.tsv", "--text", "review", "--out", str(page)]
+    command = [
+        "analyse",
+        "heads",
+        str(built),
+        "--texts",
+        f"{tmp_path}/texts.tsv",
+        "--text",
+        "review",
+        "--out",
+        str(page),
+    ]
     done = CliRunner().invoke(cli.app, [*command, "--sample", "5"])
     assert done.exit_code == 0, done.output
     assert "5 texts" in done.output
@@ -190,7 +200,9 @@ def test_the_verb_writes_the_page_and_says_the_counts(built, texts, tmp_path):
 def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(change, said, built, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "texts.csv").write_text("review\nword1 word2\n")
-    done = CliRunner().invoke(cli.app, ["heads", str(built), "--texts", "texts.csv", "--text", "review", *change])
+    done = CliRunner().invoke(
+        cli.app, ["analyse", "heads", str(built), "--texts", "texts.csv", "--text", "review", *change]
+    )
     assert done.exit_code == 2
     assert said in done.output
     assert len(done.output.strip().splitlines()) == 1

@@ -297,7 +297,17 @@ def test_markup_in_names_stays_text(analysis):
 def test_the_verb_writes_page_and_sheet_and_says_the_distances(models, tmp_path):
     (tmp_path / "texts.tsv").write_text("abstract\nthe cell\n")
     page = tmp_path / "pages" / "words.html"
-    command = ["embeddings", *models, "--texts", f"{tmp_path}/texts.tsv", "--text", "abstract", "--words", "cell, lead"]
+    command = [
+        "analyse",
+        "embeddings",
+        *models,
+        "--texts",
+        f"{tmp_path}/texts.tsv",
+        "--text",
+        "abstract",
+        "--words",
+        "cell, lead",
+    ]
     done = CliRunner().invoke(cli.app, [*command, "--out", str(page)])
     assert done.exit_code == 0, done.output
     assert "moved, in the texts" in done.output
@@ -320,7 +330,7 @@ def test_the_verb_writes_page_and_sheet_and_says_the_distances(models, tmp_path)
 )
 def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(change, said, models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(cli.app, ["embeddings", *models[:2], *change])
+    done = CliRunner().invoke(cli.app, ["analyse", "embeddings", *models[:2], *change])
     assert done.exit_code == 2
     assert said in done.output
     assert len(done.output.strip().splitlines()) == 1
@@ -328,7 +338,7 @@ def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(change, said, m
 
 
 def test_one_model_is_not_enough(models):
-    done = CliRunner().invoke(cli.app, ["embeddings", models[0]])
+    done = CliRunner().invoke(cli.app, ["analyse", "embeddings", models[0]])
     assert done.exit_code == 2
     assert "1 model given: name the model that others are compared with" in done.output
 

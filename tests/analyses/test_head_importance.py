@@ -200,7 +200,7 @@ def test_the_verb_writes_the_page_and_says_the_figures(model, sources, tmp_path)
     )
     out = tmp_path / "pages" / "importance.html"
     domains = [f"low={tmp_path}/low.jsonl", f"high={tmp_path}/table.csv"]
-    command = ["importance", str(model), *domains, "--text", "review", "--sample", "5", "--over", "model"]
+    command = ["analyse", "importance", str(model), *domains, "--text", "review", "--sample", "5", "--over", "model"]
     done = CliRunner().invoke(cli.app, [*command, "--normalisation", "rank", "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert "Normalised over the whole model: the share of the others that are less important." in done.output
@@ -228,7 +228,7 @@ def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(arguments, said
     for name in ("low", "high"):
         (tmp_path / f"{name}.txt").write_text("word1 word2\nword3 word4\n")
     (tmp_path / "one.txt").write_text("word1 word2\n")
-    done = CliRunner().invoke(cli.app, ["importance", str(model), *arguments])
+    done = CliRunner().invoke(cli.app, ["analyse", "importance", str(model), *arguments])
     assert done.exit_code == 2
     assert said in done.output
     told = [line for line in done.output.strip().splitlines() if not line.startswith("importance on")]

@@ -210,7 +210,15 @@ def test_a_terminal_shows_terms_that_break_and_obeys_nothing():
 def test_the_verb_learns_compares_and_writes(toy_inputs, models, tmp_path):
     listed = tmp_path / "terms.txt"
     listed.write_text("aorta\nsolar comet\n")
-    command = ["vocabulary", toy_inputs / "domain.txt", "kind=unigram", "size=120", "--model", models["wordpiece"]]
+    command = [
+        "data",
+        "vocabulary",
+        toy_inputs / "domain.txt",
+        "kind=unigram",
+        "size=120",
+        "--model",
+        models["wordpiece"],
+    ]
     command += ["--terms", listed, "--out", tmp_path / "out"]
     done = CliRunner().invoke(cli.app, [str(each) for each in command])
     assert done.exit_code == 0, done.output

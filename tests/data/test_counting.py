@@ -104,7 +104,9 @@ def test_a_dev_that_the_paper_has_not_counts_with_train(folder, monkeypatch):
 def test_what_is_no_catalogue_and_no_folder_of_one_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"no catalogue is called 'blrub'\. Known: blurb, tlm, dga, glue"):
         count("blrub", tmp_path)
-    with pytest.raises(ValueError, match=r"has none of the folders bc2gm, .* acclimate fetch blurb --to DIR fills one"):
+    with pytest.raises(
+        ValueError, match=r"has none of the folders bc2gm, .* acclimate data fetch blurb --to DIR fills one"
+    ):
         count("blurb", tmp_path)
 
 

@@ -100,7 +100,7 @@ def test_a_folder_of_the_wrong_level_is_told_where_the_right_one_is(data, tmp_pa
 
 
 def test_a_dataset_that_may_be_fetched_names_the_command(data):
-    with pytest.raises(ValueError, match=f"Fetch it: acclimate fetch blurb --to {data}"):
+    with pytest.raises(ValueError, match=f"Fetch it: acclimate data fetch blurb --to {data}"):
         published("GAD", data)
     with pytest.raises(ValueError, match=r"there is no folder .*/glue/cola. Get it from https://gluebenchmark.com"):
         published("CoLA", data)
@@ -142,7 +142,7 @@ def test_a_dataset_may_be_read_to_fewer_tokens(data, tmp_path):
     assert found.task.max_tokens == 16
 
 
-@pytest.mark.parametrize("verb", [["race"], ["evaluate", "model"], ["grid", "k"]])
+@pytest.mark.parametrize("verb", [["race"], ["evaluate", "model"], ["study", "tlm", "k"]])
 def test_every_verb_with_a_task_takes_a_dataset(verb, data, tmp_path):
     done = CliRunner().invoke(app, [*verb, "topcis", "--data", str(data), "--out", str(tmp_path / "run")])
     assert done.exit_code == 2

@@ -230,7 +230,7 @@ def test_a_stopped_retrieval_goes_on_to_the_same_end(stop, how, corpus, *, split
     given = {**CHOICES["random"]} if how == "random" else {}
     with pytest.raises(KeyboardInterrupt):
         retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=5, **given))
-    with pytest.raises(ValueError, match="holds no selection: no `acclimate retrieve` there has come to its end"):
+    with pytest.raises(ValueError, match="holds no selection: no `acclimate data retrieve` there has come to its end"):
         open_retrieved(tmp_path / "run")
     monkeypatch.undo()
     done = retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=5, **given))

@@ -353,7 +353,7 @@ def test_the_verb_takes_models_and_settings_together_and_leaves_out_what_is_not_
         text = "".join(["pair_id\tsent1\tsent2\tscore\n", *rows])
         (tmp_path / "blurb" / "biosses" / f"{split}.tsv").write_text(text)
     out = tmp_path / "out"
-    given = ["blurb", models[0], *SMALL, "--data", str(tmp_path / "blurb"), "--out", str(out)]
+    given = ["study", "blurb", models[0], *SMALL, "--data", str(tmp_path / "blurb"), "--out", str(out)]
     done = CliRunner().invoke(cli.app, given)
     assert done.exit_code == 0, done.output
     assert "BIOSSES (Pearson's r)" in done.output
@@ -362,7 +362,9 @@ def test_the_verb_takes_models_and_settings_together_and_leaves_out_what_is_not_
     planned = CliRunner().invoke(cli.app, [*given, "--dry-run"])
     assert planned.exit_code == 0, planned.output
     assert "Together 0 s" in planned.output
-    refused = CliRunner().invoke(cli.app, ["blurb", "rows=3", "--data", str(tmp_path / "blurb"), "--out", str(out)])
+    refused = CliRunner().invoke(
+        cli.app, ["study", "blurb", "rows=3", "--data", str(tmp_path / "blurb"), "--out", str(out)]
+    )
     assert refused.exit_code == 2
     assert "no model given" in refused.output
 

@@ -146,7 +146,7 @@ def test_the_plan_counts_what_is_left(run, encoder, tmp_path):
     left = plan(*given, tmp_path, datasets=CATALOGUE)
     assert [cell.tunings for cell in left.cells] == [14]
     assert left.seconds > 0
-    assert "acclimate grid relations, still to do" in left.as_text()
+    assert "acclimate study choices relations, still to do" in left.as_text()
     assert not [*tmp_path.iterdir()]
 
 
@@ -287,7 +287,7 @@ def test_the_verb_takes_models_with_a_folder_and_a_file_without(encoder, tmp_pat
     monkeypatch.setattr(choices.run_on_catalogue, "__kwdefaults__", {"datasets": CATALOGUE, "watch": lambda _: None})
 
     def verb(*given: str) -> tuple[int, str]:
-        done = CliRunner().invoke(cli.app, ["grid", *given, *SMALL, "--out", str(tmp_path / "out")])
+        done = CliRunner().invoke(cli.app, ["study", "choices", *given, *SMALL, "--out", str(tmp_path / "out")])
         return done.exit_code, done.output
 
     code, said = verb("layers", str(encoder), 'datasets=["Texts"]', "--data", str(tmp_path))

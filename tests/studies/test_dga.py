@@ -275,7 +275,7 @@ def test_an_ensemble_is_for_one_label_a_row(toy_inputs, model, tmp_path):
 def test_the_command_says_what_it_lacks(options, message, toy_inputs, model, tmp_path):
     options = [model if each == "MODEL" else each for each in options]
     done = CliRunner().invoke(
-        cli.app, ["grid", "dga", str(toy_inputs / "train.jsonl"), *options, "--out", str(tmp_path)]
+        cli.app, ["study", "dga", str(toy_inputs / "train.jsonl"), *options, "--out", str(tmp_path)]
     )
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
@@ -287,10 +287,10 @@ def test_the_command_runs_it(toy_inputs, model, tmp_path):
     stated_files = [place["train"], "--dev", place["dev"], "--test", place["test"], "--metric", "micro_f1"]
     options = ["--model", model, "--max-tokens", "32", "--corpus", str(toy_inputs / "domain.txt"), "--out"]
     few = [str(tmp_path / "run"), *SMALL, 'contestants=["adapter"]', "rows=12"]
-    planned = CliRunner().invoke(cli.app, ["grid", "dga", *stated_files, *options, *few, "--dry-run"])
+    planned = CliRunner().invoke(cli.app, ["study", "dga", *stated_files, *options, *few, "--dry-run"])
     assert "fine-tune adapter, seed 1" in planned.output, planned.output
     assert not (tmp_path / "run").exists()
-    done = CliRunner().invoke(cli.app, ["grid", "dga", *stated_files, *options, *few])
+    done = CliRunner().invoke(cli.app, ["study", "dga", *stated_files, *options, *few])
     assert done.exit_code == 0, done.output
     assert "micro-F1: adapter against untouched" in done.output
     assert "12 of the 60 rows of train were drawn" in done.output

@@ -30,7 +30,7 @@ from toys import TOPICS, text
 TUNING = [f"finetune.{own}" for own in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")]
 BIOSSES = "pair_id\tsent1\tsent2\tscore"
 TWO = '{train="two.csv", text="words", label="topic"}'
-STILT = ["grid", "stilt", "model", f'datasets=["one.jsonl", {TWO}]', "max_tokens=32", "seeds=2", "more_steps=none"]
+STILT = ["study", "stilt", "model", f'datasets=["one.jsonl", {TWO}]', "max_tokens=32", "seeds=2", "more_steps=none"]
 STILT += ["intermediate.rate=1e30", *TUNING]  # first tasks diverge
 EVALUATE = ["evaluate", "model", "one.jsonl", "seeds=2", "--max-tokens", "32", "search.rates=[]", *TUNING]
 FILES = ["one.jsonl", "--max-tokens", "32", "seeds=2"]
@@ -48,7 +48,7 @@ COMMANDS = {  # command, its tables
 LONGER = {
     "dga": (
         [
-            "grid",
+            "study",
             "dga",
             *FILES,
             "--model",
@@ -62,12 +62,16 @@ LONGER = {
         *("dga.txt", "dga.csv", "dga.html", "dga.scores.json"),
     ),
     "tapter": (
-        ["grid", "tapter", *FILES, "--model", "model", *LIKE_TAPT, *TUNING],
+        ["study", "tapter", *FILES, "--model", "model", *LIKE_TAPT, *TUNING],
         *("tapter.txt", "tapter.csv", "tapter.html", "tapter.scores.json"),
     ),
-    "layers": (["grid", "layers", *FILES, "--model", "model", *TUNING], "layers.txt", "layers.csv"),
-    "rho_2": (["grid", "rho_2", *FILES, "--general", "domain.txt", *JOINT, "rho_2s=[0, 9]"], "rho_2.txt", "rho_2.csv"),
-    "blurb": (["blurb", "model", "--data", "blurb", *BLURB], "table.txt", "table.csv", "report.html"),
+    "layers": (["study", "choices", "layers", *FILES, "--model", "model", *TUNING], "layers.txt", "layers.csv"),
+    "rho_2": (
+        ["study", "tlm", "rho_2", *FILES, "--general", "domain.txt", *JOINT, "rho_2s=[0, 9]"],
+        "rho_2.txt",
+        "rho_2.csv",
+    ),
+    "blurb": (["study", "blurb", "model", "--data", "blurb", *BLURB], "table.txt", "table.csv", "report.html"),
 }
 
 
@@ -208,7 +212,7 @@ def test_a_result_that_is_not_the_locks_is_told_with_the_way_out(run, what, said
     done = typed("study", "regenerate", str(run))
     assert done.exit_code == 2
     assert said.format(label=label) in done.output
-    assert "give the command again: acclimate grid stilt model" in done.output
+    assert "give the command again: acclimate study stilt model" in done.output
     assert contents(run) == before
 
 
@@ -246,6 +250,6 @@ def test_pages_of_a_race_need_nothing_but_its_directory(run, tmp_path):
 
 def test_no_other_command_of_a_lock_is_played(run, tmp_path):
     lock = files.read_json(run / LOCK)
-    files.write_json(run / LOCK, {**lock, "verb": f"acclimate fetch blurb --to {tmp_path / 'fetched'}"})
+    files.write_json(run / LOCK, {**lock, "verb": f"acclimate data fetch blurb --to {tmp_path / 'fetched'}"})
     done = typed("study", "regenerate", str(run))
-    assert (done.exit_code, "is no study of grid, blurb" in done.output) == (2, True)
+    assert (done.exit_code, "is no study of tlm, choices" in done.output) == (2, True)

@@ -240,11 +240,11 @@ def test_the_same_again_does_nothing_and_the_plan_says_so(ran, inputs):
     assert (out / "stilt.txt").read_text() == text == as_text(again) == as_text(found)
     assert sum(cell.tunings for cell in before.cells) == len([*out.glob("jobs/fine-tune-*")])
     assert [cell.dataset for cell in before.cells] == ["topics", "numbers", "numbers, before topics"]
-    typed = ["grid", "stilt", str(inputs / "model"), "--out", str(out), "--dry-run", *SMALL]
+    typed = ["study", "stilt", str(inputs / "model"), "--out", str(out), "--dry-run", *SMALL]
     typed += ["max_tokens=32", "intermediate.steps=3", "datasets=" + json.dumps(list(recipe.datasets))]
     done = CliRunner().invoke(cli.app, typed)
     assert done.exit_code == 0, done.output
-    assert "acclimate grid stilt, still to do" in done.output
+    assert "acclimate study stilt, still to do" in done.output
     assert re.search(r"^ *topics, model +\S+ +4 +2 +0 ", done.output, re.MULTILINE)
     assert {path: path.stat().st_mtime_ns for path in out.rglob("result.json")} == there
     assert all("fine-tune model on" in stage or "test model on" in stage for stage in stages if " on " in stage)
@@ -450,9 +450,11 @@ def test_data_that_make_no_matrix_are_refused(inputs, tmp_path):
         given(replace(stated(inputs), datasets=(place, "GAD")), None, tmp_path)
     with pytest.raises(ValueError, match=r"reads at most 48. Add max_tokens=48"):
         run_matrix(replace(stated(inputs), max_tokens=0), [str(inputs / "model")], None, tmp_path / "long")
-    told = CliRunner().invoke(cli.app, ["grid", "stilt", str(inputs / "model"), "--model", "x", "--out", str(tmp_path)])
+    told = CliRunner().invoke(
+        cli.app, ["study", "stilt", str(inputs / "model"), "--model", "x", "--out", str(tmp_path)]
+    )
     assert told.exit_code == 2
-    assert "name models after it" in told.output
+    assert "--model: there is no such option" in told.output
 
 
 @pytest.mark.skipif(not BLURB.exists(), reason="needs ../shared/data")

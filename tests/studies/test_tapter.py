@@ -319,7 +319,7 @@ def test_settings_out_of_range_are_told(more, message):
 def test_the_command_says_what_it_lacks(more, message, inputs, tmp_path):
     stated_files = [str(inputs / "train.json"), "--dev", str(inputs / "dev.json"), "--test", str(inputs / "test.json")]
     options = [str(inputs / "model") if each == "MODEL" else each for each in more]
-    done = CliRunner().invoke(cli.app, ["grid", "tapter", *stated_files, *options, "--out", str(tmp_path / "run")])
+    done = CliRunner().invoke(cli.app, ["study", "tapter", *stated_files, *options, "--out", str(tmp_path / "run")])
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
 
@@ -328,9 +328,9 @@ def test_the_command_runs_it(inputs, tmp_path):
     stated_files = [str(inputs / "train.json"), "--dev", str(inputs / "dev.json"), "--test", str(inputs / "test.json")]
     options = ["--model", str(inputs / "model"), "--max-tokens", "64", "--out", str(tmp_path / "run")]
     few = [*SMALL, 'contestants=["TAPT"]', "split=dev"]
-    planned = CliRunner().invoke(cli.app, ["grid", "tapter", *stated_files, *options, *few, "--dry-run"])
+    planned = CliRunner().invoke(cli.app, ["study", "tapter", *stated_files, *options, *few, "--dry-run"])
     assert "fine-tune TAPT, seed 1" in planned.output, planned.output
     assert not (tmp_path / "run").exists()
-    done = CliRunner().invoke(cli.app, ["grid", "tapter", *stated_files, *options, *few])
+    done = CliRunner().invoke(cli.app, ["study", "tapter", *stated_files, *options, *few])
     assert done.exit_code == 0, done.output
     assert "exact match: TAPT against untouched" in done.output

@@ -189,7 +189,7 @@ class AttentionAnalysis:
 
     def as_text(self) -> str:
         """The page for a terminal, at most 110 columns wide."""
-        return page("acclimate heads", [self.totals(), self.layers()])
+        return page("acclimate analyse heads", [self.totals(), self.layers()])
 
     def totals(self) -> Section:
         """A line for each encoder."""
@@ -395,7 +395,7 @@ def heads_axes(layers: int, across: int, size: float) -> tuple[Figure, Any]:
 
 
 # -------------------- attention page
-# The page of `acclimate heads`: one HTML file that loads nothing, in the dress of a race's report.
+# The page of `acclimate analyse heads`: one HTML file that loads nothing, in the dress of a race's report.
 
 
 def write_page(path: Path, analysis: AttentionAnalysis) -> Path:

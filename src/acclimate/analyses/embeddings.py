@@ -113,7 +113,7 @@ class EmbeddingsAnalysis:
 
     def as_text(self) -> str:
         """The page for a terminal, at most 110 columns wide."""
-        return page("acclimate embeddings", [each for each in self.sections() if each.rows or each.lines])
+        return page("acclimate analyse embeddings", [each for each in self.sections() if each.rows or each.lines])
 
     def sections(self) -> list[Section]:
         return [self.distances(), self.furthest(), self.nearest(), self.losses()]
@@ -405,7 +405,7 @@ def _label_dots(axes: Any, dots: Mapping[str, tuple[float, float]]) -> None:
 
 
 # -------------------- embeddings page
-# The page of `acclimate embeddings`: one HTML file that loads nothing, in the dress of a race's report.
+# The page of `acclimate analyse embeddings`: one HTML file that loads nothing, in the dress of a race's report.
 
 
 def write_page(path: Path, analysis: EmbeddingsAnalysis) -> Path:

@@ -182,7 +182,7 @@ class ImportanceAnalysis:
     def as_text(self) -> str:
         """The page for a terminal, at most 110 columns wide."""
         parts = [self.read(), *map(self.agreement, self.agreements), self.protected(), *self.listed()]
-        return page("acclimate importance", parts)
+        return page("acclimate analyse importance", parts)
 
     def read(self) -> Section:
         """A line for each domain: what was read."""
@@ -428,7 +428,7 @@ def _batches(rows: Sequence[list[int]], pad: int) -> Iterator[Batch]:
 
 
 # -------------------- head importance page
-# The page of `acclimate importance`: one HTML file that loads nothing, in the dress of a race's report.
+# The page of `acclimate analyse importance`: one HTML file that loads nothing, in the dress of a race's report.
 
 
 def write_page(path: Path, analysis: ImportanceAnalysis) -> tuple[Path, Path]:

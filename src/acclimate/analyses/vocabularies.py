@@ -133,7 +133,7 @@ class VocabulariesAnalysis:
         """The page for a terminal, at most 110 columns wide."""
         parts = [self.compared(), self.found(LISTED), self.broken()]
         told = " ".join(filter(None, (self.advice(), self.way_out())))
-        return page("acclimate vocabulary", [Section(told), *(part for part in parts if part.rows or part.lines)])
+        return page("acclimate data vocabulary", [Section(told), *(part for part in parts if part.rows or part.lines)])
 
     def compared(self) -> Section:
         """A line for each vocabulary."""
@@ -437,7 +437,7 @@ def _shared(own: set[tuple[str, bool]], reference: set[tuple[str, bool]]) -> set
 
 
 # -------------------- vocabularies page
-# The page of `acclimate vocabulary`: one HTML file that loads nothing, in the dress of a race's report.
+# The page of `acclimate data vocabulary`: one HTML file that loads nothing, in the dress of a race's report.
 
 
 PAGE, SHEET, TERMS = "vocabulary.html", "vocabulary.csv", "terms.csv"

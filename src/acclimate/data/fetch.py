@@ -1,4 +1,4 @@
-"""`acclimate fetch`: the published files of a catalogue into a folder, from their sources or from a local copy.
+"""`acclimate data fetch`: the published files of a catalogue into a folder, from their sources or from a local copy.
 
 A file is there once it is whole: what arrives goes to `<name>.part` beside it, which the same command goes on with
 after an interruption, and is renamed when all of it is there and has the hash that the catalogue states. What is there

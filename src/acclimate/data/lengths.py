@@ -173,7 +173,7 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
         beside = "" if general is None else f", {general.per_word:.2f} in general text"
         text = f"Under the model the texts break into {own.per_word:.2f} pieces a word{beside}: much of their"
         way_out = "Adapting on text of the domain, or a model of the domain, should help; how many it would be under a"
-        way_out += " vocabulary of their own says `acclimate vocabulary`."
+        way_out += " vocabulary of their own says `acclimate data vocabulary`."
         found.append(Finding("note", f"{text} vocabulary is foreign to it.", way_out))
     return found
 

@@ -115,7 +115,7 @@ def corpus_at(
 
 
 def prepared(source: Path) -> Path:
-    """The corpus in a folder that `acclimate corpus` wrote; else the path as it is."""
+    """The corpus in a folder that `acclimate data corpus` wrote; else the path as it is."""
     from acclimate.text.preparation import CORPUS, FACTS  # loads numba
 
     return source / CORPUS if (source / FACTS).exists() and (source / CORPUS).exists() else source

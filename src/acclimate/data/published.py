@@ -116,7 +116,7 @@ def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Counts:
     if not any((folder / dataset.folder).is_dir() for dataset in datasets):
         folders = sorted({each.folder for each in datasets})
         fills = any(each.catalogue for each in datasets)
-        way_out = f"; acclimate fetch {catalogue} --to DIR fills one" if fills else ""
+        way_out = f"; acclimate data fetch {catalogue} --to DIR fills one" if fills else ""
         raise ValueError(
             f"--data {named(folder)}: has none of the folders {', '.join(folders)}. "
             f"{elsewhere(folder, folders) or f'Name the folder that they are in{way_out}'}"
@@ -183,7 +183,7 @@ def published(name: str, folder: Path) -> Labelled:
     """The splits of a dataset of any catalogue, with its kind, labels, metric and length.
 
     name    of the dataset, whatever its case; after it, with a comma between, that of a form: "ChemProt, markers"
-    folder  the catalogue's, as `acclimate fetch` fills it
+    folder  the catalogue's, as `acclimate data fetch` fills it
 
     Raises ValueError where nothing is called so, where its files are not there, and for a row that cannot be used.
     """

@@ -67,7 +67,9 @@ def _place(out: Path) -> Path:
     place = files.cache() / "retrieval"
     try:
         place.mkdir(parents=True, exist_ok=True)
-        files.write_text(place / "README.txt", "BM25 indexes of `acclimate retrieve`; what is removed is built anew.\n")
+        files.write_text(
+            place / "README.txt", "BM25 indexes of `acclimate data retrieve`; what is removed is built anew.\n"
+        )
     except OSError:
         return out / "index"
     return place
@@ -179,7 +181,7 @@ def open_retrieved(out: Path) -> Retrieved:
     """What `retrieve` or `cut` wrote to `out`. Raises ValueError where none came to its end there."""
     if not (out / FACTS).is_file() or not (out / SELECTION).is_dir():
         raise ValueError(
-            f"{out} holds no selection: no `acclimate retrieve` there has come to its end. Name another run"
+            f"{out} holds no selection: no `acclimate data retrieve` there has come to its end. Name another run"
         )
     return Retrieved(Corpus(out / CORPUS), open_selection(out / SELECTION), files.read_json(out / FACTS))
 

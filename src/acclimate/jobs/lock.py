@@ -46,7 +46,7 @@ def write_lock(out: Path, verb: str, recipe: Any) -> None:
 def read_lock(out: Path) -> dict[str, Any]:
     """The lock of the study in `out`. Raises ValueError where there is none."""
     if not (out / LOCK).exists():
-        raise ValueError(f"{out} has no {LOCK}: it is written when race, evaluate, grid or blurb ends there")
+        raise ValueError(f"{out} has no {LOCK}: it is written when race, evaluate or a study ends there")
     lock = files.read_json(out / LOCK)
     if lock.get("format") != FORMAT:
         raise ValueError(

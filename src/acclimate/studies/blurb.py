@@ -328,7 +328,7 @@ def sections(found: Benchmark) -> list[Section]:
 
 def as_text(found: Benchmark) -> str:
     """The tables for a terminal, at most 110 columns wide."""
-    return page("acclimate blurb", sections(found))
+    return page("acclimate study blurb", sections(found))
 
 
 def as_csv(found: Benchmark) -> str:

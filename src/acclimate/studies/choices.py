@@ -507,7 +507,7 @@ def plan(
                 tunings = sum(stage.kind == "tuning" for stage in left.stages)
                 trained = arms[0].task.sizes["train"]
                 cells.append(Planned(dataset.name, own.name, trained, len(arms), recipe.seeds, tunings, left))
-    return Plan(tuple(cells), absent, verb=f"grid {study}", varied="variants")
+    return Plan(tuple(cells), absent, verb=f"study choices {study}", varied="variants")
 
 
 def _left(arms: Sequence[Arm], recipe: ChoicesRecipe, own: Contestant, run: Path) -> Estimate:

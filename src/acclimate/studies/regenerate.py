@@ -18,7 +18,7 @@ from acclimate.core.replay import Recorded, only_reading
 from acclimate.jobs.lock import LOCK, differing, read_lock
 from acclimate.race.outcome import write_pages
 
-PLAYED = ("grid", "blurb")  # a lock may come from anybody: no other verb is played
+PLAYED = ("tlm", "choices", "tapter", "dga", "stilt", "blurb")  # a lock may come from anybody: no other verb is played
 NOT_AGAIN = ("--recipe", "--track", "--workers", "--cluster", "--ray", "--threads", "--gpu-share", "--out")
 
 
@@ -42,7 +42,7 @@ def regenerate(run: Path, play: Callable[[list[str]], object]) -> bool:
         write_pages(run)
         return True
     _, *typed = shlex.split(lock["verb"])
-    if not typed or typed[0] not in PLAYED:
+    if len(typed) < 2 or typed[0] != "study" or typed[1] not in PLAYED:
         raise ValueError(f"{run / LOCK}: '{lock['verb']}' is no study of {', '.join(PLAYED)}. Give that command itself")
     place, out = Path(lock["directory"]), run.resolve()
     there = contextlib.chdir(place) if place.is_dir() else contextlib.nullcontext()

@@ -1047,7 +1047,7 @@ def plan(recipe: StiltStudyRecipe, models: Sequence[str], data: Path | None, out
         found = given(recipe, data, Path(place))
         check_lengths(recipe, contestants, found)
         cells = [cell for own in contestants for cell in _cells(recipe, own, found, out)]
-    return Plan(tuple(cells), dict(found.absent), verb=f"grid {STUDY}", varied="cells")
+    return Plan(tuple(cells), dict(found.absent), verb=f"study {STUDY}", varied="cells")
 
 
 def _cells(recipe: StiltStudyRecipe, own: Contestant, found: Given, out: Path) -> list[Planned]:

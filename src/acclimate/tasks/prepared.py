@@ -156,8 +156,8 @@ def open_prepared(path: Path) -> Prepared:
     """
     if path.is_file():
         raise ValueError(
-            f"{path} is a file, and no prepared task. Make one of it: acclimate prepare {path} --out runs/task, then "
-            f"state runs/task/data"
+            f"{path} is a file, and no prepared task. Make one of it: acclimate data prepare {path} --out runs/task, "
+            f"then state runs/task/data"
         )
     if not (path / _ABOUT).exists() and (path / "data" / _ABOUT).exists():
         raise ValueError(f"{path} is the directory of a run, and its task lies in it. State {path / 'data'}")

@@ -90,7 +90,7 @@ class Dataset:
     counted    what `sizes` count
     sizes      of the splits, by the paper's table; a split that the paper has not is left out
     downloads  the files that may be fetched
-    catalogue  what `acclimate fetch` calls the catalogue that lists its downloads; "" where it has none
+    catalogue  what `acclimate data fetch` calls the catalogue that lists its downloads; "" where it has none
     obtain     what to do where a file may not be, or cannot; "" where all may
     runs       seeds that the paper averages over
     untaught   labels that no training example bears, by the paper's own split
@@ -140,7 +140,7 @@ class Dataset:
 
     def way_out(self, root: Path) -> str:
         """How its files come to be below `root`."""
-        fetched = f"acclimate fetch {self.catalogue} --to {named(root)}" if self.catalogue else ""
+        fetched = f"acclimate data fetch {self.catalogue} --to {named(root)}" if self.catalogue else ""
         if not self.obtain:
             return f"Fetch it: {fetched}" if fetched else "Fetch it"
         return f"{self.obtain}. What may be is fetched by {fetched}" if fetched else self.obtain

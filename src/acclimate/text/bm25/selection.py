@@ -123,7 +123,7 @@ def write_queries(directory: Path, queries: Sequence[Query]) -> None:
 def facts_of(path: Path) -> dict[str, Any]:
     file = path / FACTS
     if not file.is_file():
-        raise ValueError(f"{path} holds no selection: it has no {FACTS}. Make one with `acclimate retrieve`")
+        raise ValueError(f"{path} holds no selection: it has no {FACTS}. Make one with `acclimate data retrieve`")
     facts: dict[str, Any] = read_json(file)
     if facts.get("version") != _VERSION:
         raise ValueError(f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Retrieve anew")

@@ -1,0 +1,141 @@
+"""The group `analyse`: what models attend to, where their word embeddings moved, which heads matter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from acclimate.cli import options
+from acclimate.cli.verb import Session, verb
+
+analyse = typer.Typer(help="Look into models: attention heads, word embeddings, head importance.", no_args_is_help=True)
+
+
+@analyse.command()
+@verb()
+def heads(
+    session: Session,
+    models: options.ModelNames,
+    texts: Annotated[Path, typer.Option("--texts", help="Raw text, or a table with a column of texts.")],
+    column: options.Column = "text",
+    sample: options.Sample = 200,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens to read of each text.")] = 128,
+    out: Annotated[Path, typer.Option("--out", help="Page to write.")] = Path("heads.html"),
+) -> None:
+    """Count and draw positional and vertical attention heads (TLM, 4.4.1), random weights beside each model."""
+    from acclimate.analyses.attention import analyse_heads, sample_texts, write_page
+
+    _check_page(out, "heads.html")
+    read = sample_texts(texts, column=column, size=sample)
+    with session.watched() as watch:
+        analysis = analyse_heads(models, read, source=texts.name, max_tokens=max_tokens, watch=watch)
+    write_page(out, analysis)
+    session.say(f"{analysis.as_text()}\nPage: {out}")
+
+
+@analyse.command()
+@verb()
+def embeddings(
+    session: Session,
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL...", help="Local directories or hub ids; compared with the first.")
+    ],
+    texts: Annotated[
+        Path | None, typer.Option("--texts", help="Raw text of the domain, or a table: its words are told separately.")
+    ] = None,
+    column: options.Column = "text",
+    words: Annotated[str, typer.Option("--words", help="Such as lead,cell: their nearest words in each model.")] = "",
+    axes: Annotated[
+        Literal["first", "all"],
+        typer.Option("--axes", help="Principal axes of the first model's embeddings, or of all models'."),
+    ] = "first",
+    out: Annotated[Path, typer.Option("--out", help="Page to write; distances as CSV beside it.")] = Path(
+        "embeddings.html"
+    ),
+) -> None:
+    """How far models moved the word embeddings of the first (TAPTER, Figure 1, Appendix B): a table and a page."""
+    from acclimate.analyses.attention import texts_of
+    from acclimate.analyses.embeddings import analyse_embeddings, write_page
+
+    _check_page(out, "embeddings.html")
+    with session.watched() as watch:
+        analysis = analyse_embeddings(
+            models,
+            texts=None if texts is None else texts_of(texts, column=column),
+            source="" if texts is None else texts.name,
+            words=[word for word in words.replace(",", " ").split() if word],
+            axes_of=axes,
+            watch=watch,
+        )
+    sheet = write_page(out, analysis)
+    session.say(f"{analysis.as_text()}\nPage: {out}\nDistances: {sheet}")
+
+
+@analyse.command()
+@verb()
+def importance(
+    session: Session,
+    model: options.ModelName,
+    domains: Annotated[
+        list[str], typer.Argument(metavar="NAME=TEXTS...", help="Two domains or more: raw text, a corpus or a table.")
+    ],
+    column: options.Column = "text",
+    sample: Annotated[int, typer.Option("--sample", help="Number of texts to sample of each domain.", min=1)] = 300,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens to read of each text.")] = 164,
+    normalisation: Annotated[
+        Literal["paper", "min-max", "rank"], typer.Option("--normalisation", help="paper: Eq. 10, |tanh z|.")
+    ] = "paper",
+    over: Annotated[
+        Literal["layer", "model"],
+        typer.Option("--over", help="Heads are normalised over a layer, or over the model."),
+    ] = "layer",
+    dropout: Annotated[
+        float | None, typer.Option("--dropout", help="Dropout of hidden states; by default the model's.")
+    ] = None,
+    attention_dropout: Annotated[
+        float | None, typer.Option("--attention-dropout", help="Dropout of attention; by default the model's.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Page to write; figures and heads as CSV beside it.")] = Path(
+        "importance.html"
+    ),
+) -> None:
+    """How alike head importance is in several domains (DGA, 4.3), and by chance: tables and a page."""
+    from acclimate.analyses.head_importance import analyse_importance, write_page
+
+    _check_page(out, "importance.html")
+    sources = _named_sources(domains)
+    with session.watched() as watch:
+        analysis = analyse_importance(
+            model,
+            sources,
+            column=column,
+            sample=sample,
+            max_tokens=max_tokens,
+            how=normalisation,
+            over=over,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            watch=watch,
+        )
+    sheet, heads = write_page(out, analysis)
+    session.say(f"{analysis.as_text()}\nPage: {out}\nFigures: {sheet}\nHeads: {heads}")
+
+
+def _check_page(out: Path, name: str) -> None:
+    if out.is_dir():
+        raise ValueError(f"--out {out} is a folder; name the page to write, such as {out / name}")
+
+
+def _named_sources(given: list[str]) -> dict[str, Path]:
+    """Domain -> its texts. Raises ValueError for one without a name, and if two have the same."""
+    found: dict[str, Path] = {}
+    for each in given:
+        name, equals, place = each.partition("=")
+        if not (name and equals and place):
+            raise ValueError(f"'{each}': say which domain the texts are of, as NAME=TEXTS")
+        if name in found:
+            raise ValueError(f"two domains are called '{name}': {found[name]} and {place}. Name each differently")
+        found[name] = Path(place)
+    return found

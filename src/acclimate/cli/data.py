@@ -1,0 +1,232 @@
+"""The group `data`: labelled files and raw text made ready, retrieved, looked into and fetched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from acclimate.cli import options
+from acclimate.cli.verb import Session, verb
+
+if TYPE_CHECKING:
+    from acclimate.core.types import Watch
+    from acclimate.tasks.labelled import Own
+
+REPORT, TABLE = "report.md", "counts.csv"  # neither has the ending of raw text
+
+data = typer.Typer(
+    help="Make labelled files and raw text ready, retrieve from it, fetch benchmarks.", no_args_is_help=True
+)
+
+
+@data.command()
+@verb()
+def prepare(
+    session: Session,
+    task: options.Labelled,
+    own: Own,
+    leaks: options.Leaks = "keep",
+    rows: options.Rows = 0,
+    data: options.Data = None,
+    out: options.Out = Path("runs/task"),
+) -> None:
+    """Read, split and check labelled files, and seal the test labels: OUT/data, a task for `adapt`. Trains nothing."""
+    from acclimate.core import ranks
+    from acclimate.data.inputs import made_ready
+    from acclimate.race import race
+    from acclimate.report.page import escaped
+
+    with session.watched() as watch:
+        read = race.labelled_rows(own, data, rows)
+        made, labelled, found = made_ready(out, read, leaks=leaks, watch=watch)
+    session.tell_findings(found)
+    if ranks.is_first():
+        sizes = ", ".join(f"{split} {size:,}" for split, size in made.sizes.items())
+        said = (*labelled.notes, f"{made.name}: {sizes}; scored by {made.metric.name}", f"Task: {made.path}")
+        session.say("\n".join(map(escaped, said)))
+
+
+@data.command(context_settings={"ignore_unknown_options": True})  # Session.listed refuses them
+@verb("corpus")
+def corpus(
+    session: Session,
+    given: Annotated[
+        list[str],
+        typer.Argument(metavar="RAW... [KEY=VALUE]...", help="Files or folders of raw text, then settings."),
+    ],
+    out: options.Out = Path("runs/corpus"),
+    separated: options.Separated = "line",
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="Also make the tokens that this model trains on: a directory or hub id."),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option("--processes", help="Number of processes; 0: one for each processor.", min=0)
+    ] = 0,
+    memory: Annotated[
+        int, typer.Option("--memory", help="Megabytes for finding documents that are repeated.", min=1)
+    ] = 1024,
+) -> None:
+    """Read, filter and de-duplicate raw text, with counts of all that is left out: OUT/corpus and a report."""
+    from acclimate.core import files
+    from acclimate.core.machines import processors
+    from acclimate.text.preparation import CorpusRecipe, as_csv, as_text, prepare
+
+    raw, _ = session.listed()
+    chosen = session.recipe(CorpusRecipe())
+    at_once = processes or processors()
+    with session.watched() as watch:
+        done = prepare(
+            [Path(each) for each in raw],
+            out,
+            chosen,
+            separated=separated,
+            processes=at_once,
+            memory=memory << 20,
+            watch=watch,
+        )
+        files.write_text(out / REPORT, as_text(done.facts) + "\n")
+        files.write_text(out / TABLE, as_csv(done.facts))
+        told = _tokens(done.path / "corpus", model, at_once, watch) if model else ""
+    session.say(f"{as_text(done.facts)}\n{told}Corpus: {done.corpus.path}\nReport: {out / REPORT}")
+
+
+def _tokens(path: Path, model: str, processes: int, watch: Watch) -> str:
+    """Make the corpus's tokens, and say how many there are."""
+    from acclimate.models.encoder import load_tokenizer
+    from acclimate.models.loading import resolved
+    from acclimate.text.corpus import Corpus
+
+    made = Corpus(path).tokens(load_tokenizer(Path(resolved(model))), processes=processes, watch=watch)
+    return f"Tokens under {model}: {len(made.ids):,}\n"
+
+
+@data.command()
+@verb("retrieve")
+def retrieve(
+    session: Session,
+    own: Own,
+    task: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A labelled file; its training texts are the queries.")
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option("--corpus", help="Raw text to retrieve from, a file or folder.")
+    ] = None,
+    separated: options.Separated = "line",
+    k: Annotated[int | None, typer.Option("--k", help="Documents for each query, 1 to 10,000 (50).")] = None,
+    how: Annotated[
+        Literal["bm25", "random"] | None,
+        typer.Option("--how", help="random: as many documents as BM25 finds, sampled."),
+    ] = None,
+    queries: Annotated[
+        Literal["text", "keywords"] | None, typer.Option("--queries", help="Whole texts, or the keywords of long ones.")
+    ] = None,
+    cut_from: Annotated[
+        Path | None, typer.Option("--from", metavar="RUN", help="A finished retrieval to cut a smaller K from.")
+    ] = None,
+    shards: Annotated[int, typer.Option("--shards", help="Number of parts to cut the index into.", min=1)] = 1,
+    cluster: Annotated[
+        str, typer.Option("--cluster", help="Ray cluster that works on the shards: auto, or HOST:PORT.")
+    ] = "",
+    out: options.Out = Path("runs/retrieve"),
+) -> None:
+    """Retrieve the documents that training texts resemble (TLM): OUT/corpus, which query found which, and a report.
+
+    Or cut a smaller K from what was retrieved before, with --from and --k.
+    """
+    from acclimate.core import ranks
+    from acclimate.data import retrieve
+    from acclimate.data.retrieve import for_files
+
+    options_given = {"k": k, "how": how, "queries": queries}
+    settings = [f"{name}={value}" for name, value in options_given.items() if value is not None]
+    with session.watched() as watch:
+        if cut_from is not None:
+            stated = [*(session.given["assignments"] or []), *settings]
+            others = task or corpus or session.given["recipe"] or own != type(own)(train=own.train)
+            if k is None or stated != [f"k={k}"] or others:
+                raise ValueError(f"--from {cut_from} cuts what was retrieved there: give --k and --out, nothing else")
+            done = ranks.first_then_all(lambda: retrieve.cut(cut_from, k, out, watch=watch))
+        else:
+            if task is None or corpus is None:
+                what = (
+                    "no FILE given, whose texts are the queries"
+                    if task is None
+                    else "no corpus given. Add --corpus PATH, raw text"
+                )
+                raise ValueError(f"{what}; or cut a smaller K from a retrieval with --from RUN --k NUMBER")
+            chosen = session.recipe(retrieve.RetrieveRecipe(), *settings)
+            given: dict[str, Any] = {"separated": separated, "shards": shards, "cluster": cluster, "watch": watch}
+            done = for_files(own, corpus, out, chosen, **given)
+    session.say(done.as_text())
+    session.say(f"Documents: {done.corpus.path}\nWhich query found which: {done.selection.path}")
+
+
+@data.command()
+@verb("vocabulary")
+def vocabulary(
+    session: Session,
+    texts: Annotated[Path, typer.Argument(metavar="TEXTS", help="Raw text, a file or folder, or a corpus.")],
+    models: Annotated[
+        list[str] | None, typer.Option("--model", metavar="MODEL", help="A directory or hub id; may be given again.")
+    ] = None,
+    general: Annotated[
+        Path | None, typer.Option("--general", help="General raw text, to find the terms that are special to TEXTS.")
+    ] = None,
+    terms: Annotated[
+        Path | None, typer.Option("--terms", metavar="FILE", help="Terms to look up instead, one a line.")
+    ] = None,
+    separated: options.Separated = "line",
+    out: options.Out = Path("runs/vocabulary"),
+) -> None:
+    """Learn the vocabulary of texts into OUT/tokenizer, and compare it with models' (PubMedBERT, Table 1)."""
+    from acclimate.analyses.vocabularies import TOKENIZER, VocabularyRecipe, compare_vocabularies, write_page
+    from acclimate.data.materials import corpus_at
+
+    stated = session.recipe(VocabularyRecipe())
+    if terms is not None and not terms.is_file():
+        raise ValueError(f"--terms {terms}: there is no such file. Write a list of terms, one a line")
+    with session.watched() as watch:
+        read = corpus_at(texts, out, separated=separated, watch=watch)
+        analysis = compare_vocabularies(
+            stated,
+            read,
+            out,
+            models=models or [],
+            general=None if general is None else corpus_at(general, out, separated=separated, watch=watch),
+            terms=terms,
+            name=texts.name,
+            watch=watch,
+        )
+    page, *sheets = write_page(out, analysis)
+    session.say(f"{analysis.as_text()}\nPage: {page}\nFigures: {', '.join(map(str, sheets))}")
+    if stated.size:
+        session.say(f"The texts' own vocabulary: {out / TOKENIZER}")
+
+
+@data.command()
+@verb()
+def fetch(
+    session: Session,
+    catalogue: Annotated[
+        str, typer.Argument(metavar="CATALOGUE", help="blurb or questions; with --from also tlm, dga, glue.")
+    ],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder to fill; the same command goes on there.")],
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="A copy to take the files from, instead of the web.")
+    ] = None,
+) -> None:
+    """Fetch a benchmark's files from where they are published, checked by their hashes; or check and take a copy."""
+    from acclimate.core import files
+    from acclimate.data import fetch
+    from acclimate.data.published import datasets_of
+
+    datasets = datasets_of(catalogue)
+    with files.hold(to), session.watched() as watch:
+        if source is None:
+            done = fetch.fetch(datasets, to, watch=watch)
+        else:
+            done = fetch.copy(datasets, source, to, watch=watch)
+    session.say(f"{done.as_text()}\nTo count what is there: acclimate doctor {catalogue} --data {to}")

@@ -1,0 +1,180 @@
+"""The verbs of a race: doctor, race, evaluate, ship, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from acclimate.cli import options
+from acclimate.cli.options import JOBS, TRACKING
+from acclimate.cli.verb import Session, command, verb
+
+if TYPE_CHECKING:
+    from acclimate.data.inputs import Raw
+    from acclimate.tasks.labelled import Own
+
+
+@verb()
+def doctor(
+    session: Session,
+    task: options.Labelled,
+    own: Own,
+    raw: Raw,
+    model: options.Model = None,
+    seeds: Annotated[int, typer.Option("--seeds", help="Seeds of the race to come.")] = 3,
+    contestants: Annotated[
+        int, typer.Option("--contestants", help="Contestants of that race beside the untouched model.")
+    ] = 4,
+    data: options.Data = None,
+) -> None:
+    """Check labelled files and corpora, and tell what a race on them could detect; changes nothing.
+
+    With --data, count a benchmark's splits beside those of its paper. Exit status 1: mend something first.
+    """
+    if data is not None:
+        _count_splits(session, str(task), data)
+        return
+    from acclimate.data.inputs import examined
+    from acclimate.data.published import unplaced
+
+    if not task.exists() and (way_out := unplaced(str(task))):
+        raise ValueError(way_out)
+    with session.watched() as watch:
+        _, found = examined(own, raw, model=model, seeds=seeds, comparisons=contestants, watch=watch)
+    session.say(found.as_text())
+    if found.errors:
+        raise typer.Exit(1)
+
+
+def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
+    """The exit status is 1 if a count differs for no known reason, or cannot be made."""
+    from acclimate.data.published import count
+
+    with session.watched() as watch:
+        found = count(catalogue, folder, watch=watch)
+    session.say(found.as_text())
+    if not found.in_order:
+        raise typer.Exit(1)
+
+
+@verb("race", JOBS, TRACKING)
+def race(
+    session: Session,
+    task: options.TaskName,
+    own: Own,
+    raw: Raw,
+    model: options.Model = None,
+    leaks: options.Leaks = "keep",
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="What the race may cost: 20min, 3PFLOP or 5usd@2.50/h.")
+    ] = None,
+    labels_per_class: options.PerClass = None,
+    data: options.Data = None,
+    out: options.Out = Path("runs/race"),
+    dry_run: options.DryRun = False,
+) -> None:
+    """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
+    from acclimate.jobs.job import check_format
+    from acclimate.race import race
+    from acclimate.race.budget import parse_budget, with_search
+    from acclimate.race.recipe import heeded
+
+    usual = race.recipe_for(model)
+    stated = session.note(heeded(session.recipe(usual), usual))
+    given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
+    if budget is not None:
+        parse_budget(budget)  # before any file is read
+        with_search(stated)
+    if dry_run:
+        session.say(race.plan_text(own, raw, out, stated, **given, budget=budget))
+        return
+    check_format(out)
+    with session.watched() as watch:
+        found = race.materials_of(own, raw, out, stated, **given, watch=watch)
+        session.tell_findings(found.examination)
+        race.start(stated, found, out, budget=budget, command=command(), watch=watch)
+    _show(session, out)
+
+
+@verb("race", JOBS, TRACKING)
+def evaluate(
+    session: Session,
+    model: options.ModelName,
+    task: options.TaskName,
+    own: Own,
+    labels_per_class: options.PerClass = None,
+    rows: options.Rows = 0,
+    data: options.Data = None,
+    out: options.Out = Path("runs/evaluate"),
+    dry_run: options.DryRun = False,
+) -> None:
+    """Fine-tune one model on a task with several seeds, choose on dev, test once; mean score and interval."""
+    from dataclasses import replace
+
+    from acclimate.data.inputs import Raw
+    from acclimate.data.published import check_order
+    from acclimate.race import race
+    from acclimate.race.recipe import for_model, heeded
+
+    check_order(model, str(own.train))
+    usual = for_model()
+    stated = session.note(replace(heeded(session.recipe(usual), usual), contestants=()))
+    given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "rows": rows, "data": data}
+    if dry_run:
+        session.say(race.plan_text(own, Raw(), out, stated, **given))
+        return
+    with session.watched() as watch:
+        found = race.materials_of(own, Raw(), out, stated, **given, watch=watch)
+        session.tell_findings(found.examination)
+        race.start(stated, found, out, budget=None, command=command(), watch=watch)
+    _show(session, out)
+
+
+@verb()
+def ship(
+    session: Session,
+    run: options.RaceDirectory,
+    to: Annotated[Path, typer.Option("--to", help="Directory to write: checkpoint, tokenizer, model card.")],
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="Also write an int8 ONNX copy, and measure its loss and speed.")
+    ] = False,
+    push: Annotated[str | None, typer.Option("--push", metavar="REPO", help="Upload it to this hub id.")] = None,
+) -> None:
+    """Make the winner of a race ready for use: checked against its scores, with a model card."""
+    from acclimate.ship.ship import push as upload
+    from acclimate.ship.ship import ship as make
+
+    with session.watched() as watch:
+        make(run, to, onnx=onnx, watch=watch)
+    session.say(f"Shipped: {to}, with a model card in {to / 'README.md'}")
+    if push is not None:
+        session.say(f"Uploaded: {upload(to, push)}")
+
+
+@verb()
+def report(session: Session, run: options.RaceDirectory) -> None:
+    """Write report.html and the tables of a finished race again, and print the table."""
+    from acclimate.core import ranks
+    from acclimate.jobs.job import check_format
+    from acclimate.race.outcome import write_pages
+
+    if ranks.is_first():
+        check_format(run)
+        write_pages(run)
+    _show(session, run)
+
+
+def _show(session: Session, run: Path) -> None:
+    """Print the table of a race and where its report and winner are."""
+    from acclimate.core import ranks
+    from acclimate.core.files import read_json
+    from acclimate.race.outcome import PAGE, TABLE, WINNER, read_scores
+    from acclimate.report.table import ALONE
+
+    if ranks.is_first():
+        session.say((run / TABLE).read_text(encoding="utf-8"))
+        winner = read_json(run / WINNER / "race.json")["contestant"]
+        winner = winner if len({score.contestant for score in read_scores(run)}) > 1 else ALONE
+        session.say(f"Report: {run / PAGE}\nWinner: {run / WINNER} ({winner}, chosen on dev)")

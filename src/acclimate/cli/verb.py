@@ -1,0 +1,315 @@
+"""`verb`, the one wrapper of every command, and `Session`, what a command's function is given.
+
+A verb is a function (session, what typer parses). Around it the wrapper parses shared options, joins the processes of
+torchrun, holds the run's directory, runs jobs where the command line says, writes the lock file at the end, and tells
+an error in one line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+
+import typer
+
+from acclimate.cli import options
+from acclimate.cli.options import ASSIGNMENTS, JOBS, OWN, RAW, RECIPE, Group
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from acclimate.core.types import Progress, Watch
+
+Recipe = TypeVar("Recipe")
+LISTED = "given"  # a parameter of this name takes models or files, and settings among them
+
+
+class Session:
+    """What a verb's function is given: the screen, what was typed, and the recipe that it states.
+
+    given   the options and arguments by the names of their parameters
+    """
+
+    def __init__(self, console: Console, given: Mapping[str, Any]) -> None:
+        self.console = console
+        self.given = given
+        self.stated: Any = None  # the recipe, for the lock file
+
+    def say(self, text: str) -> None:
+        """Print the text as it is; under torchrun the first process alone does."""
+        from acclimate.core import ranks
+
+        if ranks.is_first():
+            self.console.print(text, highlight=False, markup=False)
+
+    def tell_findings(self, examination: Any) -> None:
+        """Print the doctor's errors and warnings; the report has its notes too. examination: None for none."""
+        from acclimate.report.page import escaped
+
+        for finding in examination.findings if examination else ():
+            if finding.level != "note":
+                self.say(escaped(f"doctor: {finding.what} {finding.way_out}"))
+
+    def listed(self) -> tuple[list[str], list[str]]:
+        """The models or files that were typed, and the settings among them."""
+        return apart(self.given[LISTED])
+
+    def recipe(self, base: Recipe, *more: str) -> Recipe:
+        """Return the base with the settings of --recipe, then those of the command line and `more`, in this order.
+
+        The lock file of the study will have it. If a finished study is regenerated, the lock file's recipe is returned.
+        """
+        from acclimate.core import settings
+        from acclimate.core.replay import recorded
+
+        if (study := recorded()) is not None:
+            again: Recipe = settings.from_mapping(type(base), study.recipe)
+            return again
+        for each in _assignments(self.given):
+            key, _, value = each.partition("=")
+            if not hasattr(base, key) and key in self.given:
+                option = key.replace("_", "-")
+                raise ValueError(f"command line: '{key}' is no setting here but an option: --{option} {value}")
+        path = self.given.get("recipe")
+        stated = settings.from_toml(type(base), path, base=base) if path else base
+        return self.note(settings.override(stated, [*_assignments(self.given), *more]))
+
+    def note(self, recipe: Recipe) -> Recipe:
+        """Return the recipe, which the lock file gets in place of what was noted before."""
+        self.stated = recipe
+        return recipe
+
+    @contextmanager
+    def watched(self) -> Iterator[Watch]:
+        """Within the block, progress is shown on the screen and sent to the trackers of --track."""
+        from acclimate.cli.screen import watching
+        from acclimate.core import ranks
+        from acclimate.jobs.workers import elsewhere
+        from acclimate.training.trackers import TRACKERS
+
+        with ExitStack() as stack:
+            watches = [stack.enter_context(watching(self.console, several=elsewhere() is not None))]
+            for name in (self.given.get("track") or []) if ranks.is_first() else []:
+                out = self.given["out"]
+                watches.append(stack.enter_context(closing(TRACKERS[name](out.name, out, {"command": command()}))))
+
+            def watch(progress: Progress) -> None:
+                for each in watches:
+                    each(progress)
+
+            yield watch
+
+
+def verb(settings: str = "", *groups: Group) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a typer command of a function whose first parameter is a Session.
+
+    settings  the recipe that `key=value` and --recipe state, by its name in `acclimate settings`; "{method}" stands for
+              the value of the parameter `method`. "": the verb takes no settings
+    groups    further options: JOBS, TRACKING
+
+    A parameter `own` stands for the options of labelled files, of which `task`, or the first of those listed, is the
+    one to train on; `raw` for those of raw text: the function gets an Own or a Raw. A parameter `out` annotated with
+    options.Out is a directory that is held while the function runs, unless `dry_run` is True.
+    """
+
+    def made(function: Callable[..., None]) -> Callable[..., None]:
+        parameters = _parameters(function, settings, groups)
+
+        @wraps(function)
+        def run(**given: Any) -> None:
+            with errors_told():
+                check_tracker(given.get("track"))
+                with _session(function, given) as session:
+                    function(session, **_arguments(function, given))
+
+        # typer reads these; those of a wrapped function would be the function's
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return made
+
+
+def _parameters(function: Callable[..., None], settings: str, groups: Sequence[Group]) -> list[inspect.Parameter]:
+    """The parameters that typer turns into options and arguments."""
+    hints = get_type_hints(function, localns={"Own": Any, "Raw": Any, "Session": Any}, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    inline = {"own": OWN, "raw": RAW}
+    _, *stated = inspect.signature(function).parameters.values()
+    for parameter in stated:
+        if parameter.name in inline:
+            parameters += _of_group(inline[parameter.name])
+        else:
+            parameters.append(parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY))
+    more = [*groups, *([RECIPE] if settings else [])]
+    if settings and LISTED not in hints:
+        more.append(ASSIGNMENTS)
+    return [*parameters, *(parameter for group in more for parameter in _of_group(group))]
+
+
+def _of_group(group: Group) -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in group.items()
+    ]
+
+
+def _arguments(function: Callable[..., None], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the function behind its session."""
+    _, *names = inspect.signature(function).parameters
+    made = {name: given[name] for name in names if name in given}
+    if "own" in names:
+        from acclimate.tasks.labelled import Own
+
+        task = given["task"] if "task" in given else next(iter(apart(given[LISTED])[0]), "")
+        files = {name: given[name] for name in OWN if name != "split_seed"}
+        made["own"] = Own(train=Path(task or ""), seed=given["split_seed"], **files)
+    if "raw" in names:
+        from acclimate.data.inputs import Raw
+
+        made["raw"] = Raw(given["corpus"], given["general"], given["separated"])
+    return made
+
+
+@contextmanager
+def _session(function: Callable[..., None], given: Mapping[str, Any]) -> Iterator[Session]:
+    """The session of one command, with all that has to be undone when it ends."""
+    from acclimate.core import files, ranks
+
+    dry_run = given.get("dry_run", False)
+    held = given["out"] if _holds(function) and not dry_run else None
+    with screen() as console, ExitStack() as stack:
+        session = Session(console, given)
+        ranks.start()
+        stack.callback(ranks.stop)
+        if held is not None:
+            if ranks.world() == 1:  # torchrun stops all its processes at once
+                stack.enter_context(_stoppable(held))
+            if ranks.is_first():
+                stack.enter_context(files.hold(held))
+        if JOBS.keys() <= given.keys():
+            stack.enter_context(_jobs_run(session, dry_run=dry_run))
+        yield session
+
+
+def _holds(function: Callable[..., None]) -> bool:
+    """True if the function's `out` is the directory of a run."""
+    return get_type_hints(function, localns={"Own": Any, "Raw": Any}, include_extras=True).get("out") == options.Out
+
+
+@contextmanager
+def _jobs_run(session: Session, *, dry_run: bool) -> Iterator[None]:
+    """Within the block, jobs run where the command line says; at its end the study gets its lock file."""
+    from acclimate.core.replay import recorded
+    from acclimate.jobs.lock import write_lock
+    from acclimate.jobs.workers import Where, working
+
+    where = Where(**{name: session.given[name] for name in JOBS})
+    where.check()
+    if dry_run or recorded() is not None:
+        yield
+        return
+    with working(where):
+        yield
+    write_lock(session.given["out"], command(), session.stated)
+
+
+@contextmanager
+def screen() -> Iterator[Console]:
+    """A screen for words and log lines."""
+    from rich.console import Console
+    from rich.logging import RichHandler
+
+    console = Console(soft_wrap=True)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console)])
+    yield console
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM came."""
+
+
+@contextmanager
+def _stoppable(out: Path) -> Iterator[None]:
+    """If ctrl-C or SIGTERM stops the block, say how to go on, and end with the status that a shell gives it."""
+
+    def terminated(number: int, frame: FrameType | None) -> None:
+        raise _TerminatedError
+
+    main = threading.current_thread() is threading.main_thread()  # only there may handlers be set
+    before = signal.signal(signal.SIGTERM, terminated) if main else None
+    try:
+        yield
+    except (KeyboardInterrupt, _TerminatedError) as stop:
+        kept = (
+            f"What is finished stays in {out}; a training run loses at most its last half minute. To go on: {command()}"
+            if out.exists()
+            else "Nothing was begun."
+        )
+        typer.echo(f"acclimate: stopped. {kept}", err=True)
+        raise typer.Exit(128 + (signal.SIGTERM if isinstance(stop, _TerminatedError) else signal.SIGINT)) from None
+    finally:
+        if main:
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+@contextmanager
+def errors_told() -> Iterator[None]:
+    """Tell what a user can mend in one line, with exit status 2; any other error keeps its traceback.
+
+    With ACCLIMATE_TRACEBACK=1 every error keeps it. Control characters in names and values are escaped.
+    """
+    from acclimate.core.files import HeldError
+
+    try:
+        yield
+    except (ValueError, OSError, HeldError, ImportError) as error:
+        from acclimate.report.page import escaped
+
+        if os.environ.get("ACCLIMATE_TRACEBACK"):
+            raise
+        typer.echo("\n".join(map(escaped, f"acclimate: {error}".splitlines())), err=True)
+        raise typer.Exit(2) from None
+
+
+def command() -> str:
+    """What was typed."""
+    return "acclimate " + shlex.join(sys.argv[1:])
+
+
+def apart(given: list[str]) -> tuple[list[str], list[str]]:
+    """Return the names among what was typed, and the settings: each `key=value`, unless a folder has that name.
+
+    Raises ValueError for an option that the verb does not have.
+    """
+    if unknown := next((each for each in given if each.startswith("-")), ""):
+        name = unknown.partition("=")[0].lstrip("-").replace("-", "_")
+        raise ValueError(f"{unknown}: there is no such option. Settings are written without dashes, as {name}=VALUE")
+    settings = [each for each in given if "=" in each and not Path(each).is_dir()]
+    return [each for each in given if each not in settings], settings
+
+
+def check_tracker(names: Sequence[str] | None) -> None:
+    """Raises ValueError for a tracker that is not known."""
+    if names:
+        from acclimate.training.trackers import TRACKERS
+
+        for name in names:
+            if name not in TRACKERS:
+                raise ValueError(f"no tracker is called '{name}'. Known: {', '.join(TRACKERS)}")
+
+
+def _assignments(given: Mapping[str, Any]) -> list[str]:
+    """The settings that were typed."""
+    return apart(given[LISTED])[1] if LISTED in given else list(given.get("assignments") or [])
