@@ -27,7 +27,7 @@ def copy(tmp_path):
 
 def test_a_copy_is_taken_and_what_is_wanting_is_said(copy, tmp_path):
     status, said = run("data", "fetch", "blurb", "--to", tmp_path / "data", "--from", copy)
-    assert status == 0
+    assert status == 0, said
     assert "3 files fetched, 0 there already" in said
     assert "No hash is known of bioasq_yesno_7b/train.tsv" in said
     assert "GAD: not there: train.tsv, dev.tsv, test.tsv. " in said
