@@ -92,14 +92,13 @@ def test_files_that_pose_as_a_published_dataset_are_warned_of(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("study", "choices", "schemes"), "BIO, BIOUL, IO come to the same there. Choose another study"),
-        (("study", "tlm", "k"), "TLM"),
+        (("study", "tlm"), "TLM"),
         (("race",), "TF-IDF cannot do a task of kind 'span'"),
     ],
 )
 def test_what_is_not_for_questions_says_so(arguments, message, inputs, tmp_path):
     more = ['contestants=["TF-IDF"]'] if arguments == ("race",) else []
-    general = ["--general", inputs / "words.txt"] if "k" in arguments else []
+    general = ["--general", inputs / "words.txt"] if "tlm" in arguments else []
     done = run(*arguments, *given(inputs), *general, "--model", inputs / "model", "--out", tmp_path / "run", *more)
     assert done.exit_code == 2, done.output
     assert message in " ".join(done.output.split())

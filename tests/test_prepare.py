@@ -31,20 +31,20 @@ FILES = ("train.jsonl", "--dev", "dev.jsonl", "--test", "test.jsonl", "--max-tok
 
 
 def test_it_is_what_a_race_makes_of_the_same_files(run, toy_race):
-    status, said = run("prepare", *FILES, "--out", "got")
+    status, said = run("data", "prepare", *FILES, "--out", "got")
     assert status == 0, said
     made, raced = open_prepared(Path("got/data")), open_prepared(toy_race.run / "data")
     assert dict(made.hashes) == dict(raced.hashes)
     assert f"train {made.sizes['train']:,}" in said
     assert "Task: got/data" in said
     assert not made.looks()
-    assert run("prepare", *FILES, "--out", "got") == (0, said)
+    assert run("data", "prepare", *FILES, "--out", "got") == (0, said)
 
 
 def test_a_chain_trains_on_it(run, toy_race):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     for name, file in (("first", "dev.jsonl"), ("then", "train.jsonl")):
-        assert run("prepare", file, "--max-tokens", "32", "--out", name)[0] == 0
+        assert run("data", "prepare", file, "--max-tokens", "32", "--out", name)[0] == 0
     tuned = [setting for setting in toys.SETTINGS if setting.startswith("finetune")]
     chain = ("adapt", "stilt", f"model={base / 'checkpoint'}", 'tasks=["first/data", "then/data"]', *tuned)
     status, said = run(*chain, "finetune.plan.steps=2", "--out", "chained")
@@ -57,11 +57,11 @@ def test_rows_that_hold_a_test_text_are_told_and_dropped_on_request(run):
     held = Path("test.jsonl").read_text().splitlines()[0]
     with open("train.jsonl", "a") as file:
         file.write(held + "\n")
-    status, said = run("prepare", *FILES, "--out", "kept")
+    status, said = run("data", "prepare", *FILES, "--out", "kept")
     assert status == 0, said
     assert "doctor: " in said
     assert json.loads(Path("kept", EXAMINATION).read_text())
-    assert run("prepare", *FILES, "--leaks", "drop", "--out", "dropped")[0] == 0
+    assert run("data", "prepare", *FILES, "--leaks", "drop", "--out", "dropped")[0] == 0
     sizes = [open_prepared(Path(run, "data")).sizes["train"] for run in ("kept", "dropped")]
     assert sizes[0] - sizes[1] >= 1
     texts = {example.text for example in open_prepared(Path("dropped/data")).examples("train")}
@@ -69,7 +69,7 @@ def test_rows_that_hold_a_test_text_are_told_and_dropped_on_request(run):
 
 
 def test_so_many_rows_are_drawn(run):
-    assert run("prepare", *FILES, "--rows", "12", "--out", "few")[0] == 0
+    assert run("data", "prepare", *FILES, "--rows", "12", "--out", "few")[0] == 0
     assert open_prepared(Path("few/data")).sizes["train"] == 12
 
 
@@ -83,21 +83,21 @@ def test_so_many_rows_are_drawn(run):
     ],
 )
 def test_what_is_no_data_is_one_line(run, arguments, told):
-    status, said = run("prepare", *arguments, "--out", "got")
+    status, said = run("data", "prepare", *arguments, "--out", "got")
     assert status == 2
     assert told in said
     assert not Path("got/data").exists()
 
 
 def test_other_data_at_the_same_place_are_refused(run):
-    assert run("prepare", *FILES, "--out", "got")[0] == 0
-    status, said = run("prepare", "dev.jsonl", "--out", "got")
+    assert run("data", "prepare", *FILES, "--out", "got")[0] == 0
+    status, said = run("data", "prepare", "dev.jsonl", "--out", "got")
     assert status == 2
     assert "other data" in said
 
 
 def test_a_task_in_place_of_a_file_is_told_what_it_is_made_of(run):
-    assert run("prepare", *FILES, "--out", "got")[0] == 0
+    assert run("data", "prepare", *FILES, "--out", "got")[0] == 0
     for given in ("got/data", "got/data/train.jsonl"):
         status, said = run("evaluate", "somewhere", given)
         assert status == 2

@@ -142,7 +142,7 @@ def test_a_dataset_may_be_read_to_fewer_tokens(data, tmp_path):
     assert found.task.max_tokens == 16
 
 
-@pytest.mark.parametrize("verb", [["race"], ["evaluate", "model"], ["study", "tlm", "k"]])
+@pytest.mark.parametrize("verb", [["race"], ["evaluate", "model"], ["study", "tlm"]])
 def test_every_verb_with_a_task_takes_a_dataset(verb, data, tmp_path):
     done = CliRunner().invoke(app, [*verb, "topcis", "--data", str(data), "--out", str(tmp_path / "run")])
     assert done.exit_code == 2

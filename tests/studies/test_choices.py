@@ -283,27 +283,13 @@ def test_one_seed_is_refused():
         replace(ChoicesRecipe(), seeds=1)
 
 
-def test_the_verb_takes_models_with_a_folder_and_a_file_without(encoder, tmp_path, monkeypatch):
+def test_the_verb_takes_models_with_a_folder(encoder, tmp_path, monkeypatch):
     monkeypatch.setattr(choices.run_on_catalogue, "__kwdefaults__", {"datasets": CATALOGUE, "watch": lambda _: None})
 
     def verb(*given: str) -> tuple[int, str]:
         done = CliRunner().invoke(cli.app, ["study", "choices", *given, *SMALL, "--out", str(tmp_path / "out")])
         return done.exit_code, done.output
 
-    code, said = verb("layers", str(encoder), 'datasets=["Texts"]', "--data", str(tmp_path))
+    code, said = verb("vary=layers", str(encoder), 'datasets=["Texts"]', "--data", str(tmp_path))
     assert code == 0, said
     assert "As Table 10 of Gu et al. (2021)" in said
-    code, said = verb("layers", str(encoder), "--model", str(encoder), "--data", str(tmp_path))
-    assert code == 2
-    assert "name models after it" in said
-    examples = [example for split in SIZES for example in tagged(tmp_path, split)]
-    rows = [zip(example.text.split(), example.label, strict=True) for example in examples]
-    written = "\n\n".join("\n".join("\t".join(pair) for pair in row) for row in rows)
-    (tmp_path / "own.tsv").write_text(written + "\n")
-    own = ("schemes", str(tmp_path / "own.tsv"), "--kind", "tokens", "--model", str(encoder), "--max-tokens", "32")
-    code, said = verb(*own)
-    assert code == 0, said
-    assert (tmp_path / "out" / "schemes.scores.json").exists()
-    code, said = verb("relations", *own[1:])
-    assert code == 2
-    assert "give a catalogue's folder with --data" in said

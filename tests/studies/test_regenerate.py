@@ -65,9 +65,8 @@ LONGER = {
         ["study", "tapter", *FILES, "--model", "model", *LIKE_TAPT, *TUNING],
         *("tapter.txt", "tapter.csv", "tapter.html", "tapter.scores.json"),
     ),
-    "layers": (["study", "choices", "layers", *FILES, "--model", "model", *TUNING], "layers.txt", "layers.csv"),
     "rho_2": (
-        ["study", "tlm", "rho_2", *FILES, "--general", "domain.txt", *JOINT, "rho_2s=[0, 9]"],
+        ["study", "tlm", *FILES, "vary=rho_2", "--general", "domain.txt", *JOINT, "rho_2s=[0, 9]"],
         "rho_2.txt",
         "rho_2.csv",
     ),

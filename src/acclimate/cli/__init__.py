@@ -16,14 +16,15 @@ from acclimate.cli.study import study
 
 RACE, METHODS, GROUPS = "Compare, choose, hand over", "Methods", "Groups"
 
-# What verbs of version 0.1 are called now; of `grid`, what its first argument was.
+# What verbs of version 0.1 are called now; of `grid` with its first argument.
 MOVED = {name: f"data {name}" for name in ("prepare", "corpus", "retrieve", "vocabulary", "fetch")}
 MOVED |= {name: f"analyse {name}" for name in ("heads", "embeddings", "importance")}
 MOVED |= {"blurb": "study blurb", "grid": "study"}
 MOVED |= {f"grid {name}": f"study {name}" for name in ("tapter", "dga", "stilt")}
-MOVED |= {f"grid {name}": f"study choices {name}" for name in ("layers", "schemes", "relations")}
+MOVED |= {f"grid {name}": f"study choices ... vary={name}" for name in ("layers", "schemes", "relations")}
 MOVED |= {
-    f"grid {name}": f"study tlm {name}" for name in ("retrieval", "k", "rho_1", "rho_2", "stages", "model", "search")
+    f"grid {name}": f"study tlm ... vary={name}"
+    for name in ("retrieval", "k", "rho_1", "rho_2", "stages", "model", "search")
 }
 CUT = {"recommend": "`acclimate study stilt` measures which task to train on first; nothing predicted it reliably"}
 
@@ -38,7 +39,8 @@ class _Verbs(TyperGroup):
             typer.echo(f"acclimate: '{old}' is no verb any more: {told}.", err=True)
             raise typer.Exit(2)
         if old and args[0] not in self.commands:
-            typer.echo(f"acclimate: '{old}' is called '{MOVED[old]}' now: acclimate {MOVED[old]} ...", err=True)
+            page = " ".join(MOVED[old].split()[:2])
+            typer.echo(f"acclimate: '{old}' is called '{MOVED[old]}' now; see acclimate {page} --help", err=True)
             raise typer.Exit(2)
         return super().resolve_command(ctx, args)
 

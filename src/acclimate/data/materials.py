@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 from acclimate.core import files, ranks, settings
 from acclimate.core.files import cache
 from acclimate.core.types import Document, Split, Watch, counted, unwatched
-from acclimate.methods.contestants import DOMAIN
 from acclimate.models.loading import identity, resolved
 from acclimate.tasks.datasets.docstrings import build_docstrings
 from acclimate.tasks.prepared import Prepared, prepare
@@ -57,6 +56,8 @@ class Materials:
 
     def texts(self) -> dict[str, int]:
         """Documents that each way of adapting sees, by its name in a race's recipe."""
+        from acclimate.methods.contestants import DOMAIN  # with torch
+
         corpora = {"pretrain": self.general, "tapt": self.task_text, "tapter": self.task_text}
         corpora |= {"tlm": self.general, **{field: self.domain for field, _ in DOMAIN.values()}}
         return {name: len(corpus) for name, corpus in corpora.items() if corpus is not None}
