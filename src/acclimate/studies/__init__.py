@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from acclimate.core.types import Watch
     from acclimate.race.design import Inputs
 
 
