@@ -20,7 +20,6 @@ from acclimate.analyses.attention import (
     Heads,
     analyse_heads,
     marks_of,
-    render,
     sample_texts,
     spelt,
     write_page,
@@ -213,7 +212,7 @@ def test_markup_in_names_and_texts_stays_text(analysis):
     nasty = heads_of([95], [0], [0], name=NASTY)
     example = Example((NASTY, "$x$", "</svg>"), nasty.example.weights)
     both = [Heads(NASTY, nasty.maxima, example, twin) for twin in (False, True)]
-    page = render(AttentionAnalysis(tuple(both), NASTY, 128, 0))
+    page = AttentionAnalysis(tuple(both), NASTY, 128, 0).page().as_html()
     assert page.count("<script>") == 1  # ours
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page
     assert not Page(page).open

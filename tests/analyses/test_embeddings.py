@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import studies
 import toys
 from acclimate import cli
-from acclimate.analyses.embeddings import EmbeddingsAnalysis, analyse_embeddings, losses, render, scatter
+from acclimate.analyses.embeddings import EmbeddingsAnalysis, analyse_embeddings, losses, scatter
 from acclimate.core.types import Document, unwatched
 from acclimate.models.encoder import save_model
 from acclimate.models.word_embeddings import (
@@ -33,7 +33,7 @@ from acclimate.race.contestants import enter
 from acclimate.race.facts import Curve, read_curve
 from acclimate.race.outcome import study_of, write_outcome
 from acclimate.race.recipe import RaceRecipe
-from acclimate.race.report import render as render_report
+from acclimate.race.report import page_of
 from acclimate.race.work import move
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vectors.of_vocabulary import piece_texts
@@ -231,11 +231,11 @@ def test_a_model_of_another_width_is_said_and_the_others_are_compared(models, tm
     assert [each.name for each in found.moved] == [panel.name for panel in found.panels[1:]] == ["moved"]
     assert "untouched and wide are 8 and 4 wide" in found.refused[0]
     assert "untouched and wide are 8 and 4 wide" in found.as_text()
-    assert "Not compared." in render(found)
+    assert "Not compared: " in found.page().as_html()
     alone = analyse_embeddings([models[0], str(wide)])
     assert alone.verdict() == "No model here can be compared with untouched."
     assert "Moved furthest" not in alone.as_text()
-    assert not Page(render(alone)).open
+    assert not Page(alone.page().as_html()).open
 
 
 def test_unrelated_models_are_called_so(models, tmp_path, rows):
@@ -262,7 +262,7 @@ def test_the_csv_is_unrounded(analysis):
 
 
 def test_the_page_is_whole_and_says_in_words_what_it_draws(analysis):
-    text = render(analysis)
+    text = analysis.page().as_html()
     page = Page(text)
     assert not page.open
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
@@ -289,7 +289,7 @@ def test_markup_in_names_stays_text(analysis):
     named = replace(
         analysis, models=(NASTY, *analysis.models[1:]), refused=(NASTY,), source=NASTY, curves=(), neighbours={}
     )
-    page = render(replace(named, panels=(replace(analysis.panels[0], name=NASTY),)))
+    page = replace(named, panels=(replace(analysis.panels[0], name=NASTY),)).page().as_html()
     assert page.count("<script>") == 1  # ours
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page
 
@@ -371,8 +371,8 @@ def test_what_a_race_measures_stands_in_its_report(tmp_path, models):
     scores = studies.race_of_six()
     facts = {"title": "", "task": {}, "winner": "TAPT", "baselines": [studies.SIMPLE], "curves": {}, "losses": {}}
     write_outcome(tmp_path, scores, {**facts, "given": {}, "moved": {"TAPT": found}})
-    page = render_report(study_of(tmp_path))
+    page = page_of(study_of(tmp_path)).as_html()
     assert "How far word embeddings lie" in page
     assert ">0.750</td>" in page
     write_outcome(tmp_path, scores, {**facts, "given": {}})
-    assert "How far word embeddings lie" not in render_report(study_of(tmp_path))
+    assert "How far word embeddings lie" not in page_of(study_of(tmp_path)).as_html()

@@ -20,7 +20,6 @@ from acclimate.analyses.head_importance import (
     ImportanceAnalysis,
     analyse_importance,
     luminance,
-    render,
     write_page,
 )
 from acclimate.core.types import Document
@@ -178,7 +177,7 @@ def test_the_page_is_whole_and_says_in_words_what_it_draws(analysis, tmp_path):
 
 
 def test_markup_in_names_stays_text():
-    page = render(made_by_hand(NASTY))
+    page = made_by_hand(NASTY).page().as_html()
     assert page.count("<script>") == 1  # ours
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page
     assert not Page(page).open

@@ -10,7 +10,7 @@ import pytest
 import studies
 from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, Pieces, Sighting
 from acclimate.race.labels import Confusion, LabelScore
-from acclimate.race.report import LARGEST, Curves, Leakage, Looks, Study, Trial, render, write_report
+from acclimate.race.report import LARGEST, Curves, Leakage, Looks, Study, Trial, page_of, write_report
 
 VOID = {"meta", "link", "br"}
 
@@ -38,6 +38,10 @@ class Page(HTMLParser):
 
     def all(self, tag: str) -> Iterator[dict[str, str | None]]:
         return (attributes for name, attributes in self.elements if name == tag)
+
+
+def render(study: Study) -> str:
+    return page_of(study).as_html()
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +73,8 @@ def test_the_page_loads_nothing_from_outside(text: str) -> None:
 
 
 def test_the_verdict_is_the_heading(study: Study, text: str) -> None:
-    assert f"<h1>{study.verdict}</h1>" in text
-    assert text.index("<h1>") < text.index("<table") < text.index("<svg")
+    assert f'<h1 dir="auto">{study.verdict}</h1>' in text
+    assert text.index("<h1") < text.index("<table") < text.index("<svg")
 
 
 def test_tables_say_what_they_are_and_what_scrolls_can_be_reached(text: str) -> None:
@@ -165,7 +169,9 @@ def test_parts_without_content_leave_no_section(study: Study, text: str) -> None
 
 
 def test_settings_that_differ_stand_out(text: str) -> None:
-    same = re.findall(r'<tr class="same"><th scope="row" dir="auto">([^<]+)</th>', text)
+    same = re.findall(
+        r'<tr class="same">\s*<th scope="row" dir="auto"><span class="clip" title="[^"]*">([^<]+)</span>', text
+    )
     assert "adapting steps" not in same
     assert {"seeds", "epochs"} <= set(same)
 
@@ -196,7 +202,7 @@ def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: Study, tmp_path
     path = tmp_path / "report.html"
     path.write_text("the old one")
     with pytest.raises(ValueError, match="thin its curves"):
-        write_report(path, replace(lean, notes=["x" * 2_000_000]))
+        write_report(path, replace(lean, commands=["x" * 2_000_000]))
     assert path.read_text() == "the old one"
 
 
@@ -230,7 +236,7 @@ def test_no_leak_and_nothing_left_are_said_too(lean: Study) -> None:
 
 def test_alerts_and_remarks_stand_before_the_results(study: Study, text: str) -> None:
     for told in (*study.alerts, *study.remarks):
-        assert text.index("<h1>") < text.index(told) < text.index('id="results"')
+        assert text.index("<h1") < text.index(told) < text.index('id="results"')
 
 
 def test_the_probability_of_improvement_has_a_column_where_there_is_one(lean: Study) -> None:
@@ -255,9 +261,9 @@ def test_the_probability_of_improvement_has_a_column_where_there_is_one(lean: St
 def test_confusions_have_the_number_in_each_cell_and_its_share_as_shade(lean: Study) -> None:
     table = Confusion("DAPT", ("a", "b"), 0, ((3.0, 1.0), (0.0, 2.5)))
     text = render(replace(lean, confusions=[table]))
-    cells = re.findall(r'<td class="([^"]*)" style="--share: ([\d.]+)">([\d.]+)</td>', text)
+    cells = re.findall(r'<td class="number ?([^"]*)" data-value="[^"]*" style="--share: ([\d.]+)">([\d.]+)</td>', text)
     assert cells[:2] == [("right", "0.750", "3"), ("", "0.250", "1")]
-    assert cells[3:5] == [(" zero", "0.000", "0"), ("right", "1.000", "2.5")]
+    assert cells[3:5] == [("zero", "0.000", "0"), ("right", "1.000", "2.5")]
 
 
 def test_a_task_of_numbers_has_a_plot_of_them_and_no_labels() -> None:
@@ -293,8 +299,9 @@ def test_a_page_with_thousands_of_long_labels_stays_small_and_says_what_it_left_
     )
     text = render(crowded)
     assert len(text.encode()) < LARGEST
-    assert text.count("The first 300 of 5,000.") == 4
-    assert "The first 20 of 5,000." in text
+    assert text.count("The first 300 of 5,000.") == 3  # labels by F1, findings, looks
+    assert "and 4,700 more labels" in text
+    assert "The first 100 of 5,000." in text
     assert "The first 900 of 2,800." in text
 
 

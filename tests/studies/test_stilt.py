@@ -35,8 +35,8 @@ from acclimate.studies.stilt import (
     given,
     legend,
     lines_of,
+    page_of,
     plan,
-    render,
     run_matrix,
 )
 from acclimate.tasks.datasets import blurb
@@ -302,7 +302,7 @@ def test_a_cell_that_fails_is_told_and_the_others_stand(inputs, tmp_path):
         "needs fine-tune model on topics as first task, seed 0, which failed" in matrix.cells["numbers", "topics"].why
     )
     assert "topics → numbers failed: topics, seed 0: needs" in re.sub(r"\s+", " ", (tmp_path / "stilt.txt").read_text())
-    assert "failed</a>" in render(tables)
+    assert "failed" in page_of(tables).as_html()
     lines = list(csv.DictReader((tmp_path / "stilt.csv").read_text().splitlines()))
     assert [line["failed"] != "" for line in lines] == [line["first"] != "baseline" for line in lines]
     assert not [*tmp_path.rglob("looks.jsonl")]  # scored on dev
@@ -321,11 +321,11 @@ def test_what_is_established_is_told_from_what_is_not():
         "score lower than the target alone: Genes → Cells and Drugs → Cells. The rest may be chance."
     )
     assert "Of 2 established gains 2 stand against as many steps on the target alone." in matrix.controls()
-    page = render(tables)
+    page = page_of(tables).as_html()
     for (target, name), cell in matrix.cells.items():
         across, place = [*matrix.columns].index(target) + 1, [*matrix.columns].index(name) + 1
-        drawn = rf'<td class="([^"]*)" style="--share: ([\d.]+)"><a href="#pair-1-{across}-{place}">(.*?)</a>'
-        [found] = re.findall(drawn, page)
+        drawn = rf'<td class="number ([^"]*)" [^>]*--share: ([\d.]+)">\s*<a href="#pair-1-{across}-{place}">(.*?)</a>'
+        [found] = re.findall(drawn, page, re.DOTALL)
         classes, share, shown = found[0].split(), float(found[1]), html.unescape(found[2])
         assert ("sure" in classes, "open" in classes) == (cell.established, not cell.established)
         assert ("control" in classes) == cell.is_control
@@ -381,7 +381,7 @@ def test_groups_are_means_over_targets_of_means_over_first_tasks():
 
 def test_the_page_stands_alone_and_every_cell_leads_to_its_row():
     nasty = ("<script>alert(1)</script>", "Drugs & co", "a\N{RIGHT-TO-LEFT OVERRIDE}b")
-    page = render(matrix_of_pairs(names=nasty))
+    page = page_of(matrix_of_pairs(names=nasty)).as_html()
     assert nasty[0] not in page
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", page)

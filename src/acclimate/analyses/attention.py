@@ -16,100 +16,44 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from markupsafe import Markup
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from acclimate.core.files import write_text
+from acclimate.core.figures import percent
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.models.attention import Marks, Maxima, attention_of, find_maxima, show_attention
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, longest_input, random_twin
 from acclimate.models.loading import resolved, short_names
-from acclimate.race.report import VISIBLE, environment
-from acclimate.report.page import Section, page, share
+from acclimate.report.page import Cell, Drawing, Page, Section, page, share
 from acclimate.report.plots import INK, MUTED, PALETTE, STYLE, svg
 from acclimate.tasks.tables import table_rows
 from acclimate.text.corpus import Corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.untrusted import LIMITS, unpacked_name
 
-# -------------------- attention texts
-# Texts that heads are judged on: a sample of a file, and what a tokenizer makes of them.
-
-
+COMMAND = "acclimate analyse heads"
 TABLES = (".csv", ".tsv")  # what raw text does not come in
 CONTINUED = "##"  # WordPiece writes it before a piece that continues a word
 SPACES = "\u0120\u2581"  # stand before a piece that begins one: byte-level tokenizers', SentencePiece's
-
-
-def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int = 0) -> list[str]:
-    """So many texts of a file, drawn evenly in one pass, in the file's order; all where there are fewer.
-
-    path  raw text (text/documents.py), a folder made by write_corpus, or a table with the texts in `column`
-          (tasks/tables.py)
-
-    Raises ValueError where it holds none.
-    """
-    if size < 1:
-        raise ValueError(f"{size} texts were asked for; ask for 1 or more")
-    generator = random.Random(seed)
-    kept: list[tuple[int, str]] = []
-    for number, text in enumerate(texts_of(path, column=column)):
-        if number < size:
-            kept.append((number, text))
-        elif (place := generator.randrange(number + 1)) < size:
-            kept[place] = (number, text)
-    if not kept:
-        raise ValueError(f"{path}: holds no text in '{column}'")
-    return [text for _, text in sorted(kept)]
-
-
-def texts_of(path: Path, *, column: str = "text") -> Iterator[str]:
-    """The texts of a file, as `sample_texts` reads them: those that hold more than white space."""
-    if Path(unpacked_name(path)).suffix in TABLES:
-        values = (row.get(column) for _, row in table_rows(path, [column], LIMITS) if not isinstance(row, str))
-        yield from (value for value in values if isinstance(value, str) and value.strip())
-    else:
-        made = (path / "corpus.json").exists()
-        documents = Corpus(path).documents() if made else read_documents(path, field=column)
-        yield from (document.text for document in documents if document.text.strip())
-
-
-def ids_of(texts: Iterable[str], tokenizer: Any, longest: int) -> Iterator[list[int]]:
-    """The ids of each text with special tokens around them; what a text itself spells like one is ordinary text."""
-    encode = partial(tokenizer, truncation=True, max_length=longest, split_special_tokens=True, verbose=False)
-    return ([*encode(text)["input_ids"]] for text in texts)
-
-
-def marks_of(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Marks:
-    """[CLS] and [SEP], or what stands in their places, and every piece that is a period alone."""
-    ends, periods = np.zeros(vocabulary, bool), np.zeros(vocabulary, bool)
-    ends[put_around(tokenizer)] = True
-    spelt_so = [number for piece, number in tokenizer.get_vocab().items() if _bare(piece) == "."]
-    periods[[number for number in spelt_so if number < vocabulary]] = True
-    return Marks(ends, periods)
-
-
-def put_around(tokenizer: Any) -> list[int]:
-    """The special tokens that the tokenizer puts around every text."""
-    return [*tokenizer("")["input_ids"]]
-
-
-def spelt(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
-    """Each token as people read it."""
-    return tuple(str(tokenizer.decode([number])).strip() or "\N{OPEN BOX}" for number in ids)
-
-
-def _bare(piece: str) -> str:
-    return piece.removeprefix(CONTINUED).lstrip(SPACES)
-
-
-SHARE = 0.9
+SHARE = 0.9  # of a head's maxima, from which it is positional, and above which it is vertical
 POSITIONAL, VERTICAL, BOTH, OTHER = "positional", "vertical", "both", "other"
-KINDS = (POSITIONAL, VERTICAL, BOTH, OTHER)
 EXAMPLE_WORDS, EXAMPLE_TOKENS = 8, 24  # of the text that is drawn; those of the paper's figures have 7 to 10 words
+
+BLUE, ORANGE, PURPLE = PALETTE[0], PALETTE[4], PALETTE[3]
+# kind -> letter, colour of its cell, of the letter in it, and how its map is framed: never told apart by colour alone
+LOOKS: dict[str, tuple[str, str, str, tuple[float, str]]] = {
+    POSITIONAL: ("P", BLUE, "#ffffff", (2.4, "-")),
+    VERTICAL: ("V", ORANGE, "#000000", (1.6, ":")),
+    BOTH: ("PV", PURPLE, "#000000", (2.0, "--")),
+}
+PLACES = {-1: "\N{MINUS SIGN}1", 1: "+1", 0: "\N{PLUS-MINUS SIGN}1"}
+CELL, BESIDE, ABOVE = 0.44, 0.8, 0.75  # inches of a head, left of all and above and below all
+SMALLEST, LARGEST_MAP = 0.62, 1.9  # inches of a head's map
+GAP = 2  # tokens between maps
+SHADE = "#2f8fd6"  # of a full weight: three times as light or dark as a light page and a dark one
+WIDE = 8  # heads of a layer, above which a drawing takes the whole width of the page
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +107,7 @@ class Heads:
 
     @property
     def kinds(self) -> np.ndarray:
-        """(L, H) one of KINDS each."""
+        """(L, H) POSITIONAL, VERTICAL, BOTH or OTHER."""
         positional, vertical = self.positional >= SHARE, self.vertical > SHARE
         return np.select([positional & vertical, positional, vertical], [BOTH, POSITIONAL, VERTICAL], OTHER)
 
@@ -188,8 +132,32 @@ class AttentionAnalysis:
         return f"{said}. With random weights: {control}."
 
     def as_text(self) -> str:
-        """The page for a terminal, at most 110 columns wide."""
-        return page("acclimate analyse heads", [self.totals(), self.layers()])
+        """The counts for a terminal, at most 110 columns wide."""
+        return page(COMMAND, [self.totals(), self.layers()])
+
+    def page(self) -> Page:
+        """The HTML page, with the drawings of each encoder's heads."""
+        kinds, maps = [], []
+        for number, each in enumerate(self.heads):
+            wide = each.kinds.shape[1] > WIDE
+            kinds.append(Drawing(each.title, kinds_of_heads(each, str(number))))
+            tokens = " ".join(each.example.tokens)
+            maps.append(Drawing(each.title, maps_of_heads(each, str(number)), wide, lead=tokens))
+        example = Section(
+            "One text",
+            lead="Each small map is a head: a row for each token of the text from above, a column for each token it "
+            "looks at from the left; the fuller the colour, the larger the weight. Framed by a thick line: positional; "
+            "by a dotted one: vertical; by a broken one: both. What a head is called comes from all texts, not from "
+            "this one.",
+        )
+        every = Section("Every head", parts=tuple(map(_every_head, self.heads)))
+        return Page(
+            "Where heads look",
+            self.verdict(),
+            [self.totals(), self.layers(), example, every],
+            figures={"Layer by layer": kinds, "One text": maps},
+            source="Definitions: Yao et al. (2022), section 4.4.1, after Voita et al. (2019), Kovaleva et al. (2019).",
+        )
 
     def totals(self) -> Section:
         """A line for each encoder."""
@@ -209,7 +177,12 @@ class AttentionAnalysis:
             "the one after; vertical: more than 90% on marks, which are [CLS], [SEP] and the period (Yao et al. 2022).",
             "Random weights are the control: what they meet too, training need not have made.",
         )
-        return Section("Heads", columns, tuple(rows), lines)
+        lead = (
+            "A head is judged by where the largest weight of each token falls. Texts are read up to "
+            f"{self.max_tokens:,} tokens; special tokens and padding ask nothing. By chance: the share of maxima there "
+            "if they fell anywhere in a text."
+        )
+        return Section("Heads", columns, tuple(rows), lines, lead=lead)
 
     def layers(self) -> Section:
         """A line for each layer: positional and vertical heads of each encoder."""
@@ -222,7 +195,12 @@ class AttentionAnalysis:
                 cells.append("-" if there is None else " / ".join(map(str, _both_counts(there))))
             rows.append(tuple(cells))
         lines = ("Positional / vertical heads of each layer.",)
-        return Section("Layer by layer", ("layer", *(each.title for each in self.heads)), tuple(rows), lines)
+        lead = (
+            f"P: positional, with the place it looks at ({PLACES[-1]} the token before, {PLACES[1]} the one after, "
+            f"{PLACES[0]} either). V: vertical. PV: both. Blank: neither. Random weights are drawn with the seed "
+            f"{self.seed}."
+        )
+        return Section("Layer by layer", ("layer", *(each.title for each in self.heads)), tuple(rows), lines, lead=lead)
 
 
 def analyse_heads(
@@ -290,24 +268,24 @@ def _both_counts(kinds: Mapping[str, int]) -> tuple[int, int]:
     return kinds.get(POSITIONAL, 0) + kinds.get(BOTH, 0), kinds.get(VERTICAL, 0) + kinds.get(BOTH, 0)
 
 
-# -------------------- attention plots
-# Two drawings of an encoder's heads, as SVG: their kinds layer by layer, and what each makes of one text.
-#
-# Kinds are told by letter and by frame, never by colour alone. How drawings behave on a page: report/plots.py.
+def write_page(path: Path, analysis: AttentionAnalysis) -> Path:
+    """Write the page, whole or not at all, and return its path."""
+    return analysis.page().write(path)[0]
 
 
-BLUE, ORANGE, PURPLE = PALETTE[0], PALETTE[4], PALETTE[3]
-# kind -> letter, colour of its cell, of the letter in it, and how its map is framed
-LOOKS: dict[str, tuple[str, str, str, tuple[float, str]]] = {
-    POSITIONAL: ("P", BLUE, "#ffffff", (2.4, "-")),
-    VERTICAL: ("V", ORANGE, "#000000", (1.6, ":")),
-    BOTH: ("PV", PURPLE, "#000000", (2.0, "--")),
-}
-PLACES = {-1: "\N{MINUS SIGN}1", 1: "+1", 0: "\N{PLUS-MINUS SIGN}1"}
-CELL, BESIDE, ABOVE = 0.44, 0.8, 0.75  # inches of a head, left of all and above and below all
-SMALLEST, LARGEST_MAP = 0.62, 1.9  # inches of a head's map
-GAP = 2  # tokens between maps
-SHADE = "#2f8fd6"  # of a full weight: three times as light or dark as a light page and a dark one
+def _every_head(heads: Heads) -> Section:
+    shares = heads.before, heads.after, heads.vertical
+    rows: tuple[tuple[str | Cell, ...], ...] = tuple(
+        (
+            f"layer {layer + 1}, head {head + 1}",
+            f"{layer + 1}",
+            *(Cell(percent(float(each[layer, head])), float(each[layer, head])) for each in shares),
+            str(kind),
+        )
+        for (layer, head), kind in np.ndenumerate(heads.kinds)
+    )
+    columns = ("Head", "Layer", "Token before", "Token after", "[CLS], [SEP], period", "Kind")
+    return Section(heads.title, columns, rows, ("Shares of each head's maxima.",), fold="closed", most=len(rows))
 
 
 def kinds_of_heads(heads: Heads, name: str) -> str:
@@ -394,22 +372,63 @@ def heads_axes(layers: int, across: int, size: float) -> tuple[Figure, Any]:
     return figure, axes
 
 
-# -------------------- attention page
-# The page of `acclimate analyse heads`: one HTML file that loads nothing, in the dress of a race's report.
+def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int = 0) -> list[str]:
+    """Return `size` texts of a file, drawn evenly in one pass, in the file's order; all where there are fewer.
+
+    path  raw text (text/documents.py), a folder made by write_corpus, or a table with the texts in `column`
+          (tasks/tables.py)
+
+    Raises ValueError where it holds none.
+    """
+    if size < 1:
+        raise ValueError(f"{size} texts were asked for; ask for 1 or more")
+    generator = random.Random(seed)
+    kept: list[tuple[int, str]] = []
+    for number, text in enumerate(texts_of(path, column=column)):
+        if number < size:
+            kept.append((number, text))
+        elif (place := generator.randrange(number + 1)) < size:
+            kept[place] = (number, text)
+    if not kept:
+        raise ValueError(f"{path}: holds no text in '{column}'")
+    return [text for _, text in sorted(kept)]
 
 
-def write_page(path: Path, analysis: AttentionAnalysis) -> Path:
-    """Write the page, whole or not at all, and return its path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, render(analysis))
-    return path
+def texts_of(path: Path, *, column: str = "text") -> Iterator[str]:
+    """The texts of a file, as `sample_texts` reads them: those that hold more than white space."""
+    if Path(unpacked_name(path)).suffix in TABLES:
+        values = (row.get(column) for _, row in table_rows(path, [column], LIMITS) if not isinstance(row, str))
+        yield from (value for value in values if isinstance(value, str) and value.strip())
+    else:
+        made = (path / "corpus.json").exists()
+        documents = Corpus(path).documents() if made else read_documents(path, field=column)
+        yield from (document.text for document in documents if document.text.strip())
 
 
-def render(analysis: AttentionAnalysis) -> str:
-    """The page as text; everything in it is escaped but the drawings, whose text is escaped where they are drawn."""
-    drawn = [
-        (each, Markup(kinds_of_heads(each, str(number))), Markup(maps_of_heads(each, str(number))))
-        for number, each in enumerate(analysis.heads)
-    ]
-    page = environment().get_template("attention.html").render(analysis=analysis, drawn=drawn)
-    return page.translate(VISIBLE)
+def ids_of(texts: Iterable[str], tokenizer: Any, longest: int) -> Iterator[list[int]]:
+    """The ids of each text with special tokens around them; what a text itself spells like one is ordinary text."""
+    encode = partial(tokenizer, truncation=True, max_length=longest, split_special_tokens=True, verbose=False)
+    return ([*encode(text)["input_ids"]] for text in texts)
+
+
+def marks_of(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Marks:
+    """[CLS] and [SEP], or what stands in their places, and every piece that is a period alone."""
+    ends, periods = np.zeros(vocabulary, bool), np.zeros(vocabulary, bool)
+    ends[put_around(tokenizer)] = True
+    spelt_so = [number for piece, number in tokenizer.get_vocab().items() if _bare(piece) == "."]
+    periods[[number for number in spelt_so if number < vocabulary]] = True
+    return Marks(ends, periods)
+
+
+def put_around(tokenizer: Any) -> list[int]:
+    """The special tokens that the tokenizer puts around every text."""
+    return [*tokenizer("")["input_ids"]]
+
+
+def spelt(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
+    """Each token as people read it."""
+    return tuple(str(tokenizer.decode([number])).strip() or "\N{OPEN BOX}" for number in ids)
+
+
+def _bare(piece: str) -> str:
+    return piece.removeprefix(CONTINUED).lstrip(SPACES)

@@ -9,19 +9,17 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib
 import numpy as np
-from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 
-from acclimate.core.files import write_text
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import resolved, short_names
@@ -37,19 +35,25 @@ from acclimate.models.word_embeddings import (
     summary,
 )
 from acclimate.race.facts import TERMS, Curve, both_sides, read_curve
-from acclimate.race.report import VISIBLE, environment
-from acclimate.report.page import Section, page
+from acclimate.report.page import Cell, Drawing, Page, Section, page
 from acclimate.report.plots import CARD, HALF, INK, MUTED, PALETTE, STYLE, label_ends, svg
 from acclimate.text.vectors.of_vocabulary import piece_texts
 from acclimate.text.words import ENGLISH
 
-# -------------------- embeddings result
-# What is known of several models' word embeddings beside the first one's, as values, sections of a page and CSV.
-
-
 COMMON = 500  # words of the texts, the most frequent ones, among which those that moved furthest are shown
 SHORTEST = 3  # letters of a word that is shown
 UNRELATED = 0.1  # mean cosine under which rows of two models have nothing to do with each other
+
+MARKED = 10  # words that are shown
+LOOKED_UP = 4  # of them, whose neighbours are shown where no words are named
+NEIGHBOURS = 6
+NEAR = ((1, 0), (-1, 0), (0.8, 0.8), (0.8, -0.8), (-0.8, 0.8), (-0.8, -0.8), (0, 1.2), (0, -1.2))
+CLOSE = 12  # points from its dot at which a name needs no line
+SHARP = 160  # dots an inch of the picture
+GREY, BLUE, ORANGE = "#8b939c", "#2f8fd6", PALETTE[1]  # read on light and on dark ground
+AROUND = [(reach * across, reach * up) for reach in (7, 16, 26, 36, 48, 60) for across, up in NEAR]  # points from a dot
+MARGIN = 0.04
+TITLE = "acclimate analyse embeddings"
 
 AxesOf = Literal["first", "all"]
 
@@ -112,11 +116,45 @@ class EmbeddingsAnalysis:
         return f"Mean distance of the word embeddings from those of {self.models[0]}: {said}."
 
     def as_text(self) -> str:
-        """The page for a terminal, at most 110 columns wide."""
-        return page("acclimate analyse embeddings", [each for each in self.sections() if each.rows or each.lines])
+        """The tables for a terminal, at most 110 columns wide."""
+        return page(TITLE, [each for each in self.sections() if each.rows or each.lines])
 
     def sections(self) -> list[Section]:
         return [self.distances(), self.furthest(), self.nearest(), self.losses()]
+
+    def page(self) -> Page:
+        """The HTML page: the tables, with a scatter plot of each model and the losses of each run."""
+        distances, furthest, nearest, curves = self.sections()
+        inside = f" Blue: it occurs in {self.source}; grey: it does not." if self.source else ""
+        of = self.models[0] if self.axes_of == "first" else "all models"
+        one, two = self.axes.explained
+        lead = (
+            f"Each dot is a piece of the vocabulary.{inside} The axes are the first two principal components of the "
+            f"rows of {of}, and carry {one:.1%} and {two:.1%} of their variance; they and their limits are the same in "
+            "all plots."
+        )
+        if furthest.rows:
+            lead += (
+                " Words with a name are those of the next table; a line leads from where "
+                f"{self.models[0]} has a word to where this model has it."
+            )
+        made = [distances, Section("Two components", lead=lead), furthest, nearest, curves]
+        figures = {
+            "Two components": [
+                Drawing(each.name, scatter(each, self.panels[0], self.panels, self.axes, str(number)))
+                for number, each in enumerate(self.panels)
+            ]
+        }
+        if self.curves:
+            figures[curves.title] = [Drawing("Both terms of the loss", losses(self.curves), wide=True)]
+        return Page(
+            "Word embeddings",
+            self.verdict(),
+            [each for each in made if each.rows or each.lines or each.lead],
+            figures=figures,
+            alerts=[f"Not compared: {why}" for why in self.refused],
+            source="After Nishida et al. (2021), Figure 1 and Appendix B.",
+        )
 
     def distances(self) -> Section:
         """Two lines for each model: all pieces, and those of the texts."""
@@ -137,7 +175,13 @@ class EmbeddingsAnalysis:
             if each.everywhere.cosine < UNRELATED
         ]
         columns = ("model", "pieces", "mean", "median", "90th percentile", "mean cosine")
-        return Section("Distances", columns, tuple(rows), (*lines, *self.refused))
+        lead = (
+            "Each row of a model's table of word embeddings, beside the row of the same piece in the table of "
+            f"{self.models[0]}. A row whose piece never occurs in the text that a model was trained on moves only by "
+            "weight decay and, where the table is also the output layer, by being a wrong answer, which under Adam can "
+            "be as far as any."
+        )
+        return Section("Distances", columns, tuple(rows), (*lines, *self.refused), lead=lead)
 
     def furthest(self) -> Section:
         """A line for each marked word: how often it occurs, how far each model moved it."""
@@ -155,13 +199,15 @@ class EmbeddingsAnalysis:
         return Section("Moved furthest", columns, tuple(rows), lines if rows else ())
 
     def nearest(self) -> Section:
-        """A line for each word: its neighbours under each model."""
-        rows = [
-            (word, *(", ".join(name for name, _ in by_model.get(model, ())) or "-" for model in self.models))
-            for word, by_model in self.neighbours.items()
-        ]
+        """A line for each word: its neighbours under each model; those that the first model lacks are marked."""
+        rows = []
+        for word, by_model in self.neighbours.items():
+            before = [name for name, _ in by_model.get(self.models[0], ())]
+            cells = [_neighbours(by_model.get(model, ()), before) for model in self.models]
+            rows.append((word, *cells))
         lines = ("By the cosine of raw rows, nearest first, among pieces that are whole words.",) if rows else ()
-        return Section("Nearest words", ("word", *self.models), tuple(rows), lines)
+        lead = f"Marked: not among the nearest under {self.models[0]}. Numbers are cosines." if rows else ""
+        return Section("Nearest words", ("word", *self.models), tuple(rows), lines, lead=lead)
 
     def losses(self) -> Section:
         """A line for each term of each run: from where to where it fell."""
@@ -174,7 +220,11 @@ class EmbeddingsAnalysis:
                     rows.append((f"{curve.name}, {term}", f"{own[-1][0]:,.0f}", *ends))
         units = "; ".join(f"{term}: {unit}" for term, unit in TERMS.items())
         lines = (f"First to last value; {units}. Of a run that kept no curve, means of stretches of its log.",)
-        return Section("Learning curves", ("term", "steps", "train", "dev"), tuple(rows), lines if rows else ())
+        lead = "What the terms of the loss were while adapting: full lines on what was trained on, broken ones on dev."
+        columns = ("term", "steps", "train", "dev")
+        return (
+            Section("Learning curves", columns, tuple(rows), lines, lead=lead) if rows else Section("Learning curves")
+        )
 
     def as_csv(self) -> str:
         """The distances unrounded, a line for each model and what they are taken over."""
@@ -186,11 +236,6 @@ class EmbeddingsAnalysis:
                 if found is not None:
                     writer.writerow([each.name, self.models[0], where, *asdict(found).values()])
         return file.getvalue()
-
-
-MARKED = 10  # words that are shown
-LOOKED_UP = 4  # of them, whose neighbours are shown where no words are named
-NEIGHBOURS = 6
 
 
 def analyse_embeddings(
@@ -316,19 +361,20 @@ def _require_word(word: str, first: Embeddings, model: str) -> None:
     )
 
 
-# -------------------- embeddings plots
-# Drawings of word embeddings as SVG: a scatter of a model's rows on the common axes, and the losses of runs.
-#
-# Dots are a picture inside the drawing, for there are tens of thousands; words, lines and axes are drawn. How drawings
-# behave on a page: report/plots.py.
+def write_page(path: Path, analysis: EmbeddingsAnalysis) -> Path:
+    """Write the page and, beside it, the distances as CSV, each whole or not at all; return the path of the latter."""
+    sheets = {path.with_suffix(".csv").name: analysis.as_csv()}
+    return replace(analysis.page(), sheets=sheets).write(path)[1]
 
 
-NEAR = ((1, 0), (-1, 0), (0.8, 0.8), (0.8, -0.8), (-0.8, 0.8), (-0.8, -0.8), (0, 1.2), (0, -1.2))
-CLOSE = 12  # points from its dot at which a name needs no line
-SHARP = 160  # dots an inch of the picture
-GREY, BLUE, ORANGE = "#8b939c", "#2f8fd6", PALETTE[1]  # read on light and on dark ground
-AROUND = [(reach * across, reach * up) for reach in (7, 16, 26, 36, 48, 60) for across, up in NEAR]  # points from a dot
-MARGIN = 0.04
+def _neighbours(found: Sequence[tuple[str, float]], before: Sequence[str]) -> str | Cell:
+    """Names, on a terminal; on the page with their cosines, those that are not among `before` marked."""
+    if not found:
+        return "-"
+    runs = []
+    for number, (name, cosine) in enumerate(found):
+        runs += [(name, name not in before), (f" {cosine:.2f}{', ' * (number < len(found) - 1)}", False)]
+    return Cell(tuple(runs), plain=", ".join(name for name, _ in found))
 
 
 def scatter(panel: Panel, first: Panel, panels: Sequence[Panel], axes_: Axes, name: str) -> str:
@@ -402,28 +448,3 @@ def _label_dots(axes: Any, dots: Mapping[str, tuple[float, float]]) -> None:
         taken.append(box)
         if max(abs(across), abs(up)) > CLOSE:
             axes.annotate("", place, (across, up), textcoords="offset points", arrowprops=line).set_in_layout(False)
-
-
-# -------------------- embeddings page
-# The page of `acclimate analyse embeddings`: one HTML file that loads nothing, in the dress of a race's report.
-
-
-def write_page(path: Path, analysis: EmbeddingsAnalysis) -> Path:
-    """Write the page and, beside it, the distances as CSV, each whole or not at all; returns the path of the latter."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, render(analysis))
-    sheet = path.with_suffix(".csv")
-    write_text(sheet, analysis.as_csv())
-    return sheet
-
-
-def render(analysis: EmbeddingsAnalysis) -> str:
-    """The page as text; everything in it is escaped but the drawings, whose text is escaped where they are drawn."""
-    panels = analysis.panels
-    drawn = [
-        (panel, Markup(scatter(panel, panels[0], panels, analysis.axes, str(number))))
-        for number, panel in enumerate(panels)
-    ]
-    curves = Markup(losses(analysis.curves)) if analysis.curves else None
-    page = environment().get_template("embeddings.html").render(analysis=analysis, drawn=drawn, curves=curves)
-    return page.translate(VISIBLE)

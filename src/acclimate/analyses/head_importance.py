@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -21,90 +21,23 @@ from typing import Any
 import matplotlib
 import numpy as np
 import torch
-from markupsafe import Markup
-from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from acclimate.analyses.attention import CELL, heads_axes, ids_of, put_around, sample_texts
+from acclimate.analyses.attention import CELL, WIDE, heads_axes, ids_of, put_around, sample_texts
 from acclimate.analyses.head_agreement import HEAVILY, MODERATELY, Agreement, Chance, Noise, View, agreements, noise
-from acclimate.core.files import write_text
 from acclimate.core.types import Batch, Watch, counted, unwatched
 from acclimate.methods.importance import How, Over, head_importance, normalised
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, longest_input
 from acclimate.models.gates import gate_shape
 from acclimate.models.loading import resolved, short_names
-from acclimate.race.report import VISIBLE, environment
-from acclimate.report.page import Section, amount, page, share
+from acclimate.report.page import Drawing, Page, Section, amount, page, share
 from acclimate.report.plots import STYLE, svg
 from acclimate.training.gradients import noise_seed
 
-# -------------------- head importance plots
-# Heat maps of head importance as SVG, a cell for each head, all on one scale with the number in each cell.
-#
-# Colours: cividis (Nuñez, Anderton and Renslow, 2018), which readers with and without colour blindness see in the same
-# order. Cells bring their own ground, so they look the same on light and dark pages. How drawings behave on a page:
-# report/plots.py.
-#
-# Shape suffixes: L layers, H heads.
-
-
-DARK, BRIGHT = "#000000", "#ffffff"  # of numbers, on bright and on dark cells
-READABLE = 0.179  # luminance of a cell on which both have the same contrast, 4.6 to 1
-
-
-def heat_map(values_LH: np.ndarray, most: float, name: str, title: str, written: Callable[[float], str]) -> str:
-    """A cell for each head, layers from above, coloured from 0 to `most`.
-
-    name     of the drawing, unique on its page
-    written  the number in a cell
-    """
-    layers, across = values_LH.shape
-    colours_LH4 = _colours()(values_LH / most if most else values_LH)
-    with matplotlib.rc_context(STYLE):
-        figure, axes = heads_axes(layers, across, CELL)
-        axes.imshow(colours_LH4, interpolation="none", aspect="auto")
-        for (layer, head), value in np.ndenumerate(values_LH):
-            ink = DARK if luminance(colours_LH4[layer, head]) > READABLE else BRIGHT
-            axes.text(head, layer, written(float(value)), ha="center", va="center", color=ink, fontsize=8.5)
-        told = [
-            f"layer {layer + 1}: {' '.join(written(float(value)) for value in values_H)}"
-            for layer, values_H in enumerate(values_LH)
-        ]
-        return svg(figure, name, title, told)
-
-
-def scale(most: float, name: str, label: str) -> str:
-    """The colours from 0 to `most`, with their numbers below."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.6, 0.75))
-        axes = figure.add_axes((0.06, 0.62, 0.88, 0.3), xlabel=label)
-        axes.imshow(_colours()(np.linspace(0, 1, 64)[None]), extent=(0, most or 1.0, 0, 1), aspect="auto")
-        axes.set_yticks([])
-        axes.grid(visible=False)
-        axes.spines[:].set_visible(False)
-        return svg(figure, name, f"Colours of {label}", [f"dark: 0; bright: {most:.3g}"])
-
-
-def luminance(colour: np.ndarray) -> float:
-    """Of a colour from 0 to 1 a channel, as WCAG 2.2 has it: 0 for black, 1 for white."""
-    channels = np.asarray(colour[:3])
-    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    return float(linear @ (0.2126, 0.7152, 0.0722))
-
-
-def _colours() -> Colormap:
-    return matplotlib.colormaps["cividis"]
-
-
-# -------------------- head importance result
-# What is known of head importance in several domains, as values, sections of a page and CSV.
-#
-# Shape suffixes: L layers, H heads.
-
-
 LISTED = 10  # heads, of the most and of the least important ones
+BATCH = 32  # texts
 TITLES: dict[View, str] = {
     "normalised": "Cosine of normalised importance",
     "raw": "Cosine of importance",
@@ -117,6 +50,9 @@ HOW: dict[How, str] = {
     "min-max": "0 for the least important, 1 for the most",
     "rank": "the share of the others that are less important",
 }
+DARK, BRIGHT = "#000000", "#ffffff"  # of numbers, on bright and on dark cells
+READABLE = 0.179  # luminance of a cell on which both have the same contrast, 4.6 to 1
+COLOURS = "cividis"  # Nuñez, Anderton and Renslow (2018): readers with and without colour blindness see the same order
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +116,42 @@ class ImportanceAnalysis:
         )
 
     def as_text(self) -> str:
-        """The page for a terminal, at most 110 columns wide."""
+        """The tables for a terminal, at most 110 columns wide."""
         parts = [self.read(), *map(self.agreement, self.agreements), self.protected(), *self.listed()]
         return page("acclimate analyse importance", parts)
+
+    def page(self) -> Page:
+        """The HTML page: the tables, with a heat map of each domain's heads, all on one scale."""
+        most = max(float(domain.relative_LH.max()) for domain in self.domains)
+        label = "importance, multiple of the mean"
+        protected = [Drawing("Colours", scale(1.0, "normalised-scale", "normalised importance"), wide=True)]
+        raw = [Drawing("Colours", scale(most, "relative-scale", label), wide=True)]
+        for number, domain in enumerate(self.domains):
+            wide = domain.importance_LH.shape[1] > WIDE
+            title = f"Normalised importance of heads on {domain.name}"
+            svg = heat_map(domain.normalised_LH, 1.0, f"normalised-{number}", title, _of_one)
+            protected.append(Drawing(domain.name, svg, wide))
+            title = f"Importance of heads on {domain.name}, as a multiple of the mean"
+            svg = heat_map(domain.relative_LH, most, f"relative-{number}", title, "{:.1f}".format)
+            raw.append(Drawing(domain.name, svg, wide))
+        agreement = Section(
+            "Agreement",
+            lead="With the others: the mean over the other domains. Shuffled: the same of each domain's own values in "
+            "random order, the mean and what lies between 2.5% and 97.5% of 1,000 draws. Between its halves: the same "
+            "figure, of every other text and the rest; where it is no higher than that with the others, the domains do "
+            "not differ by more than the choice of texts and of dropout does.",
+            parts=tuple(map(self.agreement, self.agreements)),
+        )
+        lead = "Before normalisation, as a multiple of the mean over all heads."
+        importance = Section("Importance", lead=lead, parts=self.listed())
+        every = Section("Every head", parts=(self.every_head(),), id="heads")
+        return Page(
+            "Head importance",
+            self.verdict(),
+            [self.read(), agreement, self.protected(), importance, every],
+            figures={"Protected heads": protected, "Importance": raw},
+            source="After Ke et al. (2022), section 4.3.",
+        )
 
     def read(self) -> Section:
         """A line for each domain: what was read."""
@@ -237,7 +206,8 @@ class ImportanceAnalysis:
             ),
         )
         columns = ("domain", "heavily", "moderately", "heavily, but less important than the mean")
-        return Section("Protected heads", columns, tuple(rows), lines)
+        lead = "The soft mask multiplies a head's gradients by one less its normalised importance."
+        return Section("Protected heads", columns, tuple(rows), lines, lead=lead)
 
     def listed(self) -> tuple[Section, Section]:
         """The heads that are the most important ones, and the least important ones, by their mean rank."""
@@ -258,6 +228,30 @@ class ImportanceAnalysis:
                 tuple(map(self._head, order[: -listed - 1 : -1])),
                 (f"{meant}. First: the lowest mean rank.",),
             ),
+        )
+
+    def every_head(self) -> Section:
+        """A line for each head, in the order of their mean rank."""
+        rows = tuple(
+            (
+                f"layer {layer + 1}, head {head + 1}",
+                f"{layer + 1}",
+                *(
+                    cell
+                    for each in self.domains
+                    for cell in (f"{each.relative_LH[layer, head]:.2f}", f"{each.normalised_LH[layer, head]:.3f}")
+                ),
+            )
+            for layer, head in self.by_rank()
+        )
+        columns = (name for domain in self.domains for name in (domain.name, f"{domain.name}, normalised"))
+        return Section(
+            "In the order of their mean rank",
+            ("Head", "Layer", *columns),
+            rows,
+            ("Importance as a multiple of the mean, and normalised.",),
+            fold="closed",
+            most=len(rows),
         )
 
     def by_rank(self) -> list[tuple[int, int]]:
@@ -318,9 +312,6 @@ def _csv(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows([names, *rows])
     return file.getvalue()
-
-
-BATCH = 32  # texts
 
 
 def analyse_importance(
@@ -427,43 +418,54 @@ def _batches(rows: Sequence[list[int]], pad: int) -> Iterator[Batch]:
         yield Batch(np.concatenate(some).astype(np.int64), offsets.astype(np.int64), pad=pad)
 
 
-# -------------------- head importance page
-# The page of `acclimate analyse importance`: one HTML file that loads nothing, in the dress of a race's report.
-
-
 def write_page(path: Path, analysis: ImportanceAnalysis) -> tuple[Path, Path]:
-    """Write the page and, beside it, the figures and every head as CSV, each whole or not at all; returns the paths of
-    the latter two.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, render(analysis))
-    sheet, heads = path.with_suffix(".csv"), path.with_name(f"{path.stem}-heads.csv")
-    write_text(sheet, analysis.as_csv())
-    write_text(heads, analysis.heads_as_csv())
+    """Write the page and, beside it, the figures and every head as CSV; return the paths of the latter two."""
+    names = path.with_suffix(".csv").name, f"{path.stem}-heads.csv"
+    sheets = dict(zip(names, (analysis.as_csv(), analysis.heads_as_csv()), strict=True))
+    _, sheet, heads = replace(analysis.page(), sheets=sheets).write(path)
     return sheet, heads
 
 
-def render(analysis: ImportanceAnalysis) -> str:
-    """The page as text; everything in it is escaped but the drawings, whose text is escaped where they are drawn."""
-    most = max(float(domain.relative_LH.max()) for domain in analysis.domains)
-    drawn = []
-    for number, domain in enumerate(analysis.domains):
-        normalised = f"Normalised importance of heads on {domain.name}"
-        protected = heat_map(domain.normalised_LH, 1.0, f"normalised-{number}", normalised, _of_one)
-        relative = f"Importance of heads on {domain.name}, as a multiple of the mean"
-        raw = heat_map(domain.relative_LH, most, f"relative-{number}", relative, "{:.1f}".format)
-        drawn.append((domain, Markup(protected), Markup(raw)))
-    page = (
-        environment()
-        .get_template("head_importance.html")
-        .render(
-            analysis=analysis,
-            drawn=drawn,
-            normalised_scale=Markup(scale(1.0, "normalised-scale", "normalised importance")),
-            relative_scale=Markup(scale(most, "relative-scale", "importance, multiple of the mean")),
+def heat_map(values_LH: np.ndarray, most: float, name: str, title: str, written: Callable[[float], str]) -> str:
+    """A cell for each head, layers from above, coloured from 0 to `most`.
+
+    name     of the drawing, unique on its page
+    written  the number in a cell
+    """
+    layers, across = values_LH.shape
+    colours_LH4 = matplotlib.colormaps[COLOURS](values_LH / most if most else values_LH)
+    with matplotlib.rc_context(STYLE):
+        figure, axes = heads_axes(layers, across, CELL)
+        axes.imshow(colours_LH4, interpolation="none", aspect="auto")
+        for (layer, head), value in np.ndenumerate(values_LH):
+            ink = DARK if luminance(colours_LH4[layer, head]) > READABLE else BRIGHT
+            axes.text(head, layer, written(float(value)), ha="center", va="center", color=ink, fontsize=8.5)
+        told = [
+            f"layer {layer + 1}: {' '.join(written(float(value)) for value in values_H)}"
+            for layer, values_H in enumerate(values_LH)
+        ]
+        return svg(figure, name, title, told)
+
+
+def scale(most: float, name: str, label: str) -> str:
+    """The colours from 0 to `most`, with their numbers below."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(3.6, 0.75))
+        axes = figure.add_axes((0.06, 0.62, 0.88, 0.3), xlabel=label)
+        axes.imshow(
+            matplotlib.colormaps[COLOURS](np.linspace(0, 1, 64)[None]), extent=(0, most or 1.0, 0, 1), aspect="auto"
         )
-    )
-    return page.translate(VISIBLE)
+        axes.set_yticks([])
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
+        return svg(figure, name, f"Colours of {label}", [f"dark: 0; bright: {most:.3g}"])
+
+
+def luminance(colour: np.ndarray) -> float:
+    """Of a colour from 0 to 1 a channel, as WCAG 2.2 has it: 0 for black, 1 for white."""
+    channels = np.asarray(colour[:3])
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
 def _of_one(value: float) -> str:

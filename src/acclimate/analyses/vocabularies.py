@@ -10,34 +10,55 @@ import csv
 import io
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
-from acclimate.core.files import write_text
 from acclimate.core.types import Document, Watch, unwatched
 from acclimate.data import lengths
 from acclimate.data.examination import Pieces
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import resolved, short_names
-from acclimate.race.report import ROWS, VISIBLE, environment
-from acclimate.report.page import Section, amount, page, share
+from acclimate.report.page import Page, Section, amount, page, share
 from acclimate.text.corpus import Corpus
 from acclimate.text.terms import Term, characteristic, count_words, given_terms
 from acclimate.text.vectors.of_vocabulary import piece_texts
 from acclimate.text.vocabulary import KINDS, Kind, train_tokenizer
-
-# -------------------- vocabularies result
-# What is known of several vocabularies on the same texts, as values, sections of a page and CSV.
-
 
 OWN = "their own"
 LISTED = 30  # terms that a terminal shows
 WORTH = 0.05  # share of the pieces that a vocabulary of their own saves, from which it is advised
 UNKNOWN = "[UNK]"  # of a piece that a vocabulary lacks, whatever it calls it
 WHOLE = "\N{CHECK MARK}"
+UNBROKEN = "No vocabulary breaks any."
+TOKENIZER = "tokenizer"
+LEARNT = "learnt.json"
+HELD = 2_000  # texts, a tenth at most, that fertility is measured on: no vocabulary is learnt from them
+LEAST = 10  # texts
+SPACES = "\u0120\u2581"  # stand before a piece that begins a word: byte-level tokenizers', SentencePiece's
+PAGE, SHEET, TERMS = "vocabulary.html", "vocabulary.csv", "terms.csv"
+
+
+@dataclass(frozen=True)
+class VocabularyRecipe:
+    """The vocabulary that is learnt from the texts, and what all are compared on. PubMedBERT's is uncased WordPiece."""
+
+    kind: Kind = "wordpiece"
+    size: int = 30_522  # entries at most; 0: none is learnt
+    lower: bool = True  # lower-case and drop accents
+    characters: int = 1_000  # of the alphabet at most; bpe has bytes instead
+    longest: int = 512  # tokens that the tokenizer says a model reads
+    most_terms: int = 1_000  # that are found by comparing with general text
+    seed: int = 0  # of the texts that are held out
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind is '{self.kind}'; it is one of {', '.join(KINDS)}")
+        for name, least in (("size", 0), ("characters", 1), ("longest", 3), ("most_terms", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be {least} or more")
 
 
 @dataclass(frozen=True)
@@ -130,10 +151,19 @@ class VocabulariesAnalysis:
         )
 
     def as_text(self) -> str:
-        """The page for a terminal, at most 110 columns wide."""
+        """The tables for a terminal, at most 110 columns wide."""
         parts = [self.compared(), self.found(LISTED), self.broken()]
-        told = " ".join(filter(None, (self.advice(), self.way_out())))
-        return page("acclimate data vocabulary", [Section(told), *(part for part in parts if part.rows or part.lines)])
+        said = " ".join(filter(None, (self.advice(), self.way_out())))
+        return page("acclimate data vocabulary", [Section(said), *(part for part in parts if part.rows or part.lines)])
+
+    def page(self) -> Page:
+        """The HTML page and its sheets: the same tables, with all terms and how often they occur."""
+        broken = self.broken()
+        sections = [self.compared(), self.every_term(), broken if broken.lines else replace(broken, lines=(UNBROKEN,))]
+        sheets = {SHEET: self.as_csv()} | ({TERMS: self.terms_as_csv()} if self.terms else {})
+        way_out = [self.way_out()] if self.way_out() else []
+        source = "After Gu et al. (2021), Table 1."
+        return Page("Vocabularies", self.advice(), sections, sheets=sheets, remarks=way_out, source=source)
 
     def compared(self) -> Section:
         """A line for each vocabulary."""
@@ -153,10 +183,14 @@ class VocabulariesAnalysis:
             f"drawn evenly{'; their own vocabulary was learnt from the others' if self._has_own else ''}. Shared: of "
             f"the entries of {self.reference}."
         )
-        return Section("Vocabularies", tuple(columns), tuple(rows), (line,))
+        lead = (
+            "A word is a run of letters, digits and underscores. Whole words: the share of the texts' words that are "
+            "one piece. Shared entries are counted by what a piece spells and whether it begins a word, case aside."
+        )
+        return Section("Vocabularies", tuple(columns), tuple(rows), (line,), lead=lead)
 
     def found(self, most: int) -> Section:
-        """So many terms that some vocabulary breaks, with their pieces."""
+        """At most `most` terms that some vocabulary breaks, with their pieces."""
         if not self.terms:
             text = "No terms were looked up. Give general text to find them by (--general), or a list (--terms)."
             return Section("Terms", lines=(text,))
@@ -165,6 +199,24 @@ class VocabulariesAnalysis:
         rows = [(each.term.word, *map(each.spelt, numbers)) for each in broken[:most]]
         more = f" The first {most:,} of {len(broken):,} that some vocabulary breaks." if len(broken) > most else ""
         return Section("Terms", ("term", *self.names), tuple(rows), (f"{self.kept_whole()}{more}",))
+
+    def every_term(self) -> Section:
+        """All terms, those that are whole too: how often each occurs, z, and its pieces under each vocabulary."""
+        if not self.terms:
+            return self.found(0)
+        rows = tuple(
+            (
+                each.term.word,
+                *("-" if number is None else f"{number:,}" for number in (each.term.own, each.term.general)),
+                "-" if each.term.z is None else f"{each.term.z:.1f}",
+                *map(each.spelt, range(len(self.vocabularies))),
+            )
+            for each in self.terms
+        )
+        z = "" if self.given else " z: of the log-odds against general text (Monroe et al., 2008)."
+        lines = ("The pieces of each term; a check mark: one piece a word.",)
+        columns = ("Term", "In the texts", "In general text", "z", *self.names)
+        return Section("Terms", columns, rows, lines, lead=f"{self.kept_whole()}{z}")
 
     def kept_whole(self) -> str:
         """How many terms each vocabulary keeps whole, and what terms they are."""
@@ -180,7 +232,8 @@ class VocabulariesAnalysis:
             for each in self.vocabularies
             if each.texts.broken
         )
-        return Section("Words that break most often", lines=lines)
+        lead = "The most frequent words of three pieces and more, in the texts that were measured on."
+        return Section("Words that break most often", lines=lines, lead=lead)
 
     def whole(self, number: int) -> int:
         """How many terms the vocabulary of that number keeps whole."""
@@ -217,64 +270,6 @@ class VocabulariesAnalysis:
     @property
     def _has_own(self) -> bool:
         return self.vocabularies[-1].name == OWN
-
-
-def _unknown(part: float) -> str:
-    return "< 0.01%" if 0 < part < 0.00005 else f"{part:.2%}"
-
-
-def _csv(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([names, *rows])
-    return file.getvalue()
-
-
-TOKENIZER = "tokenizer"
-LEARNT = "learnt.json"
-HELD = 2_000  # texts, a tenth at most, that fertility is measured on: no vocabulary is learnt from them
-LEAST = 10  # texts
-SPACES = "\u0120\u2581"  # stand before a piece that begins a word: byte-level tokenizers', SentencePiece's
-
-
-@dataclass(frozen=True)
-class VocabularyRecipe:
-    """The vocabulary that is learnt from the texts, and what all are compared on. PubMedBERT's is uncased WordPiece."""
-
-    kind: Kind = "wordpiece"
-    size: int = 30_522  # entries at most; 0: none is learnt
-    lower: bool = True  # lower-case and drop accents
-    characters: int = 1_000  # of the alphabet at most; bpe has bytes instead
-    longest: int = 512  # tokens that the tokenizer says a model reads
-    most_terms: int = 1_000  # that are found by comparing with general text
-    seed: int = 0  # of the texts that are held out
-
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"kind is '{self.kind}'; it is one of {', '.join(KINDS)}")
-        for name, least in (("size", 0), ("characters", 1), ("longest", 3), ("most_terms", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be {least} or more")
-
-
-@dataclass(frozen=True)
-class Held:
-    """A corpus and some of its documents, by number, that are set aside to measure on."""
-
-    corpus: Corpus
-    numbers: tuple[int, ...]
-
-    def documents(self) -> Iterator[Document]:
-        """All the others, in order."""
-        aside = frozenset(self.numbers)
-        return (document for number, document in enumerate(self.corpus.documents()) if number not in aside)
-
-    def __len__(self) -> int:
-        return len(self.corpus) - len(self.numbers)
-
-    @cached_property
-    def sample(self) -> list[lengths.Text]:
-        """Those that are set aside, as `lengths` takes them."""
-        return lengths.sample([(document.text, None) for document in self.corpus.take(self.numbers)])
 
 
 def compare_vocabularies(
@@ -322,6 +317,34 @@ def compare_vocabularies(
         terms=tuple(Judged(term, tuple(pieces_of(term.word, each) for each in tokenizers)) for term in judged),
         given=terms is not None,
     )
+
+
+def write_page(out: Path, analysis: VocabulariesAnalysis) -> tuple[Path, ...]:
+    """Write the page and the figures as CSV, and the terms where there are any; return their paths."""
+    if not analysis.terms:
+        (out / TERMS).unlink(missing_ok=True)  # of an earlier run with terms
+    return analysis.page().write(out / PAGE)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A corpus and some of its documents, by number, that are set aside to measure on."""
+
+    corpus: Corpus
+    numbers: tuple[int, ...]
+
+    def documents(self) -> Iterator[Document]:
+        """All the others, in order."""
+        aside = frozenset(self.numbers)
+        return (document for number, document in enumerate(self.corpus.documents()) if number not in aside)
+
+    def __len__(self) -> int:
+        return len(self.corpus) - len(self.numbers)
+
+    @cached_property
+    def sample(self) -> list[lengths.Text]:
+        """Those that are set aside, as `lengths` takes them."""
+        return lengths.sample([(document.text, None) for document in self.corpus.take(self.numbers)])
 
 
 def held_out(corpus: Corpus, seed: int) -> Held:
@@ -436,26 +459,11 @@ def _shared(own: set[tuple[str, bool]], reference: set[tuple[str, bool]]) -> set
     return {(text, begins) for text, begins in reference if (text.lower(), begins) in folded}
 
 
-# -------------------- vocabularies page
-# The page of `acclimate data vocabulary`: one HTML file that loads nothing, in the dress of a race's report.
+def _unknown(part: float) -> str:
+    return "< 0.01%" if 0 < part < 0.00005 else f"{part:.2%}"
 
 
-PAGE, SHEET, TERMS = "vocabulary.html", "vocabulary.csv", "terms.csv"
-
-
-def write_page(out: Path, analysis: VocabulariesAnalysis) -> tuple[Path, ...]:
-    """Write the page and the figures as CSV, and the terms where there are any; returns their paths."""
-    written = {PAGE: render(analysis), SHEET: analysis.as_csv()}
-    if analysis.terms:
-        written[TERMS] = analysis.terms_as_csv()
-    else:
-        (out / TERMS).unlink(missing_ok=True)  # of an earlier run with terms
-    for name, text in written.items():
-        write_text(out / name, text)
-    return tuple(out / name for name in written)
-
-
-def render(analysis: VocabulariesAnalysis) -> str:
-    """The page as text; everything in it is escaped."""
-    page = environment().get_template("vocabularies.html").render(analysis=analysis, most=ROWS)
-    return page.translate(VISIBLE)
+def _csv(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([names, *rows])
+    return file.getvalue()

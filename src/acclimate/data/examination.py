@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from acclimate.core.figures import metric_text
 from acclimate.core.types import SPLITS
-from acclimate.report.page import Section, amount, beginning, page, share
+from acclimate.report.page import Item, Section, amount, beginning, page, share
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -247,7 +247,8 @@ def _made(hint: Any, value: Any) -> Any:
 # An examination as a page for the terminal.
 
 
-MOST_LABELS = 30
+MOST_LABELS = 30  # on a terminal
+MOST_REASONS = 100  # why rows were left out
 KINDS = {
     "sequence": "one label a text",
     "multilabel": "several labels a text",
@@ -271,11 +272,18 @@ def as_text(examined: Examination) -> str:
 
 
 def sections(examined: Examination) -> list[Section]:
-    """The page's parts, empty ones left out; texts of users are not escaped yet (Section.escaped)."""
-    parts = [_findings(examined), _reach(examined), _files(examined), _labels(examined), _numbers(examined)]
-    parts += [_lengths(examined), _pieces(examined), _corpora(examined), _leaks(examined)]
-    parts += [_leak_examples(examined), _copies(examined)]
-    return [part for part in parts if part.rows or part.lines]
+    """Return the page's parts, empty ones left out."""
+    findings, *data = sections_of_data(examined)
+    reach = Section("What these data can show", lines=(examined.reach,) if examined.reach else ())
+    leaks = [_leaks(examined), _leak_examples(examined)]
+    return [findings, *(part for part in (reach, *data, *leaks) if part.rows or part.lines)]
+
+
+def sections_of_data(examined: Examination, *, most_labels: int = MOST_LABELS) -> list[Section]:
+    """Return what was found within the files, empty parts left out: findings first; leaks between files are apart."""
+    parts = [_files(examined), _labels(examined, most_labels), _numbers(examined), _lengths(examined)]
+    parts += [_pieces(examined), _corpora(examined), _copies(examined)]
+    return [_findings(examined), *(part for part in parts if part.rows)]
 
 
 def _title(examined: Examination) -> str:
@@ -289,44 +297,39 @@ def _title(examined: Examination) -> str:
 def _findings(examined: Examination) -> Section:
     if not examined.findings:
         return Section("Findings", lines=("Nothing is wrong with these files.",))
-    lines = (f"{finding.level}: {finding.what} {finding.way_out}" for finding in examined.findings)
-    return Section("Findings", lines=tuple(lines))
-
-
-def _reach(examined: Examination) -> Section:
-    return Section("What these data can show", lines=(examined.reach,) if examined.reach else ())
+    return Section("Findings", items=tuple(Item(each.what, each.level, each.way_out) for each in examined.findings))
 
 
 def _files(examined: Examination) -> Section:
     rows = tuple((each.path, f"{each.rows:,}", f"{each.accepted:,}", f"{each.rejected:,}") for each in examined.files)
-    lines = tuple(
+    reasons = tuple(
         f"{each.path}: {amount(count, 'row')} left out: {why} ({places})"
         for each in examined.files
         for why, count, places in each.reasons
     )
-    return Section("Files", ("file", "rows", "accepted", "rejected"), rows, lines)
+    return Section("Files", ("file", "rows", "accepted", "rejected"), rows, items=reasons, most=MOST_REASONS)
 
 
-def _labels(examined: Examination) -> Section:
+def _labels(examined: Examination, most: int) -> Section:
     names = list(dict.fromkeys(label for counts in examined.label_counts.values() for label in counts))
     rows = []
-    for name in names[:MOST_LABELS]:
+    for name in names[:most]:
         cells = [name[:60]]
-        for split in SPLITS:
-            count, size = examined.label_counts[split].get(name, 0), examined.splits[split]
+        for split, counts in examined.label_counts.items():
+            count, size = counts.get(name, 0), examined.splits.get(split, 0)
             cells += [f"{count:,}", share(count / size) if size else "-"]
         rows.append(tuple(cells))
     if rows:
-        sizes = (f"{examined.splits[split]:,}" for split in SPLITS)
+        sizes = (f"{examined.splits.get(split, 0):,}" for split in examined.label_counts)
         rows.append(("rows", *(cell for size in sizes for cell in (size, ""))))
-    columns = ("label", *(cell for split in SPLITS for cell in (split, "share")))
-    more = (f"and {len(names) - MOST_LABELS:,} more labels",) if len(names) > MOST_LABELS else ()
-    return Section("Labels", columns, tuple(rows), more)
+    columns = ("label", *(cell for split in examined.label_counts for cell in (split, "share")))
+    more = (f"and {len(names) - most:,} more labels",) if len(names) > most else ()
+    return Section("Labels", columns, tuple(rows), more, most=most + 1)
 
 
 def _numbers(examined: Examination) -> Section:
     rows = tuple(
-        (split, f"{examined.splits[split]:,}", *(f"{value:.6g}" for value in values))
+        (split, f"{examined.splits.get(split, 0):,}", *(f"{value:.6g}" for value in values))
         for split, values in examined.quantiles.items()
     )
     return Section("Numbers to predict", ("split", "rows", "least", "quarter", "median", "3/4", "most"), rows)
@@ -354,7 +357,7 @@ def _pieces(examined: Examination) -> Section:
         f"Words that break most often ({each.of}): "
         + ", ".join(f"{word} ({pieces} pieces, {count:,} times)" for word, pieces, count in each.broken)
         for each in examined.pieces
-        if each.broken and each.of == "task"
+        if each.broken
     )
     columns = ("words of", "words", "pieces a word", "in one piece", "unknown pieces")
     return Section("How words break into the model's pieces", columns, rows, lines)
@@ -399,8 +402,15 @@ def _leak_examples(examined: Examination) -> Section:
 
 
 def _copies(examined: Examination) -> Section:
-    rows = tuple((each.split, f"{each.texts:,}", f"{each.rows:,}", f"{each.conflicting:,}") for each in examined.copies)
-    columns = ("split", "texts", "rows too many", "with different labels")
+    marked = any(each.marked for each in examined.copies)
+    rows = tuple(
+        (
+            *(each.split, f"{each.texts:,}", f"{each.rows:,}", f"{each.conflicting:,}"),
+            *([f"{each.marked:,}"] if marked else []),
+        )
+        for each in examined.copies
+    )
+    columns = ("split", "texts", "rows too many", "with different labels", *(["of them, by punctuation"] * marked))
     lines = tuple(
         f"{each.split}: {' = '.join(_side_by_side(shown))}" for each in examined.copies for shown in each.examples[:1]
     )

@@ -1,26 +1,32 @@
-"""The page of a study: one HTML file that holds everything it shows, opens anywhere and loads nothing.
-
-report.html is the page, report_*.html its parts.
-"""
+"""The page of a race: what it shows, as values, and how they become the sections and drawings of a Page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from acclimate.core import figures
+from acclimate.core.figures import cost_text, duration, metric_text, p_text, percent, points, si
 from acclimate.core.files import write_text
 from acclimate.core.types import Cost
-from acclimate.data.examination import Examination, Leak
+from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, QueryShown, examples
 from acclimate.models.word_embeddings import Distances
 from acclimate.race.labels import Confusion, LabelScore
-from acclimate.report import table
+from acclimate.report.page import (
+    ABSENT,
+    MOST,
+    Cell,
+    Drawing,
+    Fact,
+    Item,
+    Page,
+    Passage,
+    Section,
+    beginning,
+    fact_text,
+)
 from acclimate.report.plots import (
     colours_of,
     differences,
@@ -29,14 +35,8 @@ from acclimate.report.plots import (
     learning_curves,
     score_against_cost,
 )
-from acclimate.report.table import Losses, Row, chance_text, difference_text, interval_text
-
-# -------------------- sections
-# What the page tells beside the scores, as values: leakage, the search, looks at the test set, retrieved documents.
-#
-# Each is made from an entry of a race's facts.json of the same keys (race/outcome.py). A key that is not a field here
-# is
-# an error (TypeError), so nothing that a race wrote down is left out of its page unnoticed.
+from acclimate.report.table import ALONE, MEANING, UNTOUCHED, Losses, Row, beside
+from acclimate.statistics.significance import LEVEL
 
 
 @dataclass(frozen=True)
@@ -115,15 +115,7 @@ def _times(number: int) -> str:
     return "once" if number == 1 else f"{number:,} times"
 
 
-Fact = str | int | float | bool | None | Sequence[str] | Mapping[str, str | int | float]
 LARGEST = 2_000_000  # bytes: a page that a mail takes
-ABSENT = "\N{EN DASH}"
-ROWS = 300  # of a table whose length users decide; more say so
-# What no page should hold: controls, marks that turn the direction of all text after them, halves of characters
-CONTROLS = [*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-VISIBLE = {code: f"\\u{code:04x}" for code in CONTROLS} | dict.fromkeys(
-    range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"
-)
 
 
 @dataclass(frozen=True)
@@ -193,67 +185,152 @@ class Study:
 
 def write_report(path: Path, study: Study) -> Path:
     """Write the page, whole or not at all, and return its path. Raises ValueError where it would pass 2 MB."""
-    page = render(study)
-    size = len(page.encode())
+    text = page_of(study).as_html()
+    size = len(text.encode())
     if size > LARGEST:
         raise ValueError(f"the page of {study.title!r} would have {size:,} bytes, over {LARGEST:,}; thin its curves.")
-    write_text(path, page)
+    write_text(path, text)
     return path
 
 
-def render(study: Study) -> str:
-    """The page as text. Everything in it is escaped but the plots, whose text is escaped where they are drawn.
-
-    What would turn or break the text around it is written as its escape, as in `\\u202e`.
-    """
-    template = environment().get_template("report.html")
-    scatters = [(name, Markup(gold_against_predicted(pairs, name))) for name, pairs in study.predictions.items()]
-    page = template.render(
-        study=study,
-        plots=_plots(study),
-        scatters=scatters,
-        settings=_settings(study),
-        label_counts=_turned(study.examination.label_counts) if study.examination else {},
-        general=table.beside([row.contestant for row in study.rows], study.general_losses),
-        forgetting=table.MEANING,
-        retrieved=examples(study.retrieved),
-        retrieved_most=(QUERIES, DOCUMENTS),
-        exp=exp,
-        most=ROWS,
+def page_of(study: Study) -> Page:
+    """Return the page of a study. A part of the study that is empty has no section."""
+    sections = [_results(study), Section("Plots", parts=(*_losses(study), *_moved(study)))]
+    sections += _label_by_label(study)
+    if study.predictions:
+        lead = "A dot is a test item, its prediction the mean over seeds; on the broken line both are equal."
+        sections.append(Section("Gold against predicted", lead=lead, id="predictions"))
+    if study.leakage is not None:
+        sections.append(_leakage(study, study.leakage))
+    if study.given:
+        sections.append(_given(study))
+    if study.search:
+        sections.append(_search(study))
+    if study.retrieved:
+        sections.append(_retrieved(study))
+    if study.looks is not None:
+        sections.append(_looks(study.looks))
+    if study.examination is not None:
+        sections.append(_examination(study.examination))
+    if study.notes:
+        sections.append(Section("Notes", items=tuple(study.notes)))
+    if study.commands or study.environment or study.versions or study.hashes:
+        sections.append(_again(study))
+    scatters = [
+        Drawing("The untouched model" if name == UNTOUCHED else name, gold_against_predicted(pairs, name))
+        for name, pairs in study.predictions.items()
+    ]
+    return Page(
+        study.title,
+        study.verdict,
+        sections,
+        figures={"Plots": _plots(study), "Gold against predicted": scatters},
+        alerts=study.alerts,
+        remarks=study.remarks,
+        facts=study.task,
     )
-    return page.translate(VISIBLE)
 
 
-def environment() -> Environment:
-    """What templates are read from and with; a page made so goes through `translate(VISIBLE)` at its end."""
-    made = Environment(
-        loader=FileSystemLoader(Path(__file__).parents[1] / "report" / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {
-        "chance": chance_text,
-        "cost": figures.cost_text,
-        "difference": difference_text,
-        "duration": figures.duration,
-        "fact": _fact,
-        "figure": lambda text: ABSENT if text == "-" else text.replace("-", "\N{MINUS SIGN}"),
-        "interval": interval_text,
-        "metric": figures.metric_text,
-        "p": figures.p_text,
-        "percent": figures.percent,
-        "points": figures.points,
-        "si": figures.si,
-        "short": _short,
-        "signed": lambda value: figures.points(value, sign="+"),
+def _results(study: Study) -> Section:
+    """A row for each contestant, and the tests over seeds alone folded away."""
+    rows = study.rows
+    unit, best = metric_text(rows[0].metric), max(row.score.mean for row in rows)
+    losses = beside([row.contestant for row in rows], study.general_losses)
+    columns: dict[str, Callable[[Row], str | Cell]] = {
+        "Contestant": lambda row: row.contestant if len(rows) > 1 else ALONE,
+        f"Test {unit}": _score,
+        "Each seed": lambda row: Cell(" ".join(map(points, row.scores)), look="seeds"),
+        "Against untouched": _difference,
+        "p": lambda row: _p(row.comparison.p if row.comparison else None),
+        "p (Holm)": lambda row: _p(row.p_holm),
     }
-    return made
+    improves = any(row.comparison and row.comparison.improvement is not None for row in rows)
+    if improves:
+        columns["Improves"] = _improvement
+    columns["Dev"] = lambda row: Cell(points(row.dev_mean), row.dev_mean)
+    if losses:
+        columns["General loss"] = lambda row: Cell(str(losses[row.contestant]), losses[row.contestant].loss)
+    columns |= {
+        "Adapting, tokens": lambda row: Cell(si(row.adapting.tokens), row.adapting.tokens),
+        "Adapting, FLOP": lambda row: Cell(si(row.adapting.flops), row.adapting.flops),
+        "Adapting, time": lambda row: Cell(duration(row.adapting.seconds), row.adapting.seconds),
+        "Tuning, time": lambda row: Cell(duration(row.finetuning.seconds), row.finetuning.seconds),
+    }
+    lines = ["Costs: what adapting took once, and fine-tuning for each seed."]
+    if improves:
+        lines.append(
+            "Improves: the probability that the contestant scores higher than the untouched model for a new seed and "
+            "test set."
+        )
+    if study.pretraining:
+        cost = cost_text(next(iter(study.pretraining.values())))
+        lines.append(f"Pretraining: {cost}, spent here once, for all rows that have a figure.")
+        columns["Pretraining, time"] = lambda row: (
+            Cell(duration(study.pretraining[row.contestant].seconds), study.pretraining[row.contestant].seconds)
+            if row.contestant in study.pretraining
+            else Cell("-", 0.0)
+        )
+    if losses:
+        lines.append(f"General loss: {MEANING}")
+    compared = [row for row in rows if row.comparison is not None]
+    over_seeds = Section(
+        "Tests over seeds alone",
+        ("Contestant", "t test", "permutation"),
+        tuple(
+            (row.contestant, _p(row.comparison.p_seeds), _p(row.comparison.p_permutation))
+            for row in compared
+            if row.comparison is not None
+        ),
+        (
+            "p of the paired t test over seeds, and of the exact permutation test (signs of the seeds' differences "
+            "flipped).",
+        ),
+        lead="The test items taken for all there are. Nothing is decided by these; they stand here for those who "
+        "expect them.",
+        fold="closed",
+    )
+    return Section(
+        "Results",
+        tuple(columns),
+        tuple(tuple(cell(row) for cell in columns.values()) for row in rows),
+        tuple(lines),
+        lead=f"Points of {unit} on the test set, with 95% intervals over both seeds and test items; a point is a "
+        "hundredth, so 81.2 points are a value of .812. p asks whether a contestant's expected score equals the "
+        "untouched model's; Holm's correction allows for asking it of each contestant.",
+        looks=tuple("reference" * (row.comparison is None) + " best" * (row.score.mean == best) for row in rows),
+        parts=(over_seeds,) if compared else (),
+    )
 
 
-def _plots(study: Study) -> list[tuple[str, Markup]]:
-    """(title, drawing) in the order of the page. Markup, for they come from plots.py, not from a user."""
+def _score(row: Row) -> Cell:
+    score = row.score
+    return Cell(points(score.mean), score.mean, f"{points(score.low)} to {points(score.high)}", look="main")
+
+
+def _difference(row: Row) -> Cell:
+    """The difference to the untouched model with its interval; in colour where Holm's p is below .05."""
+    other = row.comparison
+    if other is None:
+        return Cell("-", 0.0)
+    low, high = (points(value, sign="+") for value in (other.low, other.high))
+    sure = row.p_holm is not None and row.p_holm < LEVEL
+    look = ("gain" if other.difference > 0 else "loss") if sure else ""
+    return Cell(points(other.difference, sign="+"), other.difference, f"{low} to {high}", look)
+
+
+def _improvement(row: Row) -> Cell:
+    other = row.comparison
+    if other is None or other.improvement is None:
+        return Cell("-")
+    interval = f"{percent(other.improvement_low)} to {percent(other.improvement_high)}"
+    return Cell(percent(other.improvement), other.improvement, interval)
+
+
+def _p(p: float | None) -> Cell:
+    return Cell(p_text(p), p)
+
+
+def _plots(study: Study) -> list[Drawing]:
     drawn = [("Score against cost", score_against_cost(study.rows))]
     if any(row.comparison for row in study.rows):
         drawn.append(("Differences to the untouched model", differences(study.rows)))
@@ -263,40 +340,286 @@ def _plots(study: Study) -> list[tuple[str, Markup]]:
     for title, curves in study.curves.items():
         plot = learning_curves(curves.lines, curves.x, curves.y, title=title, colours=colours_of(study.rows))
         drawn.append((title, plot))
-    return [(title, Markup(svg)) for title, svg in drawn]
+    last = len(drawn) - 1
+    return [
+        Drawing(title, svg, wide=number < 2 or (number == last and last % 2 == 0))
+        for number, (title, svg) in enumerate(drawn)
+    ]
 
 
-def _settings(study: Study) -> dict[str, list[str]]:
-    """Setting -> its value for each contestant, in the order in which the settings first occur."""
+def _losses(study: Study) -> list[Section]:
+    """Loss and perplexity before and after adapting, on each kind of held-out text."""
+    columns = ("Contestant", "Loss before", "Loss after", "Perplexity before", "Perplexity after")
+    return [
+        Section(
+            f"Loss on held-out {kind} text",
+            columns,
+            tuple(
+                (name, f"{before:.3f}", f"{after:.3f}", f"{exp(before):,.1f}", f"{exp(after):,.1f}")
+                for name, (before, after) in losses.items()
+            ),
+            (
+                f"Masked-token loss on held-out {kind} text, in nats a masked token, and its exponential, the "
+                "perplexity.",
+            ),
+        )
+        for kind, losses in (("domain", study.losses), ("general", study.general_losses))
+        if losses
+    ]
+
+
+def _moved(study: Study) -> list[Section]:
+    """How far word embeddings lie from the untouched model's."""
+    columns = ("Contestant", "Over", "Pieces", "Mean distance", "Median", "90th percentile", "Mean cosine")
+    rows = [
+        (
+            name,
+            where,
+            f"{found.pieces:,}",
+            *(f"{value:#.3g}" for value in (found.mean, found.median, found.nine_tenths)),
+            f"{found.cosine:.4f}",
+        )
+        for name, by_place in study.moved.items()
+        for where, found in by_place.items()
+    ]
+    line = (
+        "How far word embeddings lie from the untouched model's: Euclidean distance between raw rows, and their mean "
+        "cosine; over all pieces of the vocabulary, and over those that occur in the task's texts."
+    )
+    return [Section("Word embeddings", columns, tuple(rows), (line,))] if rows else []
+
+
+def _label_by_label(study: Study) -> list[Section]:
+    """F1 of each label, and what is taken for what."""
+    sections = []
+    if study.labels:
+        what = {"items": "label", "entities": "type of entity", "words": "tag"}[study.counted]
+        alone = study.winner == UNTOUCHED
+        rows: list[tuple[str | Cell, ...]] = [
+            (
+                label.label,
+                f"{label.support:,}",
+                Cell(points(label.untouched), label.untouched),
+                *([] if alone else [Cell(points(label.contestant), label.contestant), _change(label)]),
+            )
+            for label in study.labels
+        ]
+        columns = ("Label", f"Test {study.counted}", "Untouched", *([] if alone else [study.winner, "Difference"]))
+        compared = (
+            "The untouched model, which is the winner on dev" if alone else f"{study.winner} and the untouched model"
+        )
+        lead = f"F1 of each {what}, mean over seeds. With few test items a label's figure says little."
+        lines = (f"{compared}, points of F1.",)
+        sections.append(Section("Label by label", columns, tuple(rows), lines, lead=lead, id="labels"))
+    if study.confusions:
+        lead = (
+            "Each row holds the test items of one label, each column what was predicted for them: numbers of items, "
+            "mean over seeds. The darker or brighter a cell, the larger its share of the row; framed cells are right."
+        )
+        if study.confusions[0].pooled:
+            most = len(study.confusions[0].labels) - 1
+            lead += (
+                f" Labels beyond the {most} most frequent stand together in the last row and column, where a framed "
+                "cell also holds confusions among them."
+            )
+        parts = tuple(map(_confusion, study.confusions))
+        sections.append(Section("What is taken for what", lead=lead, parts=parts, id="confusions"))
+    return sections
+
+
+def _change(label: LabelScore) -> Cell:
+    change = label.contestant - label.untouched
+    return Cell(points(change, sign="+"), change)
+
+
+def _confusion(confusion: Confusion) -> Section:
+    rows: list[tuple[str | Cell, ...]] = []
+    for right, (label, counts) in enumerate(zip(confusion.labels, confusion.counts, strict=True)):
+        total = sum(counts)
+        cells = [
+            Cell(
+                f"{count:.0f}" if round(count, 1) == round(count) else f"{count:.1f}",
+                count,
+                look=" ".join(["right"] * (guess == right) + ["zero"] * (count == 0)),
+                shade=count / total if total else 0.0,
+            )
+            for guess, count in enumerate(counts)
+        ]
+        rows.append((label, *cells, Cell(f"{total:,.0f}", total, look="zero", shade=0.0)))
+    return Section(
+        "The untouched model" if confusion.contestant == UNTOUCHED else confusion.contestant,
+        ("gold \N{DOWNWARDS ARROW} predicted \N{RIGHTWARDS ARROW}", *confusion.labels, "items"),
+        tuple(rows),
+        (f"Gold label by predicted label, {confusion.contestant}.",),
+        look="confusion",
+    )
+
+
+def _leakage(study: Study, leakage: Leakage) -> Section:
+    if not leakage.leaks:
+        lead = (
+            "Looked for: the same or nearly the same text in what is scored and in what models learn from. None was "
+            "found."
+        )
+        return Section("Leakage", lead=lead)
+    lead = (
+        "Texts that are scored and stand, the same or nearly, where models learn from. A model may know such an item "
+        "by heart. Documents of corpora that hold one were left out of adapting."
+    )
+    if leakage.dropped:
+        lead += " Rows of the training data that hold a test text were taken out before anything was trained."
+    columns = (
+        *("Found in", "Scored split", "Match", "Texts there", "Scored items", "Share of the split"),
+        "Of these, same label",
+    )
+    rows = tuple(
+        (
+            *(leak.found, leak.within, leak.kind, f"{leak.scanned:,}", f"{leak.references:,}"),
+            Cell(percent(leak.share), leak.share),
+            "-" if leak.same_label is None else f"{leak.same_label:,}",
+        )
+        for leak in leakage.leaks
+    )
+    lines = (
+        "exact: equal after normalisation; near: nearly; 13-gram: at least half of the item's runs of 13 words; "
+        "passage: fewer of them, which is no leak of the item.",
+    )
+    parts = [
+        Section(
+            f"Examples: {leak.found} in {leak.within}, {leak.kind}",
+            passages=tuple(passage for twin in leak.examples for passage in _twin(leak, twin)),
+            fold="closed",
+        )
+        for leak in leakage.leaks
+        if leak.examples
+    ]
+    if leakage.leaked and not leakage.rows:
+        told = (
+            f"{leakage.leaked:,} of the {leakage.items:,} test items stand in the training data too, which leaves too "
+            "few to score without them."
+        )
+        parts.append(Section("", items=(Item(told, "warning"),)))
+    elif leakage.rows:
+        parts.append(_scored_both_ways(study, leakage))
+    return Section("Leakage", columns, rows, lines, lead=lead, parts=tuple(parts))
+
+
+def _twin(leak: Leak, twin: Sighting) -> Iterator[Passage]:
+    label = f", label {twin.within_label}" if twin.within_label else ""
+    yield Passage(f"{leak.within}, {twin.within_id}{label}", twin.within_text)
+    label = f", label {twin.found_label}" if twin.found_label else ""
+    yield Passage(f"{leak.found}, {twin.found_id}{label}; similarity {twin.similarity:.2f}", twin.found_text)
+
+
+def _scored_both_ways(study: Study, leakage: Leakage) -> Section:
+    others = {row.contestant: row for row in leakage.rows}
+    pairs = [[row, others[row.contestant]] for row in study.rows if row.contestant in others]
+    columns = ("All items", "Against untouched", "p (Holm)")
+    lacking = ("Without leaked", "Against untouched, without", "p (Holm), without")
+    return Section(
+        "Scored both ways",
+        ("Contestant", *columns, *lacking),
+        tuple(
+            (pair[0].contestant, *(cell for row in pair for cell in (_score(row), _difference(row), _p(row.p_holm))))
+            for pair in pairs
+        ),
+        (
+            f"Points of {metric_text(study.rows[0].metric)}: on all {leakage.items:,} test items, and without the "
+            f"{leakage.leaked:,} that stand in the training data.",
+        ),
+        lead=f"Without the {leakage.leaked:,} leaked test items the verdict "
+        f"{'changes' if leakage.changed else 'stands'}: {leakage.verdict}",
+        looks=tuple("reference" * (row.comparison is None) for row, _ in pairs),
+    )
+
+
+def _given(study: Study) -> Section:
+    """A row for each setting, a column for each contestant; settings that are the same for all are grey."""
     names = dict.fromkeys(name for settings in study.given.values() for name in settings)
-    return {
-        name: [_fact(settings[name]) if name in settings else ABSENT for settings in study.given.values()]
+    rows = {
+        name: [fact_text(settings[name]) if name in settings else ABSENT for settings in study.given.values()]
         for name in names
     }
+    return Section(
+        "What each contestant was given",
+        ("Setting", *study.given),
+        tuple((name, *values) for name, values in rows.items()),
+        ("Settings by contestant; \N{EN DASH} where a setting does not apply.",),
+        lead="Settings that are the same for all contestants are grey; those that differ are what the race is about, "
+        "or a reason to doubt it.",
+        looks=tuple("same" * (len({*values} - {ABSENT}) == 1) for values in rows.values()),
+        id="given",
+    )
 
 
-def _turned(table: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    """A table of columns as a table of rows, by falling sum; 0 where a column lacks the row."""
-    names = dict.fromkeys(name for column in table.values() for name in column)
-    rows = {name: {key: column.get(name, 0) for key, column in table.items()} for name in names}
-    return dict(sorted(rows.items(), key=lambda row: -sum(row[1].values())))
+def _search(study: Study) -> Section:
+    tried = Section(
+        "Everything that was tried",
+        ("Contestant", "Setting", "Rung", "Steps", "Seeds", "Dev", "Kept", "Why"),
+        tuple(
+            (
+                *(trial.contestant, trial.setting, f"{trial.rung}", f"{trial.steps:,}", f"{trial.seeds}"),
+                *(Cell(points(trial.dev), trial.dev), fact_text(trial.kept), trial.why or "-"),
+            )
+            for trial in study.search
+        ),
+        (
+            "A line for each setting in each rung; dev is the mean over seeds, in points of "
+            f"{metric_text(study.rows[0].metric)}.",
+        ),
+        fold="open" if len(study.search) <= 12 else "closed",
+        most=3 * MOST,
+    )
+    chosen = [Section("Chosen on dev", facts=study.chosen)] if study.chosen else []
+    lead = study.search_note or "Settings were tried on dev alone."
+    return Section("The search", lead=lead, parts=(*chosen, tried), id="search")
 
 
-def _short(text: str, most: int = 200) -> str:
-    """A text of users' making, cut where it would swamp the page."""
-    return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+def _retrieved(study: Study) -> Section:
+    parts = []
+    for number, example in enumerate(examples(study.retrieved)):
+        brought = study.retrieved[number].documents
+        documents = [Passage(each.about, each.parts, each.words) for each in example.documents]
+        parts.append(
+            Section(
+                beginning(f"Query {example.query.about}", 200),
+                lead=_first_of(brought, DOCUMENTS),
+                passages=(
+                    Passage("Text of the task", example.query.parts),
+                    *(documents or [Passage("Documents", "It brought none.")]),
+                ),
+                fold="closed" if number else "open",
+            )
+        )
+    lead = (
+        "Texts of the task as queries, and what they brought from the general corpus. Marked: the words that make up "
+        "nine tenths of a document's score; they are listed below it with their parts of it. Long texts are cut to "
+        f"where most of these words stand. {_first_of(study.retrieved, QUERIES)}"
+    )
+    return Section("Retrieved examples", lead=lead.rstrip(), parts=tuple(parts), id="retrieved")
 
 
-def _fact(value: Fact) -> str:
-    """A setting as people read it: 12,000; 5e-05; yes; a, b; train 900, dev 100. None does not apply."""
-    if value is None:
-        return ABSENT
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_fact(amount)}" for name, amount in value.items())
-    if isinstance(value, (str, float)):
-        return str(value)
-    return ", ".join(_fact(part) for part in value)
+def _first_of(entries: Sequence[object], most: int) -> str:
+    return f"The first {most:,} of {len(entries):,}." if len(entries) > most else ""
+
+
+def _looks(looks: Looks) -> Section:
+    earlier = (
+        f"Earlier races on this machine that opened them: {looks.earlier_runs:,}."
+        if looks.earlier_runs
+        else "No earlier race on this machine had opened them."
+    )
+    every = [Section("Every look", items=tuple(looks.lines), fold="closed")] if looks.lines else []
+    return Section("Looks at the test set", lead=f"{looks.sentence()} {earlier}", parts=tuple(every), id="looks")
+
+
+def _examination(examined: Examination) -> Section:
+    parts = tuple(sections_of_data(examined, most_labels=MOST))
+    return Section("The data, examined", lead=examined.reach, facts=examined.task, parts=parts, id="examination")
+
+
+def _again(study: Study) -> Section:
+    parts = [Section("Commands", code="\n".join(study.commands), fold="open")] if study.commands else []
+    named = (("Environment", study.environment), ("Versions", study.versions), ("Hashes", study.hashes))
+    parts += [Section(name, facts=facts, fold="closed") for name, facts in named if facts]
+    return Section("To do it again", parts=tuple(parts), id="again")

@@ -47,6 +47,7 @@ class Cell:
     look    CSS classes of templates/style.html, such as "gain", "loss" or "prose"
     shade   how dark its ground is, from 0 to 1
     link    id of the row that the cell leads to
+    plain   what a terminal shows in its place
     """
 
     text: str | Runs
@@ -55,8 +56,11 @@ class Cell:
     look: str = ""
     shade: float | None = None
     link: str = ""
+    plain: str = ""
 
     def __str__(self) -> str:
+        if self.plain:
+            return self.plain
         text = self.text if isinstance(self.text, str) else "".join(part for part, _ in self.text)
         return f"{text} [{self.beside}]" if self.beside else text
 
@@ -80,7 +84,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Drawing:
     """A drawing as SVG (report/plots.py makes it and escapes its texts). lead: a sentence between title and drawing."""
 
     title: str
@@ -91,20 +95,20 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled part of a page. Terminal and HTML show it in the order of the fields; what is empty is left out.
+    """A titled part of a page. What is empty is left out.
 
     columns, rows   a table: cells under `columns`, as many in each row
     lines           sentences: below the table on a terminal, its caption in HTML
-    The rest is shown in HTML only, but for `parts`:
+    items           a list
+    parts           sections within this one
+    most            rows and items that are shown; the page says how many there are
+    The rest is shown in HTML only:
     lead            how to read the section, under its heading
     facts           name -> value, as a card
-    items           a list
     passages        quoted texts, beneath each other
     code            text in letters of one width, such as commands
-    parts           sections within this one
     fold            "closed" or "open": the reader can fold the section away; a terminal leaves it out
     look, looks     CSS classes of the table and of each row; a table with a look of its own does not sort
-    most            rows that are shown; the caption says how many there are
     id              where links to it lead; "": made of the title
     ids             id of each row, where cells link to rows
     """
@@ -140,7 +144,7 @@ class Page:
             "TAPTER and TAPT",
             "TAPTER is better than TAPT by 1.2 points.",
             sections=[Section("Scores", ("method", "test"), (("TAPT", "71.0"), ("TAPTER", "72.2")), ("In points.",))],
-            figures={"Scores": [Figure("Score against cost", svg)]},
+            figures={"Scores": [Drawing("Score against cost", svg)]},
             sheets={"table.csv": "method,test\\nTAPT,.71\\n"},
         )
         print(page.as_text())
@@ -159,7 +163,7 @@ class Page:
     title: str
     verdict: str
     sections: Sequence[Section]
-    figures: Mapping[str, Sequence[Figure]] = field(default_factory=dict)
+    figures: Mapping[str, Sequence[Drawing]] = field(default_factory=dict)
     sheets: Mapping[str, str] = field(default_factory=dict)
     alerts: Sequence[str] = ()
     remarks: Sequence[str] = ()
@@ -169,7 +173,7 @@ class Page:
     def as_text(self) -> str:
         """Return the page for a terminal: at most WIDTH columns, no colours, a line feed at its end."""
         said = [self.verdict, *(f"Warning: {alert}" for alert in self.alerts), *self.remarks]
-        shown = [each for each in self.sections if each.rows or each.lines or each.parts]
+        shown = [each for each in self.sections if each.rows or each.lines or each.items or each.parts]
         return page(self.title, [Section("", lines=tuple(filter(None, said))), *shown])
 
     def as_html(self) -> str:
@@ -253,12 +257,19 @@ def _on_terminal(section: Section) -> Iterator[str]:
     yield from wrapped(escaped(section.title), WIDTH)
     if section.rows:
         yield from _table(section)
-    for sentence in section.lines:
+    items = [f"{each.level}: {each.text} {each.beside}" if isinstance(each, Item) else each for each in section.items]
+    for sentence in (*section.lines, *items[: section.most], *_left_out(section)):
         first, *others = wrapped(escaped(sentence), WIDTH - 2 * len(INDENT)) or [""]
         yield f"{INDENT}{first}".rstrip()
         yield from (f"{2 * INDENT}{line}" for line in others)
     for part in section.parts:
         yield from _on_terminal(part)
+
+
+def _left_out(section: Section) -> Iterator[str]:
+    for entries in (section.rows, section.items):
+        if len(entries) > section.most:
+            yield f"The first {section.most:,} of {len(entries):,}."
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -273,7 +284,7 @@ def _table(section: Section) -> list[str]:
     table = Table(box=None, padding=(0, len(INDENT), 0, 0), pad_edge=False, show_header=True)
     for name, numbers in zip(section.columns, _of_numbers(section), strict=True):
         table.add_column(Text(escaped(name)), justify="right" if numbers else "left", overflow="fold")
-    for row in section.rows:
+    for row in section.rows[: section.most]:
         table.add_row(*(Text(beginning(escaped(str(cell)), LONGEST_CELL)) for cell in row))
     console = _console(WIDTH - len(INDENT))
     console.print(table)
@@ -304,7 +315,8 @@ def _sorts(cell: str | Cell) -> float | Literal[""] | None:
     if cell in ("", "-", ABSENT, "none"):
         return ""
     if re.fullmatch(r"[<>+-]? ?[+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?%?", cell):
-        return float(re.sub("[<>,% ]", "", cell))
+        number = float(re.sub("[<>,% ]", "", cell))
+        return int(number) if number.is_integer() else number
     return None
 
 

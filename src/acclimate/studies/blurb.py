@@ -41,9 +41,9 @@ from acclimate.race.contestants import Entries, enter
 from acclimate.race.cost import Estimate, estimate_of, told_of_reading
 from acclimate.race.outcome import PAGE, SCORES, SHEET, TABLE
 from acclimate.race.recipe import RaceRecipe, Search
-from acclimate.race.report import VISIBLE, Trial, environment
+from acclimate.race.report import Trial
 from acclimate.race.search import Ended, scores_of, searched, test_row
-from acclimate.report.page import Section, page
+from acclimate.report.page import Page, Section, page
 from acclimate.report.table import difference_text, interval_text
 from acclimate.statistics.means import mean_difference, mean_interval
 from acclimate.statistics.significance import LEVEL, Comparison, Interval, compare_of, holm, interval_of, resample
@@ -365,15 +365,7 @@ def write_benchmark(out: Path, found: Benchmark) -> None:
     files.write_text(out / TABLE, as_text(found))
     files.write_text(out / SHEET, as_csv(found))
     source = "The benchmark: Gu et al. (2021), Tables 3 and 6."
-    write_sections(out / PAGE, sections(found), title="BLURB", heading=", ".join(found.models), source=source)
-
-
-def write_sections(path: Path, made: Sequence[Section], *, title: str, heading: str, source: str) -> None:
-    """A page of these sections, with nothing but tables and sentences. source: a sentence in its foot."""
-    shown = [section.escaped() for section in made]
-    template = environment().get_template("benchmark.html")
-    page = template.render(sections=shown, title=title, heading=heading, source=source)
-    files.write_text(path, page.translate(VISIBLE))
+    Page("BLURB", ", ".join(found.models), sections(found), source=source).write(out / PAGE)
 
 
 def _cell(result: Result, name: str) -> dict[str, object]:

@@ -48,9 +48,9 @@ from acclimate.race.cost import Estimate, estimate_of_jobs
 from acclimate.race.outcome import UNTAUGHT, constant_score
 from acclimate.race.race import dataset_of
 from acclimate.race.recipe import RaceRecipe
-from acclimate.race.report import VISIBLE, environment
 from acclimate.race.search import dev_row, test_row
-from acclimate.report.page import Section, amount, page
+from acclimate.report import page as report
+from acclimate.report.page import Page, Section, amount, page
 from acclimate.report.table import difference_text, interval_text
 from acclimate.statistics.means import mean_difference
 from acclimate.statistics.significance import LEVEL, Comparison, Interval, compare_of, holm, interval_of
@@ -789,24 +789,71 @@ def data_section(tables: Tables) -> Section:
     return Section("Datasets", ("", "type", "metric", "training rows"), tuple(rows), tuple(lines))
 
 
-def render(tables: Tables) -> str:
-    """The page: one file that holds everything it shows."""
-    made = []
-    for matrix in tables.matrices:
-        parts = groups_section(matrix), cells_section(matrix, tables), seeds_section(matrix)
-        made.append((matrix, *(part.escaped() for part in parts)))
-    template = environment().get_template("intermediate.html")
-    text = template.render(
-        tables=tables,
-        made=made,
-        data=data_section(tables).escaped(),
-        title=TITLE,
-        source=SOURCE,
-        legend=legend,
-        facts_of=facts_of,
-        more=MORE,
+def page_of(tables: Tables) -> Page:
+    """Return the HTML page: for each model a heat map whose cells lead to the rows of every pair."""
+    made: list[Section] = []
+    for number, matrix in enumerate(tables.matrices, 1):
+        groups, seeds = groups_section(matrix), seeds_section(matrix)
+        heat = heat_map(matrix, tables, number)
+        made += [heat, replace(groups, title=f"Groups of pairs, {matrix.model}", lead=matrix.findings())]
+        made += [every_pair(matrix, tables, number), replace(seeds, title=f"Each seed, {matrix.model}")]
+    verdict = " ".join(matrix.verdict() for matrix in tables.matrices)
+    return Page(TITLE, verdict, [*made, data_section(tables)], source=SOURCE)
+
+
+def heat_map(matrix: Matrix, tables: Tables, number: int) -> Section:
+    """The score of each pair in a cell whose colour is its difference from the target alone."""
+    rows = []
+    for across, row in enumerate(matrix.rows, 1):
+        alone = points(row.baseline.interval.mean) if row.baseline.interval else "failed"
+        cells = []
+        for place, name in enumerate(matrix.columns, 1):
+            cells.append(_heat_cell(matrix, matrix.cells.get((row.name, name)), f"pair-{number}-{across}-{place}"))
+        rows.append((report.Cell(row.name, beside=metric_text(row.metric)), report.Cell(alone, look="plain"), *cells))
+    return Section(
+        matrix.model,
+        ("Target", "Alone", *matrix.columns),
+        tuple(rows),
+        tuple(legend(matrix, tables)),
+        lead=f"Rows are targets, columns the task that was learnt first. In a cell the score on {tables.split}, and "
+        "below it the difference from the target alone, in points. Blue, ▲: higher; orange, ▼: lower; the fuller the "
+        "colour, the larger the difference. Hatched, with + or −: not established after Holm's correction over all "
+        "cells. Outlined: a control. Each cell leads to its row below.",
+        look="heat",
     )
-    return text.translate(VISIBLE)
+
+
+def _heat_cell(matrix: Matrix, cell: Cell | None, link: str) -> report.Cell:
+    if cell is None:
+        return report.Cell("-", look="plain")
+    if cell.comparison is None or cell.column.ran.interval is None:
+        return report.Cell("failed", link=link)
+    gain = cell.comparison.difference
+    look = "better" if gain > 0 else "worse" if gain < 0 else "even"
+    look += (" sure" if cell.established else " open") + " control" * cell.is_control
+    arrow = ("▲ " if gain > 0 else "▼ ") * cell.established
+    change = points(gain, sign="+").replace("-", "\N{MINUS SIGN}")
+    shade = (abs(gain) / matrix.largest) ** 0.5 if matrix.largest else 0.0
+    return report.Cell(points(cell.column.ran.interval.mean), gain, f"{arrow}{change}", look, shade, link)
+
+
+def every_pair(matrix: Matrix, tables: Tables, number: int) -> Section:
+    """A row for each cell of the heat map: its comparisons, scores of each seed, steps and time."""
+    rows, ids, heads = [], [], ["each seed", "on dev", "steps", "time, a seed", "said"]
+    for across, row in enumerate(matrix.rows, 1):
+        for place, name in enumerate(matrix.columns, 1):
+            if (cell := matrix.cells.get((row.name, name))) is None:
+                continue
+            ran = cell.column.ran
+            scores, on_dev = (" ".join(points(seed[at]) for seed in ran.seeds) for at in (2, 1))
+            steps = " + ".join(f"{count:,}" for count in ran.steps if count)
+            said = f"{cell.said}{f': {cell.why}' if cell.why else ''}{', a control' * cell.is_control}"
+            time = duration((ran.first + ran.own).seconds)
+            rows.append((*facts_of(cell).values(), scores, on_dev, steps, time, said))
+            ids.append(f"pair-{number}-{across}-{place}")
+    columns = (*facts_of(next(iter(matrix.cells.values()))), *heads) if rows else ()
+    lines = cells_section(matrix, tables).lines
+    return Section(f"Every pair, {matrix.model}", columns, tuple(rows), lines, ids=tuple(ids))
 
 
 def write_pages(out: Path, study: str, tables: Tables) -> None:
@@ -814,7 +861,7 @@ def write_pages(out: Path, study: str, tables: Tables) -> None:
     files.write_json(out / f"{study}.scores.json", records(tables))
     files.write_text(out / f"{study}.csv", as_csv(tables))
     files.write_text(out / f"{study}.txt", as_text(tables))
-    files.write_text(out / f"{study}.html", render(tables))
+    page_of(tables).write(out / f"{study}.html")
 
 
 def _pair(cell: Cell) -> str:

@@ -15,10 +15,9 @@ from typing import Any
 from acclimate.core import files, ranks
 from acclimate.core.figures import cautioned, duration, listed, metric_text, p_text, points, si
 from acclimate.core.types import Cost
-from acclimate.report.page import Section, page
+from acclimate.report.page import Page, Section, page
 from acclimate.report.table import difference_text, interval_text
 from acclimate.statistics.significance import LEVEL
-from acclimate.studies.blurb import write_sections
 from acclimate.studies.compare import Cell, Judged, Pair
 
 NAMED = 9  # differences at most that a caution names
@@ -164,7 +163,7 @@ def write_study(
         files.write_json(run / f"{study}.scores.json", [*records])
         files.write_text(run / f"{study}.csv", sheet)
         files.write_text(run / f"{study}.txt", page(heading, sections))
-        write_sections(run / f"{study}.html", sections, title=title, heading=heading, source=source)
+        Page(title, heading, sections, source=source).write(run / f"{study}.html")
     ranks.wait()
 
 
