@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from acclimate.core.figures import metric_text
-from acclimate.core.types import SPLITS
 from acclimate.report.page import Item, Section, amount, beginning, page, share
 
 Level = Literal["error", "warning", "note"]
