@@ -30,7 +30,8 @@ SHORTEST = 8  # words of a reference
 SPEEDS = ("", "MB/s: best", "median (least to most)", "MB a processor second: best", "best by that of plain Python")
 FIRST = """
 import time; begun = time.perf_counter()
-from acclimate.text.overlap.references import References, duplicate_groups
+from acclimate.text.overlap.groups import duplicate_groups
+from acclimate.text.overlap.references import References
 list(References([("a", "some words of a test set")]).scan([("b", "some words of a corpus")]))
 duplicate_groups(["a few words", "and others"])
 print(time.perf_counter() - begun)

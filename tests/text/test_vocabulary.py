@@ -143,6 +143,33 @@ def test_where_memory_is_bounded_rare_words_are_left_out_and_told(any_kind, tmp_
     assert len(roomy) > len(tokenizer)
 
 
+def test_a_unigram_vocabulary_is_the_same_in_another_process(corpus):
+    program = f"""if True:
+        from pathlib import Path
+        from acclimate.text.corpus import Corpus
+        from acclimate.text.vocabulary import train_tokenizer
+        print(train_tokenizer(Corpus(Path({str(corpus.path)!r})), kind="unigram", size=320).backend_tokenizer.to_str())
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == train_tokenizer(corpus, kind="unigram", size=320).backend_tokenizer.to_str()
+
+
+def test_unigram_pieces_are_of_letters_digits_or_marks_and_of_kept_characters(tmp_path):
+    text = "p53-positive p53-positive lymphoma lymphoma"
+    documents = [Document(str(number), text) for number in range(9)]
+    corpus = write_corpus([*documents, Document("9", "\u0416\u2581lymphoma\u2585 \x00")], tmp_path / "corpus")
+    pieces = set(train_tokenizer(corpus, kind="unigram", size=60, characters=15).get_vocab())
+    assert {"\u2581lymphoma", "positive", "v", "5"} <= pieces
+    assert not [piece for piece in pieces if {"p", "5"} <= {*piece} or {"-", "p"} <= {*piece}]
+    assert not {"\u0436", "\u2585", "\x00"} & {*"".join(pieces)}  # each is rarer than the fifteen
+
+
+def test_a_corpus_without_words_is_refused(tmp_path):
+    corpus = write_corpus([Document("1", "\u2581")], tmp_path / "corpus")
+    with pytest.raises(ValueError, match="has no words"):
+        train_tokenizer(corpus, kind="unigram", size=60)
+
+
 def test_words_of_no_language_are_not_learnt_from(tmp_path):
     corpus = write_corpus([Document("1", "ACGT" * 60), Document("2", "a gene and a gene")], tmp_path / "corpus")
     told = []

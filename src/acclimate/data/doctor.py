@@ -22,7 +22,6 @@ from acclimate.data.corpus_scan import Scanned, grouped
 from acclimate.data.examination import LEVELS, Copies, Examination, FileFacts, Finding, Lengths, Level, Pieces
 from acclimate.data.leaks import NEAR, SEALED, Found, Sealed
 from acclimate.report.page import amount, share
-from acclimate.statistics.power import guessed
 from acclimate.tasks.tags import borne
 from acclimate.tasks.task import classes_in
 from acclimate.text.overlap.references import normalised
@@ -539,6 +538,8 @@ def _reach(items: int, seeds: int, comparisons: int) -> tuple[float | None, str,
         return None, "Nothing is compared on the test set.", []
     if items < 2 or seeds < 2:
         return None, "It takes two test texts and two seeds at least to tell a difference from luck.", []
+    from acclimate.statistics.power import guessed  # with SciPy
+
     design = guessed(items, seeds, comparisons=comparisons)
     least = design.detectable()
     if least > HOPELESS:

@@ -18,7 +18,7 @@ from typing import get_args
 from acclimate.core.types import Example, Label, Split
 from acclimate.data.examination import SHOWN, Copies, Leak, LeakKind, Sighting
 from acclimate.report.page import beginning
-from acclimate.text.overlap.references import GRAM, Match, References, duplicate_pairs, normalised
+from acclimate.text.overlap.references import GRAM, Match, References, normalised
 
 # -------------------- sealed
 # The dev and test items, indexed once to be looked for in labelled rows and in documents.
@@ -216,6 +216,8 @@ def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Fou
 
 def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copies | None:
     """The split's texts that occur more than once; None where all differ. Both texts of a pair must be the same."""
+    from acclimate.text.overlap.groups import duplicate_pairs  # with numba, which a refusal must not wait for
+
     texts = [whole(row) for row in rows]
     groups: dict[int, list[int]] = {}
     for number, group in enumerate(duplicate_pairs([(row.text, row.pair) for row in rows], near=near)):

@@ -39,7 +39,7 @@ from acclimate.text.bm25.selection import Query, Selection, draw, open_selection
 from acclimate.text.bm25.shards import Shards, build_shards
 from acclimate.text.bm25.words import check_analyzer
 from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.overlap.references import repeats
+from acclimate.text.overlap.groups import repeats
 from acclimate.text.terms import PHRASES, keyword_query
 
 # -------------------- cached index

@@ -16,7 +16,6 @@ import numpy as np
 
 from acclimate.core.types import Example, Split
 from acclimate.tasks.task import Kind, classes_in
-from acclimate.text.overlap.references import duplicate_pairs
 
 FEWEST_ROWS = 20  # to split
 LARGEST_SET = 10  # rows that nearly the same text may tie together, or a twentieth of all
@@ -117,6 +116,8 @@ def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
     Nearly the same is the same, unless that would tie so many rows together that no fair split is left: short texts of
     one pattern are all alike.
     """
+    from acclimate.text.overlap.groups import duplicate_pairs  # with numba, which files that have a dev set do not need
+
     texts = [(example.text, example.pair) for example in examples]
     told = ""
     same = duplicate_pairs(texts)

@@ -1,18 +1,23 @@
-"""A vocabulary of a corpus's own (as PubMedBERT's): WordPiece, byte-level BPE or Unigram, in a tokenizer that models
-take as it is.
+"""A vocabulary that is learnt from a corpus (as PubMedBERT's): WordPiece, byte-level BPE or Unigram, as a tokenizer.
 
-The corpus is streamed. What grows with it are its different words: `words` of them are held, and where there are more,
-the rarest are left out and `watch` is told how much of the text they are (text/vocabulary.py).
+The corpus is streamed: `survey` reads it once and counts its characters and words, from which a vocabulary is learnt.
+Memory grows with the number of different words. At most `words` of them are held; beyond, the rarest are left out and
+`watch` is told how much of the text they are.
+
+A word here is a run of letters, digits and underscores, or of other visible characters, with the space before it if
+there is one. No tokenizer's pieces reach over its ends.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -23,156 +28,20 @@ from acclimate.core.types import Document, Progress, Watch, counted, unwatched
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-
-# -------------------- word counts
-# Counts of the words of a text of any size, in memory that is bounded: what grows with a corpus is rare words.
-#
-# When more words than may be kept have been met, the rarest are dropped until half as many are left (lossy counting:
-# Manku and Motwani, 2002, "Approximate Frequency Counts over Data Streams"). Among equally rare ones a hash decides, so
-# what is kept is drawn from the whole text and not from its end: words that occur once are most of them, and in a
-# script
-# without spaces, where a "word" is half a sentence, nearly all.
-
-
-class WordCounts:
-    """How often words were met; `most` different ones are kept at any time.
-
-    counts   word -> how often, exact for a word that was never dropped, else less than that
-    dropped  occurrences that were counted and then dropped; 0: nothing is left out
-    """
-
-    def __init__(self, most: int) -> None:
-        if most < 2:
-            raise ValueError(f"{most} words are to be kept; keep 2 or more")
-        self.counts: Counter[str] = Counter()
-        self.dropped = 0
-        self._most = most
-
-    def add(self, words: Iterable[str]) -> None:
-        """Count the words, of one text or a few: memory is bounded between two calls."""
-        self.counts.update(words)
-        if len(self.counts) > self._most:
-            self._drop(self._most // 2)
-
-    def ordered(self) -> list[tuple[str, int]]:
-        """Words and their counts, the most frequent first, equal ones in the order of their code points."""
-        return sorted(self.counts.items(), key=lambda each: (-each[1], each[0]))
-
-    def _drop(self, kept: int) -> None:
-        words, values = [*self.counts], np.fromiter(self.counts.values(), np.int64, len(self.counts))
-        least = np.partition(values, len(values) - kept)[len(values) - kept]
-        keep, tied = values > least, np.flatnonzero(values == least)
-        order = sorted(tied.tolist(), key=lambda place: (zlib.crc32(words[place].encode()), words[place]))
-        keep[order[: kept - int(keep.sum())]] = True
-        self.dropped += int(values[~keep].sum())
-        self.counts = Counter({words[place]: int(values[place]) for place in np.flatnonzero(keep).tolist()})
-
-
-# -------------------- vocabulary words
-# What a vocabulary is learnt from: the characters and words of a corpus, read once and counted in bounded memory.
-#
-# A word here is a run of letters, digits and underscores, or of other visible characters, with the space before it if
-# one
-# stands there: no tokenizer's pieces reach over its ends.
-
-
-LONGEST = 200  # characters of a word that is learnt from: what is longer is data, such as a sequence of bases
-_WORD = re.compile(r" ?(?:\w+|[^\w\s]+)")
-_BATCH_CHARACTERS = 1 << 20
-
-
-@dataclass(frozen=True, eq=False)
-class Survey:
-    """What one pass over a corpus brought.
-
-    points  (1,114,112,) int64: how often each code point occurs, after normalisation
-    words   a word that a space goes before is another than the same one without
-    long    occurrences of words that were left out as too long
-    """
-
-    points: np.ndarray
-    words: WordCounts
-    long: int
-
-    def alphabet(self, most: int) -> list[str]:
-        """The most frequent visible characters, by code point; ties go to the lower one."""
-        present = [point for point in np.flatnonzero(self.points).tolist() if not chr(point).isspace()]
-        frequent = sorted(present, key=lambda point: (-self.points[point], point))[:most]
-        return [chr(point) for point in sorted(frequent)]
-
-    def left_out(self) -> str:
-        """A sentence on the words that are not learnt from; "" where all are."""
-        total = sum(self.words.counts.values()) + self.words.dropped + self.long
-        sentences = []
-        if self.words.dropped:
-            dropped = f"{self.words.dropped:,} of {total:,} words of the text ({self.words.dropped / total:.2%})"
-            sentences.append(f"The rarest are left out, so that memory is bounded: {dropped}.")
-        if self.long:
-            sentences.append(f"Words of more than {LONGEST} characters are left out: {self.long:,}.")
-        return " ".join(sentences)
-
-
-def survey(
-    corpus: Documents, normalise: Callable[[str], str], *, most: int, short: bool, stage: str, watch: Watch
-) -> Survey:
-    """Count characters and words of the normalised texts.
-
-    most   different words that are kept in memory
-    short  leave words of more than LONGEST characters out
-    """
-    points, words, long = np.zeros(sys.maxunicode + 1, np.int64), WordCounts(most), 0
-    for some in texts(corpus, watch, stage):
-        normal = [normalise(text) for text in some]
-        codes = np.frombuffer("\n".join(normal).encode("utf-32-le"), np.uint32)
-        points += np.bincount(codes, minlength=len(points))
-        for text in normal:
-            found = words_of(text)
-            if short and found and max(map(len, found)) > LONGEST:
-                kept = [word for word in found if len(word) <= LONGEST]
-                found, long = kept, long + len(found) - len(kept)
-            words.add(found)
-    done = Survey(points, words, long)
-    if told := done.left_out():
-        watch(Progress(stage, len(corpus), len(corpus), "documents", {"note": told}))
-    return done
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a normalised text, as this module has them."""
-    return _WORD.findall(" " + " ".join(text.split()))
-
-
-def kept_texts(
-    corpus: Documents, normalise: Callable[[str], str], kept: Survey, stage: str, watch: Watch
-) -> Iterator[list[str]]:
-    """The normalised texts with a blank in place of each word that the survey did not keep."""
-    counts = kept.words.counts
-    for some in texts(corpus, watch, stage):
-        yield ["".join([word if word in counts else " " for word in words_of(normalise(text))]) for text in some]
-
-
-def texts(corpus: Documents, watch: Watch, stage: str) -> Iterator[list[str]]:
-    """The texts in order, a list of about a million characters at a time."""
-    pending: list[str] = []
-    waiting = 0
-    for document in counted(corpus.documents(), watch, stage, total=len(corpus)):
-        pending.append(document.text)
-        waiting += len(document.text)
-        if waiting >= _BATCH_CHARACTERS:
-            yield pending
-            pending, waiting = [], 0
-    if pending:
-        yield pending
-
-
 Kind = Literal["wordpiece", "bpe", "unigram"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 WORDS = 2_000_000  # different ones: some 1.5 GB of memory while a vocabulary is learnt, and all but .1% of most texts
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 _ALBERT = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+_CHARACTERS = 2_000_000  # of the different words that a unigram vocabulary is learnt from, the most frequent first
+_WORDS_A_LINE = 100
+_THREADS = 8  # of SentencePiece: its sums, and so its pieces, depend on their number
 _CONTINUED = "##"
 _SPACE = "\u2581"
+LONGEST = 200  # characters of a word that is learnt from: what is longer is data, such as a sequence of bases
+_WORD = re.compile(r" ?(?:\w+|[^\w\s]+)")
+_BATCH_CHARACTERS = 1 << 20
 
 
 class Documents(Protocol):
@@ -193,18 +62,18 @@ def train_tokenizer(
     words: int = WORDS,
     watch: Watch = unwatched,
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer with a vocabulary learnt from the corpus; the same corpus gives the same bytes.
+    """Return a tokenizer whose vocabulary is learnt from the corpus. The same corpus gives the same bytes.
 
     kind        wordpiece: BERT's rules and special tokens; bpe: byte-level, RoBERTa's; unigram: ALBERT's
-    size        entries, special tokens and characters (of bpe: bytes) included; fewer where the corpus gives no more
+    size        entries, special tokens and characters (of bpe: bytes) included; fewer if the corpus gives no more
     lower       lower-case and drop accents, as the "uncased" models do
     longest     the tokenizer's model_max_length
-    characters  keep so many distinct characters, the most frequent ones; words with others become unknown, of unigram
-                the characters alone. bpe spells what it does not know in bytes
+    characters  number of distinct characters to keep, the most frequent ones. wordpiece makes a word with another
+                character unknown, unigram only the character; bpe ignores this and spells all in bytes
     words       different words that are held in memory at most, with and without a space before them
 
     Each has an unknown, a padding, a mask, a cls and a sep token, and puts the last two around a text.
-    Raises ValueError where `size` has no room for the special tokens and the characters.
+    Raises ValueError if `size` has no room for the special tokens and the characters.
     """
     if kind not in KINDS:
         raise ValueError(f"no kind of vocabulary is called '{kind}'. Known: {', '.join(KINDS)}")
@@ -282,8 +151,11 @@ def _byte_pairs(
 def _unigram(
     corpus: Documents, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
 ) -> PreTrainedTokenizerFast:
-    """The pieces of a unigram language model (text/unigram.py)."""
-    from acclimate.text.unigram import train_unigram  # compiles its loops, which the other kinds do not need
+    """The pieces of a unigram language model (Kudo 2018, section 3.2), learnt by SentencePiece from the words' counts.
+
+    The trainer of `tokenizers` reads the words in the order of a randomly seeded hash table: every run gives others.
+    """
+    import sentencepiece
 
     composed = normalizers.NFKC()
     normalizer = _lowered(normalizers.NFKD(), composed) if lower else composed
@@ -294,8 +166,33 @@ def _unigram(
             f"a vocabulary of {size} has no room for {len(_ALBERT)} special tokens and {len(alphabet)} characters. "
             f"Give it more than {least}, or text of fewer characters"
         )
-    counted = [(word.replace(" ", _SPACE), count) for word, count in found.words.ordered()]
-    pieces = train_unigram(counted, alphabet, size=size - len(_ALBERT), space=_SPACE, watch=watch)
+    lines = _weighted_lines(found, alphabet)
+    if not lines:
+        raise ValueError("the corpus has no words to learn a vocabulary from. Give text with letters or digits")
+    watch(Progress("pieces", 0, 1, "vocabularies"))
+    learnt = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        input_format="tsv",  # a word and its count
+        model_writer=learnt,
+        model_type="unigram",
+        vocab_size=size - len(_ALBERT) + 1,  # its own unknown token is dropped below
+        hard_vocab_limit=False,
+        unk_id=0,
+        bos_id=-1,
+        eos_id=-1,
+        pad_id=-1,
+        required_chars="".join(alphabet).replace(_SPACE, ""),
+        character_coverage=1.0,  # the survey has chosen the characters
+        normalization_rule_name="identity",  # and normalised the text
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+        num_threads=_THREADS,
+        minloglevel=2,
+    )
+    model = sentencepiece.SentencePieceProcessor(model_proto=learnt.getvalue())
+    pieces = [(model.id_to_piece(number), model.get_score(number)) for number in range(1, model.get_piece_size())]
+    watch(Progress("pieces", 1, 1, "vocabularies"))
     raw = Tokenizer(models.Unigram([*((token, 0.0) for token in _ALBERT), *pieces], 1, False))
     raw.add_special_tokens(_special(_ALBERT))
     raw.normalizer = normalizer
@@ -311,12 +208,36 @@ def _unigram(
     return _fast(raw, {"cls": start, "pad": pad, "sep": end, "unk": unknown, "mask": mask}, longest)
 
 
+def _weighted_lines(found: Survey, alphabet: list[str]) -> list[str]:
+    """Return the words, cut where a character is not in the alphabet, as SentencePiece's lines of a text and its count.
+
+    SentencePiece begins with substrings that occur on two lines with different characters after them; the counts of the
+    lines do not matter there. So a word that occurs twice or more stands on two lines: alone, and before another word.
+    """
+    characters = "".join(alphabet).replace(_SPACE, "")
+    known = re.compile(f" ?[{re.escape(characters)}]+" if characters else r"(?!)")
+    counts: Counter[str] = Counter()
+    read = 0
+    for word, count in found.words.ordered():
+        for part in known.findall(word) if read < _CHARACTERS else ():
+            counts[part] += count
+            read += len(part)
+    frequent = [part for part, count in counts.items() if count > 1]
+    # a word without a space before it can only begin a line: after another, both would be read as one word
+    spaced = iter([part for part in frequent if part.startswith(" ")])
+    texts = [part + next(spaced, "") for part in frequent if not part.startswith(" ")]
+    while some := "".join(islice(spaced, _WORDS_A_LINE)):
+        texts.append(some)
+    alone = [f"{part}\t{max(1, count - 1)}" for part, count in counts.items()]
+    return alone + [f"{text}\t1" for text in texts]
+
+
 def _lowered(taken_apart: Any, composed: Any) -> Any:
     return normalizers.Sequence([taken_apart, normalizers.StripAccents(), normalizers.Lowercase(), composed])
 
 
 def _special(tokens: tuple[str, ...]) -> list[AddedToken]:
-    """The last is the mask, which takes the space before it, as the word would that it stands for."""
+    """The last token is the mask. It takes the space before it, as the word would that it stands for."""
     return [AddedToken(token, lstrip=token == tokens[-1], special=True, normalized=False) for token in tokens]
 
 
@@ -330,13 +251,136 @@ def _fast(raw: Tokenizer, named: dict[str, str], longest: int) -> PreTrainedToke
 
 
 def _read(corpus: Documents, normalise: Callable[[str], str], found: Survey, watch: Watch) -> Iterator[list[str]]:
-    """The texts as they are, or without the words that the survey left out."""
+    """Yield the texts as they are, or without the words that the survey left out."""
     if found.words.dropped or found.long:
         return kept_texts(corpus, normalise, found, "vocabulary", watch)
     return texts(corpus, watch, "vocabulary")
 
 
 def _joins(character: str, tokenizer: Tokenizer) -> bool:
-    """Whether the character can stand within a word, where punctuation and ideographs cannot."""
+    """True if the character can stand within a word; punctuation and ideographs cannot."""
     normal = tokenizer.normalizer.normalize_str(f"a{character}a")
     return len(tokenizer.pre_tokenizer.pre_tokenize_str(normal)) == 1
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What one pass over a corpus counted.
+
+    points  (1,114,112,) int64: occurrences of each code point, after normalisation
+    words   their counts; the same word with and without a space before it counts as two
+    long    occurrences of words that were left out because they are too long
+    """
+
+    points: np.ndarray
+    words: WordCounts
+    long: int
+
+    def alphabet(self, most: int) -> list[str]:
+        """Return the `most` most frequent visible characters, by code point; ties go to the lower one."""
+        present = [point for point in np.flatnonzero(self.points).tolist() if not chr(point).isspace()]
+        frequent = sorted(present, key=lambda point: (-self.points[point], point))[:most]
+        return [chr(point) for point in sorted(frequent)]
+
+    def left_out(self) -> str:
+        """Return a sentence on the words that are left out; "" if there are none."""
+        total = sum(self.words.counts.values()) + self.words.dropped + self.long
+        sentences = []
+        if self.words.dropped:
+            dropped = f"{self.words.dropped:,} of {total:,} words of the text ({self.words.dropped / total:.2%})"
+            sentences.append(f"The rarest are left out, so that memory is bounded: {dropped}.")
+        if self.long:
+            sentences.append(f"Words of more than {LONGEST} characters are left out: {self.long:,}.")
+        return " ".join(sentences)
+
+
+def survey(
+    corpus: Documents, normalise: Callable[[str], str], *, most: int, short: bool, stage: str, watch: Watch
+) -> Survey:
+    """Count characters and words of the normalised texts.
+
+    most   number of different words to keep in memory
+    short  leave out words of more than LONGEST characters
+    """
+    points, words, long = np.zeros(sys.maxunicode + 1, np.int64), WordCounts(most), 0
+    for some in texts(corpus, watch, stage):
+        normal = [normalise(text) for text in some]
+        codes = np.frombuffer("\n".join(normal).encode("utf-32-le"), np.uint32)
+        points += np.bincount(codes, minlength=len(points))
+        for text in normal:
+            found = words_of(text)
+            if short and found and max(map(len, found)) > LONGEST:
+                kept = [word for word in found if len(word) <= LONGEST]
+                found, long = kept, long + len(found) - len(kept)
+            words.add(found)
+    done = Survey(points, words, long)
+    if told := done.left_out():
+        watch(Progress(stage, len(corpus), len(corpus), "documents", {"note": told}))
+    return done
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a normalised text, as the head of this file defines them."""
+    return _WORD.findall(" " + " ".join(text.split()))
+
+
+def kept_texts(
+    corpus: Documents, normalise: Callable[[str], str], kept: Survey, stage: str, watch: Watch
+) -> Iterator[list[str]]:
+    """Yield the normalised texts with a blank in place of each word that the survey did not keep."""
+    counts = kept.words.counts
+    for some in texts(corpus, watch, stage):
+        yield ["".join([word if word in counts else " " for word in words_of(normalise(text))]) for text in some]
+
+
+def texts(corpus: Documents, watch: Watch, stage: str) -> Iterator[list[str]]:
+    """Yield the texts in order, in lists of about a million characters."""
+    pending: list[str] = []
+    waiting = 0
+    for document in counted(corpus.documents(), watch, stage, total=len(corpus)):
+        pending.append(document.text)
+        waiting += len(document.text)
+        if waiting >= _BATCH_CHARACTERS:
+            yield pending
+            pending, waiting = [], 0
+    if pending:
+        yield pending
+
+
+class WordCounts:
+    """Counts of words in bounded memory: at most `most` different ones at any time.
+
+    When there are more, the rarest are dropped until half as many are left (lossy counting: Manku and Motwani, 2002,
+    "Approximate Frequency Counts over Data Streams"). A hash decides between equally rare ones, so that those that stay
+    come from the whole text and not from its end. Words that occur once are the most, and nearly all in a script
+    without spaces, where a "word" is half a sentence.
+
+    counts   word -> occurrences; exact for a word that was never dropped, else too low
+    dropped  occurrences that were counted and then dropped; 0: nothing is left out
+    """
+
+    def __init__(self, most: int) -> None:
+        if most < 2:
+            raise ValueError(f"words = {most} is too few to learn a vocabulary from: keep 2 or more")
+        self.counts: Counter[str] = Counter()
+        self.dropped = 0
+        self._most = most
+
+    def add(self, words: Iterable[str]) -> None:
+        """Count the words of one text or a few. Memory is bounded between two calls, not within one."""
+        self.counts.update(words)
+        if len(self.counts) > self._most:
+            self._drop(self._most // 2)
+
+    def ordered(self) -> list[tuple[str, int]]:
+        """Return words and their counts, the most frequent first, equal ones in the order of their code points."""
+        return sorted(self.counts.items(), key=lambda each: (-each[1], each[0]))
+
+    def _drop(self, kept: int) -> None:
+        words, values = [*self.counts], np.fromiter(self.counts.values(), np.int64, len(self.counts))
+        least = np.partition(values, len(values) - kept)[len(values) - kept]
+        keep, tied = values > least, np.flatnonzero(values == least)
+        order = sorted(tied.tolist(), key=lambda place: (zlib.crc32(words[place].encode()), words[place]))
+        keep[order[: kept - int(keep.sum())]] = True
+        self.dropped += int(values[~keep].sum())
+        self.counts = Counter({words[place]: int(values[place]) for place in np.flatnonzero(keep).tolist()})

@@ -1,9 +1,11 @@
-"""A run that can be killed at any moment and goes on as if it had not been.
+"""A training run that can be killed at any moment and then goes on as if it had not been.
 
-State (training/checkpoint.py) is written into `state-<steps>/` beside the run's `log.jsonl`; the newest two are kept,
-and a
-damaged newest one falls back to the one before. The log holds what is the same on every run; seconds, which are not,
-are kept beside it in `clock.json`.
+log.jsonl         a line a step: what is the same whenever the run is repeated
+clock.json        the seconds that the run took, over all sessions; they are not the same
+before.json       the cost of what a method computed from the text before the first step, if anything
+state-<steps>/    weights and the optimiser's state as safetensors, the step as JSON: the newest two. A damaged newest
+                  one falls back to the one before. Gone once the run's result is written
+stable-<steps>/   the state before the rate falls, from which a plan with more steps goes on; it stays
 """
 
 from __future__ import annotations
@@ -33,164 +35,20 @@ from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device
 from acclimate.training.shards import cut_like, end, gathered, whole
 
-# -------------------- spikes
-# Losses that jump: found as they come, told, and left to whoever watches. No step is ever skipped for it.
-#
-# A spike is a loss more than FAR deviations above the running median, both of the WINDOW steps before it. The deviation
-# is 1.4826 times the median distance from the median, which is the standard deviation where losses are normal, and
-# which
-# the spikes themselves do not widen. All of it on the logarithm of the loss: the losses of a model that is fine-tuned
-# lie
-# close to 0 with a long tail, and it has no more spikes than another.
-#
-# OLMo 2 counts as spikes what is 7 standard deviations from a running mean of 1,000 steps ("2 OLMo 2 Furious", 2025); a
-# median and a shorter window find one in a run whose loss still falls.
-
-
-WINDOW = 50  # steps
-LEAST = 30  # steps before anything is called a spike
-FAR = 7.0
-NARROWEST = 0.01  # deviation, about 1% of a loss: of losses that are all but the same, nothing less is worth a word
-SMALLEST = 1e-6  # losses below count as this
-
-
-class Spikes:
-    """The losses of a run's last steps. before: those of the steps that were done in earlier sessions, in order."""
-
-    def __init__(self, before: Iterable[float] = ()) -> None:
-        self.logarithms: deque[float] = deque(map(_logarithm, before), maxlen=WINDOW)
-
-    def add(self, loss: float) -> float:
-        """How many deviations the loss of the next step is above the median, if it is a spike; else 0."""
-        own, found = _logarithm(loss), 0.0
-        if len(self.logarithms) >= LEAST:
-            before = np.array(self.logarithms)
-            median = float(np.median(before))
-            deviation = max(NARROWEST, 1.4826 * float(np.median(np.abs(before - median))))
-            found = (own - median) / deviation
-        self.logarithms.append(own)
-        return found if found > FAR else 0.0
-
-
-def _logarithm(loss: float) -> float:
-    return math.log(max(loss, SMALLEST))
-
-
-# -------------------- state
-# The state of a run on the disk: weights and the optimiser's as safetensors, the step as JSON.
-#
-# state-<steps>/    the newest two; gone once the run's result is written
-# stable-<steps>/   the one before the rate falls, which a plan with more steps goes on from; it stays
-
-
-logger = logging.getLogger(__name__)
-
-KEPT = 2  # states
-
-
-def save(
-    objective: Objective, optimiser: torch.optim.Optimizer, directory: Path, number: int, *, plan: Plan | None = None
-) -> None:
-    """Write the state after `number` steps; older states but the last go. All processes call it, the first one writes.
-
-    plan: with it, the state before its rate falls stays, and those behind tell whose fall they are of
-    """
-    optimised = _optimiser_tensors(objective, optimiser)
-    with whole(objective):
-        if not ranks.is_first():
-            return
-        tensors = {f"model.{name}": value for name, value in _tensors_of(objective).items()} | optimised
-        stays = plan is not None and number == plan.settled
-        with files.new_directory(directory / f"{'stable' if stays else 'state'}-{number:09d}") as temporary:
-            save_file(
-                {name: value.detach().contiguous() for name, value in tensors.items()}, temporary / "state.safetensors"
-            )
-            falls = plan is not None and plan.schedule != "linear" and number > plan.settled
-            files.write_json(
-                temporary / "state.json", {"steps": number} | ({"of": plan.steps} if falls and plan else {})
-            )
-    for old in sorted(directory.glob("state-*"))[:-KEPT]:
-        shutil.rmtree(old)
-    for old in stable_states(directory)[:-1]:
-        shutil.rmtree(old)
-
-
-def restore(
-    objective: Objective, optimiser: torch.optim.Optimizer, directory: Path, *, plan: Plan | None = None
-) -> int:
-    """Load the newest whole state into the objective and the optimiser; the number of steps it was saved after.
-
-    plan: with it, states in which the rate had begun to fall towards another end go
-    """
-    chosen, number = ranks.agree(_newest(directory, plan) if ranks.is_first() else (None, 0))
-    if chosen is not None:
-        _load(objective, optimiser, directory / chosen / "state.safetensors")
-    return number
-
-
-def stable_states(directory: Path) -> list[Path]:
-    """The states that a plan with more steps can go on from, the newest last."""
-    return sorted(directory.glob("stable-*"))
-
-
-def _newest(directory: Path, plan: Plan | None) -> tuple[str | None, int]:
-    """The name of the newest whole state that the plan leads to, and its steps."""
-    for state in sorted((*directory.glob("state-*"), *stable_states(directory)), key=_steps_of, reverse=True):
-        try:
-            files.check(state)
-        except files.DamagedError as error:
-            logger.warning("%s; going on from the state before it", error)
-            continue
-        about = files.read_json(state / "state.json")
-        if plan is not None and about.get("of", plan.steps) != plan.steps:
-            shutil.rmtree(state)
-            continue
-        return state.name, int(about["steps"])
-    return None, 0
-
-
-def _steps_of(state: Path) -> int:
-    return int(state.name.partition("-")[2])
-
-
-def _tensors_of(objective: Objective) -> dict[str, Tensor]:
-    """Parameters and buffers by name, but those that a run makes anew; weights that are tied appear once."""
-    again = tuple(f"{name}." for name, module in objective.named_modules() if getattr(module, "made_anew", False))
-    tensors = dict(objective.named_parameters()) | dict(objective.named_buffers())
-    return {name: tensor for name, tensor in tensors.items() if not name.startswith(again)}
-
-
-def _optimiser_tensors(objective: Objective, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    return {
-        f"optimiser.{key}.{name}": gathered(value)
-        for name, parameter in objective.named_parameters()
-        for key, value in optimiser.state.get(parameter, {}).items()
-    }
-
-
-@torch.no_grad()
-def _load(objective: Objective, optimiser: torch.optim.Optimizer, path: Path) -> None:
-    parameters = dict(objective.named_parameters())
-    with safe_open(path, framework="pt") as file, whole(objective):
-        places = _tensors_of(objective)
-        for key in file.keys():  # noqa: SIM118  a safetensors handle is no mapping
-            kind, _, rest = key.partition(".")
-            value = file.get_tensor(key)
-            if kind == "model":
-                places.pop(rest).copy_(value)
-            else:
-                entry, _, name = rest.partition(".")
-                own = parameters[name]
-                # a copy in memory of its own: the file's may be aligned otherwise, which can change the last bit
-                optimiser.state[own][entry] = cut_like(value.to(own.device, copy=True), own)
-    if places:
-        raise files.DamagedError(f"{path} lacks {', '.join(sorted(places))}")
-
-
 LOG = "log.jsonl"
 CLOCK = "clock.json"
-BEFORE = "before.json"  # the cost of what a method computed from the text before the first step, if anything
+BEFORE = "before.json"
 SAVE_SECONDS = 30.0
+KEPT = 2  # states
+
+# of spikes (see `Spikes`)
+WINDOW = 50  # steps whose median a loss is compared with
+LEAST = 30  # steps before anything is called a spike
+FAR = 7.0  # deviations above the median
+NARROWEST = 0.01  # deviation, about 1% of a loss: where losses hardly differ, a smaller jump is not worth a word
+SMALLEST = 1e-6  # smaller losses count as this
+
+logger = logging.getLogger(__name__)
 
 
 def resumable(
@@ -202,19 +60,17 @@ def resumable(
     until: int | None = None,
     save_seconds: float | None = None,
 ) -> Iterator[Step]:
-    """`train`, from the last state in `directory` on, with a state saved every `save_seconds` and a line of
-    `log.jsonl` for each step.
+    """Run `train` from the last state in `directory`: log each step, and save a state every `save_seconds`.
 
-    until: stop after that many steps with a state saved, as if killed there; the same call without it goes on.
-    save_seconds: None means $ACCLIMATE_SAVE_SECONDS, or 30. Neither is a setting of the plan, for no result depends
-    on them.
+    until         stop after this many steps with a state saved, as if killed there; the same call without it goes on
+    save_seconds  None: $ACCLIMATE_SAVE_SECONDS, or 30. It is no setting of the plan because no result depends on it
 
-    It yields only the steps that are still to do. What the caller keeps of a step must therefore be in a file by the
-    time the step is saved, or be a function of the weights. Call `finish` once the run's result is written.
+    It yields only the steps that are still to do. So whatever the caller keeps of a step must be in a file when the
+    step is saved, or be a function of the weights. Call `finish` once the run's result is written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     every = float(os.environ.get("ACCLIMATE_SAVE_SECONDS", SAVE_SECONDS)) if save_seconds is None else save_seconds
-    objective.to(device())  # before the optimiser's state is loaded, which lies where the weights lie
+    objective.to(device())  # first, because the optimiser's state is loaded to where the weights lie
     optimiser = adamw(objective, plan)
     start = restore(objective, optimiser, directory, plan=plan)
     if until is not None and start >= until:
@@ -223,8 +79,7 @@ def resumable(
     with Log(directory, start) as log:
         saved = time.monotonic()
         for step in train(objective, stream, plan, optimiser, start=start):
-            told = log.add(step)
-            yield told
+            yield log.add(step)
             stops = step.number == until
             due = time.monotonic() - saved >= every and step.number < plan.steps
             if ranks.agree(due or stops or step.number == plan.settled):
@@ -238,8 +93,9 @@ def resumable(
 
 
 def finish(directory: Path) -> None:
-    """Drop the states of a run whose result is written, and what writes that were killed left behind; but not the state
-    that a longer plan goes on from.
+    """Remove the states of a run whose result is written, and what killed writes left behind.
+
+    The state from which a longer plan goes on stays.
     """
     if ranks.is_first():
         for left in (*directory.glob("state-*"), *directory.glob(".*.tmp")):
@@ -250,7 +106,7 @@ def finish(directory: Path) -> None:
 
 
 def spent(directory: Path) -> Cost:
-    """What was done in `directory` so far: tokens and FLOPs by its log, where it trained; seconds by its clock."""
+    """Return the cost of the run in `directory` so far: tokens and FLOPs by its log, seconds by its clock."""
     lines = read_log(directory) if (directory / LOG).exists() else []
     seconds = float(files.read_json(directory / CLOCK)["seconds"]) if (directory / CLOCK).exists() else 0.0
     trained = Cost(sum(line["tokens"] for line in lines), sum(line["flops"] for line in lines), seconds)
@@ -258,18 +114,18 @@ def spent(directory: Path) -> Cost:
 
 
 def before(directory: Path) -> Cost:
-    """What was spent in `directory` before the first step."""
+    """Return what was spent in `directory` before the first step."""
     return Cost(**files.read_json(directory / BEFORE)) if (directory / BEFORE).exists() else Cost()
 
 
 def read_log(directory: Path) -> list[dict[str, Any]]:
-    """The lines of `log.jsonl`, one a step."""
+    """Return the lines of `log.jsonl`, one a step."""
     with open(directory / LOG, encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
 class Log:
-    """`log.jsonl`, a line a step, cut back to the steps of the state that the run goes on from."""
+    """`log.jsonl`, cut back to the steps of the state from which the run goes on."""
 
     def __init__(self, directory: Path, start: int) -> None:
         self.path, self.clock = directory / LOG, directory / CLOCK
@@ -296,7 +152,7 @@ class Log:
                 self.file.close()
 
     def add(self, step: Step) -> Step:
-        """Write the step's line; the step with what the log knows of it."""
+        """Write the step's line; return the step with its spike and with what the run has spent so far."""
         spike = self.spikes.add(step.loss)
         line: dict[str, Any] = {
             "step": step.number,
@@ -316,7 +172,7 @@ class Log:
         return replace(step, spike=spike, spent=Cost(self.tokens, self.flops, self._seconds()))
 
     def flush(self) -> None:
-        """Put the lines so far on the disk, and the seconds, over all sessions, that they took."""
+        """Put the lines so far on the disk, and the seconds that they took over all sessions."""
         if self.file:
             self.file.flush()
             os.fsync(self.file.fileno())
@@ -324,3 +180,128 @@ class Log:
 
     def _seconds(self) -> float:
         return self.before + time.monotonic() - self.begun
+
+
+class Spikes:
+    """Finds losses that jump. They are told to the watch and logged; no step is ever skipped for one.
+
+    A spike is a loss more than FAR deviations above the median of the WINDOW steps before it. The deviation is 1.4826
+    times the median distance from the median: the standard deviation if losses are normal, and not widened by the
+    spikes themselves. All of it is on the logarithm of the loss, because losses in fine-tuning lie close to 0 with a
+    long tail.
+
+    OLMo 2 counts 7 standard deviations above the running mean of 1,000 steps ("2 OLMo 2 Furious", 2025). A median over
+    fewer steps also finds a spike in a run whose loss still falls.
+
+    before: the losses of earlier sessions, in order
+    """
+
+    def __init__(self, before: Iterable[float] = ()) -> None:
+        self.logarithms: deque[float] = deque(map(_logarithm, before), maxlen=WINDOW)
+
+    def add(self, loss: float) -> float:
+        """Return how many deviations the next step's loss is above the median if it is a spike; else 0."""
+        logarithm, found = _logarithm(loss), 0.0
+        if len(self.logarithms) >= LEAST:
+            before = np.array(self.logarithms)
+            median = float(np.median(before))
+            deviation = max(NARROWEST, 1.4826 * float(np.median(np.abs(before - median))))
+            found = (logarithm - median) / deviation
+        self.logarithms.append(logarithm)
+        return found if found > FAR else 0.0
+
+
+def _logarithm(loss: float) -> float:
+    return math.log(max(loss, SMALLEST))
+
+
+def save(
+    objective: Objective, optimiser: torch.optim.Optimizer, directory: Path, number: int, *, plan: Plan | None = None
+) -> None:
+    """Write the state after `number` steps and remove older ones. All processes call it, the first one writes.
+
+    plan: if given, the state before its rate falls is kept as `stable-*`, and later states record the plan's length
+    """
+    optimised = {
+        f"optimiser.{key}.{name}": gathered(value)
+        for name, parameter in objective.named_parameters()
+        for key, value in optimiser.state.get(parameter, {}).items()
+    }
+    with whole(objective):
+        if not ranks.is_first():
+            return
+        tensors = {f"model.{name}": value for name, value in _tensors_of(objective).items()} | optimised
+        stays = plan is not None and number == plan.settled
+        with files.new_directory(directory / f"{'stable' if stays else 'state'}-{number:09d}") as temporary:
+            save_file(
+                {name: value.detach().contiguous() for name, value in tensors.items()}, temporary / "state.safetensors"
+            )
+            falls = plan is not None and plan.schedule != "linear" and number > plan.settled
+            files.write_json(
+                temporary / "state.json", {"steps": number} | ({"of": plan.steps} if falls and plan else {})
+            )
+    for old in sorted(directory.glob("state-*"))[:-KEPT]:
+        shutil.rmtree(old)
+    for old in stable_states(directory)[:-1]:
+        shutil.rmtree(old)
+
+
+def restore(
+    objective: Objective, optimiser: torch.optim.Optimizer, directory: Path, *, plan: Plan | None = None
+) -> int:
+    """Load the newest whole state into the objective and the optimiser; return the number of its steps, 0 for none.
+
+    plan: if given, states in which the rate had begun to fall towards another end are removed
+    """
+    chosen, number = ranks.agree(_newest(directory, plan) if ranks.is_first() else (None, 0))
+    if chosen is not None:
+        _load(objective, optimiser, directory / chosen / "state.safetensors")
+    return number
+
+
+def stable_states(directory: Path) -> list[Path]:
+    """Return the states from which a plan with more steps can go on, the newest last."""
+    return sorted(directory.glob("stable-*"))
+
+
+def _newest(directory: Path, plan: Plan | None) -> tuple[str | None, int]:
+    """Return the name of the newest whole state that the plan leads to, and its steps."""
+    states = (*directory.glob("state-*"), *stable_states(directory))
+    for state in sorted(states, key=lambda path: int(path.name.partition("-")[2]), reverse=True):
+        try:
+            files.check(state)
+        except files.DamagedError as error:
+            logger.warning("%s; going on from the state before it", error)
+            continue
+        about = files.read_json(state / "state.json")
+        if plan is not None and about.get("of", plan.steps) != plan.steps:
+            shutil.rmtree(state)
+            continue
+        return state.name, int(about["steps"])
+    return None, 0
+
+
+def _tensors_of(objective: Objective) -> dict[str, Tensor]:
+    """Return parameters and buffers by name, without modules that each run makes anew; tied weights appear once."""
+    made_anew = tuple(f"{name}." for name, module in objective.named_modules() if getattr(module, "made_anew", False))
+    tensors = dict(objective.named_parameters()) | dict(objective.named_buffers())
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith(made_anew)}
+
+
+@torch.no_grad()
+def _load(objective: Objective, optimiser: torch.optim.Optimizer, path: Path) -> None:
+    parameters = dict(objective.named_parameters())
+    with safe_open(path, framework="pt") as file, whole(objective):
+        places = _tensors_of(objective)
+        for key in file.keys():  # noqa: SIM118  a safetensors handle is no mapping
+            kind, _, rest = key.partition(".")
+            value = file.get_tensor(key)
+            if kind == "model":
+                places.pop(rest).copy_(value)
+            else:
+                entry, _, name = rest.partition(".")
+                parameter = parameters[name]
+                # a copy, because the file's memory may be aligned otherwise, which can change the last bit
+                optimiser.state[parameter][entry] = cut_like(value.to(parameter.device, copy=True), parameter)
+    if places:
+        raise files.DamagedError(f"{path} lacks {', '.join(sorted(places))}")

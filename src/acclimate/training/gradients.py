@@ -1,4 +1,12 @@
-"""The gradient of a step: its batch through the model, piece by piece, on as many processes as there are."""
+"""The gradient of a step: its batch goes through the model piece by piece, on as many processes as there are.
+
+    loss = sum over terms of weight * (sum of the term over all rows of the step) / (count of the whole step)
+
+Each piece adds its sums' share to the gradient, so pieces and processes never change it. Where rows are compared with
+each other across pieces, gradient caching makes it so (`_compare`).
+
+Shape suffixes: B rows of the step, R rows of a piece, V views of a row, D numbers of a view.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +25,30 @@ from acclimate.training.pieces import Layout, cut, in_order, pack, pad, together
 from acclimate.training.plan import Plan, autocast_type
 from acclimate.training.shards import is_sharded, let_go
 
-
-class NotFiniteError(ValueError):
-    """A loss or gradient that is not finite. The weights are still those of the step before."""
-
-
 WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the last saved state is from before."
 
 
+class NotFiniteError(ValueError):
+    """A loss or gradient is not finite. The weights are still those of the step before."""
+
+
 def pieces_of(objective: Objective, batch: Batch, most: int) -> list[Layout]:
-    """How the rows of the step lie in its pieces, of `most` tokens each."""
+    """Return the layouts of the step's pieces, of at most `most` tokens each."""
     if objective.shares_lines:
         return pack(batch.lengths, most)
     whole = together(batch.lengths)
-    # caching takes another forward pass, which costs more than cutting saves of padding
+    # more than one piece needs gradient caching, whose second forward pass costs more than the padding that is saved
     return [whole] if objective.couples_rows and whole.tokens <= most else cut(batch.lengths, most)
 
 
 def accumulate(
     objective: Objective, batch: Batch, pieces: list[Layout], plan: Plan, *, step: int, where: torch.device
 ) -> dict[str, float]:
-    """Leave the step's whole gradient on the parameters; return each term's mean over the step."""
+    """Leave the step's whole gradient on the parameters and return each term's mean over the step."""
     objective.train()
     counts = {term: max(1, count) for term, count in objective.counts(batch).items()}
     turns = _turns(objective, len(pieces))
-    sums: list[tuple[np.ndarray, dict[str, Tensor]]] = []  # with the rows that they are of
+    sums: list[tuple[np.ndarray, dict[str, Tensor]]] = []  # (rows, sum of each term over these rows)
     gradient_BVD = None
     if objective.couples_rows and len(pieces) > 1:
         gradient_BVD, compared = _compare(objective, batch, pieces, plan, counts=counts, step=step, where=where)
@@ -51,17 +58,17 @@ def accumulate(
             # gradients meet once a step: only the last backward pass averages what all of them left
             objective.set_requires_gradient_sync(turn == len(turns) - 1)  # type: ignore[operator]
         rows_R = pieces[index].rows_R
-        along: list[Tensor] = []
+        cached: list[Tensor] = []
         with _noise(plan, step, index, where):
             terms = objective(pad(batch, pieces[index], where))
         if objective.couples_rows:
             views_RVD = terms.pop(VIEWS)
-            if gradient_BVD is None:
+            if gradient_BVD is None:  # the piece is the whole step
                 terms |= objective.compared(in_order([views_RVD], [pieces[index]], len(batch)))
             else:
-                along = [(views_RVD * gradient_BVD[torch.from_numpy(rows_R).to(where)]).sum()]
-        loss = torch.stack([*_weighted(objective, terms, counts), *along]).sum()
-        # replicate and fully_shard average over processes, the step's gradient is a sum: hence the factor
+                cached = [(views_RVD * gradient_BVD[torch.from_numpy(rows_R).to(where)]).sum()]
+        loss = torch.stack([*_weighted(objective, terms, counts), *cached]).sum()
+        # the step's gradient is a sum over processes, but replicate and fully_shard average: hence the factor
         (loss * (share * ranks.world())).backward()  # type: ignore[no-untyped-call]
         sums.append((rows_R, {term: value.detach() * share for term, value in terms.items()}))
     let_go(objective)
@@ -78,11 +85,11 @@ def _compare(
     step: int,
     where: torch.device,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """(B, V, D) gradient of the terms that couple rows at the views of all rows, and the sums of these terms.
+    """Return the gradient of the coupled terms at the views of all rows, (B, V, D), and the sums of these terms.
 
-    Gradient caching (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"): the
-    views of all pieces and processes are made without gradient; each piece then goes through the model again, under the
-    same noise, and what it gives to the parameters is the gradient of sum(views * this one).
+    Gradient caching (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"): all
+    pieces and processes first make their views without gradient. `accumulate` then sends each piece through the model
+    again, under the same noise, and differentiates sum(views * this gradient), which is the chain rule.
     """
     if plan.compile:
         raise ValueError(
@@ -106,21 +113,21 @@ def _compare(
 
 
 def _turns(objective: Objective, pieces: int) -> list[tuple[int, float]]:
-    """The pieces that this process takes, and with what weight.
+    """Return the pieces that this process takes, each with its weight.
 
-    A process without a piece of its own repeats the first with weight 0: all must take part in averaging gradients, and
-    cutting more finely for more processes would change which dropout noise a row meets. Where the objective is sharded,
-    all take part in each pass: there one that has a piece fewer than others repeats the last, which another has.
+    All processes must take part in averaging gradients, so one that gets no piece repeats the first with weight 0;
+    cutting more finely for more processes would change which dropout noise a row meets. If the objective is sharded,
+    all must take part in each pass, so a process with a piece fewer than others repeats the last with weight 0.
     """
-    own = [(index, 1.0) for index in range(ranks.rank(), pieces, ranks.world())]
+    turns = [(index, 1.0) for index in range(ranks.rank(), pieces, ranks.world())]
     if is_sharded(objective):
-        return own + [(pieces - 1, 0.0)] * (-(-pieces // ranks.world()) - len(own))
-    return own or [(0, 0.0)]
+        return turns + [(pieces - 1, 0.0)] * (-(-pieces // ranks.world()) - len(turns))
+    return turns or [(0, 0.0)]
 
 
 @contextmanager
 def _noise(plan: Plan, step: int, piece: int, where: torch.device) -> Iterator[None]:
-    """The dropout of a piece, and the plan's precision; the caller's generators are left alone."""
+    """In the block, dropout is the piece's and precision is the plan's; the caller's generators do not advance."""
     narrow = autocast_type(plan.precision, where)
     with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
         torch.manual_seed(noise_seed(plan.seed, step, piece))
@@ -129,7 +136,7 @@ def _noise(plan: Plan, step: int, piece: int, where: torch.device) -> Iterator[N
 
 
 def _weighted(objective: Objective, sums: dict[str, Tensor], counts: dict[str, int]) -> list[Tensor]:
-    """What each term adds to the loss of the step."""
+    """Return what each term adds to the loss of the step."""
     return [objective.weights[term] * value / counts[term] for term, value in sums.items()]
 
 
@@ -141,7 +148,7 @@ def _means(
     counts: dict[str, int],
     step: int,
 ) -> dict[str, float]:
-    """Each term's mean over the whole step; all processes stop together where one has a term that is not finite."""
+    """Return each term's mean over the whole step. Raises NotFiniteError in all processes if one has a bad term."""
     terms = list(objective.weights)
     none = torch.zeros((), device=next(iter(sums[0][1].values())).device)
     table = torch.stack([torch.stack([found.get(term, none).double() for term in terms]) for _, found in sums]).cpu()
@@ -155,12 +162,12 @@ def _means(
 
 
 def noise_seed(seed: int, step: int, piece: int) -> int:
-    """The seed of the dropout noise of a piece."""
+    """Return the seed of a piece's dropout."""
     return int(np.random.SeedSequence([seed, step, piece]).generate_state(1, np.uint64)[0] >> 1)
 
 
 def texts_of(batch: Batch, most: int = 8) -> str:
-    """A sentence that names the texts of a batch, or the first of them."""
+    """Return a sentence that names the first texts of a batch."""
     names = [str(name) for name in batch.names[:most]]
     more = f" and {len(batch) - most} more" if len(batch) > most else ""
     return f"The texts: {', '.join(names) or 'unnamed'}{more}."

@@ -1,4 +1,16 @@
-"""The one training loop, a generator: whatever else a run does (log, evaluate, save, stop) is the caller's own code."""
+"""The one training loop. It is a generator: the caller logs, evaluates, saves and stops between the steps.
+
+    optimiser = adamw(objective, plan)
+    for step in train(objective, stream, plan, optimiser):
+        ...
+
+One step, with the file that does each part:
+
+    batch = stream(step)                           the rows of the step, a function of its number   (text/, tasks/)
+    pieces = pieces_of(objective, batch, most)     the rows, laid out in pieces of few tokens       (pieces.py)
+    losses = accumulate(objective, batch, pieces)  the gradient of the whole step                   (gradients.py)
+    clip(...), optimiser.step()                    the weights move                                 (here)
+"""
 
 from __future__ import annotations
 
@@ -16,60 +28,40 @@ import torch
 from torch.distributed._composable.replicate import replicate
 
 from acclimate.core import ranks
-from acclimate.core.types import Batch, Cost, Stream
+from acclimate.core.types import Cost, Stream
 from acclimate.training.gradients import WAY_OUT, NotFiniteError, accumulate, pieces_of, texts_of
 from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device, piece_tokens
 from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, whole
 
-# -------------------- memory
-# Memory that the C library keeps between steps: on a CPU a tenth of a step of a small model was page faults.
-#
-# glibc hands blocks above some 32 MB back to the system when they are freed, and gets them anew, page by page and
-# zeroed,
-# in the next step: the gradient of a word embedding is one. Kept, they are there at once. A process then holds what it
-# held at its peak until it ends, which a training process does anyway.
-
-
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of mallopt(3)
-_MOST = 2**31 - 1
-
-
-def keep_freed_memory() -> bool:
-    """For the rest of this process, free memory is reused before it is given back. False where there is no glibc."""
-    if platform.libc_ver()[0] != "glibc":
-        return False
-    library = ctypes.CDLL(None)
-    return bool(library.mallopt(_MMAP_MAX, 0)) and bool(library.mallopt(_TRIM_THRESHOLD, _MOST))
-
 
 @dataclass(frozen=True)
 class Step:
-    """What one optimiser step did. losses are means over the step; the first line of figures is the same on every run,
-    the second is the clock's.
-    """
+    """What one optimiser step did. A loss is the mean over the whole step."""
 
+    # these are the same whenever the run is repeated
     number: int  # steps finished, from 1
-    loss: float
-    losses: dict[str, float]
+    loss: float  # the weighted sum of `losses`
+    losses: dict[str, float]  # of each term
     gradient: float  # L2 norm before clipping
     rate: float
-    tokens: int
+    tokens: int  # real ones
     flops: float
     padded: int  # tokens of padding that went through the model beside the real ones
+    # these are the clock's
     seconds: float
     waited: float  # of these, seconds spent waiting for the batch
     documents: Sequence[str] = field(default=(), repr=False)  # names of the rows
-    # what only a run knows that keeps a log (training/checkpoint.py)
-    spike: float = 0.0  # deviations of the loss above its running median where it jumped (training/checkpoint.py)
+    # these are filled in by a run that keeps a log (training/checkpoint.py)
+    spike: float = 0.0  # deviations of the loss above its running median where it jumped
     spent: Cost = field(default_factory=Cost)  # on all steps so far, over all sessions
 
 
 def adamw(objective: Objective, plan: Plan) -> torch.optim.AdamW:
-    """AdamW over every trainable parameter; biases and normalisation (vectors) are not decayed, as in BERT.
+    """Return AdamW over the trainable parameters. Vectors (biases, normalisation) are not decayed, as in BERT.
 
-    A group's "multiple" is that of its parameters' rate (`Objective.rate_multiple`). Where the plan shards, the
-    objective is cut over the processes first: what is optimised are the parts.
+    A group's "multiple" is how many times the plan's rate its parameters learn at (`Objective.rate_multiple`). If the
+    plan shards, this cuts the objective over the processes first, because the optimiser moves the parts.
     """
     if plan.shard:
         shard(objective)
@@ -88,15 +80,15 @@ def adamw(objective: Objective, plan: Plan) -> torch.optim.AdamW:
 def train(
     objective: Objective, stream: Stream, plan: Plan, optimiser: torch.optim.Optimizer, *, start: int = 0
 ) -> Iterator[Step]:
-    """Train from step `start` to `plan.steps`, yielding after each step.
+    """Train from step `start` to `plan.steps` and yield after each step.
 
-    The objective and the optimiser are changed in place and belong to the caller between steps; an objective that is
-    sharded, by `adamw`, is to be looked at in `training.shards.whole`, and is whole again behind the last step. Dropout
-    is seeded by (plan.seed, step, piece), so a run needs no generator state to go on as if it had never stopped, and
-    pieces fall to processes without changing the noise. Under torchrun each process trains on its share of the step's
-    pieces. Where the objective couples rows, each is compared with all others of the step, however that is cut.
+    The loop changes the objective and the optimiser in place; between two steps they are the caller's. A caller that
+    looks at a sharded objective does so within `training.shards.whole`; after the last step it is whole for good.
 
-    Raises NotFiniteError where a loss or gradient is not finite, before the weights move.
+    Dropout is seeded by (plan.seed, step, piece), so a run resumes from the number of its step alone. Under torchrun
+    the processes share the pieces of a step, and neither loss nor noise depends on how many there are.
+
+    Raises NotFiniteError where a loss or a gradient is not finite, before the weights move.
     """
     where = device()
     if where.type == "cpu":
@@ -106,7 +98,8 @@ def train(
         replicate(objective)
     if plan.compile:
         objective.compile(dynamic=True)
-    ahead = ThreadPoolExecutor(1, thread_name_prefix="stream")
+
+    ahead = ThreadPoolExecutor(1, thread_name_prefix="stream")  # makes the next batch while the model has this one
     with ahead, recomputed(objective) if plan.recompute else nullcontext():
         waiting = ahead.submit(stream, start) if start < plan.steps else None
         for step in range(start, plan.steps):
@@ -116,9 +109,22 @@ def train(
             waited = time.perf_counter() - begun
             waiting = ahead.submit(stream, step + 1) if step + 1 < plan.steps else None
 
+            # the gradient of the whole step: each term's sum over all pieces, divided once by its count
             pieces = pieces_of(objective, batch, piece_tokens(plan, where))
             losses = accumulate(objective, batch, pieces, plan, step=step, where=where)
-            norm = _update(objective, optimiser, plan, step, batch)
+            _call_hook(objective, "on_gradients", gradients=True)
+
+            trainable = [parameter for parameter in objective.parameters() if parameter.requires_grad]
+            norm = clip(trainable, plan.clip or math.inf)
+            if not math.isfinite(norm):
+                raise NotFiniteError(f"step {step + 1}: the gradient is {norm}. {texts_of(batch)} {WAY_OUT}")
+
+            for group in optimiser.param_groups:
+                group["lr"] = plan.rate_at(step) * group.get("multiple", 1.0)
+            optimiser.step()
+            optimiser.zero_grad()
+            _call_hook(objective, "on_update")
+
             yield Step(
                 number=step + 1,
                 loss=sum(objective.weights[term] * value for term, value in losses.items()),
@@ -135,23 +141,26 @@ def train(
     end(objective)
 
 
-def _update(objective: Objective, optimiser: torch.optim.Optimizer, plan: Plan, step: int, batch: Batch) -> float:
-    """Move the weights by the gradient that is on them; its norm before clipping."""
-    _call(objective, "on_gradients", gradients=True)
-    trainable = [parameter for parameter in objective.parameters() if parameter.requires_grad]
-    norm = clip(trainable, plan.clip or math.inf)
-    if not math.isfinite(norm):
-        raise NotFiniteError(f"step {step + 1}: the gradient is {norm}. {texts_of(batch)} {WAY_OUT}")
-    for group in optimiser.param_groups:
-        group["lr"] = plan.rate_at(step) * group.get("multiple", 1.0)
-    optimiser.step()
-    optimiser.zero_grad()
-    _call(objective, "on_update")
-    return norm
-
-
-def _call(objective: Objective, hook: str, *, gradients: bool = False) -> None:
-    """A hook of the objective, which finds it whole. That is gathered only for one that does something."""
+def _call_hook(objective: Objective, hook: str, *, gradients: bool = False) -> None:
+    """Call the hook on whole weights. Gathering sharded ones costs, so it is left out for a hook that does nothing."""
     does = getattr(type(objective), hook) is not getattr(Objective, hook)
     with whole(objective, gradients=gradients) if does else nullcontext():
         getattr(objective, hook)()
+
+
+# Parameters of mallopt(3).
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+_MOST = 2**31 - 1
+
+
+def keep_freed_memory() -> bool:
+    """Make the C library reuse freed memory for the rest of this process. Return False where it is not glibc.
+
+    glibc gives freed blocks above some 32 MB back to the system and gets them anew in the next step, page by page and
+    zeroed; the gradient of a word embedding is one. On a CPU those page faults took a tenth of a small model's step.
+    The price: the process holds its peak until it ends, which a training process does anyway.
+    """
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    library = ctypes.CDLL(None)
+    return bool(library.mallopt(_MMAP_MAX, 0)) and bool(library.mallopt(_TRIM_THRESHOLD, _MOST))

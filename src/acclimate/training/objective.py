@@ -1,4 +1,4 @@
-"""A model together with what is minimised.
+"""A model together with what is minimised: the contract of every method's loss, and the loss of masked language models.
 
 Shape suffixes: M predicted positions of a piece, V vocabulary; of views: R rows of a piece, B of the step, V views of a
 row, D numbers of a view.
@@ -27,12 +27,12 @@ class Objective(nn.Module):
     """What a run minimises: sum over terms of `weights[term] * (sum of the term over the step) / counts[term]`.
 
     `forward` takes a piece of the step's batch and returns each term's *sum* over it; the loop divides by the count of
-    the whole step, so that pieces, processes and padding never change the loss. Whatever has
-    parameters is a child module.
+    the whole step, so that pieces, processes and padding never change the loss. Everything that has parameters (a
+    projection, a head, a teacher) is a child module.
 
-    Where a row's loss depends on the other rows of the step, `couples_rows` is True. Then `views` says what rows are
-    compared by, `compared` turns the views of all rows of the step into the sums of the terms that couple them, and
-    `forward` returns the sums of the other terms, and the views under VIEWS.
+    `couples_rows` is True where the loss of a row depends on the other rows of the step. Then `views` returns the
+    vectors that rows are compared by, `compared` turns the views of all rows of the step into the sums of the coupled
+    terms, and `forward` returns the sums of the other terms and, under VIEWS, the views.
     """
 
     weights: dict[str, float]
@@ -41,47 +41,47 @@ class Objective(nn.Module):
 
     @abstractmethod
     def counts(self, batch: Batch) -> dict[str, int]:
-        """What each term is averaged over, for the whole step's batch."""
+        """Return the number of items that each term is averaged over, in the whole batch of the step."""
 
     @abstractmethod
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        """Each term's sum over the piece, as float32 scalars."""
+        """Return each term's sum over the piece, as float32 scalars."""
 
     def views(self, piece: Piece) -> Tensor:
-        """(R, V, D) float32: what each row of the piece is compared by, in the order of its layout's rows.
+        """Return (R, V, D) float32, the vectors that each row is compared by, in the order of the layout's rows.
 
-        Where a step is cut, the loop calls this first, without gradient, and `forward` later, from the same state of
-        the generator: there the views must draw their dropout as here, before anything else draws.
+        If a step has several pieces, the loop calls this first, without gradient, and `forward` later, from the same
+        state of the generator. So `forward` must draw the dropout of its views before it draws anything else.
         """
         raise NotImplementedError
 
     def compared(self, views_BVD: Tensor) -> dict[str, Tensor]:
-        """The sums of the terms that couple rows, over all rows of the step, in the batch's order; outside autocast.
+        """Return the sums of the coupled terms over all rows of the step, in the batch's order; outside autocast.
 
-        It has no parameters of its own: a projection belongs into `views`.
+        It may not use parameters, which would get no gradient here: a projection belongs into `views`.
         """
         raise NotImplementedError
 
     @abstractmethod
     def flops(self, batch: Batch) -> float:
-        """Floating point operations of training on the batch once, by formula (models/encoder.py)."""
+        """Return the floating point operations of training on the batch once, by formula (models/encoder.py)."""
 
     def rate_multiple(self, name: str) -> float:
-        """How many times the plan's rate the parameter of this name learns at."""
+        """Return the factor by which the rate of the parameter of this name differs from the plan's."""
         return 1.0
 
     def on_gradients(self) -> None:
-        """Once a step, on the step's whole gradient, before clipping."""
+        """Change the step's whole gradient; the loop calls this once a step, before clipping."""
 
     def on_update(self) -> None:
-        """Once a step, after the optimiser moved the weights."""
+        """Change the weights after the optimiser moved them; the loop calls this once a step."""
 
 
 class MaskedLanguageLoss(Objective):
     """-log p(w_m | the text with m masked), averaged over the masked positions of the step (Devlin et al., 2019, 3.1).
 
-    The head sees the masked positions only, which for the families of models/heads.py is most of the cost of a small
-    model.
+    For the families of models/heads.py the head runs at the masked positions only; at all of them it would be most of
+    the cost of a small model.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -102,15 +102,11 @@ class MaskedLanguageLoss(Objective):
         return training_flops(self.model, batch.lengths, predicted=predicted)
 
 
-# -------------------- measure
-# The losses of an objective on batches that nobody trains on.
-
-
 @torch.no_grad()
 def measure(objective: Objective, batches: Iterable[Batch], plan: Plan | None = None) -> dict[str, float]:
-    """Each term's mean over all batches, without dropout; the plan says in what precision, and in what pieces.
+    """Return each term's mean over held-out batches, without dropout, in the plan's precision and pieces.
 
-    The objective is left in evaluation mode. A term that no batch has anything for is 0.
+    The objective is left in evaluation mode. A term that counts nothing in any batch is 0.
     """
     plan, where = plan or Plan(), device()
     objective.to(where).eval()

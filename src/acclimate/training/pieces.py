@@ -1,8 +1,8 @@
-"""A step's batch in pieces that go through the model one after the other, with next to no padding.
+"""The batch of a step, cut into pieces that go through the model one after the other, with next to no padding.
 
-Rows of text are short and of very different length. Where the model can keep them apart (models/heads.py), several
-rows share a line: each sees itself only and counts its positions from 0, so the result is that of rows alone. Elsewhere
-each row has a line to itself, and a piece holds rows of about one length.
+Rows of text are short and of very different length. If the model can keep rows apart (models/heads.py), several share a
+line (`pack`): each attends to itself only and counts its positions from 0, so its result is that of a row alone.
+Otherwise each row has a line to itself, and a piece holds rows of about one length (`cut`).
 
 Shape suffixes: R rows of a piece, B rows of the batch, L lines, W width of a line in tokens, M predicted positions.
 """
@@ -22,47 +22,48 @@ from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
 
 Piece = dict[str, Tensor]
 
-SEARCHED = 512  # rows: for larger batches any width packs well, and a search would cost more than it saves
-WIDEST = 2  # times the longest row
-ATTENTION = 1500  # tokens: about the width of a line at which attention costs as much as all else does
-GRAIN = 8  # widths are multiples of it: few shapes, for which the CPU's kernels are made once
-ROUND = (
-    16  # predicted positions are filled up to a multiple of it, for the same reason; that halves the memory of a run
-)
+# of `cut`
 LIKE = 0.85  # rows of at least this share of the longest are of about one length
+# of `pack`
+SEARCHED = 512  # rows: in larger batches any width packs well, and a search would cost more than it saves
+WIDEST = 2  # times the longest row
+ATTENTION = 1500  # tokens: about the width of a line at which attention costs as much as everything else
+GRAIN = 8  # widths are multiples of it, so that there are few shapes, for which the CPU's kernels are made once
+# of `pad`
+ROUND = 16  # predicted positions are filled up to a multiple of it for the same reason; it halves the memory of a run
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the rows of a piece lie: row rows_R[i] of the batch from column starts_R[i] of line lines_R[i] on."""
+    """Where the rows of a piece lie: row rows_R[i] of the batch begins in column starts_R[i] of line lines_R[i]."""
 
     rows_R: np.ndarray
     lines_R: np.ndarray
     starts_R: np.ndarray
-    lines: int
-    width: int
+    lines: int  # L
+    width: int  # W
 
     @property
     def tokens(self) -> int:
-        """Tokens that go through the model, padding included."""
+        """Number of tokens that go through the model, padding included."""
         return self.lines * self.width
 
     @property
     def shared(self) -> bool:
-        """Whether any line holds more than one row."""
+        """True if a line holds more than one row."""
         return self.lines < len(self.rows_R)
 
 
 def together(lengths: np.ndarray) -> Layout:
-    """All rows in one piece, each on a line of its own. lengths: (B,) tokens of each row."""
-    return _alone(np.arange(len(lengths)), lengths)
+    """Return one piece of all rows, each on its line. lengths: (B,) tokens of each row."""
+    return _one_row_a_line(np.arange(len(lengths)), lengths)
 
 
 def cut(lengths: np.ndarray, most: int) -> list[Layout]:
-    """Pieces of at most `most` tokens, padding included, each row on a line of its own, the longest rows first.
+    """Return pieces of at most `most` tokens, padding included, one row a line, the longest rows first.
 
-    A piece ends where it is full, or where a quarter full and the next row is much shorter than its first: small pieces
-    use the processor badly, unequal rows waste it. A row longer than `most` is a piece of its own.
+    A piece ends when it is full, or when it is a quarter full and the next row is much shorter than its first: small
+    pieces use the processor badly, unequal rows waste it. A row longer than `most` makes a piece alone.
     """
     order = np.argsort(-lengths, kind="stable")
     pieces: list[list[int]] = []
@@ -75,54 +76,84 @@ def cut(lengths: np.ndarray, most: int) -> list[Layout]:
             pieces.append([row])
         else:
             piece.append(row)
-    return [_alone(np.array(piece), lengths) for piece in pieces]
+    return [_one_row_a_line(np.array(piece), lengths) for piece in pieces]
+
+
+def _one_row_a_line(rows: np.ndarray, lengths: np.ndarray) -> Layout:
+    return Layout(rows, np.arange(len(rows)), np.zeros(len(rows), np.int64), len(rows), int(lengths[rows].max()))
 
 
 def pack(lengths: np.ndarray, most: int) -> list[Layout]:
-    """Pieces of at most `most` tokens, of equal width and about equal height, rows sharing lines.
+    """Return pieces of at most `most` tokens, of one width and about equal height, in which rows share lines.
 
-    Best fit, longest row first, into lines of the width that costs least: little padding, and not so wide that
-    attention outweighs it. A line is never wider than WIDEST times the longest row.
+    Rows go, longest first, to the line where they leave the least room. The width is the one that costs least, between
+    padding (narrow lines fill worse) and attention (quadratic in the width), up to WIDEST times the longest row.
     """
     longest = int(lengths.max())
     narrowest = -(-longest // GRAIN) * GRAIN
     widths = range(narrowest, int(WIDEST * longest) + 1, GRAIN) if len(lengths) <= SEARCHED else []
-    tried = [(width, _lines(lengths, width)) for width in [*widths] or [narrowest]]
+    tried = [(width, _filled_lines(lengths, width)) for width in [*widths] or [narrowest]]
     width, lines = min(tried, key=lambda one: len(one[1]) * one[0] * (ATTENTION + one[0]))
     count = -(-len(lines) // max(1, most // width))
     bounds = np.linspace(0, len(lines), count + 1).round().astype(int)
-    return [_shared(lines[first:last], lengths, width) for first, last in pairwise(bounds)]
+    return [_layout_of_lines(lines[first:last], lengths, width) for first, last in pairwise(bounds)]
+
+
+def _filled_lines(lengths: np.ndarray, width: int) -> list[list[int]]:
+    """Return the rows of each line: every row goes, longest first, where it leaves the least room."""
+    lines: list[list[int]] = []
+    rooms: list[tuple[int, int]] = []  # (room left, line), ascending
+    for row in np.argsort(-lengths, kind="stable").tolist():
+        length = int(lengths[row])
+        place = bisect_left(rooms, (length, -1))
+        if place == len(rooms):
+            room, line = width, len(lines)
+            lines.append([])
+        else:
+            room, line = rooms.pop(place)
+        lines[line].append(row)
+        rest = (room - length, line)
+        rooms.insert(bisect_left(rooms, rest), rest)
+    return lines
+
+
+def _layout_of_lines(lines: list[list[int]], lengths: np.ndarray, width: int) -> Layout:
+    rows = np.array([row for line in lines for row in line], dtype=np.int64)
+    of_line = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
+    ends = np.cumsum(lengths[rows])
+    begins = ends - lengths[rows]
+    first = np.concatenate([[0], np.cumsum([len(line) for line in lines])[:-1]])  # place of each line's first row
+    return Layout(rows, of_line, begins - begins[first][of_line], len(lines), width)
 
 
 def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
-    """The rows of a piece as tensors on a device.
+    """Return the rows of a piece as tensors on a device.
 
     input_ids       (L, W) int64
-    attention_mask  (L, W) int64, 1 on real tokens, and left out where there is no padding; where lines are shared,
+    attention_mask  (L, W) int64, 1 on real tokens, and left out where there is no padding; if lines are shared,
                     (L, 1, W, W) bool, True where the token of the third axis sees that of the fourth
-    position_ids    (L, W) int64, counted from each row's start; only where lines are shared
-    labels          (M,) int64, those of the predicted positions only, filled up with NOT_PREDICTED to a multiple of
-                    ROUND, and
-    positions       (M,) int64, where these stand in the flattened (L * W)
+    position_ids    (L, W) int64, counted from each row's start; only if lines are shared
+    labels          (M,) int64, of the predicted positions only, filled up with NOT_PREDICTED to a multiple of ROUND
+    positions       (M,) int64, where these positions stand in the flattened (L * W)
     firsts          (R,) int64, where each row's first token stands in the flattened (L * W)
-    lengths         (R,) int64, tokens of each row; only where lines are shared
+    lengths         (R,) int64, tokens of each row; only if lines are shared
     tags            (L, W) int64, filled with NOT_PREDICTED
-    every other field of `batch.tokens` as (L, W), filled with 0; every field of `batch.rows` (R, ...) as it is
+    every other field of `batch.tokens` as (L, W), filled with 0; every field of `batch.rows` as it is, (R, ...)
     """
     rows = batch.take(layout.rows_R)
     lengths = rows.lengths
-    first = layout.lines_R * layout.width + layout.starts_R
-    within = np.arange(len(rows.ids)) - np.repeat(rows.offsets[:-1], lengths)
-    places = np.repeat(first, lengths) + within
+    first_R = layout.lines_R * layout.width + layout.starts_R
+    within = np.arange(len(rows.ids)) - np.repeat(rows.offsets[:-1], lengths)  # of each token, its place in its row
+    places = np.repeat(first_R, lengths) + within  # and in the flattened (L * W)
 
     def put(values: np.ndarray, fill: int) -> np.ndarray:
         flat = np.full(layout.tokens, fill, dtype=np.int64)
         flat[places] = values
         return flat.reshape(layout.lines, layout.width)
 
-    arrays = {"input_ids": put(rows.ids, batch.pad), "firsts": first}
+    arrays = {"input_ids": put(rows.ids, batch.pad), "firsts": first_R}
     if layout.shared:
-        # padding is a row of its own, so no position sees nothing, which would make its softmax NaN
+        # padding counts as one more row: a position that attends to nothing would make its softmax NaN
         row_LW = put(np.repeat(np.arange(len(rows)), lengths), -1)
         arrays["attention_mask"] = row_LW[:, None, :, None] == row_LW[:, None, None, :]
         arrays["position_ids"] = put(within, 0)
@@ -142,38 +173,7 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
 
 
 def in_order(values: Sequence[Tensor], layouts: Sequence[Layout], rows: int) -> Tensor:
-    """(B, ...) what pieces say of their rows, (R, ...) each, in the order of the batch; 0 for rows in none of them."""
-    said = torch.cat(list(values))
-    order = torch.from_numpy(np.concatenate([layout.rows_R for layout in layouts])).to(said.device)
-    return said.new_zeros(rows, *said.shape[1:]).index_copy(0, order, said)
-
-
-def _alone(rows: np.ndarray, lengths: np.ndarray) -> Layout:
-    return Layout(rows, np.arange(len(rows)), np.zeros(len(rows), np.int64), len(rows), int(lengths[rows].max()))
-
-
-def _lines(lengths: np.ndarray, width: int) -> list[list[int]]:
-    """The rows of each line: every row goes, longest first, where it leaves the least room."""
-    lines: list[list[int]] = []
-    rooms: list[tuple[int, int]] = []  # (room left, line), ascending
-    for row in np.argsort(-lengths, kind="stable").tolist():
-        length = int(lengths[row])
-        place = bisect_left(rooms, (length, -1))
-        if place == len(rooms):
-            room, line = width, len(lines)
-            lines.append([])
-        else:
-            room, line = rooms.pop(place)
-        lines[line].append(row)
-        rest = (room - length, line)
-        rooms.insert(bisect_left(rooms, rest), rest)
-    return lines
-
-
-def _shared(lines: list[list[int]], lengths: np.ndarray, width: int) -> Layout:
-    rows = np.array([row for line in lines for row in line], dtype=np.int64)
-    of_line = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
-    ends = np.cumsum(lengths[rows])
-    begins = ends - lengths[rows]
-    first = np.concatenate([[0], np.cumsum([len(line) for line in lines])[:-1]])  # place of each line's first row
-    return Layout(rows, of_line, begins - begins[first][of_line], len(lines), width)
+    """Return (B, ...), the values of the pieces' rows, (R, ...) each, in the batch's order; 0 for rows of no piece."""
+    joined = torch.cat(list(values))
+    order = torch.from_numpy(np.concatenate([layout.rows_R for layout in layouts])).to(joined.device)
+    return joined.new_zeros(rows, *joined.shape[1:]).index_copy(0, order, joined)

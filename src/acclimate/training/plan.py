@@ -28,9 +28,9 @@ class Plan:
     """
 
     steps: int = 1000
-    batch: int = 32
-    rate: float = 1e-4
-    warmup: float = 0.06
+    batch: int = 32  # rows of a step
+    rate: float = 1e-4  # the highest learning rate, at the end of the warm-up
+    warmup: float = 0.06  # share of the steps in which the rate rises
     weight_decay: float = 0.01
     beta_1: float = 0.9
     beta_2: float = 0.999
@@ -39,31 +39,31 @@ class Plan:
     precision: Precision = "auto"  # of matrix products; weights and optimiser are float32 always
     piece_tokens: int = 0  # most tokens, padding included, that go through the model at once; 0: by device
     compile: bool = False  # torch.compile; pays on GPUs, not on CPUs
-    seed: int = 0
-    schedule: Schedule = "linear"  # of the rate behind its warm-up, as above
+    seed: int = 0  # of dropout and of the order of the rows
+    schedule: Schedule = "linear"  # of the rate after its warm-up: linear, constant or stable
     decay: float = 0.1  # share of the steps, at the end, over which the rate of "stable" falls
-    warmup_steps: int = 0  # where it is not 0, of the warm-up, in place of `warmup`
-    recompute: bool = False  # of a layer only the input is kept: its activations are computed again on the way back
-    shard: bool = False  # of several processes each holds a part of weights, gradients and the optimiser's state
+    warmup_steps: int = 0  # length of the warm-up in steps; 0: `warmup` says it
+    recompute: bool = False  # keep only the input of each layer and compute its activations again in the backward pass
+    shard: bool = False  # under torchrun, each process holds a part of weights, gradients and the optimiser's state
 
     def __post_init__(self) -> None:
         rules = {
-            "steps": self.steps >= 1,
-            "batch": self.batch >= 1,
-            "rate": self.rate > 0,
-            "warmup": 0 <= self.warmup <= 1,
-            "weight_decay": self.weight_decay >= 0,
-            "beta_1": 0 <= self.beta_1 < 1,
-            "beta_2": 0 <= self.beta_2 < 1,
-            "epsilon": self.epsilon > 0,
-            "clip": self.clip >= 0,
-            "piece_tokens": self.piece_tokens >= 0,
-            "decay": 0 < self.decay <= 1,
-            "warmup_steps": self.warmup_steps >= 0,
+            "steps": (self.steps >= 1, "at least 1"),
+            "batch": (self.batch >= 1, "at least 1"),
+            "rate": (self.rate > 0, "above 0"),
+            "warmup": (0 <= self.warmup <= 1, "a share of the steps, from 0 to 1"),
+            "weight_decay": (self.weight_decay >= 0, "0 or more"),
+            "beta_1": (0 <= self.beta_1 < 1, "from 0 to below 1"),
+            "beta_2": (0 <= self.beta_2 < 1, "from 0 to below 1"),
+            "epsilon": (self.epsilon > 0, "above 0"),
+            "clip": (self.clip >= 0, "0 (no clipping) or more"),
+            "piece_tokens": (self.piece_tokens >= 0, "0 (by device) or more"),
+            "decay": (0 < self.decay <= 1, "a share of the steps, above 0 and at most 1"),
+            "warmup_steps": (self.warmup_steps >= 0, "0 or more"),
         }
-        for name, holds in rules.items():
+        for name, (holds, rule) in rules.items():
             if not holds:
-                raise ValueError(f"plan.{name} = {getattr(self, name)} is out of range")
+                raise ValueError(f"plan.{name} = {getattr(self, name)} is out of range: {rule}")
 
         if self.schedule != "linear" and self.warmup and not self.warmup_steps:
             raise ValueError(
@@ -73,7 +73,7 @@ class Plan:
             )
 
     def rate_at(self, step: int) -> float:
-        """The rate of step number `step`, from 0; never 0 while a step is still to come."""
+        """Return the rate of step number `step`, from 0. It is never 0 while a step is still to come."""
         rising = self.warmup_steps or round(self.warmup * self.steps)
         if self.schedule == "linear":  # slanted triangular
             if step < rising:
@@ -86,21 +86,21 @@ class Plan:
 
     @property
     def settled(self) -> int:
-        """How many of its steps, from the first, a plan that differs in having more of them would take alike."""
+        """The number of first steps that a longer plan, alike in all else, would take with the same rates."""
         if self.schedule == "linear":
             return 0
         return self.steps - round(self.decay * self.steps) if self.schedule == "stable" else self.steps
 
 
 def device() -> torch.device:
-    """Where this process trains: its GPU if it has one, else the CPU."""
+    """Return the device that this process trains on: its GPU if it has one, else the CPU."""
     return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
 
 
 def autocast_type(precision: Precision, where: torch.device) -> torch.dtype | None:
-    """The type of matrix products under autocast, or None for float32.
+    """Return the type of matrix products under autocast, or None for float32.
 
-    "auto" takes bfloat16 where the device multiplies it in hardware: otherwise it is emulated and slower than float32.
+    "auto" takes bfloat16 where the device multiplies it in hardware; emulated it is slower than float32.
     """
     if precision == "float32":
         return None
@@ -113,5 +113,5 @@ def autocast_type(precision: Precision, where: torch.device) -> torch.dtype | No
 
 
 def piece_tokens(plan: Plan, where: torch.device) -> int:
-    """The plan's `piece_tokens`, or what suits the device: few enough on a CPU that activations stay near the cache."""
+    """Return the plan's `piece_tokens`, or the device's: on a CPU so few that activations stay near the cache."""
     return plan.piece_tokens or (65_536 if where.type == "cuda" else 2_048)

@@ -1,4 +1,9 @@
-"""A whole training run in a directory: go on from where it stood, tell who watches, hand over a checkpoint."""
+"""A whole training run in a directory: claim it, go on from where it stood, tell the watch, write the checkpoint.
+
+run.json       the recipe and the inputs that the directory belongs to
+checkpoint/    the result, an ordinary Hugging Face checkpoint
+curve.json     the losses of a run that looks at dev text (`LossCurve`)
+"""
 
 from __future__ import annotations
 
@@ -24,71 +29,14 @@ from acclimate.training.objective import Objective, measure
 from acclimate.training.plan import Plan
 from acclimate.training.shards import whole
 
-# -------------------- loss curve
-# How the terms of a run's loss fall, on what it trains on and on text that it does not (TAPTER, Figure 1).
-#
-# curve.json   [{"step": int, "train": {term: loss}, "dev": {term: loss}}, ...], once the run has ended
-# looks.json   [[step, {term: loss on dev}], ...], as they are taken
-
-
-CURVE, LOOKS = "curve.json", "looks.json"
-
-
-class LossCurve:
-    """The looks of a run at evenly spaced steps, before the first and after the last among them.
-
-    batches  of dev, the same at every look; none: the curve has the training losses alone
-    looks    after the first one
-    """
-
-    def __init__(self, objective: Objective, batches: Sequence[Batch], plan: Plan, looks: int, out: Path) -> None:
-        self.objective, self.batches, self.plan, self.out = objective, batches, plan, out
-        self.steps = [0, *sorted({round(plan.steps * number / looks) for number in range(1, looks + 1)} - {0})]
-        self.losses: dict[int, dict[str, float]] = {}
-        if (out / LOOKS).exists():
-            self.losses = dict(files.read_json(out / LOOKS))
-
-    def begin(self) -> None:
-        """The look before the first step; nothing in a run that goes on."""
-        if 0 not in ranks.agree(self.losses):
-            self._look(0)
-
-    def __call__(self, step: Step) -> Mapping[str, float]:
-        """What `training.run.run` tells after the step."""
-        return self._look(step.number)
-
-    def write(self) -> None:
-        """`curve.json`; a training loss is the mean over the steps since the look before."""
-        if not ranks.is_first():
-            return
-        log = read_log(self.out)
-        curve: list[dict[str, Any]] = []
-        for before, step in zip([0, *self.steps], self.steps, strict=False):
-            own = log[before:step]
-            train = {term: float(np.mean([line[f"loss.{term}"] for line in own])) for term in self._terms() if own}
-            curve.append({"step": step, "train": train, "dev": self.losses.get(step, {})})
-        files.write_json(self.out / CURVE, curve)
-
-    def _look(self, step: int) -> dict[str, float]:
-        if not self.batches:
-            return {}
-        found = measure(self.objective, self.batches, self.plan)
-        self.losses[step] = found
-        if ranks.is_first():
-            files.write_json(self.out / LOOKS, sorted(self.losses.items()))
-        return {f"dev {term}": loss for term, loss in found.items()}
-
-    def _terms(self) -> Sequence[str]:
-        return [*self.objective.weights]
-
-
 CHECKPOINT = "checkpoint"
 RUN = "run.json"
-FEW = 8  # texts that are named on the screen
-UNBEGUN = {RUN, "corpora", "documents"}  # what a run's directory may hold before anything depends on its settings
-# settings that say where something lies
+UNBEGUN = {RUN, "corpora", "documents"}  # a directory that holds only these has nothing that depends on the settings
+# settings that say where something lies: a result depends on what lies there
 PLACES = ("model", "corpus", "task", "tokenizer", "dev", "general", "vectors", "vectors_corpus")
-TOLD = ("loss", "losses", "rate", "tokens", "seconds", "spent")  # of each step, to whoever watches
+TOLD = ("loss", "losses", "rate", "tokens", "seconds", "spent")  # fields of a step that the watch is told
+FEW = 8  # texts, or settings, that a message names
+CURVE, LOOKS = "curve.json", "looks.json"  # see `LossCurve`
 PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "numba", "llvmlite", "scipy", "scikit-learn")
 
 
@@ -104,10 +52,11 @@ def run(
     looks: Collection[int] = (),
     until: int | None = None,
 ) -> None:
-    """Train to the end, or until so many steps are done, telling `watch` after each; `after` adds values to what is
-    told of the steps whose numbers are in `looks`.
+    """Train to the end, or to step `until`, and tell `watch` after each step.
 
-    A spike of the loss is told in words where it begins, and as a number at each of its steps.
+    after, looks: `after(step)` is called at the steps whose numbers are in `looks`; the watch is told its values too
+
+    The watch is told of a spike in words at its first step, and as a number at each of its steps.
     """
     jumped = False
     for step in resumable(objective, stream, plan, directory, until=until):
@@ -124,10 +73,10 @@ def run(
 def write_checkpoint(
     out: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Any, sources: Mapping[str, Any]
 ) -> Checkpoint:
-    """`out/checkpoint`: weights, tokenizer, recipe.toml, provenance.json (versions; `sources`: hashes of inputs).
+    """Write `out/checkpoint`: weights, tokenizer, recipe.toml, provenance.json (versions, and `sources`: input hashes).
 
-    Nothing in it depends on the clock or on where files lie, so equal runs give equal bytes: the recipe goes without
-    the places of its inputs, which `sources` tells by their content.
+    Equal runs give equal bytes, because nothing in it depends on the clock or on where files lie: the recipe is written
+    without the places of its inputs, which `sources` names by their content.
     """
     path = out / CHECKPOINT
     if ranks.is_first():
@@ -140,14 +89,14 @@ def write_checkpoint(
 
 
 def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: bool = False) -> Checkpoint | None:
-    """The checkpoint of a run that came to its end, or None; what a kill after that end left behind goes.
+    """Claim `out` for this recipe and these inputs; return the checkpoint if the run has already ended, else None.
 
-    `out` is claimed for this recipe and these inputs in `out/run.json`. Raises ValueError where another run's stand
-    there, whose state or checkpoint would be taken for this one's; DamagedError where the checkpoint's files changed.
-    A run that ended before it computed anything, as where its settings were refused, leaves its place to another.
+    extends: True if the run's batches stay the same under a plan with more steps. Then an ended run that differs only
+    in having fewer `plan.steps` goes on, if its schedule allows that; its checkpoint moves to `checkpoint-STEPS`.
 
-    extends: whether the run's batches are the same under a plan with more steps. Then a run there that differs in
-    having fewer `plan.steps` is gone on with, if its schedule lets it; its checkpoint moves to `checkpoint-STEPS`.
+    A run that computed nothing, such as one whose settings were refused, leaves its directory to another. Raises
+    ValueError if another run is there, whose state or checkpoint would be taken for this one's, and DamagedError if the
+    checkpoint's files changed.
     """
     stated = {"recipe": settings.to_toml(recipe, without=PLACES), "sources": dict(sources)}
     if ranks.agree((out / RUN).exists()):
@@ -160,7 +109,7 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
         files.write_json(out / RUN, stated)
     ranks.wait()
     path = out / CHECKPOINT
-    # agreed on: the first process may write a quick run's checkpoint before another gets to look
+    # all take the first process's answer: it may write a quick run's checkpoint before another looks
     if not ranks.agree((path / files.MANIFEST).exists()):
         return None
     files.check(path)
@@ -169,22 +118,22 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
 
 
 def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extends: bool) -> None:
-    """Make room for more steps of the run in `out`. Raises ValueError where more differs, or it cannot have them."""
+    """Make room for more steps of the run in `out`. Raises ValueError if it cannot have them, or if more differs."""
     old, new = (tomllib.loads(each["recipe"]).get("plan", {}) for each in (before, stated))
     steps = old.get("steps", 0)
     longer = {**before, "recipe": before["recipe"].replace(f"\nsteps = {steps}\n", f"\nsteps = {new.get('steps')}\n")}
-    refused = f"{out} holds a run with {_other(before, stated)}. Choose another --out, or remove that one"
+    refused = f"{out} holds a run with {_difference(before, stated)}. Choose another --out, or remove that one"
     if longer != stated:
         raise ValueError(refused)
     if not extends or new["schedule"] == "linear" or new["steps"] < steps:
         raise ValueError(
-            f"{refused}. Only plan.steps differs, {steps} there: a run can get more of them, where plan.steps says how "
-            "long it is and nothing else hangs on that, under plan.schedule = 'stable' or 'constant' from the start"
+            f"{refused}. Only plan.steps differs, {steps} there: a run can get more steps if it has "
+            "plan.schedule = 'stable' or 'constant' from the start and nothing else depends on how long it is"
         )
     ended = ranks.agree((out / CHECKPOINT / files.MANIFEST).exists())
     states = stable_states(out)
     if ended and not states:
-        raise ValueError(f"{out} has no state stable-*, which a run with more steps goes on from. Choose another --out")
+        raise ValueError(f"{out} has no state stable-*, from which a run with more steps goes on. Choose another --out")
     if ended:
         files.check(states[-1])
     ranks.wait()
@@ -194,8 +143,8 @@ def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extend
         os.replace(out / CHECKPOINT, kept)
 
 
-def _other(before: Mapping[str, Any], stated: Mapping[str, Any]) -> str:
-    """What a run was told otherwise before, such as "other settings or inputs: plan.rate was 0.001, now 0.002"."""
+def _difference(before: Mapping[str, Any], stated: Mapping[str, Any]) -> str:
+    """Return what differs, such as "other settings or inputs: plan.rate was 0.001, now 0.002"."""
     old, new = ({**settings.flat(tomllib.loads(each["recipe"])), **each["sources"]} for each in (before, stated))
     told = [
         f"{name} has other content"
@@ -209,7 +158,7 @@ def _other(before: Mapping[str, Any], stated: Mapping[str, Any]) -> str:
 
 
 def _spike(step: Step) -> str:
-    """What a person is told of a loss that jumps."""
+    """Return the note on a loss that jumps."""
     names = list(dict.fromkeys(map(str, step.documents)))
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
     return (
@@ -220,11 +169,64 @@ def _spike(step: Step) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of whatever a result can depend on."""
+    """Return the versions of everything that a result can depend on."""
     return {"python": platform.python_version()} | {package: version(package) for package in PACKAGES}
 
 
 def environment() -> dict[str, str]:
-    """Where this runs: processor, threads, device."""
-    where = {"machine": platform.machine(), "system": platform.system(), "threads": str(torch.get_num_threads())}
-    return where | {"device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"}
+    """Return where this runs: processor, system, threads, device."""
+    return {
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "threads": str(torch.get_num_threads()),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+    }
+
+
+class LossCurve:
+    """How each term of a run's loss falls, on its training text and on dev text (TAPTER, Figure 1).
+
+    batches  of dev text, the same at every look; with none the curve has the training losses only
+    looks    number of evenly spaced looks, the last one after the last step; one more comes before the first step
+
+    looks.json   [[step, {term: loss on dev}], ...], written at each look
+    curve.json   [{"step": int, "train": {term: loss}, "dev": {term: loss}}, ...], written when the run has ended
+    """
+
+    def __init__(self, objective: Objective, batches: Sequence[Batch], plan: Plan, looks: int, out: Path) -> None:
+        self.objective, self.batches, self.plan, self.out = objective, batches, plan, out
+        self.steps = [0, *sorted({round(plan.steps * number / looks) for number in range(1, looks + 1)} - {0})]
+        self.losses: dict[int, dict[str, float]] = {}
+        if (out / LOOKS).exists():
+            self.losses = dict(files.read_json(out / LOOKS))
+
+    def begin(self) -> None:
+        """Look before the first step; in a run that goes on, do nothing."""
+        if 0 not in ranks.agree(self.losses):
+            self._look(0)
+
+    def __call__(self, step: Step) -> Mapping[str, float]:
+        """Look, and return what `run` tells the watch. It is the `after` of `run`."""
+        return self._look(step.number)
+
+    def write(self) -> None:
+        """Write `curve.json`. A training loss is the mean over the steps since the look before."""
+        if not ranks.is_first():
+            return
+        log = read_log(self.out)
+        curve: list[dict[str, Any]] = []
+        for before, step in zip([0, *self.steps], self.steps, strict=False):
+            lines = log[before:step]
+            terms = self.objective.weights if lines else ()
+            train = {term: float(np.mean([line[f"loss.{term}"] for line in lines])) for term in terms}
+            curve.append({"step": step, "train": train, "dev": self.losses.get(step, {})})
+        files.write_json(self.out / CURVE, curve)
+
+    def _look(self, step: int) -> dict[str, float]:
+        if not self.batches:
+            return {}
+        found = measure(self.objective, self.batches, self.plan)
+        self.losses[step] = found
+        if ranks.is_first():
+            files.write_json(self.out / LOOKS, sorted(self.losses.items()))
+        return {f"dev {term}": loss for term, loss in found.items()}

@@ -1,7 +1,7 @@
-"""Watches that write progress down for a dashboard. All optional, all local unless their own settings say otherwise.
+"""Watches that log progress to a dashboard. All are optional, and local unless the package's settings say otherwise.
 
 Each is made from the run's name, a directory and the run's settings, and logs every number of a `Progress` as
-`stage/key` at step `done`. Close it (`contextlib.closing`) so that what it still holds back is written.
+`stage/key` at step `done`. Close it (`contextlib.closing`), so that it writes what it still buffers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from acclimate.core.types import Progress
 
 @dataclass(frozen=True)
 class Tracker:
-    """A `Watch` to be closed. log: takes the stage, `{key: number}` and the step."""
+    """A `Watch` that must be closed. log: takes the stage, `{key: number}` and the step."""
 
     log: Callable[[str, dict[str, float], int], object]
     close: Callable[[], object]
@@ -101,9 +101,9 @@ def wandb(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
 
 
 def trackio(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
-    """A run of the project "acclimate" where Trackio keeps its own: TRACKIO_DIR, or its cache, but not `directory`.
+    """A run of the project "acclimate" in TRACKIO_DIR, or in Trackio's cache; never in `directory`.
 
-    Trackio fixes that place once a process, when it is imported; `trackio show` looks there too.
+    Trackio fixes that place when it is imported, once a process; `trackio show` looks there too.
     """
     run = _package("trackio", extra="trackio").init(
         project="acclimate", name=name, config={"directory": str(directory), **settings}, embed=False
@@ -124,7 +124,7 @@ TRACKERS: dict[str, Callable[[str, Path, Mapping[str, Any]], Tracker]] = {
 
 
 def _package(name: str, *others: str, extra: str) -> Any:
-    """The imported package `name`, when it and all others are there. Raises ImportError with the command to run."""
+    """Import and return the package `name`. Raises ImportError, with the command to run, if one is missing."""
     try:
         for other in others:
             importlib.import_module(other)

@@ -10,7 +10,7 @@ from acclimate.text.bm25 import selection
 from acclimate.text.bm25.build import build_index
 from acclimate.text.bm25.selection import Bringing, Selection, draw, open_selection, select
 from acclimate.text.corpus import write_corpus
-from acclimate.text.overlap.references import repeats
+from acclimate.text.overlap.groups import repeats
 
 WORDS = [f"word{number}" for number in range(60)]
 

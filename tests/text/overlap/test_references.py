@@ -12,16 +12,8 @@ from pathlib import Path
 import pytest
 
 from acclimate.text.overlap import references as overlap
-from acclimate.text.overlap.references import (
-    GRAM,
-    Match,
-    References,
-    duplicate_groups,
-    duplicate_pairs,
-    normalised,
-    repeats,
-    text_hashes,
-)
+from acclimate.text.overlap.groups import duplicate_groups, duplicate_pairs, repeats
+from acclimate.text.overlap.references import GRAM, Match, References, normalised, text_hashes
 
 ALPHABET = "abcde AB_9.,\n\t'éÉßΣσςİıÅ日本語、ǅ٣²½Ⅷ🙂\u0301\u00a0\u2003\x00\ud800ﬁẞ"
 

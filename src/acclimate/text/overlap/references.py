@@ -1,43 +1,37 @@
-"""Groups of the same text, exactly or nearly: `overlap.duplicate_groups`, `overlap.repeats`."""
+"""Texts that hold a reference text, or a part of it: how leaks of dev and test are found.
+
+exact      the same words in the same order (`normalised`)
+near       character 5-grams of the normalised texts with a Jaccard similarity of at least `near`: candidates by MinHash
+           and locality-sensitive hashing, each verified by the exact similarity
+13-gram    a run of 13 words in common (the rule of GPT-3's and later contamination checks)
+
+A word is what `\\w+` matches: letters, digits and underscores of any script. Writing without spaces (Chinese, Japanese)
+is one word from one punctuation mark to the next. There 13 words are some 13 clauses, so shared runs are found only if
+they are long; exact and near-duplicates are found as ever. A text without any word is like no other.
+
+The compiled loops are in overlap/search.py. They are imported when they run, because numba takes a third of a second.
+
+Sources: Broder, On the resemblance and containment of documents (1997); Lee et al., Deduplicating training data makes
+language models better (ACL 2022); Brown et al., Language models are few-shot learners (2020, appendix C).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from acclimate.core.machines import in_turn, processors
-from acclimate.text.overlap.kernels import BINS, ZERO, agreeing, compiled, part
-from acclimate.text.overlap.search import least_of, rows_of, sketches
-
-# -------------------- overlap
-# Texts that stand in two places: the same, nearly the same, or with a run of words in common.
-#
-# exact      the same words in the same order (`normalised`)
-# near       character 5-grams of the normalised texts with a Jaccard similarity of at least `near`: candidates by
-# MinHash and locality-sensitive hashing, each verified by the exact similarity
-# 13-gram    a run of 13 words in common (the rule of GPT-3's and later contamination checks)
-#
-# A word is what `\w+` matches: letters, digits, underscores of any script. Writing without spaces (Chinese, Japanese)
-# is
-# one word from one punctuation mark to the next, so that 13 words are some 13 clauses there: exact and near-duplicates
-# are found as ever, shared runs only where long. A text without any word is like no other.
-#
-# Sources: Broder, On the resemblance and containment of documents (1997); Lee et al., Deduplicating training data makes
-# language models better (ACL 2022); Brown et al., Language models are few-shot learners (2020, appendix C).
-
 
 GRAM = 13  # words that two texts must share in a row before that counts as copied
 SHINGLE = 5  # characters of the pieces whose sets near-duplicates share
-MOST = 100  # different texts of those that match one scanned text that are told
+MOST = 100  # different reference texts that are reported for one scanned text
 WORD = re.compile(r"\w+")
 _BATCH = 1 << 20  # characters that a thread takes at a time
-_EXCERPT = 160
+_EXCERPT = 160  # characters
 Batch = Sequence[tuple[str, str]]
 Kind = Literal["exact", "near", "13-gram"]
 KINDS: tuple[Kind, ...] = ("exact", "near", "13-gram")  # from the strongest on
@@ -48,7 +42,7 @@ Told = dict[int, tuple[int, float, int]]  # indexed text -> number of the kind, 
 class Match:
     """A scanned text that holds a reference text, or a part of it.
 
-    kind         the strongest that holds, in the order exact, near, 13-gram
+    kind         the strongest that holds; exact is stronger than near, near than 13-gram
     id           of the scanned text
     reference    id of the reference text
     similarity   1 for exact; the Jaccard similarity for near; for 13-gram the share of the reference's different runs
@@ -64,7 +58,7 @@ class Match:
 
 
 def normalised(text: str) -> str:
-    """Words in lower case, one space between them: equal for texts that differ in layout and punctuation only."""
+    """Return the words in lower case, joined by one space: layout and punctuation make no difference."""
     return " ".join(WORD.findall(text.lower()))
 
 
@@ -76,17 +70,17 @@ class References:
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]], *, near: float = 0.8) -> None:
-        """texts: (id, text) pairs. near: least Jaccard similarity of a near-duplicate, at most 1; 0 to look for none.
+        """texts: (id, text) pairs. near: least Jaccard similarity of a near-duplicate, at most 1; 0 looks for none.
 
-        Raises ValueError for another `near`. The first use in a process loads the compiled loops (compiles them, where
-        no earlier process did).
+        Raises ValueError for another `near`. The first use in a process loads the compiled loops, or compiles them if
+        no earlier process did.
         """
         from acclimate.text.overlap.search import build
 
-        _check(near)
+        check_similarity(near)
         self._least = near
         self._ids: list[str] = []
-        owners: dict[str, list[int]] = {}  # the same words are indexed once, whatever the number of texts with them
+        owners: dict[str, list[int]] = {}  # the same words are indexed once, however many texts have them
         for number, (name, text) in enumerate(texts):
             self._ids.append(name)
             words = normalised(text)
@@ -99,24 +93,24 @@ class References:
     def scan(
         self, texts: Iterable[tuple[str, str]], *, threads: int | None = None, most: int = MOST
     ) -> Iterator[list[Match]]:
-        """The matches of each scanned text, in the order of the texts; mostly empty lists.
+        """Yield the matches of each scanned text, in the order of the texts; most lists are empty.
 
         texts     (id, text) pairs, read ahead by a few million characters
         threads   None: as many as this process may use. The result does not depend on it.
-        most      different texts among the references that are told of one scanned text
+        most      different reference texts that are reported for one scanned text
 
-        A reference appears at most once in a list, exact ones first, then near ones, then shared runs; by falling
-        similarity, then in the references' order. References with the same words are told together, however many they
-        are. Where more than `most` different ones match a text, the strongest is told and then those that matched no
-        text before it, so that a paragraph that all texts share costs little and yet every reference is told of sooner
-        or later. No more than 1,000 candidates of one text are compared.
+        A list has a reference at most once: exact ones first, then near ones, then shared runs; by falling similarity,
+        then in the references' order. References with the same words are reported together, however many they are. If
+        more than `most` different ones match a text, the strongest is reported and then those that matched no earlier
+        text: so a paragraph that all texts share costs little, and yet every reference is reported sooner or later. At
+        most 1,000 candidates of one text are compared.
         """
         reported = np.zeros(len(self._texts), bool)
         for batch, found in in_turn(self._look, _batches(texts), threads or processors()):
             yield from self._matches(batch, found, reported, most)
 
     def _look(self, batch: Batch) -> tuple[Batch, Found]:
-        """The batch and what the compiled loops find in it. Runs in several threads at a time."""
+        """Return the batch and what the compiled loops find in it. Several threads run it at a time."""
         from acclimate.text.overlap.search import fold, pack, scan
 
         packed = pack([text for _, text in batch])
@@ -143,35 +137,35 @@ class References:
             near = found.pairs[pair_ends[number] : pair_ends[number + 1], 1]
             runs = found.hits[hit_ends[number] : hit_ends[number + 1], 1]
             # a stronger kind replaces a weaker one
-            kept = self._runs(runs) | self._near(text, near[near != exact]) | kept
-            yield self._told(name, text, kept, reported, most)
+            kept = self._shared_runs(runs) | self._near_duplicates(text, near[near != exact]) | kept
+            yield self._ordered(name, text, kept, reported, most)
 
-    def _near(self, text: str, candidates: np.ndarray) -> Told:
+    def _near_duplicates(self, text: str, candidates: np.ndarray) -> Told:
         if not len(candidates):
             return {}
-        own = shingles(normalised(text))
-        similar = {one: jaccard(own, shingles(self._texts[one])) for one in candidates.tolist()}
+        pieces = shingles(normalised(text))
+        similar = {one: jaccard(pieces, shingles(self._texts[one])) for one in candidates.tolist()}
         return {one: (1, similarity, -1) for one, similarity in similar.items() if similarity >= self._least}
 
-    def _runs(self, grams: np.ndarray) -> Told:
+    def _shared_runs(self, grams: np.ndarray) -> Told:
         """grams: the shared runs of one text, by their places."""
         if not len(grams):
             return {}
-        own = np.array(list(dict.fromkeys(grams.tolist())))
-        begins, ends = self._grams.begins[own], self._grams.begins[own + 1]
+        different = np.array(list(dict.fromkeys(grams.tolist())))
+        begins, ends = self._grams.begins[different], self._grams.begins[different + 1]
         counts = ends - begins
         # the places from begins[i] to ends[i], for one i after the other
         holders = self._grams.texts[np.arange(counts.sum()) + np.repeat(ends - np.cumsum(counts), counts)]
         texts, places, shared = np.unique(holders, return_index=True, return_counts=True)
         shares = shared / self._grams.counts[texts]
-        first = np.repeat(own, counts)[places]
+        first = np.repeat(different, counts)[places]
         return {
             one: (2, share, gram)
             for one, share, gram in zip(texts.tolist(), shares.tolist(), first.tolist(), strict=True)
         }
 
-    def _told(self, name: str, text: str, kept: Told, reported: np.ndarray, most: int) -> list[Match]:
-        """The matches of one text in their order; `reported`: which different texts were told before, added to."""
+    def _ordered(self, name: str, text: str, kept: Told, reported: np.ndarray, most: int) -> list[Match]:
+        """Return the matches of one text in their order; mark in `reported` the reference texts that they are of."""
         told = sorted((kind, -similarity, one) for one, (kind, similarity, _) in kept.items())
         if len(told) > most:
             told = [told[0], *sorted(told[1:], key=lambda each: bool(reported[each[2]]))[: most - 1]]
@@ -191,7 +185,7 @@ class References:
 
 
 class Found(NamedTuple):
-    """What `overlap_search.scan` finds in a batch."""
+    """What `scan` of overlap/search.py finds in a batch; its docstring has the shapes."""
 
     exact: np.ndarray
     hits: np.ndarray
@@ -199,12 +193,12 @@ class Found(NamedTuple):
 
 
 def shingles(words: str) -> set[str]:
-    """The different runs of SHINGLE characters of a normalised text."""
+    """Return the different runs of SHINGLE characters of a normalised text."""
     return {words[place : place + SHINGLE] for place in range(len(words) - SHINGLE + 1)}
 
 
 def jaccard(one: set[str], other: set[str]) -> float:
-    """Size of the intersection by that of the union; 0 where both are empty."""
+    """Return the size of the intersection divided by that of the union; 0 if both are empty."""
     shared = len(one & other)
     return shared / max(len(one) + len(other) - shared, 1)
 
@@ -222,190 +216,16 @@ def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]
         yield batch
 
 
-def _check(near: float) -> None:
+def check_similarity(near: float) -> None:
+    """Raises ValueError if `near` is no Jaccard similarity."""
     if not 0 <= near <= 1:
         raise ValueError(
             f"near is {near}, but a Jaccard similarity lies between 0 and 1; 0 looks for none, 0.8 is usual."
         )
 
 
-def duplicate_groups(texts: Sequence[str], *, near: float = 0.8) -> list[int]:
-    """A number for each text, equal for texts that are the same, exactly or nearly, also by way of others between them.
-
-    Numbers count from 0 in the order in which the groups begin. near = 0: exactly the same only. A text without any
-    word is the same as none other, unless they are equal but for white space around them.
-    Memory: some 600 bytes a text, besides the texts.
-    """
-
-    _check(near)
-    return groups(texts, near)
-
-
-def repeats(texts: Sequence[str], *, near: float = 0.8) -> np.ndarray:
-    """(D,) bool: whether a text is the same as one before it, exactly or nearly.
-
-    What is said of a text depends on those before it only. near = 0: exactly the same only. A text without any word is
-    the same as none other, unless they are equal but for white space around them.
-    Memory: some 600 bytes a text, besides the texts.
-    """
-
-    _check(near)
-    return repeated(texts, near)
-
-
 def text_hashes(texts: Sequence[str]) -> np.ndarray:
-    """(D,) uint64: equal for texts with the same words, and with a chance of 2^-64 for others; 0 without any word."""
+    """Return (D,) uint64: equal for the same words, for others with a chance of 2^-64; 0 without any word."""
     from acclimate.text.overlap.search import sketches
 
     return sketches(texts, 0.0)[0]
-
-
-def duplicate_pairs(pairs: Sequence[tuple[str, str | None]], *, near: float = 0.8) -> list[int]:
-    """`duplicate_groups` of texts that may come in pairs: the same where both are, in either order."""
-    if not any(second for _, second in pairs):
-        return duplicate_groups([first for first, _ in pairs], near=near)
-    found = duplicate_groups([text or "" for pair in pairs for text in pair], near=near)
-    numbers: dict[tuple[int, int], int] = {}
-    both = (sorted(found[place : place + 2]) for place in range(0, len(found), 2))
-    return [numbers.setdefault((low, high), len(numbers)) for low, high in both]
-
-
-_GROUP_BATCH = 2000  # texts that a thread takes at a time
-_ROOM = 1 << 12  # pairs that are verified before more are looked for
-_KEPT = 256  # texts whose sets of shingles are at hand
-
-
-def groups(texts: Sequence[str], near: float) -> list[int]:
-    parents = np.arange(len(texts))
-    bands, signatures = _read(texts, near, parents)
-    if near:
-        _join_near(texts, bands, signatures, parents, near)
-    numbers: dict[int, int] = {}
-    return [numbers.setdefault(root(parents, place), len(numbers)) for place in range(len(texts))]
-
-
-def repeated(texts: Sequence[str], near: float) -> np.ndarray:
-    """A text points to an earlier one that it is like: one pointer is enough, and none ever leads to a later text."""
-    parents = np.arange(len(texts))
-    bands, signatures = _read(texts, near, parents)
-    if near:
-        _point_back(texts, bands, signatures, parents, near)
-    return np.asarray(parents != np.arange(len(texts)))
-
-
-def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bands and signatures of the texts, those of equal ones but the first left out; equal ones are joined."""
-    bands = np.zeros((len(texts), BINS // rows_of(near) if near else 0), np.uint64)
-    signatures = np.zeros((len(texts), BINS if near else 0), np.uint8)
-    hashes = np.zeros(len(texts), np.uint64)
-
-    def read(first: int) -> None:
-        here = slice(first, first + _GROUP_BATCH)
-        hashes[here], bands_here, signatures_here = sketches(texts[here], near)
-        if near:
-            bands[here], signatures[here] = bands_here, signatures_here
-
-    with ThreadPoolExecutor(processors()) as pool:
-        list(pool.map(read, range(0, len(texts), _GROUP_BATCH)))
-    _join_equal(texts, hashes, parents)
-    if near:
-        bands[parents != np.arange(len(texts))] = 0  # one of each group of equal texts stands for all
-    return bands, signatures
-
-
-def _join_equal(texts: Sequence[str], hashes: np.ndarray, parents: np.ndarray) -> None:
-    order = np.argsort(hashes, kind="stable")
-    cuts = np.flatnonzero(np.diff(hashes[order])) + 1
-    for run in np.split(order, cuts):
-        if len(run) > 1:
-            first: dict[str, int] = {}
-            for place in run.tolist():
-                words = normalised(texts[place]) or texts[place].strip()
-                parents[place] = first.setdefault(words, place)
-
-
-def _join_near(
-    texts: Sequence[str], bands: np.ndarray, signatures: np.ndarray, parents: np.ndarray, near: float
-) -> None:
-    @lru_cache(_KEPT)
-    def pieces(place: int) -> set[str]:
-        return shingles(normalised(texts[place]))
-
-    for one, other in _candidates(bands, signatures, parents, least_of(near)):
-        roots = root(parents, one), root(parents, other)
-        if roots[0] != roots[1] and jaccard(pieces(one), pieces(other)) >= near:
-            parents[max(roots)] = min(roots)
-
-
-def _point_back(
-    texts: Sequence[str], bands: np.ndarray, signatures: np.ndarray, parents: np.ndarray, near: float
-) -> None:
-    @lru_cache(_KEPT)
-    def pieces(place: int) -> set[str]:
-        return shingles(normalised(texts[place]))
-
-    for one, other in _candidates(bands, signatures, parents, least_of(near)):
-        first, later = min(one, other), max(one, other)
-        # no pair is left out that counts: a text that points nowhere has a root of its own
-        if parents[later] == later and jaccard(pieces(first), pieces(later)) >= near:
-            parents[later] = first
-
-
-def _candidates(
-    bands: np.ndarray, signatures: np.ndarray, parents: np.ndarray, least: int
-) -> Iterator[tuple[int, int]]:
-    """Pairs with a band in common and sketches that agree, each once, but for those that are in one group already."""
-    pairs, cursor = np.empty((_ROOM, 2), np.int64), np.empty(2, np.int64)
-    for band in range(bands.shape[1]):
-        order = np.argsort(bands[:, band], kind="stable")
-        cursor[:] = 0, 1
-        while cursor[0] < len(order):
-            found = band_pairs(order, bands, band, parents, signatures, least, cursor, pairs)
-            yield from pairs[:found].tolist()
-
-
-@compiled
-def root(parents: Any, place: int) -> int:
-    while parents[place] != place:
-        parents[place] = parents[parents[place]]
-        place = parents[place]
-    return place
-
-
-@part
-def shared_before(one: Any, other: Any, band: int) -> bool:
-    """Whether an earlier band is the same in both, so that they have met."""
-    place = 0
-    while place < band and one[place] != other[place]:
-        place += 1
-    return place < band
-
-
-@compiled
-def band_pairs(
-    order: Any, bands: Any, band: int, parents: Any, signatures: Any, least: int, cursor: Any, pairs: Any
-) -> int:
-    """Fill `pairs` with texts of one band, but of no earlier one, going on from the cursor; their number.
-
-    order      texts by rising band hash
-    cursor     (2,) the places in `order` of the pair to look at next, moved on here; len(order) at the end
-    """
-    found, one, other = 0, cursor[0], cursor[1]
-    while one < len(order):
-        first = order[one]
-        key = bands[first, band]
-        while key != ZERO and other < len(order) and bands[order[other], band] == key:
-            second = order[other]
-            other += 1
-            if root(parents, first) == root(parents, second) or shared_before(bands[first], bands[second], band):
-                continue
-            if agreeing(signatures[first], signatures[second]) >= least:
-                pairs[found, 0], pairs[found, 1] = first, second
-                found += 1
-                if found == len(pairs):
-                    cursor[0], cursor[1] = one, other
-                    return found
-        one += 1
-        other = one + 1
-    cursor[0] = len(order)
-    return found

@@ -1,0 +1,174 @@
+"""Texts of one list that are the same, exactly or nearly: in groups (`duplicate_groups`), or as repeats (`repeats`).
+
+Equal texts are joined first (`_read`). For near-duplicates, the compiled loop `band_pairs` finds pairs whose sketches
+agree; the exact similarity of each is computed before it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from acclimate.core.machines import processors
+from acclimate.text.overlap.kernels import BINS, ZERO, agreeing, compiled, part
+from acclimate.text.overlap.references import check_similarity, jaccard, normalised, shingles
+from acclimate.text.overlap.search import least_of, rows_of, sketches
+
+_BATCH = 2000  # texts that a thread takes at a time
+_ROOM = 1 << 12  # pairs that are verified before more are looked for
+_KEPT = 256  # texts whose sets of shingles are at hand
+
+
+def duplicate_groups(texts: Sequence[str], *, near: float = 0.8) -> list[int]:
+    """Return the number of each text's group. A group holds texts that are the same, also by way of texts between them.
+
+    near  least Jaccard similarity of near-duplicates; 0 joins only texts with the same words
+
+    Numbers count from 0 in the order in which the groups begin. Texts without any word are the same only if they are
+    equal but for white space around them. Memory: some 600 bytes a text, besides the texts.
+    """
+    check_similarity(near)
+    parents = np.arange(len(texts))
+    bands, signatures = _read(texts, near, parents)
+    alike = _similarity_test(texts, near)
+    for one, other in _candidates(bands, signatures, parents, near):
+        roots = root(parents, one), root(parents, other)
+        if roots[0] != roots[1] and alike(one, other):
+            parents[max(roots)] = min(roots)
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(root(parents, place), len(numbers)) for place in range(len(texts))]
+
+
+def repeats(texts: Sequence[str], *, near: float = 0.8) -> np.ndarray:
+    """Return (D,) bool, True for a text that is the same as one before it; arguments as `duplicate_groups` has them.
+
+    The answer for a text depends only on the texts before it. Memory: some 600 bytes a text, besides the texts.
+    """
+    check_similarity(near)
+    parents = np.arange(len(texts))
+    bands, signatures = _read(texts, near, parents)
+    alike = _similarity_test(texts, near)
+    # a text points to an earlier one that it is like: one pointer is enough, and none ever leads to a later text
+    for one, other in _candidates(bands, signatures, parents, near):
+        first, later = min(one, other), max(one, other)
+        # no pair that counts is left out: a text that points nowhere has a root that no other text has
+        if parents[later] == later and alike(first, later):
+            parents[later] = first
+    return np.asarray(parents != np.arange(len(texts)))
+
+
+def duplicate_pairs(pairs: Sequence[tuple[str, str | None]], *, near: float = 0.8) -> list[int]:
+    """Return `duplicate_groups` of texts that may come in pairs: pairs are the same if both texts are, in any order."""
+    if not any(second for _, second in pairs):
+        return duplicate_groups([first for first, _ in pairs], near=near)
+    found = duplicate_groups([text or "" for pair in pairs for text in pair], near=near)
+    numbers: dict[tuple[int, int], int] = {}
+    both = (sorted(found[place : place + 2]) for place in range(0, len(found), 2))
+    return [numbers.setdefault((low, high), len(numbers)) for low, high in both]
+
+
+def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Join equal texts in `parents`; return bands (D, bands), 0 for all but the first of equals, and bins (D, BINS).
+
+    near = 0: no bands and no bins.
+    """
+    bands = np.zeros((len(texts), BINS // rows_of(near) if near else 0), np.uint64)
+    signatures = np.zeros((len(texts), BINS if near else 0), np.uint8)
+    hashes = np.zeros(len(texts), np.uint64)
+
+    def read(first: int) -> None:
+        here = slice(first, first + _BATCH)
+        hashes[here], bands_here, signatures_here = sketches(texts[here], near)
+        if near:
+            bands[here], signatures[here] = bands_here, signatures_here
+
+    with ThreadPoolExecutor(processors()) as pool:
+        list(pool.map(read, range(0, len(texts), _BATCH)))
+
+    order = np.argsort(hashes, kind="stable")
+    cuts = np.flatnonzero(np.diff(hashes[order])) + 1
+    for run in np.split(order, cuts):
+        if len(run) > 1:  # equal hashes only find candidates
+            firsts: dict[str, int] = {}
+            for place in run.tolist():
+                words = normalised(texts[place]) or texts[place].strip()
+                parents[place] = firsts.setdefault(words, place)
+    if near:
+        bands[parents != np.arange(len(texts))] = 0  # one of each group of equal texts stands for all
+    return bands, signatures
+
+
+def _similarity_test(texts: Sequence[str], near: float) -> Callable[[int, int], bool]:
+    """Return the exact test of two places of the list. It keeps the shingles of the texts that it saw last."""
+
+    @lru_cache(_KEPT)
+    def pieces(place: int) -> set[str]:
+        return shingles(normalised(texts[place]))
+
+    return lambda one, other: jaccard(pieces(one), pieces(other)) >= near
+
+
+def _candidates(
+    bands: np.ndarray, signatures: np.ndarray, parents: np.ndarray, near: float
+) -> Iterator[tuple[int, int]]:
+    """Yield pairs with a common band and sketches that agree, each once, except pairs that are in one group already."""
+    least = least_of(near)
+    pairs, cursor = np.empty((_ROOM, 2), np.int64), np.empty(2, np.int64)
+    for band in range(bands.shape[1]):
+        order = np.argsort(bands[:, band], kind="stable")
+        cursor[:] = 0, 1
+        while cursor[0] < len(order):
+            found = band_pairs(order, bands, band, parents, signatures, least, cursor, pairs)
+            yield from pairs[:found].tolist()
+
+
+@compiled
+def root(parents: Any, place: int) -> int:
+    """Return the first text of the group that `place` is in so far, and shorten the way to it."""
+    while parents[place] != place:
+        parents[place] = parents[parents[place]]
+        place = parents[place]
+    return place
+
+
+@part
+def shared_before(one: Any, other: Any, band: int) -> bool:
+    """True if an earlier band is the same in both, so that they have met."""
+    place = 0
+    while place < band and one[place] != other[place]:
+        place += 1
+    return place < band
+
+
+@compiled
+def band_pairs(
+    order: Any, bands: Any, band: int, parents: Any, signatures: Any, least: int, cursor: Any, pairs: Any
+) -> int:
+    """Fill `pairs` with texts that share this band and no earlier one, going on from the cursor; return their number.
+
+    order      texts by rising band hash
+    cursor     (2,) the places in `order` of the pair to look at next, moved on here; len(order) at the end
+    """
+    found, one, other = 0, cursor[0], cursor[1]
+    while one < len(order):
+        first = order[one]
+        key = bands[first, band]
+        while key != ZERO and other < len(order) and bands[order[other], band] == key:
+            second = order[other]
+            other += 1
+            if root(parents, first) == root(parents, second) or shared_before(bands[first], bands[second], band):
+                continue
+            if agreeing(signatures[first], signatures[second]) >= least:
+                pairs[found, 0], pairs[found, 1] = first, second
+                found += 1
+                if found == len(pairs):
+                    cursor[0], cursor[1] = one, other
+                    return found
+        one += 1
+        other = one + 1
+    cursor[0] = len(order)
+    return found
