@@ -3,12 +3,13 @@
 #   make demo ARGS="seeds=5"       the same with further options and settings of `acclimate race`
 #   make test ARGS="-k masking"    the tests, or those that pytest's options pick
 #   make lint                      ruff, mypy
+#   make settings                  write docs/settings.md and cli/settings.json of the recipes again
 #   make clean                     remove .venv and caches; runs/ stays
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint settings clean
 .NOTPARALLEL:
 
 demo: .venv/made-for-demo
@@ -23,6 +24,9 @@ lint: .venv/made-for-lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+settings: .venv/made-for-lint
+	$(BIN)/python -m acclimate.cli.settings
 
 clean:
 	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache

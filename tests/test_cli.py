@@ -19,7 +19,7 @@ from acclimate.core import files
 from launcher import Launcher, launcher
 
 VERBS = (
-    *("doctor", "race", "evaluate", "ship", "report", "adapt", "data", "study", "analyse"),
+    *("doctor", "race", "evaluate", "ship", "report", "adapt", "settings", "data", "study", "analyse"),
     *(f"data {name}" for name in ("prepare", "corpus", "retrieve", "vocabulary", "fetch")),
     *(f"study {name}" for name in ("tlm", "choices", "tapter", "dga", "stilt", "blurb")),
     *(f"study {name}" for name in ("status", "verify", "regenerate")),

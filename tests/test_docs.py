@@ -1,45 +1,21 @@
-"""The pages agree with the repository: links resolve, files and functions exist, settings are all there."""
+"""The pages agree with the repository: links resolve, files and functions exist, settings are those of the recipes."""
 
 import ast
-import dataclasses
-import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from acclimate.analyses import vocabularies
-from acclimate.core.settings import to_mapping
-from acclimate.data import retrieve
-from acclimate.methods import METHODS, baselines
-from acclimate.race import recipe
-from acclimate.race.budget import ADAPTED
-from acclimate.studies import blurb, choices, dga, stilt, tapter, tlm
-from acclimate.text import preparation
-from acclimate.text.vectors.vectors import Skipgram
-from acclimate.training.plan import Plan
+from acclimate.cli import settings
+from acclimate.core.schema import group_of
+from acclimate.methods import METHODS
 
-RACED = ("finetune", "tlm", *ADAPTED)  # groups of a race that have a plan
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(file for folder in ("docs", "benchmarks") for file in (ROOT / folder).rglob("*.md"))]
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-RECIPES: dict[str, Any] = {**{name: method.recipe for name, method in METHODS.items()}, "tfidf": baselines.TfidfRecipe}
-RECIPES |= {
-    "retrieve": retrieve.RetrieveRecipe,
-    "corpus": preparation.CorpusRecipe,
-    "grid": tlm.TlmStudyRecipe,
-    "choices": choices.ChoicesRecipe,
-    "grid tapter": tapter.TapterStudyRecipe,
-    "grid dga": dga.DgaStudyRecipe,
-    "grid stilt": stilt.StiltStudyRecipe,
-    "blurb": blurb.BlurbRecipe,
-    "vocabulary": vocabularies.VocabularyRecipe,
-}
-RECIPES |= {"skipgram": Skipgram, "race": recipe.RaceRecipe, "search": recipe.Search, "Plan": Plan}
 
 
 @cache
@@ -88,34 +64,22 @@ def defined(file: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_setting_is_on_the_page_with_its_default(name):
+def test_the_settings_page_and_the_file_are_those_of_the_recipes():
+    """Where this fails: make settings."""
+    content = settings.made()
+    assert settings.FILE.read_text(encoding="utf-8") == settings.written(content)
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    section = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    assert section, f"docs/settings.md lacks the section {name}"
-    rows = dict(re.findall(r"^\| `(\w+)` \| (?:[^|]*) \| ([^|]*?) *\|", section[1], re.MULTILINE))
-    assert rows == {field.name: default(RECIPES[name](), field) for field in dataclasses.fields(RECIPES[name])}
+    assert text[text.index(settings.BEGIN) :] == settings.page(content)
 
 
-def default(stated: Any, field: dataclasses.Field[Any]) -> str:
-    """As the page writes it: nothing for a group and for what must be given, else the value as TOML."""
-    value = getattr(stated, field.name)
-    if value is None:
-        return "none"
-    if dataclasses.is_dataclass(value) or value in ("", Path()):
-        return ""
-    return f"`{json.dumps(to_mapping(stated)[field.name])}`"
-
-
-def test_the_plans_of_the_recipes_are_on_the_page():
-    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    whole = recipe.RaceRecipe()
-    plans = {name: method.recipe().plan for name, method in METHODS.items() if hasattr(method.recipe(), "plan")}
-    plans |= {f"race: {name}": getattr(whole, name).plan for name in RACED}
-    for name, plan in plans.items():
-        named = {key: getattr(plan, key) for key in ("steps", "batch", "rate", "warmup", "weight_decay", "clip")}
-        assert f"| {name} | {' | '.join(map(str, named.values()))} |" in text
-        assert plan == dataclasses.replace(Plan(), **named), f"{name} differs in more than the table has columns for"
+def test_every_setting_says_what_it_is():
+    fields = [
+        (kind, name, field)
+        for kind, about in settings.schema()["classes"].items()
+        for name, field in about["fields"].items()
+    ]
+    assert len(fields) > 300
+    assert not [(kind, name) for kind, name, field in fields if not (field["help"] or group_of(field["type"]))]
 
 
 def test_every_method_has_a_page():

@@ -85,10 +85,11 @@ class RetrieveRecipe:
 
     k: int = 50  # documents a query, 1 to 10,000; the union over all queries is kept
     how: Literal["bm25", "random"] = "bm25"  # random: as many documents as BM25 retrieves, drawn without regard to it
-    queries: Literal["text", "keywords"] = "text"  # keywords: those of RAKE, for long texts
+    queries: Literal["text", "keywords"] = "text"  # whole texts, or the keywords that RAKE finds in them
     phrases: int = PHRASES  # keywords of a query at most
     duplicates: Literal["keep", "exact", "near"] = "exact"  # what is dropped of documents that are like a better one
-    passages: Literal["keep", "drop"] = "keep"  # documents with 13 words in a row of a dev or test text, not half of it
+    passages: Literal["keep", "drop"] = "keep"
+    """What becomes of documents that hold a run of 13 words of a dev or test text, but not half of its runs."""
     near: float = NEAR  # Jaccard similarity of character 5-grams at which texts are near-duplicates
     analyzer: str = "words"  # how texts become words: words (in lower case) or cased
     k1: float = 1.2  # of BM25: how soon further occurrences of a word stop counting

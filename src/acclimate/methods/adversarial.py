@@ -136,11 +136,15 @@ class AdversarialRecipe(mlm.MlmRecipe):
     """ALUM from a checkpoint, beside what mlm has."""
 
     weight: float = 10.0  # alpha, of the second term
-    step: float = 1e-3  # eta, of the ascent
-    noise: float = 1e-5  # sigma, where the ascent starts
-    radius: float = 0.0  # epsilon, the most that a number is changed by; 0: 1e-5, or 1 as released
-    ascents: int = 1  # K
-    reading: Reading = "paper"
+    step: float = 1e-3
+    """Of the ascent (η), times the gradient divided by its largest number in the row; as released: times the
+    gradient."""
+    noise: float = 1e-5  # standard deviation of the noise that the ascent starts from (σ)
+    radius: float = 0.0
+    """The most that a number of the input is changed by (ε); 0: 1e-5, or 1 as released. The paper's 1e-5 changes next
+    to nothing; try 1e-3 with `step` 1e-1."""
+    ascents: int = 1  # steps of the search (K)
+    reading: Reading = "paper"  # the search as the paper has it, or the released code
 
     def __post_init__(self) -> None:
         super().__post_init__()

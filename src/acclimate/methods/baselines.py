@@ -30,7 +30,8 @@ Predict = Callable[[Any], list[Label]]  # sparse features (rows, features) -> a 
 class TfidfRecipe:
     """Settings tried on dev and what counts as a term."""
 
-    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)  # C of logistic regressions
+    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)
+    """Values of C tried on dev, where labels are predicted."""
     alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)  # of ridge regression, where a number is predicted
     longest: int = 2  # words a term at most
 

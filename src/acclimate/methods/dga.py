@@ -162,14 +162,17 @@ class DgaRecipe(DomainRecipe):
 
     parts: tuple[Part, ...] = ("heads",)  # whose gradients are masked; importance is computed for each
     reading: Reading = "gradient"  # what is multiplied by 1 - I: "gradient", "head_output" or "update"
-    importance: Literal["proxy", "random"] = "proxy"
+    importance: Literal["proxy", "random"] = "proxy"  # Eq. 5 to 8, or drawn
     normalisation: How = "paper"  # Eq. 10; "min-max" and "rank" do not protect the least important heads too
-    over: Over = "layer"  # what an importance is normalised among: the heads of its layer, or of the "model"
+    over: Over = "layer"
+    """What an importance is normalised among: the heads of its layer, or all. Of two heads a layer Eq. 10 makes the
+    same number."""
     subset: int = 10_000  # sequences at most that importance is computed on; 1.64 million tokens in the paper
     contrast: float = 1.0  # lambda_1; 0: no contrast
-    temperature: float = 0.05
+    temperature: float = 0.05  # tau
     anchor: Anchor = "own"
-    knowledge: Knowledge = "full"
+    """The anchor has a pass of its own, or is the mean of the masked pass: four passes a step, or three."""
+    knowledge: Knowledge = "full"  # anchor and positive are ungated, or gated with 1 - I
 
     def __post_init__(self) -> None:
         super().__post_init__()

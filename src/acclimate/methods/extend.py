@@ -67,10 +67,12 @@ class ExtendRecipe:
     words: int = 1000  # entries that are added at most, found in the corpus; where there is no word_list
     least: int = 10  # how often a word that is found occurs
     word_list: Path = Path()  # a text file, a word or term a line: these are added, and none is found
-    start: Literal["pieces", "vectors"] = "pieces"  # where new embeddings begin
+    start: Literal["pieces", "vectors"] = "pieces"
+    """Where new embeddings begin: the mean of the pieces, or mapped fastText vectors."""
     vectors: str = ""  # a fastText .bin or .vec to map; "": trained on the corpus and `vectors_corpus`
     vectors_corpus: Path = Path()  # more text for the vectors, beside `corpus`
     skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))
+    """How the word vectors are trained."""
 
     def __post_init__(self) -> None:
         for name in ("words", "least"):

@@ -320,9 +320,9 @@ class FinetuneRecipe:
     model: str = ""  # a local directory or a hub id
     task: Path = Path()  # a directory that tasks.prepared.prepare wrote
     choose: Literal["best", "last"] = "best"  # the best look at dev, or the last step
-    looks: int = 10
+    looks: int = 10  # looks at dev, evenly spaced, the last one at the end
     dropout: float = 0.1  # of hidden states and before the output layer
-    attention_dropout: float | None = None
+    attention_dropout: float | None = None  # none: as the model has it
     head: Literal["fresh", "kept"] = "fresh"  # kept: that of the fine-tuned checkpoint which the model then must be
     head_rate: float = 1.0  # of the head's weights, a pooler included but no CRF, in multiples of the plan's rate
     pooling: Pooling = "first"  # what the classifier reads of a relation's text: its first token, or its two mentions
@@ -331,12 +331,12 @@ class FinetuneRecipe:
     tag_layer: Layer = "linear"  # of a task of tagged words: what stands between the encoder and the tags
     tag_transitions: Transitions = "any"  # which tags a CRF may predict after which: any, or those of the scheme
     tag_transitions_rate: float = 1.0  # of a CRF's own weights, in multiples of the plan's rate
-    tag_scheme: Tagging = "given"  # how entities are tagged in training
+    tag_scheme: Tagging = "given"  # how entities are tagged in training; predictions are scored as given
     smart: float = 0.0  # lambda_s, the weight of SMART's regulariser (1, 3 and 5 are tried there); 0: none
-    smart_step: float = 1e-3  # eta, of the ascent
-    smart_noise: float = 1e-5  # sigma, where the ascent starts
+    smart_step: float = 1e-3  # of its ascent (η), times the gradient divided by its largest number in the row
+    smart_noise: float = 1e-5  # standard deviation of the noise that the ascent starts from (σ)
     smart_radius: float = 1e-5  # epsilon, the most that a number of a word's embedding is changed by
-    smart_ascents: int = 1
+    smart_ascents: int = 1  # steps of the search
     epochs: float = 10.0  # 0: plan.steps counts
     plan: Plan = field(default_factory=lambda: Plan(batch=32, rate=3e-5, warmup=0.1))
 

@@ -49,9 +49,9 @@ from acclimate.training.objective import MaskedLanguageLoss
 class LightRecipe(DomainRecipe):
     """Adapters or a prompt, with section 4.2's settings as defaults."""
 
-    kind: Literal["adapter", "prompt"] = "adapter"
+    kind: Literal["adapter", "prompt"] = "adapter"  # what learns beside the frozen model
     bottleneck: int = 64  # of adapters
-    prompt_tokens: int = 100
+    prompt_tokens: int = 100  # of a prompt
     prompt_rate: float = 0.3  # of a prompt, in place of the plan's rate; it rises and falls as that does
 
     def __post_init__(self) -> None:

@@ -43,13 +43,13 @@ class MlmRecipe:
     """Masked language modelling from a checkpoint. Either `epochs` or `plan.steps` sets the length of the run."""
 
     model: str = ""  # a local directory or a hub id
-    corpus: Path = Path()  # a directory that text.corpus.write_corpus wrote
+    corpus: Path = Path()  # raw text (command line), or a corpus that was written before; needed
     max_tokens: int = 128  # of a sequence, special tokens included; longer documents are cut, nothing is dropped
     masking: float = 0.15  # share of the tokens that are predicted
-    whole_words: bool = False
+    whole_words: bool = False  # predict all tokens of a word or none
     dropout: float | None = None  # of hidden states; None: as the model has it
     attention_dropout: float | None = None  # likewise; 0 lets attention run fused: 1.3 to 1.6 times as fast on a CPU
-    epochs: float = 100.0  # 0: plan.steps counts
+    epochs: float = 100.0  # passes over the corpus; 0: `plan.steps` counts
     plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))
 
     def __post_init__(self) -> None:

@@ -369,39 +369,41 @@ def check_reading(recipe: Settings, *, general: bool) -> None:
 class ScratchRecipe:
     """A BERT from nothing. The defaults are PubMedBERT's (section 6.1): BERT-base, 62,500 steps of 8,192 sequences."""
 
-    corpus: Path = Path()
+    corpus: Path = Path()  # as for mlm
     vocabulary: int = 30_522  # pieces at most
-    lower: bool = True
+    lower: bool = True  # lower-case and drop accents
     layers: int | None = None  # None: 12, or what `size` has
-    hidden: int | None = None  # None: 768, likewise
-    heads: int | None = None  # None: 12, likewise
-    max_tokens: int = 128
-    masking: float = 0.15
-    whole_words: bool = True
-    dropout: float = 0.1
-    attention_dropout: float = 0.1
-    initializer_range: float = 0.02  # standard deviation of the random weights
+    hidden: int | None = None  # width, a multiple of `heads`; none: 768, likewise
+    heads: int | None = None  # attention heads; none: 12, likewise
+    max_tokens: int = 128  # of a sequence
+    masking: float = 0.15  # share of the tokens that are predicted
+    whole_words: bool = True  # predict all tokens of a word or none
+    dropout: float = 0.1  # of hidden states
+    attention_dropout: float = 0.1  # of attention weights
+    initializer_range: float = 0.02
+    """Standard deviation of the random weights; about 1/sqrt(`hidden`) for narrow models."""
     epochs: float = 0.0  # passes over corpus; 0: tokens or plan.steps count
     plan: Plan = field(default_factory=lambda: Plan(steps=62_500, batch=8_192, rate=6e-4, warmup=0.1))
     tokens: int = 0  # so many in all, special ones included, on average over rows; 0: epochs or plan.steps count
-    least_words: int = 0  # documents of fewer are left out (the paper: 128)
-    kind: Kind = "wordpiece"  # of vocabulary
+    least_words: int = 0  # documents of fewer words, as white space parts them, are left out; the paper has 128
+    kind: Kind = "wordpiece"  # of the vocabulary that is learned (vocabulary)
     tokenizer: str = ""  # take the vocabulary of this directory or hub id; "": learn one from the text
     model: str = ""  # go on with these weights and their vocabulary (the paper's mixed domain); "": random ones
     size: Size = ""  # layers, hidden and heads by a name (models/encoder.py)
-    architecture: Architecture = "bert"
-    general: Path = Path()  # a second text to mix in
+    architecture: Architecture = "bert"  # of the encoder
+    general: Path = Path()  # a second text to mix in, as for mlm
     general_share: float | None = None  # of the rows; None: as many as it has, as if both texts were one
-    masking_schedule: Literal["constant", "steps"] = "constant"  # "steps": rising by a third of `masking` each fifth
-    next_sentence: bool = False  # pairs of stretches, half of which follow one another
+    masking_schedule: Literal["constant", "steps"] = "constant"
+    """`"steps"`: a third of `masking` in the first fifth of the steps, and as much more in each further one."""
+    next_sentence: bool = False  # rows are pairs of stretches, of which half follow one another; term `nsp`
     long_tokens: int = 512  # max_tokens of the second phase
     long_share: float = 0.0  # of the steps, the last ones, which are the second phase; 0: none
-    dev: Path = Path()  # text that nobody trains on, for curve.json
+    dev: Path = Path()  # text that nobody trains on, as for mlm: its loss goes into `curve.json`
     looks: int = 20  # at dev, evenly spaced, the last one at the end
     adversarial: float = 0.0  # weight of the adversarial term; 0: none
     adversarial_step: float = 1e-3  # as `step`, `radius` and `reading` of methods/adversarial.py
-    adversarial_radius: float = 0.0
-    adversarial_reading: Search = "paper"
+    adversarial_radius: float = 0.0  # as `radius` there; the paper's changes next to nothing
+    adversarial_reading: Search = "paper"  # as `reading` there
 
     def __post_init__(self) -> None:
         check_masked(self)

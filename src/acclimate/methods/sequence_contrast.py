@@ -46,7 +46,8 @@ class SequenceContrastRecipe(DomainRecipe):
     """SimCSE or InfoWord, with the settings of DGA's section 4.2."""
 
     contrast: Literal["simcse", "infoword"] = "simcse"
-    temperature: float = 0.05
+    """What is compared: a text with itself under other dropout, or a masked text with what is masked of it."""
+    temperature: float = 0.05  # what cosines are divided by
     weight: float = 1.0  # of the second term
 
     def __post_init__(self) -> None:

@@ -44,13 +44,13 @@ class Intermediate:
     """What an intermediate task has otherwise than the target; none: as the target."""
 
     choose: Literal["best", "last"] | None = None  # which of its checkpoints goes on: the best look at dev, or the last
-    looks: int | None = None
-    dropout: float | None = None
-    epochs: float | None = None
+    looks: int | None = None  # looks at dev
+    dropout: float | None = None  # of hidden states
+    epochs: float | None = None  # passes over the training rows
     steps: int | None = None  # in place of epochs
-    batch: int | None = None
-    rate: float | None = None
-    warmup: float | None = None
+    batch: int | None = None  # rows of a step
+    rate: float | None = None  # peak learning rate
+    warmup: float | None = None  # share of the steps over which the rate rises
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.epochs is not None:
@@ -75,7 +75,9 @@ class StiltRecipe:
     model: str = ""  # a local directory or a hub id
     tasks: tuple[Path, ...] = ()  # directories that tasks.prepared.prepare wrote, in their order, the target last
     intermediate: Intermediate = field(default_factory=Intermediate)
+    """What the tasks before the target have instead; none: as finetune has it."""
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
+    """Of all tasks; without model, task and head."""
 
     def __post_init__(self) -> None:
         check_chained(self.finetune)

@@ -188,22 +188,27 @@ class TapterRecipe:
 
     model: str = ""  # a local directory or a hub id
     corpus: Path = Path()  # the task's texts: a directory that text.corpus.write_corpus wrote
-    dev: Path = Path()  # texts of the same kind that nobody trains on, for curve.json; none: the training texts alone
+    dev: Path = Path()
+    """Texts of the same kind that nobody trains on, as for mlm: their losses go into `curve.json`; none: the training
+    losses alone."""
     vectors: str = ""  # a fastText .bin or .vec to go on from; "": from nothing
     train_vectors: bool = True  # False: take `vectors` as they are
-    vectors_corpus: Path = Path()  # more text for the vectors, beside `corpus`
+    vectors_corpus: Path = Path()  # more text that vectors are trained on beside `corpus`, as for mlm
     skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))
-    scale: Scale = "auto"  # of the vectors; "unit": all divided by their standard deviation; "auto": where from nothing
-    per: Per = "occurrence"  # "type": each distinct piece of a step once
+    """How the word vectors are trained."""
+    scale: Scale = "auto"
+    """Of the vectors; `"unit"`: all divided by their standard deviation; `"auto"`: so where they start from nothing,
+    as given where `vectors` names some (why)."""
+    per: Per = "occurrence"  # the second term has every occurrence of a piece, or each distinct piece of a step once
     ids: Ids = "original"  # what counts at predicted positions: "masked": the piece of the masked input
     regularisation: float = 1.0  # weight of the second term
-    looks: int = 20  # points of curve.json, evenly spaced, the last one at the end
+    looks: int = 20  # points of `curve.json`, evenly spaced, the last one at the end; a run's seconds count them
     max_tokens: int = 128  # of a sequence, special tokens included; longer documents are cut, nothing is dropped
     masking: float = 0.15  # share of the tokens that are predicted
-    whole_words: bool = False
+    whole_words: bool = False  # predict all tokens of a word or none
     dropout: float | None = None  # of hidden states; None: as the model has it
-    attention_dropout: float | None = None
-    epochs: float = 100.0  # 0: plan.steps counts
+    attention_dropout: float | None = None  # likewise
+    epochs: float = 100.0  # passes over the corpus; 0: `plan.steps` counts
     plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06, clip=0.0))
 
     def __post_init__(self) -> None:

@@ -239,14 +239,14 @@ class TlmRecipe:
 
     task: Path = Path()  # a directory that tasks.prepared.prepare wrote
     corpus: Path = Path()  # external data: a directory that text.corpus.write_corpus wrote; unread where rho_1 is 0
-    model: str = ""  # start from these weights (Table 8); "": random ones
+    model: str = ""  # start from these weights, a local directory or a hub id; none: random ones
     tokenizer: str = ""  # take the vocabulary of this directory or hub id; "": learn one from corpus and task
     vocabulary: int = 30_522  # word pieces at most, where they are learned
-    lower: bool = True
-    layers: int = 12
-    hidden: int = 768
-    heads: int = 12
-    initializer_range: float = 0.02  # standard deviation of the random weights
+    lower: bool = True  # lower-case and drop accents, where they are learned
+    layers: int = 12  # of random weights, as the next three
+    hidden: int = 768  # width; a multiple of `heads`
+    heads: int = 12  # attention heads
+    initializer_range: float = 0.02  # standard deviation; about 1/sqrt(`hidden`) for narrow models
     rho_1: int = 99  # external batches for each internal one; 0: task data only
     rho_2: float = 20.0  # weight of the language modelling of internal rows
     external_only: bool = False  # no internal batch at all: the paper's rho_1 = infinity (Table 5)
@@ -254,16 +254,16 @@ class TlmRecipe:
     max_tokens: int = 128  # of an external sequence; longer documents are cut, nothing is dropped
     internal_tokens: int | None = None  # of an internal row, whose rest is cut off; None: the task's max_tokens
     masking: float = 0.15  # share of the tokens that are predicted
-    whole_words: bool = False
-    dropout: float = 0.1
-    attention_dropout: float = 0.1
+    whole_words: bool = False  # predict all tokens of a word or none
+    dropout: float = 0.1  # of hidden states, in stage 1
+    attention_dropout: float = 0.1  # in stage 1
     stage_2: bool = True  # False: hand over stage 1's model with its classifier (Table 7)
-    plan: Plan = field(default_factory=lambda: Plan(steps=150_000, batch=256, rate=1e-4, warmup=0.0667))
+    plan: Plan = field(default_factory=lambda: Plan(steps=150_000, batch=256, rate=1e-4, warmup=0.0667))  # of stage 1
     finetune: finetune.FinetuneRecipe = field(
         default_factory=lambda: finetune.FinetuneRecipe(
             looks=30, epochs=0.0, plan=Plan(steps=30_000, batch=32, rate=2e-5, warmup=0.1, weight_decay=0.0)
         )
-    )
+    )  # of stage 2; model and task are filled in
 
     def __post_init__(self) -> None:
         rules = {

@@ -189,11 +189,12 @@ class TokenContrastRecipe(DomainRecipe):
     """TaCL or TaCO, with the settings of DGA's section 4.2 and the contrasts' own."""
 
     contrast: Literal["tacl", "taco"] = "tacl"
+    """Of masked tokens with what a frozen model makes of them, or of what context adds to tokens of a row."""
     temperature: float | None = None  # tau; None: .01 for tacl, .07 for taco
     weight: float = 1.0  # of the second term
     window: int = 5  # taco: a positive is less than so many tokens away
     anchors: int = 16  # taco: tokens of a row that are compared
-    negatives: int = 50  # taco: of other rows, for each of them; at most one of each
+    negatives: int = 50  # taco: of each of them, from as many other rows; fewer where a step has fewer rows
 
     def __post_init__(self) -> None:
         super().__post_init__()

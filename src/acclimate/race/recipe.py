@@ -66,9 +66,9 @@ class Search:
     seed    of the draws
     """
 
-    rates: tuple[float, ...] = ()
-    epochs: tuple[float, ...] = ()
-    batches: tuple[int, ...] = ()
+    rates: tuple[float, ...] = ()  # peak rates; none: that of `finetune.plan`
+    epochs: tuple[float, ...] = ()  # none: `finetune.epochs`
+    batches: tuple[int, ...] = ()  # none: that of `finetune.plan`
     how: Way = "halving"
     trials: int = 0
     pruner: Literal["median", "halving", "none"] = "median"
@@ -135,9 +135,12 @@ class RaceRecipe:
     within ten minutes. `for_model` has those for a pretrained one.
     """
 
-    seeds: int = 3
+    seeds: int = 3  # fine-tunings of each contestant; at least 2
     contestants: tuple[Contestant, ...] | None = None
-    search: Search = field(default_factory=Search)
+    """Who runs against the untouched model, which always runs; none: TAPT, TAPTER, DAPT and DGA where there is raw
+    text of the domain (DGA where the heads of the model's family are known), TLM where there is general text (but not
+    with `docstrings`), TF-IDF, random weights."""
+    search: Search = field(default_factory=Search)  # settings of fine-tuning that every contestant tries
     pretrain: scratch.ScratchRecipe = field(
         default_factory=lambda: scratch.ScratchRecipe(
             vocabulary=4_000,
@@ -150,17 +153,17 @@ class RaceRecipe:
             initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
             plan=Plan(steps=900, batch=24, rate=3e-3, warmup=0.1),
         )
-    )
+    )  # of the small encoder that is pretrained if no model is given
     tapt: mlm.MlmRecipe = field(
         default_factory=lambda: mlm.MlmRecipe(
             whole_words=True, epochs=0.0, plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06)
         )
-    )
+    )  # of TAPT
     dapt: mlm.MlmRecipe = field(
         default_factory=lambda: mlm.MlmRecipe(
             whole_words=True, epochs=0.0, plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06)
         )
-    )
+    )  # of DAPT
     tapter: tapter.TapterRecipe = field(
         default_factory=lambda: tapter.TapterRecipe(
             skipgram=SMALL_VECTORS,
@@ -169,22 +172,23 @@ class RaceRecipe:
             epochs=0.0,
             plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06, clip=0.0),
         )
-    )
+    )  # of TAPTER; its vectors start from nothing unless vectors names some
     dga: dga.DgaRecipe = field(  # of two heads a layer Eq. 10 would make one and the same number
         default_factory=lambda: dga.DgaRecipe(**NOISY, over="model", subset=200, anchor="mlm")
-    )
-    light: light.LightRecipe = field(default_factory=lambda: light.LightRecipe(**SMALL))
-    distil: distil.DistilRecipe = field(default_factory=lambda: distil.DistilRecipe(**SMALL))
+    )  # of DGA
+    light: light.LightRecipe = field(default_factory=lambda: light.LightRecipe(**SMALL))  # of adapter and prompt
+    distil: distil.DistilRecipe = field(default_factory=lambda: distil.DistilRecipe(**SMALL))  # of KD and AdaptedDeiT
     sequence_contrast: sequence_contrast.SequenceContrastRecipe = field(
         default_factory=lambda: sequence_contrast.SequenceContrastRecipe(**NOISY)
-    )
+    )  # of SimCSE and InfoWord
     token_contrast: token_contrast.TokenContrastRecipe = field(
         default_factory=lambda: token_contrast.TokenContrastRecipe(**SMALL)
-    )
+    )  # of TaCL and TaCO
     finetune: finetune.FinetuneRecipe = field(
         default_factory=lambda: finetune.FinetuneRecipe(epochs=6.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
-    )
+    )  # of every fine-tuning
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
+    """What TLM trains on beside the task."""
     tlm: tlm.TlmRecipe = field(
         default_factory=lambda: tlm.TlmRecipe(
             vocabulary=4_000,
@@ -199,8 +203,8 @@ class RaceRecipe:
             normalise=True,
             plan=Plan(steps=500, batch=24, rate=3e-3, warmup=0.1),
         )
-    )
-    tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)
+    )  # of TLM; its second stage is the fine-tuning that every contestant gets
+    tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)  # of the baseline without an encoder
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

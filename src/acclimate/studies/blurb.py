@@ -75,17 +75,19 @@ class BlurbRecipe:
     tags of words and `sequence_layer` for labels of texts; other datasets have the defaults of these (`fitting`).
     """
 
-    datasets: tuple[str, ...] = ()  # (): all whose files are there
-    seeds: int = 0  # 0: as many as the paper averages over, 5 or 10
+    datasets: tuple[str, ...] = ()  # names as in the paper; none: all whose files are there
+    seeds: int = 0  # runs of the chosen setting, at least 2; 0: the paper's 5, or 10 for BIOSSES, PubMedQA and BioASQ
     rows: int = 0  # so many of each train set, every class among them; 0: all
     rows_seed: int = 0  # of their draw
     max_tokens: int = 0  # of an example, where the dataset's own limit is no lower; 0: the dataset's
-    encoding: Literal["", "dummies", "markers", "original", "dummified"] = ""  # of ChemProt and DDI; "": what is there
+    encoding: Literal["", "dummies", "markers", "original", "dummified"] = ""
+    """Of ChemProt and DDI; none: the first whose files are there."""
     special: bool = False  # the tokenizer keeps whole what the encoding writes into texts
-    baseline: bool = True  # beside the models, TF-IDF or a word list
-    search: Search = field(default_factory=blurb_search)
+    baseline: bool = True  # beside the models, TF-IDF or a word list, and the constant answer
+    search: Search = field(default_factory=blurb_search)  # settings of fine-tuning that are tried on dev
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
-    tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)
+    """Of every dataset; pooling counts where texts have two mentions, tag_ settings where words have tags."""
+    tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)  # of the baseline without an encoder
 
     def __post_init__(self) -> None:
         if self.seeds < 0 or self.seeds == 1:

@@ -227,13 +227,14 @@ class ChoicesRecipe:
     vary: Literal["layers", "schemes", "relations"] = "layers"  # what is varied
     variants: tuple[str, ...] = ()  # by name, the one first that the others are compared with; (): the paper's
     datasets: tuple[str, ...] = ()  # (): the paper's, of which those whose files are there
-    seeds: int = 5
+    seeds: int = 5  # runs of each variant; at least 2
     rows: int = 0  # so many of each train set, every class among them; 0: all
     rows_seed: int = 0  # of their draw
     max_tokens: int = 0  # of an example, where the dataset's own limit is no lower; 0: the dataset's
     special: bool = False  # the tokenizer keeps whole what an encoding writes into texts
     split: Literal["dev", "test"] = "dev"  # what is scored; each run with "test" is a look at the test set
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
+    """Of every variant, but for what is varied."""
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

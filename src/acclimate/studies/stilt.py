@@ -89,16 +89,20 @@ class StiltStudyRecipe:
 
     # names of datasets, or labelled files, also with their columns and kind; (): the paper's 11 whose files are there
     datasets: tuple[str | Own, ...] = ()
-    seeds: int = 3
+    """Names of datasets of `--data`, labelled files, or files with their columns; none: the paper's 11, of which
+    those whose files are there."""
+    seeds: int = 3  # at least 2
     rows: int = 0  # so many of each train set, every class among them; 0: all
     rows_seed: int = 0  # of their draw
     max_tokens: int = 0  # of an example, where the dataset's own limit is no lower; 0: the dataset's, 256 of a file
     split: Literal["dev", "test"] = "test"  # what is scored; with "test" each run of each cell is one look at it
     leaks: Literal["drop", "keep"] = "drop"  # training rows of a first task that hold a dev or test text of the second
     same_task: bool = True  # the control A = B: the same task twice
-    more_steps: Literal["each", "twice", "none"] = "each"  # the control of each pair, of A = B only, or none
+    more_steps: Literal["each", "twice", "none"] = "each"
+    """The control of as many steps on the target alone: of each pair, of A = B only, or none."""
     intermediate: Intermediate = field(default_factory=Intermediate)
-    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
+    """What first tasks have instead; none: as finetune has it."""
+    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)  # of all fine-tunings
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

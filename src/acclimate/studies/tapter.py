@@ -147,19 +147,21 @@ class TapterStudyRecipe:
     empty, has finetune.epochs=5, tapter.skipgram.min_count=5 and tapter.skipgram.epochs=5 there.
     """
 
-    seeds: int = 10
-    contestants: tuple[Literal["TAPT", "TAPTER"], ...] = ("TAPT", "TAPTER")
+    seeds: int = 10  # of fine-tuning, the same in both stages; at least 2
+    contestants: tuple[Literal["TAPT", "TAPTER"], ...] = ("TAPT", "TAPTER")  # beside the model as it is
     first: str = ""  # what is fine-tuned on first: a dataset of --data, or a labelled file; "": one stage
     rows: int = 0  # so many of train, drawn; 0: all
     first_rows: int = 0  # likewise of the first stage
     rows_seed: int = 0  # of both draws
     split: Literal["dev", "test"] = "test"  # what is scored; with "test" each run is one look at the test set
-    tapt: mlm.MlmRecipe = field(default_factory=lambda: mlm.MlmRecipe(max_tokens=512))
+    tapt: mlm.MlmRecipe = field(default_factory=lambda: mlm.MlmRecipe(max_tokens=512))  # of TAPT
     tapter: tapter.TapterRecipe = field(
         default_factory=lambda: tapter.TapterRecipe(max_tokens=512, skipgram=BIOASQ_VECTORS)
-    )
+    )  # of TAPTER
     first_stage: finetune.FinetuneRecipe = field(default_factory=lambda: _fine_tuning(2.0))
+    """Of the first stage of fine-tuning."""
     finetune: finetune.FinetuneRecipe = field(default_factory=lambda: _fine_tuning(10.0))
+    """Of the task itself; on SQuAD alone the paper has 5 epochs."""
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

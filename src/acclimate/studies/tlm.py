@@ -51,12 +51,14 @@ class TlmStudyRecipe:
     """
 
     vary: Literal["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"] = "k"  # what is varied
-    seeds: int = 3
-    ks: tuple[int, ...] = (50, 500, 5000)
-    rho_1s: tuple[int, ...] = (1, 3, 99, 999)
-    rho_2s: tuple[float, ...] = (0.0, 20.0, 100.0, 1000.0)
+    seeds: int = 3  # runs of each variant; at least 2
+    ks: tuple[int, ...] = (50, 500, 5000)  # of the study `k`
+    rho_1s: tuple[int, ...] = (1, 3, 99, 999)  # of the studies `rho_1` and `search`
+    rho_2s: tuple[float, ...] = (0.0, 20.0, 100.0, 1000.0)  # of the studies `rho_2` and `search`
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
+    """Of every variant, but for what is varied."""
     tlm: tlm.TlmRecipe = field(default_factory=lambda: replace(RaceRecipe().tlm, finetune=RaceRecipe().finetune))
+    """Of every variant, but for what is varied; fine-tuned as in a race."""
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

@@ -60,19 +60,19 @@ class Own:
     seed         of the split that is made where dev or test is missing
     """
 
-    train: Path
-    dev: Path | None = None
-    test: Path | None = None
-    text: str = "text"
-    label: str = "label"
-    pair: str | None = None
-    group: str | None = None
-    id: str | None = None
+    train: Path  # labelled file to train on
+    dev: Path | None = None  # labelled file to choose on; none: split off train
+    test: Path | None = None  # labelled file to test on; none: split off train
+    text: str = "text"  # column of the text
+    label: str = "label"  # column of the label
+    pair: str | None = None  # column of a second text
+    group: str | None = None  # column of what has to stay on one side of a split
+    id: str | None = None  # column of the rows' ids
     kind: Stated = "auto"
     separator: str = ""
     fold_labels: bool = False
     metric: str = ""
-    max_tokens: int = 256
+    max_tokens: int = 256  # examples that are longer are cut
     seed: int = 0
 
     @property

@@ -187,8 +187,8 @@ class CorpusRecipe:
     language: str = ""
     least_words: int = 0
     most_words: int = 0
-    least_characters: int = 0
-    most_characters: int = 0
+    least_characters: int = 0  # fewest
+    most_characters: int = 0  # most; 0: any number
     exact: bool = True
     near: float = 0.8
 

@@ -27,22 +27,22 @@ class Plan:
     their warm-up is counted in steps.
     """
 
-    steps: int = 1000
-    batch: int = 32  # rows of a step
-    rate: float = 1e-4  # the highest learning rate, at the end of the warm-up
-    warmup: float = 0.06  # share of the steps in which the rate rises
-    weight_decay: float = 0.01
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-6
+    steps: int = 1000  # optimiser steps; counts only where the method's `epochs` is 0
+    batch: int = 32  # rows of a step, over all pieces and processes
+    rate: float = 1e-4  # peak learning rate
+    warmup: float = 0.06  # share of the steps over which the rate rises from 0; `schedule` says what follows
+    weight_decay: float = 0.01  # AdamW's, on matrices; biases and normalisation are not decayed
+    beta_1: float = 0.9  # AdamW's
+    beta_2: float = 0.999  # AdamW's
+    epsilon: float = 1e-6  # AdamW's
     clip: float = 1.0  # longest gradient (L2 over all parameters); 0 leaves it as it is
     precision: Precision = "auto"  # of matrix products; weights and optimiser are float32 always
     piece_tokens: int = 0  # most tokens, padding included, that go through the model at once; 0: by device
     compile: bool = False  # torch.compile; pays on GPUs, not on CPUs
-    seed: int = 0  # of dropout and of the order of the rows
+    seed: int = 0  # of order, masks and dropout; also of new weights and heads
     schedule: Schedule = "linear"  # of the rate after its warm-up: linear, constant or stable
     decay: float = 0.1  # share of the steps, at the end, over which the rate of "stable" falls
-    warmup_steps: int = 0  # length of the warm-up in steps; 0: `warmup` says it
+    warmup_steps: int = 0  # length of the warm-up in steps, which stable and constant need; 0: `warmup` says it
     recompute: bool = False  # keep only the input of each layer and compute its activations again in the backward pass
     shard: bool = False  # under torchrun, each process holds a part of weights, gradients and the optimiser's state
 

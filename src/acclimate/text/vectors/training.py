@@ -123,19 +123,20 @@ _LANES = 16  # rows are as long as a multiple of this, so that no part of a row 
 class Skipgram:
     """Skip-gram with negative sampling and n-grams; the defaults are the official tool's, but for `dim` (there 100)."""
 
-    dim: int = 300
-    epochs: int = 5
-    min_count: int = 5  # how often a word must occur in the text to take part
+    dim: int = 300  # numbers of a vector
+    epochs: int = 5  # passes over the text
+    min_count: int = 5
+    """How often a word must occur in the text to take part; rarer ones that the file has keep their rows."""
     rate: float | None = None  # falls to 0, in proportion to the words read; None: .05, going on from a .bin .025
     window: int = 5  # words to either side at most; how many is drawn anew for each word, 1 to this
     negatives: int = 5  # for each word of the window, drawn in proportion to the square root of their counts
     shortest: int = 3  # characters of an n-gram, "<" and ">" included
     longest: int = 6  # likewise; 0: no n-grams
-    buckets: int = 2_000_000  # rows that n-grams share, by hash
+    buckets: int = 2_000_000  # rows that n-grams share, each of `dim` numbers of 4 bytes
     sample: float = 1e-4  # words above this share of the text are left out at random
     lower: bool = False  # lower-case the text first
-    seed: int = 0
-    threads: int = 0  # 0: as many as there are processors
+    seed: int = 0  # of the first vectors, and of the words that are drawn
+    threads: int = 0  # 0: as many as there are processors; with 1, equal runs give equal bytes
 
     def __post_init__(self) -> None:
         for name in ("dim", "epochs", "min_count", "window", "negatives", "rate", "sample"):

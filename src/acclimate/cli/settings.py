@@ -1,0 +1,222 @@
+"""The verb settings, and the file that it reads: every recipe as data, so that no recipe has to be imported.
+
+`python -m acclimate.cli.settings` (`make settings`) writes the file and the generated part of docs/settings.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from acclimate.cli.verb import Session, verb
+from acclimate.core.schema import described, field_at, group_of, json_schema, stand_in, type_text
+from acclimate.core.settings import flat, nearest
+
+FILE = Path(__file__).with_name("settings.json")
+BEGIN = "<!-- The rest of this page is generated: make settings -->"
+
+
+@functools.cache
+def schema() -> dict[str, Any]:
+    """`names`: name -> its class, and its defaults with an option; `classes`: the classes, as core/schema.py has them."""
+    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return found
+
+
+def class_of(name: str) -> str:
+    """The class of the recipe with this name: that of a method (`mlm`), a verb (`race`, `data corpus`) or a study
+    (`study tlm`). Raises ValueError if there is none.
+    """
+    names = schema()["names"]
+    if name not in names:
+        near = nearest(name, names, "")
+        raise ValueError(f"no settings are called '{name}'{near}")
+    return str(names[name]["class"])
+
+
+def stand_in_of(name: str) -> Any:
+    """Return the recipe of this name with its defaults, but none of its code: settings can be checked against it."""
+    return _stand_in(class_of(name))
+
+
+@functools.cache
+def _stand_in(name: str) -> Any:
+    return stand_in(schema()["classes"], name)()
+
+
+@verb()
+def settings(
+    session: Session,
+    name: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME] [KEY]", help="A method or verb, such as mlm, race or study tlm; then a setting of it."
+        ),
+    ] = None,
+    as_schema: Annotated[bool, typer.Option("--schema", help="Print a JSON schema.")] = False,
+) -> None:
+    """Print the settings of a method or verb, with type, default and meaning; without a name, what has settings."""
+    known = schema()["names"]
+    if not name:
+        width = max(map(len, known))
+        session.say("\n".join(f"{each.ljust(width)}  {about['about']}" for each, about in known.items()))
+        return
+    words = name[1:] if name[0] == "adapt" and len(name) > 1 else name
+    taken = 2 if " ".join(words[:2]) in known else 1
+    called, rest = " ".join(words[:taken]), words[taken:]
+    kind = class_of(called)
+    if len(rest) > 1:
+        raise ValueError(f"{' '.join(rest)}: name one setting")
+    classes = schema()["classes"]
+    if as_schema:
+        if rest:
+            raise ValueError(f"--schema is of all settings of {called}. Leave {rest[0]} out")
+        session.say(json.dumps(json_schema(classes, kind), indent=2))
+        return
+    width = min(shutil.get_terminal_size().columns, 120)
+    others = {option: flat(stated) for option, stated in known[called].get("with", {}).items()}
+    if not rest:
+        session.say(f"{called}: {known[called]['about']}\n")
+        keys = list(classes[kind]["fields"])
+    else:
+        keys = rest
+    for key in keys:
+        session.say("\n".join(_lines(key, field_at(classes, kind, key), others, width)))
+
+
+def _lines(key: str, field: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]], width: int) -> Iterator[str]:
+    """What is printed of a setting. others: option -> the defaults with it, by their full names."""
+    group = group_of(field["type"])
+    yield f"{key}  ({type_text(field['type'])}{'' if group else f', default {_default(field)}'})"
+    if field["help"]:
+        yield textwrap.indent(textwrap.fill(field["help"], width - 4), "    ")
+    for option, stated in others.items():
+        if not group and key in stated and stated[key] != field.get("default"):
+            yield f"    with {option}: {_written(stated[key])}"
+    if group:
+        told = _differing(schema()["classes"], group, field.get("default"))
+        if told:
+            yield textwrap.indent(textwrap.fill(f"defaults here: {told}", width - 4), "    ")
+        for option, stated in others.items():
+            begin = f"{key}."
+            inner = {name.removeprefix(begin): value for name, value in stated.items() if name.startswith(begin)}
+            if told := _differing(schema()["classes"], group, inner):
+                yield textwrap.indent(textwrap.fill(f"with {option}: {told}", width - 4), "    ")
+
+
+def _differing(classes: Mapping[str, Any], group: str, stated: Mapping[str, Any] | None) -> str:
+    """The values of a group that are not the defaults of its class, as `plan.steps=300, epochs=0.0`."""
+    usual = flat({name: field.get("default") for name, field in classes[group]["fields"].items()})
+    here = flat(stated or {})
+    return ", ".join(f"{name}={_written(value)}" for name, value in here.items() if usual.get(name) != value)
+
+
+def _default(field: Mapping[str, Any]) -> str:
+    if "default" not in field:
+        return "needed"
+    return "none" if field["default"] is None else _written(field["default"])
+
+
+def _written(value: Any) -> str:
+    """As TOML has it, which is how it is typed."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+# ------------------------------------------------------------------------------------------ what `make settings` writes
+
+
+def made() -> dict[str, Any]:
+    """Return the content of the file, of the recipes as they are now. Imports all of them, and torch with them."""
+    from acclimate.analyses.vocabularies import VocabularyRecipe
+    from acclimate.core.settings import to_mapping
+    from acclimate.data.retrieve import RetrieveRecipe
+    from acclimate.methods import METHODS
+    from acclimate.race.recipe import RaceRecipe, for_model
+    from acclimate.studies import STUDIES
+    from acclimate.text.preparation import CorpusRecipe
+
+    recipes: dict[str, type] = {"race": RaceRecipe, "evaluate": RaceRecipe}
+    recipes |= {name: method.recipe for name, method in METHODS.items()}
+    recipes |= {"data corpus": CorpusRecipe, "data retrieve": RetrieveRecipe, "data vocabulary": VocabularyRecipe}
+    recipes |= {f"study {name}": study.recipe for name, study in STUDIES.items()}
+    classes: dict[str, Any] = {}
+    for recipe in recipes.values():
+        described(recipe, classes)
+    names = {name: {"class": each.__name__, "about": classes[each.__name__]["about"]} for name, each in recipes.items()}
+    names["race"]["with"] = {"--model": to_mapping(for_model())}
+    names["evaluate"]["with"] = {"a given model": to_mapping(for_model())}
+    return {"names": names, "classes": classes}
+
+
+def written(content: Mapping[str, Any]) -> str:
+    """The file, as text."""
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def page(content: Mapping[str, Any]) -> str:
+    """The generated part of docs/settings.md: a section a recipe, then a section a group that is no recipe."""
+    names, classes = content["names"], content["classes"]
+    titles = {about["class"]: name for name, about in reversed(names.items())}
+    titles |= {kind: kind for kind in classes if kind not in titles}
+    parts = [BEGIN]
+    for kind in [*dict.fromkeys(about["class"] for about in names.values()), *(k for k in classes if titles[k] == k)]:
+        about = classes[kind]
+        path = f"src/{about['module'].replace('.', '/')}.py"
+        also = [name for name, each in names.items() if each["class"] == kind and name != titles[kind]]
+        parts.append(f"\n## {titles[kind]}\n")
+        parts.append(f"{about['about']}\n")
+        parts.append(f"Code: `{path}::{kind}`{f', also of `{also[0]}`' if also else ''}.\n")
+        parts.append("| setting | type | default | meaning |\n|---|---|---|---|")
+        others = next((each["with"] for each in names.values() if each["class"] == kind and "with" in each), {})
+        for name, field in about["fields"].items():
+            group = group_of(field["type"])
+            if group:
+                typed = f"[{titles[group]}](#{titles[group].lower().replace(' ', '-')})"
+                default = ""
+                told = [_differing(classes, group, field.get("default"))]
+                told += [
+                    f"{option}: {differing}"
+                    for option, stated in others.items()
+                    if (differing := _differing(classes, group, stated.get(name)))
+                ]
+                meaning = [field["help"], *(f"`{each}`" if ": " not in each else each for each in told if each)]
+            else:
+                typed = type_text(field["type"])
+                default = (
+                    "needed"
+                    if "default" not in field
+                    else "none"
+                    if field["default"] is None
+                    else f"`{_default(field)}`"
+                )
+                meaning = [field["help"]]
+                meaning += [
+                    f"with {option} `{_written(stated[name])}`"
+                    for option, stated in others.items()
+                    if name in stated and stated[name] != field.get("default")
+                ]
+            cells = (f"`{name}`", typed, default, "; ".join(each for each in meaning if each))
+            parts.append(f"| {' | '.join(each.replace('|', chr(92) + '|') for each in cells)} |")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def main() -> None:
+    """Write the file and the page of the repository that this is the working tree of."""
+    content = made()
+    FILE.write_text(written(content), encoding="utf-8")
+    place = Path(__file__).parents[3] / "docs" / "settings.md"
+    text, _, _ = place.read_text(encoding="utf-8").partition(BEGIN)
+    place.write_text(text + page(content), encoding="utf-8")
+    print(f"Written: {FILE}, {place}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

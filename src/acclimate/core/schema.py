@@ -1,0 +1,265 @@
+"""Dataclasses of settings as plain data: what the help prints, what docs/settings.md lists, and what a command checks
+before it imports the dataclasses themselves, whose modules load torch.
+
+    {"MlmRecipe": {"about": ..., "fields": {"masking": {"type": "float", "default": 0.15, "help": ...}, ...}}, ...}
+
+A type is "int", "float", "str", "bool" or "path"; {"choice": [values]}; {"list": type}; {"tuple": [types]};
+{"optional": type}; {"either": [types]}; {"group": name of a class}.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import io
+import re
+import textwrap
+import tokenize
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from acclimate.core.settings import plain
+
+Spec = Any  # a type, as above
+PLAIN: Mapping[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "path": Path}
+
+
+def described(kind: type, into: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the class and the classes of its groups, by name, as above. into: where those of other classes are."""
+    found = {} if into is None else into
+    name = kind.__name__
+    if name in found:
+        return found
+    found[name] = {}
+    hints, helps = typing.get_type_hints(kind), _helps(kind)
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        about: dict[str, Any] = {"type": _spec(hints[field.name], found)}
+        if field.default is not dataclasses.MISSING:
+            about["default"] = plain(field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            about["default"] = plain(field.default_factory())
+        fields[field.name] = about | {"help": helps.get(field.name, "")}
+    first, *_ = re.split(r"\n\s*\n", inspect.cleandoc(kind.__doc__ or ""))
+    found[name] = {"module": kind.__module__, "about": " ".join(first.split()), "fields": fields}
+    return found
+
+
+def stand_in(schema: Mapping[str, Any], name: str) -> type:
+    """Return a dataclass with the fields, types and defaults of the class `name`, and none of its code.
+
+    What core.settings says of a key, a type or a choice is the same for both.
+    """
+
+    @functools.cache
+    def made(name: str) -> type:
+        fields: list[Any] = []
+        for field, about in schema[name]["fields"].items():
+            hint = _hint(about["type"], made)
+            if "default" not in about:
+                fields.append((field, hint))
+            else:
+                default = functools.partial(_value, about["type"], about["default"], made)
+                simple = about["default"] is None
+                fields.append(
+                    (field, hint, dataclasses.field(**({"default": None} if simple else {"default_factory": default})))
+                )
+        return dataclasses.make_dataclass(name, fields, frozen=True, kw_only=True)
+
+    return made(name)
+
+
+def field_at(schema: Mapping[str, Any], name: str, key: str) -> dict[str, Any]:
+    """Return the field of a class that `key` names, such as `plan.rate`, with the default that it has there.
+
+    Raises ValueError, as core.settings does, for a key that there is none of.
+    """
+    from acclimate.core.settings import nearest
+
+    *groups, last = key.split(".")
+    at, prefix, stated = name, "", None
+    for part in [*groups, last]:
+        fields = schema[at]["fields"]
+        if part not in fields:
+            raise ValueError(f"unknown setting '{prefix}{part}'{nearest(part, fields, prefix)}")
+        about = dict(fields[part])
+        if isinstance(stated, Mapping):
+            about["default"] = stated.get(part)
+        group = group_of(about["type"])
+        if part is not last or prefix + part != key:
+            if not group:
+                raise ValueError(f"'{prefix}{part}' is no group of settings, so '{key}' is not in it")
+            at, prefix, stated = group, f"{prefix}{part}.", about.get("default")
+    return about
+
+
+def group_of(spec: Spec) -> str:
+    """The class of a group of settings; "" for a plain value."""
+    if isinstance(spec, Mapping):
+        if "group" in spec:
+            return str(spec["group"])
+        if "optional" in spec:
+            return group_of(spec["optional"])
+    return ""
+
+
+def type_text(spec: Spec) -> str:
+    """The type in words: `list of int`, `"best", "last"`."""
+    if isinstance(spec, str):
+        return spec
+    [(kind, inner)] = spec.items()
+    if kind == "choice":
+        return ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in inner)
+    if kind == "list":
+        return f"list of {type_text(inner)}"
+    if kind == "tuple":
+        return f"list ({', '.join(map(type_text, inner))})"
+    if kind == "either":
+        return " or ".join(map(type_text, inner))
+    if kind == "optional":
+        return type_text(inner)
+    return str(inner)
+
+
+def json_schema(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a JSON schema (draft 2020-12) of the class."""
+    used: dict[str, Any] = {}
+
+    def of_class(name: str) -> dict[str, Any]:
+        properties = {}
+        for field, about in schema[name]["fields"].items():
+            properties[field] = {**of_type(about["type"]), "description": about["help"]}
+            if about.get("default") is not None:
+                properties[field]["default"] = about["default"]
+        required = [field for field, about in schema[name]["fields"].items() if "default" not in about]
+        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+    def of_type(spec: Spec) -> dict[str, Any]:
+        if isinstance(spec, str):
+            names = {"int": "integer", "float": "number", "bool": "boolean"}
+            return {"type": names.get(spec, "string")}
+        [(kind, inner)] = spec.items()
+        if kind == "choice":
+            return {"enum": list(inner)}
+        if kind == "list":
+            return {"type": "array", "items": of_type(inner)}
+        if kind == "tuple":
+            return {"type": "array", "prefixItems": [of_type(each) for each in inner], "items": False}
+        if kind == "either":
+            return {"anyOf": [of_type(each) for each in inner]}
+        if kind == "optional":
+            return of_type(inner)
+        if inner not in used:
+            used[inner] = {}
+            used[inner] = of_class(inner)
+        return {"$ref": f"#/$defs/{inner}"}
+
+    whole = of_class(name)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **whole, "$defs": used}
+
+
+def _spec(hint: Any, found: dict[str, Any]) -> Spec:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return {"choice": list(arguments)}
+    if origin in (types.UnionType, typing.Union):
+        several = [_spec(each, found) for each in arguments if each is not type(None)]
+        inner = several[0] if len(several) == 1 else {"either": several}
+        return {"optional": inner} if type(None) in arguments else inner
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return {"list": _spec(arguments[0], found)}
+    if origin is tuple:
+        return {"tuple": [_spec(each, found) for each in arguments]}
+    if dataclasses.is_dataclass(hint):
+        described(typing.cast(type, hint), found)
+        return {"group": typing.cast(type, hint).__name__}
+    return next(name for name, kind in PLAIN.items() if kind is hint)
+
+
+def _hint(spec: Spec, made: Any) -> Any:
+    """The type that a spec describes; groups are stand-ins."""
+    if isinstance(spec, str):
+        return PLAIN[spec]
+    [(kind, inner)] = spec.items()
+    if kind == "choice":
+        return Literal[tuple(inner)]
+    if kind == "list":
+        return tuple[_hint(inner, made), ...]  # type: ignore[misc]
+    if kind == "tuple":
+        return tuple[tuple(_hint(each, made) for each in inner)]  # type: ignore[misc]
+    if kind == "either":
+        return typing.Union[tuple(_hint(each, made) for each in inner)]  # noqa: UP007
+    if kind == "optional":
+        return typing.Optional[_hint(inner, made)]  # noqa: UP045
+    return made(inner)
+
+
+def _value(spec: Spec, stated: Any, made: Any) -> Any:
+    """A default as the stand-in has it."""
+    from acclimate.core.settings import from_mapping
+
+    if group := group_of(spec):
+        return from_mapping(made(group), stated)
+    if spec == "path":
+        return Path(stated)
+    return tuple(stated) if isinstance(stated, list) else stated
+
+
+def _helps(kind: type) -> dict[str, str]:
+    """Field -> what stands beside it in the source: the string below it, else the comment on its line or lines, else
+    its entry in the docstring of the class. Of an inherited field, in the class that has it.
+    """
+    helps: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if not dataclasses.is_dataclass(base):
+            continue
+        source = textwrap.dedent(inspect.getsource(base))
+        lines = source.splitlines()
+        comments = {
+            token.start[0]: token.string.lstrip("# ")
+            for token in tokenize.generate_tokens(io.StringIO(source).readline)
+            if token.type == tokenize.COMMENT
+        }
+        [node] = ast.parse(source).body
+        assert isinstance(node, ast.ClassDef)
+        told = _table(inspect.cleandoc(base.__doc__ or ""))
+        for statement, after in zip(node.body, [*node.body[1:], None], strict=True):
+            if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
+                continue
+            name, last = statement.target.id, statement.end_lineno or statement.lineno
+            beside = [comments[last]] if last in comments else []  # further up stand reasons of parts of the default
+            below = last + 1
+            while beside and below in comments and lines[below - 1].lstrip().startswith("#"):  # a comment that goes on
+                beside.append(comments[below])
+                below += 1
+            if (
+                isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+                and isinstance(after.value.value, str)
+            ):
+                helps[name] = " ".join(after.value.value.split())
+            elif beside:
+                helps[name] = " ".join(beside)
+            elif name in told:
+                helps[name] = told[name]
+    return helps
+
+
+def _table(text: str) -> dict[str, str]:
+    """The entries of a docstring: lines `name   what it is`, with further lines indented below."""
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in text.splitlines():
+        if entry := re.match(r"(\w+(?:, \w+)*) {2,}(\S.*)$", line):
+            names = entry[1].split(", ")
+            found |= dict.fromkeys(names, entry[2])
+        elif names and line.startswith("    "):
+            found |= {name: f"{found[name]} {line.strip()}" for name in names}
+        else:
+            names = []
+    return found
