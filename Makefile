@@ -26,7 +26,7 @@ lint: .venv/made-for-lint
 	$(BIN)/mypy
 
 settings: .venv/made-for-lint
-	$(BIN)/python -m acclimate.cli.settings
+	$(BIN)/python -c "from acclimate.cli.settings import write; write()"
 
 clean:
 	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache

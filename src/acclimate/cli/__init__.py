@@ -8,11 +8,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from acclimate.cli import race
+from acclimate.cli import race, settings
 from acclimate.cli.analyse import analyse
 from acclimate.cli.data import data
 from acclimate.cli.method import adapt
-from acclimate.cli.settings import settings
 from acclimate.cli.study import study
 
 RACE, METHODS, GROUPS = "Compare, choose, hand over", "Methods", "Groups"
@@ -74,7 +73,7 @@ def _named(
 for each in (race.doctor, race.race, race.evaluate, race.ship, race.report):
     app.command(rich_help_panel=RACE)(each)
 app.command(rich_help_panel=METHODS)(adapt)
-app.command(rich_help_panel=METHODS)(settings)
+app.command(rich_help_panel=METHODS)(settings.settings)
 app.add_typer(data, name="data", rich_help_panel=GROUPS)
 app.add_typer(study, name="study", rich_help_panel=GROUPS)
 app.add_typer(analyse, name="analyse", rich_help_panel=GROUPS)

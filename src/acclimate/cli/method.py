@@ -1,27 +1,35 @@
-"""The verb adapt."""
+"""The verb adapt: one method on raw text or a task."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from acclimate.cli import options
 from acclimate.cli.options import TRACKING
+from acclimate.cli.settings import schema
 from acclimate.cli.verb import Session, verb
+from acclimate.core.settings import nearest
 
-METHODS_TOLD = (  # the names of acclimate.methods.METHODS, which loads torch
-    "mlm, tapter, dga, light, distil, sequence_contrast, token_contrast, adversarial, scratch, extend, tlm, stilt "
-    "or finetune."
-)
+NAMES = [name for name, about in schema()["names"].items() if about.get("kind") == "method"]  # METHODS loads torch
 CORPORA = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
 
 
-@verb("{method}", TRACKING)
+def _method(given: Mapping[str, Any]) -> str:
+    """The name of the method. Raises ValueError where there is none of it."""
+    method = str(given["method"])
+    if method not in NAMES:
+        raise ValueError(f"no method is called '{method}'{nearest(method, NAMES, '')}")
+    return method
+
+
+@verb(_method, TRACKING)
 def adapt(
     session: Session,
-    method: Annotated[str, typer.Argument(metavar="METHOD", help=METHODS_TOLD)],
+    method: Annotated[str, typer.Argument(metavar="METHOD", help=f"{', '.join(NAMES)}.")],
     out: options.Out = Path("runs/adapt"),
     separated: options.Separated = "line",
 ) -> None:
@@ -32,8 +40,6 @@ def adapt(
     from acclimate.methods import METHODS
     from acclimate.models.loading import resolved
 
-    if method not in METHODS:
-        raise ValueError(f"no method is called '{method}'. Known: {', '.join(METHODS)}")
     stated = session.recipe(METHODS[method].recipe())
     names = {field.name for field in fields(stated)}
     with session.watched() as watch:

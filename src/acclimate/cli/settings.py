@@ -1,6 +1,6 @@
 """The verb settings, and the file that it reads: every recipe as data, so that no recipe has to be imported.
 
-`python -m acclimate.cli.settings` (`make settings`) writes the file and the generated part of docs/settings.md.
+`make settings` writes the file and the generated part of docs/settings.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BEGIN = "<!-- The rest of this page is generated: make settings -->"
 
 @functools.cache
 def schema() -> dict[str, Any]:
-    """`names`: name -> its class, and its defaults with an option; `classes`: the classes, as core/schema.py has them."""
+    """`names`: name -> its class, and its defaults with an option; `classes`: as core/schema.py has them."""
     found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
     return found
 
@@ -95,21 +95,23 @@ def settings(
 def _lines(key: str, field: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]], width: int) -> Iterator[str]:
     """What is printed of a setting. others: option -> the defaults with it, by their full names."""
     group = group_of(field["type"])
-    yield f"{key}  ({type_text(field['type'])}{'' if group else f', default {_default(field)}'})"
+    default = "" if group else _default(field)
+    yield f"{key}  ({type_text(field['type'])}{f', default {default}' if default else ''})"
     if field["help"]:
         yield textwrap.indent(textwrap.fill(field["help"], width - 4), "    ")
     for option, stated in others.items():
         if not group and key in stated and stated[key] != field.get("default"):
             yield f"    with {option}: {_written(stated[key])}"
     if group:
-        told = _differing(schema()["classes"], group, field.get("default"))
-        if told:
-            yield textwrap.indent(textwrap.fill(f"defaults here: {told}", width - 4), "    ")
+        here = _differing(schema()["classes"], group, field.get("default"))
+        if here:
+            yield textwrap.indent(textwrap.fill(f"defaults here: {here}", width - 4), "    ")
         for option, stated in others.items():
             begin = f"{key}."
             inner = {name.removeprefix(begin): value for name, value in stated.items() if name.startswith(begin)}
-            if told := _differing(schema()["classes"], group, inner):
-                yield textwrap.indent(textwrap.fill(f"with {option}: {told}", width - 4), "    ")
+            there = _differing(schema()["classes"], group, inner)
+            if there != here:
+                yield textwrap.indent(textwrap.fill(f"with {option}: {there or 'its own'}", width - 4), "    ")
 
 
 def _differing(classes: Mapping[str, Any], group: str, stated: Mapping[str, Any] | None) -> str:
@@ -120,8 +122,11 @@ def _differing(classes: Mapping[str, Any], group: str, stated: Mapping[str, Any]
 
 
 def _default(field: Mapping[str, Any]) -> str:
+    """As it is typed; "" for an empty text or path."""
     if "default" not in field:
         return "needed"
+    if field["default"] == "" or (field["type"] == "path" and field["default"] == "."):
+        return ""
     return "none" if field["default"] is None else _written(field["default"])
 
 
@@ -151,6 +156,8 @@ def made() -> dict[str, Any]:
     for recipe in recipes.values():
         described(recipe, classes)
     names = {name: {"class": each.__name__, "about": classes[each.__name__]["about"]} for name, each in recipes.items()}
+    for name in METHODS:
+        names[name]["kind"] = "method"
     names["race"]["with"] = {"--model": to_mapping(for_model())}
     names["evaluate"]["with"] = {"a given model": to_mapping(for_model())}
     return {"names": names, "classes": classes}
@@ -181,22 +188,16 @@ def page(content: Mapping[str, Any]) -> str:
             if group:
                 typed = f"[{titles[group]}](#{titles[group].lower().replace(' ', '-')})"
                 default = ""
-                told = [_differing(classes, group, field.get("default"))]
-                told += [
-                    f"{option}: {differing}"
-                    for option, stated in others.items()
-                    if (differing := _differing(classes, group, stated.get(name)))
-                ]
-                meaning = [field["help"], *(f"`{each}`" if ": " not in each else each for each in told if each)]
+                here = _differing(classes, group, field.get("default"))
+                meaning = [field["help"], f"`{here}`" if here else ""]
+                for option, stated in others.items():
+                    there = _differing(classes, group, stated.get(name))
+                    if there != here:
+                        meaning.append(f"with {option}: `{there}`" if there else f"with {option}: its own defaults")
             else:
                 typed = type_text(field["type"])
-                default = (
-                    "needed"
-                    if "default" not in field
-                    else "none"
-                    if field["default"] is None
-                    else f"`{_default(field)}`"
-                )
+                default = _default(field)
+                default = default if default in ("", "needed", "none") else f"`{default}`"
                 meaning = [field["help"]]
                 meaning += [
                     f"with {option} `{_written(stated[name])}`"
@@ -208,7 +209,7 @@ def page(content: Mapping[str, Any]) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def main() -> None:
+def write() -> None:
     """Write the file and the page of the repository that this is the working tree of."""
     content = made()
     FILE.write_text(written(content), encoding="utf-8")
@@ -216,7 +217,3 @@ def main() -> None:
     text, _, _ = place.read_text(encoding="utf-8").partition(BEGIN)
     place.write_text(text + page(content), encoding="utf-8")
     print(f"Written: {FILE}, {place}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()

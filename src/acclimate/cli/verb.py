@@ -76,11 +76,6 @@ class Session:
         if (study := recorded()) is not None:
             again: Recipe = settings.from_mapping(type(base), study.recipe)
             return again
-        for each in _assignments(self.given):
-            key, _, value = each.partition("=")
-            if not hasattr(base, key) and key in self.given:
-                option = key.replace("_", "-")
-                raise ValueError(f"command line: '{key}' is no setting here but an option: --{option} {value}")
         path = self.given.get("recipe")
         stated = settings.from_toml(type(base), path, base=base) if path else base
         return self.note(settings.override(stated, [*_assignments(self.given), *more]))
@@ -111,11 +106,13 @@ class Session:
             yield watch
 
 
-def verb(settings: str = "", *groups: Group) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def verb(
+    settings: str | Callable[[Mapping[str, Any]], str] = "", *groups: Group
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a typer command of a function whose first parameter is a Session.
 
-    settings  the recipe that `key=value` and --recipe state, by its name in `acclimate settings`; "{method}" stands for
-              the value of the parameter `method`. "": the verb takes no settings
+    settings  the recipe that `key=value` and --recipe state, by its name in `acclimate settings`, or a function from
+              what was typed to that name. "": the verb takes no settings
     groups    further options: JOBS, TRACKING
 
     A parameter `own` stands for the options of labelled files, of which `task`, or the first of those listed, is the
@@ -129,6 +126,8 @@ def verb(settings: str = "", *groups: Group) -> Callable[[Callable[..., None]], 
         @wraps(function)
         def run(**given: Any) -> None:
             with errors_told():
+                if settings:
+                    check_settings(settings if isinstance(settings, str) else settings(given), given)
                 check_tracker(given.get("track"))
                 with _session(function, given) as session:
                     function(session, **_arguments(function, given))
@@ -141,7 +140,7 @@ def verb(settings: str = "", *groups: Group) -> Callable[[Callable[..., None]], 
     return made
 
 
-def _parameters(function: Callable[..., None], settings: str, groups: Sequence[Group]) -> list[inspect.Parameter]:
+def _parameters(function: Callable[..., None], settings: object, groups: Sequence[Group]) -> list[inspect.Parameter]:
     """The parameters that typer turns into options and arguments."""
     hints = get_type_hints(function, localns={"Own": Any, "Raw": Any, "Session": Any}, include_extras=True)
     parameters: list[inspect.Parameter] = []
@@ -298,6 +297,22 @@ def apart(given: list[str]) -> tuple[list[str], list[str]]:
         raise ValueError(f"{unknown}: there is no such option. Settings are written without dashes, as {name}=VALUE")
     settings = [each for each in given if "=" in each and not Path(each).is_dir()]
     return [each for each in given if each not in settings], settings
+
+
+def check_settings(name: str, given: Mapping[str, Any]) -> None:
+    """Raises ValueError for a key, a type or a choice that the recipe of this name does not have. Imports no recipe."""
+    from acclimate.cli.settings import stand_in_of
+    from acclimate.core import settings
+
+    base = stand_in_of(name)
+    for each in _assignments(given):
+        key, _, value = each.partition("=")
+        if not hasattr(base, key) and key in given:
+            option = key.replace("_", "-")
+            raise ValueError(f"command line: '{key}' is no setting here but an option: --{option} {value}")
+    path = given.get("recipe")
+    stated = settings.from_toml(type(base), path, base=base) if path else base
+    settings.override(stated, _assignments(given))
 
 
 def check_tracker(names: Sequence[str] | None) -> None:
