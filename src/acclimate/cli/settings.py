@@ -182,7 +182,9 @@ def page(content: Mapping[str, Any]) -> str:
         parts.append(f"{about['about']}\n")
         parts.append(f"Code: `{path}::{kind}`{f', also of `{also[0]}`' if also else ''}.\n")
         parts.append("| setting | type | default | meaning |\n|---|---|---|---|")
-        others = next((each["with"] for each in names.values() if each["class"] == kind and "with" in each), {})
+        others: Mapping[str, Any] = next(
+            (each["with"] for each in names.values() if each["class"] == kind and "with" in each), {}
+        )
         for name, field in about["fields"].items():
             group = group_of(field["type"])
             if group:
