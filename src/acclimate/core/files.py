@@ -30,7 +30,7 @@ class HeldError(RuntimeError):
 
 
 def cache() -> Path:
-    """Where what many runs share is kept: $ACCLIMATE_CACHE, or `acclimate` in the user's cache directory."""
+    """Return the directory that runs share: $ACCLIMATE_CACHE, or `acclimate` in the user's cache directory."""
     if stated := os.environ.get("ACCLIMATE_CACHE"):
         return Path(stated)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "acclimate"
@@ -222,7 +222,10 @@ def _locked(path: Path, directory: Path) -> Iterator[TextIO]:
 
 
 def is_at(handle: int, path: Path) -> bool:
-    """Whether the open file is still the one at the path. Its links do not say so: on NFS a removed one keeps them."""
+    """Return whether the open file is still the one at the path.
+
+    Its links do not say so: on NFS a removed one keeps them.
+    """
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:

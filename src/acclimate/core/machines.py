@@ -40,7 +40,7 @@ class Work(Protocol):
     def map(
         self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
     ) -> Iterator[Made]:
-        """What the function makes of each item, in order; what it raises is raised here."""
+        """Yield what the function makes of each item, in order; what it raises is raised here."""
         ...
 
 
@@ -91,7 +91,7 @@ class OnRay:
 
 @contextlib.contextmanager
 def workers(cluster: str = "") -> Iterator[Work]:
-    """Whoever does the work: for "" this process; else the Ray cluster at HOST:PORT, or "auto", this machine's.
+    """In the block, what does the work: "" is this process; HOST:PORT a Ray cluster, "auto" this machine's.
 
     A process that is connected to Ray already stays so. Raises ValueError where Ray is not installed, and where no
     cluster answers.
@@ -121,7 +121,7 @@ def workers(cluster: str = "") -> Iterator[Work]:
 
 
 def _knock(cluster: str) -> None:
-    """Raises OSError where nobody listens, which takes Ray itself minutes, and ValueError for what is no address."""
+    """Raises OSError if nothing listens there (Ray itself takes minutes to say so), ValueError for a wrong address."""
     if cluster == "auto":
         return
     host, _, port = cluster.rpartition(":")
@@ -131,7 +131,8 @@ def _knock(cluster: str) -> None:
 
 
 def machines_for(threads: int, gpu_share: float = 0.0) -> list[dict[str, Any]]:
-    """The living machines that can do a task of so many processors and such a share of a GPU, as Ray tells of them.
+    """Return the living machines that can do a task of so many processors and such a share of a GPU, as Ray tells of
+    them.
 
     Raises ValueError where there is none: Ray would wait for one, for ever.
     """
@@ -148,7 +149,7 @@ def machines_for(threads: int, gpu_share: float = 0.0) -> list[dict[str, Any]]:
 
 
 def _machines(threads: int) -> list[str]:
-    """The ids of the living machines, each as often as it can do a task at once, in turns."""
+    """Return the ids of the living machines, each as often as it can do a task at once, in turns."""
     places = [
         (place, node["NodeID"])
         for node in machines_for(threads)
@@ -158,7 +159,7 @@ def _machines(threads: int) -> list[str]:
 
 
 def _call(function: Callable[[Given], Made], item: Given, version: str) -> Made:
-    """The task itself, on whatever machine."""
+    """Call the function on a machine of the cluster. Raises ValueError if another acclimate is installed there."""
     if version != __version__:
         raise ValueError(
             f"{socket.gethostname()} has acclimate {__version__}, but the command runs {version}. Install the same"
@@ -180,12 +181,11 @@ def _result(task: ray.ObjectRef[Any]) -> Any:
         ) from error
 
 
-# -------------------- processes
-# Several processes of this machine, for work in Python that holds Python's lock.
+# Several processes of this machine, for work in Python, which holds Python's lock.
 
 
 def in_processes(work: Callable[[Given], Made], items: Iterable[Given], processes: int) -> Iterator[Made]:
-    """What the work makes of each item, in order; at most two items a process are under way or wait to be taken.
+    """Yield what the work makes of each item, in order; at most two items a process are under way or wait to be taken.
 
     work       a function of a module, with arguments that can be sent to another process (`functools.partial`)
     processes  1: here, item by item. More are started anew, for a copy of this one could wait for ever for a lock that
@@ -207,17 +207,19 @@ def in_processes(work: Callable[[Given], Made], items: Iterable[Given], processe
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-# -------------------- threads
 # Threads of this process, for compiled loops that do not hold Python's lock.
 
 
 def processors() -> int:
-    """Those that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_turn(work: Callable[[Given], Made], items: Iterable[Given], threads: int) -> Iterator[Made]:
-    """What the work makes of each item, in order; at most two items a thread are under way or wait to be taken."""
+    """Yield what the work makes of each item, in order.
+
+    At most two items a thread are under way or wait to be taken.
+    """
     waiting: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:

@@ -1,6 +1,6 @@
-"""How many tokens of every row are a learnt prompt: what they say is in models/light.py, this is for who counts tokens.
+"""The length of a learnt prompt (models/light.py), for code that counts tokens.
 
-A prompt stands behind a row that is as long as it may be without: settings such as max_tokens leave it out.
+A prompt comes after the row, which is as long as it may be without it: settings such as max_tokens do not count it.
 """
 
 from __future__ import annotations

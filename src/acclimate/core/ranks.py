@@ -1,4 +1,7 @@
-"""Several processes, one run: who am I, and what do we all agree on. `torchrun` starts them; alone, all is trivial."""
+"""Several processes that share one run, started by `torchrun`: their numbers, and what they send each other.
+
+With one process every function is trivial.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,17 @@ T = TypeVar("T")
 
 
 def world() -> int:
-    """How many processes share this run."""
+    """Return how many processes share this run."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def rank() -> int:
-    """Which of them this one is, from 0."""
+    """Return which of them this one is, from 0."""
     return int(os.environ.get("RANK", "0"))
 
 
 def is_first() -> bool:
-    """Whether this process is the one that writes files and speaks."""
+    """Return whether this process is the one that writes files and speaks."""
     return rank() == 0
 
 
@@ -53,7 +56,7 @@ def stop() -> None:
 
     if dist.is_initialized():
         # Objectives that trained hold the group, in cycles. Were it still there when Python ends, its threads would ask
-        # for a lock that nobody gives back, and abort the process. What torch remembers of sharded ones holds it too.
+        # for a lock that is never released, and abort the process. What torch remembers of sharded ones holds it too.
         from torch.distributed.tensor.debug import _clear_sharding_prop_cache
 
         _clear_sharding_prop_cache()  # type: ignore[no-untyped-call]
@@ -62,7 +65,7 @@ def stop() -> None:
 
 
 def agree(value: T) -> T:
-    """The first process's value, in every process. Value: what pickle takes; used for small plain data only."""
+    """Return the first process's value, in every process. Value: what pickle takes; used for small plain data only."""
     if world() == 1:
         return value
     import torch.distributed as dist
@@ -74,7 +77,7 @@ def agree(value: T) -> T:
 
 
 def wait() -> None:
-    """Until all processes have come this far."""
+    """Wait until all processes have called this."""
     if world() == 1:
         return
     import torch.distributed as dist

@@ -1,7 +1,7 @@
-"""Whether nothing may be done but what is done already: a study's tables are written again from its results.
+"""Replay: a study's tables are written again from its finished jobs, and no new job may run.
 
-studies/regenerate.py says so for a block. Who would work asks here first; who wants to know what the study was made
-with finds it here.
+studies/regenerate.py opens the block `only_reading`. Code that would start a job calls `check_may_work` first.
+`recorded` returns what the study was made with.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class NotDoneError(ValueError):
-    """Something is asked for that was not done when only what was done may be read."""
+    """A replay needs the result of a job that was never finished."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ _recorded: ContextVar[Recorded | None] = ContextVar("recorded", default=None)
 
 
 def recorded() -> Recorded | None:
-    """The study of which only what was done may be read; None where anything may be done."""
+    """Return the study that is replayed; None if new jobs may run."""
     return _recorded.get()
 
 
 @contextlib.contextmanager
 def only_reading(study: Recorded) -> Iterator[None]:
-    """Within the block nothing of the study is done."""
+    """In the block, no job of the study may run."""
     before = _recorded.set(study)
     try:
         yield
@@ -44,7 +44,7 @@ def only_reading(study: Recorded) -> Iterator[None]:
 
 
 def check_may_work(what: str) -> None:
-    """Raises NotDoneError where only what was done may be read."""
+    """Raises NotDoneError in a replay."""
     if recorded() is not None:
         raise NotDoneError(
             f"{what}: this study has no result of it. Either what its command reads (labelled files, texts, a model) "

@@ -38,7 +38,7 @@ class Example:
     label  of the task's kind (tasks/task.py): one class, the sorted classes of a row that may have several, a number,
            or a tag for each word
     pair   the second text of a pair
-    group  names what must not stand on two sides of a split
+    group  rows of one group stay in one split
     spans  offsets [start, end) of the mentions that the label is about, such as the two of a relation; of a question's
            answers in its context
     """
@@ -60,7 +60,7 @@ class Rejected:
 
 
 def label_of(value: Any) -> Label:
-    """The label that JSON gave back: its lists are tuples here."""
+    """Return the label that JSON gave back: its lists are tuples here."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -92,7 +92,7 @@ class Batch:
         return np.diff(self.offsets)
 
     def take(self, rows: np.ndarray) -> Batch:
-        """The batch of the rows with these indices, in this order."""
+        """Return the batch of the rows with these indices, in this order."""
         lengths = self.lengths[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         # position of every kept token in the old arrays: its row's old start plus its place within the row
@@ -154,7 +154,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a stage tells whoever watches it: `done` of `total` (0: unknown) in `unit`, and the newest values."""
+    """What a stage tells its watch: `done` of `total` (0: unknown) in `unit`, and the newest values."""
 
     stage: str
     done: int
@@ -167,13 +167,13 @@ Watch = Callable[[Progress], None]
 
 
 def unwatched(progress: Progress) -> None:
-    """A watch that looks away."""
+    """The watch that does nothing."""
 
 
 def counted(
     items: Iterable[Item], watch: Watch, stage: str, *, total: int = 0, unit: str = "documents", every: int = 500
 ) -> Iterator[Item]:
-    """The items, telling `watch` now and then how many have passed. total: how many there are; 0 where nobody knows."""
+    """Yield the items; tell `watch` every `every` items how many have passed. total: their number, 0 if unknown."""
     number = 0
     for number, item in enumerate(items, 1):
         if number % every == 0:

@@ -130,7 +130,7 @@ class _Tally:
         self._generator = generator
 
     def watched(self, documents: Iterator[Document]) -> Iterator[tuple[int, Document]]:
-        """The documents that hold any text, each with its number among all, from 1 on."""
+        """Yield the documents that hold any text, each with its number among all, from 1 on."""
         for document in documents:
             text = document.text
             self.documents += 1
@@ -146,18 +146,16 @@ class _Tally:
             yield self.documents, document
 
     def copies(self) -> int:
-        """Documents whose very text came before."""
+        """Return documents whose very text came before."""
         hashes = np.array(self._hashes, dtype=np.int64)
         return len(hashes) - len(np.unique(hashes))
 
 
-# -------------------- left out
 # Documents that nobody may retrieve, found in one pass over the corpus: those with a dev or test text, and copies.
 #
 # What counts as holding a text is the race's rule (data/leaks.py): the same words, a near-duplicate, or at least half
 # of the text's runs of 13 words. A copy is a document with the same words as one before it in the corpus, of which BM25
 # says the same whatever the query: the first stands for all.
-
 
 FACTS = "left-out.json"
 _LEAKING, _COPIES = "leaking.npy", "copies.npy"
@@ -252,5 +250,5 @@ class _LeftOutTally:
 
 
 def _unread(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Any]]]:
-    """As `Sealed.in_documents` where nothing is sealed."""
+    """Yield as `Sealed.in_documents` where nothing is sealed."""
     return ((name, text, []) for name, text in texts)

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from acclimate.tasks.tables import FileRead
 
 
-# -------------------- balance
 # How the labels are spread over a task's splits, and what gives a label away before any text is understood.
-
 
 FEW_TO_LEARN = 10  # training examples of a class
 FEW_TO_SCORE = 5  # test examples of a class
@@ -100,7 +98,7 @@ def findings_on_types(counts: Mapping[str, Mapping[str, int]], sizes: Mapping[st
 
 
 def findings_on_numbers(splits: Splits) -> list[Finding]:
-    """Numbers to predict that are all the same, and splits that differ."""
+    """Return numbers to predict that are all the same, and splits that differ."""
     found = []
     numbers = dict(_all(splits))
     for split, values in numbers.items():
@@ -152,7 +150,7 @@ def _classes(row: Example) -> tuple[str, ...]:
 
 
 def _all(splits: Splits) -> list[tuple[Split, list[float]]]:
-    """The numbers of each split that has rows."""
+    """Return the numbers of each split that has rows."""
     numbers = [(split, [float(row.label) for row in splits[split] if isinstance(row.label, float)]) for split in SPLITS]
     return [(split, values) for split, values in numbers if values]
 
@@ -216,16 +214,14 @@ def _has(names: Sequence[str]) -> str:
     return "has" if len(names) == 1 else "have"
 
 
-# -------------------- leak findings
 # What the doctor says of leaks and copies, and which texts are to be left out for them.
-
 
 PROVENANCE = "provenance.json"  # of a checkpoint (training/run.py, which loads torch)
 REMOVE = "--leaks drop"  # what the command line calls `doctor.removed`
 
 
 def on_leaks(found: Mapping[str, Found], scans: Sequence[Scanned], sizes: Mapping[str, int]) -> list[Finding]:
-    """What train, dev and the corpora hold of dev and test. sizes: rows of each split."""
+    """Return what train, dev and the corpora hold of dev and test. sizes: rows of each split."""
     findings = []
     several: tuple[tuple[Split, Split], ...] = (("train", "test"), ("train", "dev"), ("dev", "test"))
     for source, split in several:
@@ -246,7 +242,8 @@ def on_leaks(found: Mapping[str, Found], scans: Sequence[Scanned], sizes: Mappin
 
 
 def on_model(model: str | None, hashes: Mapping[str, str]) -> Finding | None:
-    """Whether the model may have learnt this task before, from other rows than now. hashes: of the prepared task.
+    """Return whether the model may have learnt this task before, from other rows than now. hashes: of the prepared
+    task.
 
     A checkpoint made here says what it was trained on by the hash of all rows together, so nobody can say which of the
     rows of now were among them.
@@ -268,7 +265,7 @@ def on_model(model: str | None, hashes: Mapping[str, str]) -> Finding | None:
 
 
 def _on_rows(found: Found, split: Split, items: int, size: int) -> Finding:
-    """What it means that labelled rows hold items of another split."""
+    """Return what it means that labelled rows hold items of another split."""
     source, rows = found.source, len(found.leaking[split])
     same = len(found.leaked_with_their_label(split))
     text = (
@@ -285,7 +282,7 @@ def _on_rows(found: Found, split: Split, items: int, size: int) -> Finding:
 
 
 def _removal(split: Split, rows: int) -> str:
-    """What would take the rows that hold a test text out of the split."""
+    """Return what would take the rows that hold a test text out of the split."""
     way_out = f"{REMOVE} takes {amount(rows, 'row')} out of {split}"
     if split == "train":
         return f"{way_out}; the report scores with and without these texts anyway."
@@ -293,7 +290,7 @@ def _removal(split: Split, rows: int) -> str:
 
 
 def on_copies(twice: Sequence[Copies]) -> list[Finding]:
-    """Texts that occur more than once in a split."""
+    """Return texts that occur more than once in a split."""
     findings = []
     for each in twice:
         text = f"{amount(each.texts, 'text')} {'occurs' if each.texts == 1 else 'occur'} more than once in "
@@ -309,7 +306,7 @@ def on_copies(twice: Sequence[Copies]) -> list[Finding]:
 
 
 def _one_of_each(copies: Copies) -> str:
-    """What to do about copies. Rows that differ in marks alone may be about different parts of one text."""
+    """Return what to do about copies. Rows that differ in marks alone may be about different parts of one text."""
     if not copies.conflicting:
         return "Keep one row of each."
     if copies.conflicting == copies.marked:
@@ -321,7 +318,7 @@ def _one_of_each(copies: Copies) -> str:
 
 
 def leaked(found: Mapping[str, Found], scans: Sequence[Scanned]) -> dict[str, frozenset[str]]:
-    """Ids of rows and numbers of documents, as Examination.leaked has them."""
+    """Return ids of rows and numbers of documents, as Examination.leaked has them."""
     ids = {"test": found["train"].leaked_ids("test")}
     ids |= {split: frozenset(found[split].leaking.get("test", ())) for split in ("train", "dev")}
     ids |= {f"test in {scan.facts.name}": scan.found.leaked_ids("test") for scan in scans}
@@ -329,7 +326,7 @@ def leaked(found: Mapping[str, Found], scans: Sequence[Scanned]) -> dict[str, fr
 
 
 def after_removal(examination: Examination) -> Examination:
-    """The examination of files out of which `doctor.removed` took rows: what advised it says that it was done."""
+    """Return the examination of files out of which `removed` took rows: advice to remove them becomes a note."""
     done = {}
     for split in ("train", "dev"):
         rows = len(examination.leaked.get(split, ()))
@@ -367,7 +364,7 @@ def examine(
     near: float = NEAR,
     watch: Watch = unwatched,
 ) -> Examination:
-    """What there is to say of a labelled task, a model (directory or hub id) and corpora ("domain", "general").
+    """Return what there is to say of a labelled task, a model (directory or hub id) and corpora ("domain", "general").
 
     seeds, comparisons   to come, for the smallest difference that can be detected; 0: nothing is compared on test
     near                 least Jaccard similarity of a near-duplicate; 0: only exact ones and shared runs of words
@@ -416,7 +413,7 @@ def examine(
 
 
 def removed(labelled: Labelled, examination: Examination) -> Labelled:
-    """The same without the train and dev rows that hold a test item; a note says how many went.
+    """Return the same without the train and dev rows that hold a test item; a note says how many went.
 
     Raises ValueError where train or dev would be empty, or a class would lose all its training examples.
     """
@@ -481,7 +478,7 @@ def _file_facts(read: FileRead) -> FileFacts:
 
 
 def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) -> list[Finding]:
-    """What labels, files and give-aways say, and what the reader noted. counts: labels by split."""
+    """Return what labels, files and give-aways say, and what the reader noted. counts: labels by split."""
     sizes: dict[str, int] = {split: len(rows) for split, rows in labelled.splits.items()}
     if labelled.kind == "score":
         on_labels = findings_on_numbers(labelled.splits)
@@ -498,7 +495,7 @@ def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) ->
 
 
 def _bearing(labelled: Labelled) -> Mapping[Split, Sequence[Example]]:
-    """The splits; of tagged words, with what a sentence bears as its label: types of entities, or tags."""
+    """Return the splits; of tagged words, with what a sentence bears as its label: types of entities, or tags."""
     if labelled.kind != "tokens":
         return labelled.splits
     named = labelled.metric.name == "entity_f1"
@@ -509,7 +506,7 @@ def _bearing(labelled: Labelled) -> Mapping[Split, Sequence[Example]]:
 
 
 def _on_files(labelled: Labelled) -> list[Finding]:
-    """Files of which much was left out, or anything of those that scores come from; a test larger than train.
+    """Return files of which much was left out, or anything of those that scores come from; a test larger than train.
 
     read_own notes every file of which anything was left out.
     """
@@ -531,8 +528,8 @@ def _on_files(labelled: Labelled) -> list[Finding]:
 
 
 def _reach(items: int, seeds: int, comparisons: int) -> tuple[float | None, str, list[Finding]]:
-    """The smallest difference that can be detected, a sentence on it, and a warning where it is large; nothing to warn
-    of where nothing is compared.
+    """Return the smallest difference that can be detected, a sentence on it, and a warning where it is large; nothing
+    to warn of where nothing is compared.
     """
     if comparisons < 1:
         return None, "Nothing is compared on the test set.", []

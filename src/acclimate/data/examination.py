@@ -205,11 +205,11 @@ class Examination:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Examination:
-        """The examination that `to_json` wrote."""
+        """Return the examination that `to_json` wrote."""
         return typing.cast(Examination, _made(Examination, values))
 
     def as_text(self) -> str:
-        """A page for the terminal (data/examination.py)."""
+        """Return a page for the terminal (data/examination.py)."""
 
         return as_text(self)
 
@@ -242,9 +242,7 @@ def _made(hint: Any, value: Any) -> Any:
     return value
 
 
-# -------------------- examination page
 # An examination as a page for the terminal.
-
 
 MOST_LABELS = 30  # on a terminal
 MOST_REASONS = 100  # why rows were left out
@@ -266,7 +264,7 @@ EXAMPLES = 2  # of a kind of leak
 
 
 def as_text(examined: Examination) -> str:
-    """The page, at most 110 columns wide; nothing of it acts on a terminal."""
+    """Return the page, at most 110 columns wide; nothing of it acts on a terminal."""
     return page(_title(examined), sections(examined))
 
 

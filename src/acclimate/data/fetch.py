@@ -68,7 +68,7 @@ def fetch(
     schemes: Sequence[str] = SCHEMES,
     watch: Watch = unwatched,
 ) -> Fetched:
-    """Every file of the datasets that may be fetched, below `to`; the datasets one after the other.
+    """Return every file of the datasets that may be fetched, below `to`; the datasets one after the other.
 
     schemes  of addresses that are asked, also when a server names another one
 
@@ -104,7 +104,7 @@ def fetch(
 
 
 def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = unwatched) -> Fetched:
-    """The files of the datasets that are below `source`, in the same layout and packed or not, below `to`.
+    """Return the files of the datasets that are below `source`, in the same layout and packed or not, below `to`.
 
     Each must be what the catalogue lists, where it does. Files that any form of a dataset reads are taken too, such as
     those that only a registered user has. Raises ValueError, naming each file that is another one.
@@ -162,7 +162,7 @@ def check(path: Path, download: Download) -> None:
 
 
 def _published(path: Path, download: Download) -> Iterable[bytes]:
-    """The bytes of the file as it is published, whatever it was packed into here."""
+    """Return the bytes of the file as it is published, whatever it was packed into here."""
     if path.name != Path(download.path).name:
         return [only_file(path)[1]] if path.name.endswith(ENDINGS) else blocks(path, Limits())
     return _bytes(path)

@@ -49,7 +49,10 @@ class Raw:
 def examined(
     stated: Own, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch = unwatched
 ) -> tuple[Labelled, Examination]:
-    """The labelled files as they were read, and what the doctor says of them. Raises ValueError for what is no data."""
+    """Return the labelled files as they were read, and what the doctor says of them.
+
+    Raises ValueError for what is no data.
+    """
     labelled = read_own(stated)
     model = resolved(model) if model else None
     return labelled, _said_of(labelled, raw, model=model, seeds=seeds, comparisons=comparisons, watch=watch)
@@ -169,7 +172,8 @@ class _Making:
         return adapting, heldout, [note]
 
     def general(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
-        """The documents to pretrain on or to retrieve from, those that measure forgetting, and what to say of it.
+        """Return the documents to pretrain on or to retrieve from, those that measure forgetting, and what to say of
+        it.
 
         One in a multiple of HELD_OUT is held out: of a corpus of any size at most about MOST_HELD_OUT, and what stands
         in the domain's text too is held out there as well, so nobody adapts on it.
@@ -187,7 +191,8 @@ class _Making:
         return used, heldout, [note]
 
     def _parted(self, name: str, source: Path, one_in: int) -> tuple[Corpus, Corpus | None, _Counts]:
-        """The documents that are trained on or retrieved from; one in so many, held out (None where there are none).
+        """Return the documents that are trained on or retrieved from; one in so many, held out (None where there are
+        none).
 
         A document that is held out by its text and is a text of the task too is in neither: TAPT trains on the task's.
         Nor is one that one_in does not hold out, but HELD_OUT does: it may stand in the other raw text, held out there.
@@ -208,7 +213,7 @@ class _Making:
         return training, heldout, self._counts(name)
 
     def _left(self, name: str, source: Path, keep: Callable[[Document], bool]) -> Iterator[Document]:
-        """The documents with text that hold no dev or test text and are to be kept."""
+        """Yield the documents with text that hold no dev or test text and are to be kept."""
         leaked = self.found.leaked.get(name, frozenset())
         for number, document in enumerate(documents_of(source, separated=self.raw.separated), 1):
             if str(number) not in leaked and document.text.strip() and keep(document):
@@ -259,13 +264,13 @@ class _Counts:
 
 
 def _held(document: Document, one_in: int) -> bool:
-    """Whether the document is held out: by its text, so that copies fall on one side."""
+    """Return whether the document is held out: by its text, so that copies fall on one side."""
     return int(hashlib.sha256(normalised(document.text).encode()).hexdigest(), 16) % one_in == 0
 
 
 def _texts(row: Example) -> set[str]:
-    """What of an example must not be met again: its text, that of its pair, and both as TAPT would read them; of a
-    question with several contexts each of them.
+    """Return what of an example must not be met again: its text, that of its pair, and both as TAPT would read them; of
+    a question with several contexts each of them.
     """
     parts = (*row.text.split(PASSAGE), row.text, row.pair or row.text, f"{row.text} {row.pair or ''}")
     return {normalised(text) for text in parts}

@@ -20,7 +20,6 @@ from acclimate.data.examination import SHOWN, Copies, Leak, LeakKind, Sighting
 from acclimate.report.page import beginning
 from acclimate.text.overlap.references import GRAM, Match, References, normalised
 
-# -------------------- sealed
 # The dev and test items, indexed once to be looked for in labelled rows and in documents.
 #
 # What counts as a leak of an item: its words exactly, a near-duplicate, or at least half of its runs of 13 words
@@ -28,7 +27,6 @@ from acclimate.text.overlap.references import GRAM, Match, References, normalise
 #
 # A document holds an item of a pair task already where it holds one of the two texts. A row holds it only where each of
 # the row's texts holds one of the item's, in either order: a passage with another question is another item.
-
 
 KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
 SEALED: tuple[Split, ...] = ("dev", "test")
@@ -70,7 +68,7 @@ class Sealed:
             yield name, text, _strongest((match, self._holders[int(match.reference)]) for match in matches)
 
     def in_rows(self, rows: Sequence[Example]) -> Iterator[tuple[Example, list[Match]]]:
-        """Each row with the items that it holds, in order."""
+        """Yield each row with the items that it holds, in order."""
         texts = ((row.id, text) for row in rows for text in _parts(row))
         told = self._references.scan(texts, most=MOST_PARTS)
         for row in rows:
@@ -89,13 +87,13 @@ class Sealed:
         return number
 
     def _met(self, text: str, matches: Sequence[Match]) -> Met:
-        """The matches by indexed text. A part without any word is like another such part."""
+        """Return the matches by indexed text. A part without any word is like another such part."""
         if not matches and "" in self._numbers and not normalised(text):
             return {self._numbers[""]: Match("exact", "", "", 1.0, "")}
         return {int(match.reference): match for match in matches}
 
     def _paired(self, first: Met, second: Met) -> Iterator[tuple[Match, Sequence[int]]]:
-        """The items of which each text is held by one of the two; the weaker of both matches counts."""
+        """Yield the items of which each text is held by one of the two; the weaker of both matches counts."""
         for one, other in ((first, second), (second, first)):
             for number, match in one.items():
                 partners = self._pairs.get(number, {})
@@ -104,12 +102,12 @@ class Sealed:
 
 
 def whole(example: Example) -> str:
-    """All that a model reads of an example."""
+    """Return all that a model reads of an example."""
     return f"{example.text} {example.pair}" if example.pair else example.text
 
 
 def kind_of(match: Match) -> LeakKind:
-    """The kind of leak that a match is: a run of 13 words is one only with most of the item around it."""
+    """Return the kind of leak that a match is: a run of 13 words is one only with most of the item around it."""
     return "passage" if match.kind == "13-gram" and match.similarity < MOST_OF_IT else match.kind
 
 
@@ -173,7 +171,7 @@ class Found:
             self.texts[where] = self.texts.get(where, 0) + 1
 
     def leaks(self) -> list[Leak]:
-        """A leak for each split and kind that was met, dev first, the strongest kind first."""
+        """Return a leak for each split and kind that was met, dev first, the strongest kind first."""
         found = []
         for where in itertools.product(SEALED, KINDS):
             if where in self.items:
@@ -194,19 +192,19 @@ class Found:
         return found
 
     def leaked(self, split: Split) -> set[int]:
-        """Numbers of the items that leak, passages left out."""
+        """Return numbers of the items that leak, passages left out."""
         return set().union(*(self.items.get((split, kind), set()) for kind in KINDS if kind != "passage"))
 
     def leaked_with_their_label(self, split: Split) -> set[int]:
         return set().union(*(self.same_label.get((split, kind), set()) for kind in KINDS if kind != "passage"))
 
     def leaked_ids(self, split: Split) -> frozenset[str]:
-        """Ids of those items."""
+        """Return ids of those items."""
         return frozenset(self.sealed.items[number][1].id for number in self.leaked(split))
 
 
 def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Found:
-    """What labelled rows hold: train of dev and test, dev of test."""
+    """Return what labelled rows hold: train of dev and test, dev of test."""
     found = Found(source, sealed)
     for row, matches in sealed.in_rows(rows):
         if matches:
@@ -215,7 +213,10 @@ def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Fou
 
 
 def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copies | None:
-    """The split's texts that occur more than once; None where all differ. Both texts of a pair must be the same."""
+    """Return the split's texts that occur more than once; None where all differ.
+
+    Both texts of a pair must be the same.
+    """
     from acclimate.text.overlap.groups import duplicate_pairs  # with numba, which a refusal must not wait for
 
     texts = [whole(row) for row in rows]
@@ -248,7 +249,7 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
 
 
 def label_text(label: Label) -> str:
-    """A label as people write it; several joined by commas."""
+    """Return a label as people write it; several joined by commas."""
     return ", ".join(label) if isinstance(label, tuple) else str(label)
 
 
@@ -267,12 +268,12 @@ def _sighting(found: tuple[str, str, Label | None], split: Split, item: Example,
 
 
 def _open_label(split: Split, label: Label) -> str:
-    """The label as it may be kept: none of a test item."""
+    """Return the label as it may be kept: none of a test item."""
     return "" if split == "test" else label_text(label)
 
 
 def _shown(text: str, item: str, match: Match) -> tuple[str, str]:
-    """The beginnings of both texts, going on where they begin to differ or where the passage is that they share."""
+    """Return the beginnings of both texts, and what stands where they begin to differ or share a passage."""
     if match.kind == "13-gram":
         shared = re.compile(r"\W+".join(match.excerpt.split()[:GRAM]), re.IGNORECASE)
         places = [found.start() if (found := shared.search(each)) else 0 for each in (text, item)]
@@ -285,7 +286,7 @@ def _shown(text: str, item: str, match: Match) -> tuple[str, str]:
 
 
 def _from(text: str, place: int) -> str:
-    """The first words, and what stands around the place."""
+    """Return the first words, and what stands around the place."""
     if place <= 2 * _FIRST:
         return beginning(text, SHOWN)
     return beginning(f"{beginning(text, _FIRST)} {text[place - _BEFORE :]}", SHOWN)

@@ -47,7 +47,10 @@ class Reader:
 
 
 def reader(model: str) -> Reader:
-    """The reader of a checkpoint directory or hub id. Raises ValueError where it holds none, or no safe weights."""
+    """Return the reader of a checkpoint directory or hub id.
+
+    Raises ValueError where it holds none, or no safe weights.
+    """
     directory = Path(model).expanduser()
     vocabulary = directory / "tokenizer.json"
     if vocabulary.is_file() and (directory / "config.json").is_file() and any(directory.glob("*.safetensors")):
@@ -65,7 +68,7 @@ def reader(model: str) -> Reader:
 
 
 def sample(texts: Sequence[Text], *, seed: int = 0) -> list[Text]:
-    """The texts, or SAMPLE of them in their order; fewer where CHARACTERS are reached before, LEAST at least."""
+    """Return the texts, or SAMPLE of them in their order; fewer where CHARACTERS are reached before, LEAST at least."""
     order = list(range(len(texts)))
     random.Random(seed).shuffle(order)
     taken = characters = 0
@@ -111,7 +114,7 @@ def lengths(texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]], limit:
 
 
 def pieces(of: str, texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]], by: Reader) -> Pieces | None:
-    """How the tokenizer breaks the texts' words (what `\\w+` matches); None where there is no word."""
+    """Return how the tokenizer breaks the texts' words (what `\\w+` matches); None where there is no word."""
     words = total = whole = unknown = tokens = 0
     met: Counter[str] = Counter()
     parts: dict[str, int] = {}
@@ -144,7 +147,7 @@ def _each(texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]]) -> Itera
 
 
 def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = False) -> list[Finding]:
-    """What lengths and pieces mean for training. windows: what is too long is read in parts, and not cut."""
+    """Return what lengths and pieces mean for training. windows: what is too long is read in parts, and not cut."""
     found = []
     if measured.reads is not None and measured.limit > measured.reads:
         found.append(
@@ -179,7 +182,7 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
 
 
 def _longer(measured: Lengths, most: int) -> str:
-    """How more of the texts could be read; nothing where little is cut."""
+    """Return how more of the texts could be read; nothing where little is cut."""
     if measured.suggested is not None:
         return f"--max-tokens {measured.suggested} reads more of them, and takes longer."
     if measured.cut >= MUCH_CUT and measured.reads == most:
@@ -194,7 +197,7 @@ def _spread(counts: np.ndarray) -> tuple[int, int, int]:
 
 
 def _suggested(tokens: np.ndarray, limit: int, reads: int | None) -> int | None:
-    """The least limit, in steps of ROUND, that reads 95% of the texts whole; None where `limit` nearly does."""
+    """Return the least limit, in steps of ROUND, that reads 95% of the texts whole; None where `limit` nearly does."""
     if np.mean(tokens > limit) <= 0.05:
         return None
     wanted = -(-int(np.quantile(tokens, 0.95, method="higher")) // ROUND) * ROUND
@@ -203,7 +206,7 @@ def _suggested(tokens: np.ndarray, limit: int, reads: int | None) -> int | None:
 
 
 def _reads(config: Any) -> int | None:
-    """As models.encoder.longest_input has it, from config.json alone."""
+    """Return as models.encoder.longest_input has it, from config.json alone."""
     positions = config.get("max_position_embeddings")
     if not positions:
         return None
@@ -212,7 +215,7 @@ def _reads(config: Any) -> int | None:
 
 
 def _unknown(directory: Path, tokenizer: Tokenizer) -> int | None:
-    """The id of the piece for what the vocabulary lacks."""
+    """Return the id of the piece for what the vocabulary lacks."""
     stated = getattr(tokenizer.model, "unk_token", None)
     settings = directory / "tokenizer_config.json"
     if settings.is_file():
@@ -222,7 +225,7 @@ def _unknown(directory: Path, tokenizer: Tokenizer) -> int | None:
 
 
 def _loaded(model: str) -> Reader:
-    """The same by way of transformers, which fetches what is on the hub and says what is missing."""
+    """Return the same by way of transformers, which fetches what is on the hub and says what is missing."""
     from acclimate.models.encoder import load_tokenizer, longest_input
     from acclimate.models.loading import locate, require_safetensors
 

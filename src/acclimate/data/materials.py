@@ -55,7 +55,7 @@ class Materials:
             )
 
     def texts(self) -> dict[str, int]:
-        """Documents that each way of adapting sees, by its name in a race's recipe."""
+        """Return documents that each way of adapting sees, by its name in a race's recipe."""
         from acclimate.methods.contestants import DOMAIN  # with torch
 
         corpora = {"pretrain": self.general, "tapt": self.task_text, "tapter": self.task_text}
@@ -63,12 +63,12 @@ class Materials:
         return {name: len(corpus) for name, corpus in corpora.items() if corpus is not None}
 
     def identity(self) -> str:
-        """What tells the given model from others; "" where none was given."""
+        """Return what tells the given model from others; "" where none was given."""
         return identity(self.model) if self.model else ""
 
 
 def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, watch: Watch = unwatched) -> Materials:
-    """The embedded default (tasks/datasets/docstrings.py); its general corpus is pretrained on where no model is
+    """Return the embedded default (tasks/datasets/docstrings.py); its general corpus is pretrained on where no model is
     given, and
     retrieved from.
     """
@@ -90,7 +90,8 @@ def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, wa
 def corpus_at(
     source: Path, out: Path, *, separated: Literal["line", "blank"] = "line", watch: Watch = unwatched
 ) -> Corpus:
-    """The corpus that `source` is, or that was prepared in it, or one made in `out` of the raw text that it holds.
+    """Return the corpus that `source` is, or that was prepared in it, or one made in `out` of the raw text that it
+    holds.
 
     Raises ValueError where there is none of these.
     """
@@ -116,14 +117,14 @@ def corpus_at(
 
 
 def prepared(source: Path) -> Path:
-    """The corpus in a folder that `acclimate data corpus` wrote; else the path as it is."""
+    """Return the corpus in a folder that `acclimate data corpus` wrote; else the path as it is."""
     from acclimate.text.preparation import CORPUS, FACTS  # loads numba
 
     return source / CORPUS if (source / FACTS).exists() and (source / CORPUS).exists() else source
 
 
 def note_on(corpus: Corpus) -> str:
-    """What `corpus_at` left out of raw text because nothing can be made of it, as a sentence; "" for nothing."""
+    """Return what `corpus_at` left out of raw text because nothing can be made of it, as a sentence; "" for nothing."""
     if not _rejections(corpus).exists():
         return ""
     found = files.read_json(_rejections(corpus))
@@ -151,7 +152,8 @@ def listing(source: Path) -> list[tuple[str, int, int]]:
 
 
 def texts_of(task: Prepared, split: Split, place: Path, watch: Watch = unwatched) -> Corpus:
-    """The split's texts as a corpus in the directory `place`: a document a row, of its text and that of its pair.
+    """Return the split's texts as a corpus in the directory `place`: a document a row, of its text and that of its
+    pair.
 
     Of questions each different context once, whatever is asked of it, and no question (docs/methods/tapter.md).
     """

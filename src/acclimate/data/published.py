@@ -14,14 +14,11 @@ from acclimate.tasks.labelled import Labelled
 from acclimate.tasks.tables import FileRead
 from acclimate.text.untrusted import named
 
-# -------------------- counting
 # `acclimate doctor blurb --data DIR`: the splits of a catalogue's datasets counted, beside the counts of its paper.
 #
 # A count that differs is named with its reason where the catalogue knows one for just that count; any other difference
-# is
-# something to mend. Everything is read as fine-tuning would read it, so a file that a task could not be made of is
+# is something to mend. Everything is read as fine-tuning would read it, so a file that a task could not be made of is
 # found.
-
 
 Verdict = Literal["equal", "known", "wrong"]
 CATALOGUES: dict[str, tuple[str, tuple[Dataset, ...]]] = {
@@ -70,7 +67,7 @@ class Counts:
         return not self.rejected and not self.unread and all(count.verdict != "wrong" for count in self.counts)
 
     def as_text(self) -> str:
-        """A line a split, then what there is to say."""
+        """Return a line a split, then what there is to say."""
         rows = [("dataset", "form", "counted", "split", "paper", "found", "")]
         rows += [
             (each.dataset, each.form, each.counted, each.split, _figure(each.stated), _figure(each.found), _said(each))
@@ -101,14 +98,14 @@ class Counts:
 
 
 def datasets_of(catalogue: str) -> tuple[Dataset, ...]:
-    """The datasets of the catalogue. Raises ValueError where there is none of this name."""
+    """Return the datasets of the catalogue. Raises ValueError where there is none of this name."""
     if catalogue not in CATALOGUES:
         raise ValueError(f"no catalogue is called {catalogue!r}. Known: {', '.join(CATALOGUES)}")
     return CATALOGUES[catalogue][1]
 
 
 def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Counts:
-    """The counts of every dataset of the catalogue below the folder.
+    """Return the counts of every dataset of the catalogue below the folder.
 
     Raises ValueError where there is no such catalogue or folder, or none of the datasets is in it.
     """
@@ -151,7 +148,7 @@ def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[Count], l
 
 
 def counts_of(dataset: Dataset, form: Form, folder: Path, splits: Mapping[Split, Sequence[Example]]) -> list[Count]:
-    """The counts of what was read of a dataset in this form, beside the paper's."""
+    """Return the counts of what was read of a dataset in this form, beside the paper's."""
     counts = []
     sizes = {split: size_of(examples, dataset.counted) for split, examples in splits.items()}
     if form.undivided is not None:
@@ -180,7 +177,7 @@ def _said(each: Count) -> str:
 
 
 def published(name: str, folder: Path) -> Labelled:
-    """The splits of a dataset of any catalogue, with its kind, labels, metric and length.
+    """Return the splits of a dataset of any catalogue, with its kind, labels, metric and length.
 
     name    of the dataset, whatever its case; after it, with a comma between, that of a form: "ChemProt, markers"
     folder  the catalogue's, as `acclimate data fetch` fills it
@@ -219,7 +216,7 @@ def published(name: str, folder: Path) -> Labelled:
 
 
 def unplaced(name: str) -> str:
-    """What to do about a task that is no file but the name of a dataset or catalogue; "" where it is neither."""
+    """Return what to do about a task that is no file but the name of a dataset or catalogue; "" where it is neither."""
     called = name.partition(",")[0].strip().lower()
     if called in CATALOGUES:
         return f"'{name}' is a catalogue of published datasets: add --data DIR, the folder that has their files"

@@ -42,7 +42,6 @@ from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.overlap.groups import repeats
 from acclimate.text.terms import PHRASES, keyword_query
 
-# -------------------- cached index
 # The BM25 index of a corpus, kept for all runs that search it with the same settings.
 
 
@@ -159,7 +158,8 @@ def retrieve_for(
 
 
 def cut(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> Retrieved:
-    """What `retrieve` would have given with a smaller k, cut from a retrieval that came to its end without a search.
+    """Return what `retrieve` would have given with a smaller k, cut from a retrieval that came to its end without a
+    search.
 
     Raises ValueError where `run` holds none, where its k is smaller, and where `out` holds another retrieval.
     """
@@ -179,7 +179,7 @@ def cut(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> Retrieved:
 
 
 def open_retrieved(out: Path) -> Retrieved:
-    """What `retrieve` or `cut` wrote to `out`. Raises ValueError where none came to its end there."""
+    """Return what `retrieve` or `cut` wrote to `out`. Raises ValueError where none came to its end there."""
     if not (out / FACTS).is_file() or not (out / SELECTION).is_dir():
         raise ValueError(
             f"{out} holds no selection: no `acclimate data retrieve` there has come to its end. Name another run"
@@ -188,14 +188,14 @@ def open_retrieved(out: Path) -> Retrieved:
 
 
 def examples_of(out: Path, corpus: Corpus) -> list[dict[str, Any]]:
-    """What a few queries of the retrieval in `out` brought from the corpus, as facts.json's `retrieved` has it."""
+    """Return what a few queries of the retrieval in `out` found, as `retrieved` of facts.json has it."""
     found, recipe = open_retrieved(out), RetrieveRecipe(**files.read_json(out / CLAIM)["recipe"])
     index = _index(corpus, recipe, out)
     return [asdict(query) for query in shown(found.selection, corpus, index)]
 
 
 def work(*, out: Path, watch: Watch, task: Path, corpus: Path, **stated: Any) -> dict[str, Any]:
-    """The work of a job (jobs/job.py): retrieve for a prepared task. Its settings are those of the recipe."""
+    """Return the work of a job (jobs/job.py): retrieve for a prepared task. Its settings are those of the recipe."""
     from acclimate.tasks.prepared import open_prepared
 
     prepared = open_prepared(task)
@@ -250,7 +250,10 @@ def _index(
 
 
 def _queries(rows: Sequence[Example], recipe: RetrieveRecipe) -> tuple[list[Query], dict[str, int]]:
-    """What is searched for, and how it was made of the texts. All texts are asked for, those without any word too."""
+    """Return what is searched for, and how it was made of the texts.
+
+    All texts are asked for, those without any word too.
+    """
     asked, words, shortened = [], 0, 0
     for row in rows:
         text = whole(row)
@@ -272,7 +275,7 @@ def _selected(
     mask: np.ndarray,
     watch: Watch,
 ) -> Selection:
-    """What the queries retrieve, or as many documents drawn at random. mask: those left out."""
+    """Return what the queries retrieve, or as many documents drawn at random. mask: those left out."""
 
     def alike(documents: np.ndarray) -> np.ndarray:
         return repeats([document.text for document in corpus.take(documents.tolist())], near=recipe.near)
@@ -289,7 +292,6 @@ def _selected(
     return open_selection(out / SELECTION)
 
 
-# -------------------- retrieval launch
 # The front door of retrieval: a user's files in, the documents that resemble them out, in one call.
 
 
@@ -315,7 +317,7 @@ def retrieve(
     out: str | Path = "runs/retrieve",
     watch: Watch = unwatched,
 ) -> Retrieved:
-    """The documents of a large corpus that the training texts resemble: what TLM trains on beside the task.
+    """Return the documents of a large corpus that the training texts resemble: what TLM trains on beside the task.
 
     train, dev, test   labelled files as `race` takes them, with the same columns and kinds; the texts of train ask,
                        and no document with a text of dev or test, given or split off, is among the result
@@ -366,7 +368,7 @@ def for_files(
     cluster: str,
     watch: Watch,
 ) -> Retrieved:
-    """As `retrieve`, in a directory that the caller holds. What was left out of the files is told to `watch`."""
+    """Return as `retrieve`, in a directory that the caller holds. What was left out of the files is told to `watch`."""
     labelled = read_own(own)
     searched = corpus_at(corpus, out, separated=separated, watch=watch)
     for note in filter(None, [*labelled.notes, note_on(searched)]):

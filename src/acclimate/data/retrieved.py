@@ -54,7 +54,7 @@ class Example:
 
 
 def shown_from(entries: Sequence[Mapping[str, Any]]) -> tuple[QueryShown, ...]:
-    """The values of the entry `retrieved` of facts.json. Raises TypeError for a key that is no field."""
+    """Return the values of the entry `retrieved` of facts.json. Raises TypeError for a key that is no field."""
 
     def document(entry: Mapping[str, Any]) -> DocumentShown:
         terms = tuple((str(term), float(part)) for term, part in entry.get("terms", ()))
@@ -64,12 +64,12 @@ def shown_from(entries: Sequence[Mapping[str, Any]]) -> tuple[QueryShown, ...]:
 
 
 def examples(shown: Sequence[QueryShown]) -> tuple[Example, ...]:
-    """The first QUERIES queries and their first DOCUMENTS documents, as the page has them."""
+    """Return the first QUERIES queries and their first DOCUMENTS documents, as the page has them."""
     return tuple(map(_example, shown[:QUERIES]))
 
 
 def carrying(terms: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """The heaviest terms that together make up CARRIED of the sum, and their parts of it."""
+    """Return the heaviest terms that together make up CARRIED of the sum, and their parts of it."""
     heaviest = sorted(terms, key=lambda term: -term[1])
     enough, sum_so_far = CARRIED * sum(part for _, part in terms), 0.0
     carried: dict[str, float] = {}
@@ -82,7 +82,7 @@ def carrying(terms: Sequence[tuple[str, float]]) -> dict[str, float]:
 
 
 def marked(text: str, terms: Mapping[str, float], *, longest: int = LONGEST) -> tuple[Part, ...]:
-    """The text with every occurrence of a term marked; a longer one is cut to where most of their weight stands.
+    """Return the text with every occurrence of a term marked; a longer one is cut to where most of their weight stands.
 
     A term is a run of letters, digits and underscores, compared as it is and in small letters. One that stands nowhere
     in the text, such as a stem, is marked nowhere.
@@ -134,7 +134,7 @@ def _occurrences(text: str, terms: Mapping[str, float]) -> Iterator[tuple[int, i
 def _window(
     text: str, found: Sequence[tuple[int, int, str]], terms: Mapping[str, float], longest: int
 ) -> tuple[int, int]:
-    """The first stretch of at most `longest` characters, cut between words, whose different terms weigh most."""
+    """Return the first stretch of at most `longest` characters, cut between words, whose different terms weigh most."""
     if len(text) <= longest:
         return 0, len(text)
     best, begin = 0.0, 0
@@ -149,7 +149,7 @@ def _window(
 
 
 def _edge(text: str, at: int, *, forward: bool) -> int:
-    """The nearest place between words from `at` on, or before it; `at` itself where there is none near."""
+    """Return the nearest place between words from `at` on, or before it; `at` itself where there is none near."""
     if at in (0, len(text)):
         return at
     places = range(at, min(at + 40, len(text))) if forward else range(at, max(at - 40, 0), -1)
@@ -180,9 +180,7 @@ class QueryShown:
     documents: Sequence[DocumentShown]
 
 
-# -------------------- retrieval facts
 # Counts and examples of a retrieval, for `facts.json` and the page.
-
 
 SEQUENCE = 128  # tokens of a training sequence of TLM
 EXAMPLES = 4
@@ -208,7 +206,7 @@ def of_queries(selection: Selection) -> dict[str, int]:
 
 
 def of_documents(selection: Selection, corpus: Corpus, watch: Watch) -> dict[str, Any]:
-    """Counts of what was retrieved. corpus: the documents of the selection.
+    """Return counts of what was retrieved. corpus: the documents of the selection.
 
     long     documents of more than SEQUENCE words
     beyond   words after the first SEQUENCE of a document
@@ -232,7 +230,8 @@ def of_documents(selection: Selection, corpus: Corpus, watch: Watch) -> dict[str
 
 
 def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | Shards) -> list[dict[str, Any]]:
-    """The best document of a few queries, with the words that they share; of a random selection the first documents.
+    """Return the best document of a few queries, with the words that they share; of a random selection the first
+    documents.
 
     corpus: the one that was searched.
     """
@@ -253,7 +252,7 @@ def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | S
 
 
 def shown(selection: Selection, corpus: Corpus, index: Index | Shards) -> list[QueryShown]:
-    """A few queries with the best of what each brought, in full; nothing of a random selection.
+    """Return a few queries with the best of what each brought, in full; nothing of a random selection.
 
     corpus: the one that was searched.
     """
@@ -277,9 +276,7 @@ def _example_document(id: str, source: str, text: str, rank: int) -> dict[str, A
     return {"document_id": id, "source": source, "passage": beginning(text, _PASSAGE), "rank": rank}
 
 
-# -------------------- retrieval page
 # A retrieval as a page for the terminal: what was asked and left out, where the documents come from, examples.
-
 
 SOURCES_SHOWN = 15  # shown
 TERMS = 15  # told of an example
@@ -288,7 +285,7 @@ _WORDS = re.compile(r"\w+")
 
 
 def as_text(facts: Mapping[str, Any]) -> str:
-    """The page; facts: of data/retrieved.py."""
+    """Return the page; facts: of data/retrieved.py."""
     sections = [_asked(facts), _left_out(facts), _sources(facts), _lengths(facts), *_examples(facts)]
     return page(_title(facts), sections)
 

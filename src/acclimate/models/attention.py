@@ -81,7 +81,7 @@ def find_maxima(
     *,
     watch: Callable[[int], None] = lambda done: None,
 ) -> Maxima:
-    """The maxima of every head over these texts, read once, in memory that does not grow with their number.
+    """Return the maxima of every head over these texts, read once, in memory that does not grow with their number.
 
     texts  ids of each, special tokens included, no longer than the model reads; see `show_attention`
     watch  is told the number of texts that are done
@@ -124,7 +124,7 @@ def _attentions(model: PreTrainedModel, ids_BT: Tensor, real_BT: Tensor) -> Iter
 
 
 def _pieces(model: PreTrainedModel, texts: Iterable[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
-    """Texts of about one length, as many as HELD allows and at least one."""
+    """Yield texts of about one length, as many as HELD allows and at least one."""
     of_all = model.config.num_hidden_layers * model.config.num_attention_heads
     waiting = iter(texts)
     while read := sorted(islice(waiting, READ), key=len):

@@ -8,8 +8,8 @@ tokens        none                             at each token one a tag; a word's
 span          none                             at each token two: how well an answer begins, and how well it ends there
 
 The first three are AutoModelForSequenceClassification's, the others are AutoModelForTokenClassification's and
-AutoModelForQuestionAnswering's. Our own are classifiers that read other states than the encoder's at the first token
-(models/task_layers.py), and taggers with more than a linear layer (models/task_layers.py).
+AutoModelForQuestionAnswering's. Classifiers that read other states than the encoder's at the first token, and taggers
+with more than a linear layer, are classes of models/task_layers.py.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def load_classifier(
     transitions: Transitions = "any",
     transitions_rate: float = 1.0,
 ) -> PreTrainedModel:
-    """An encoder with a fresh head for these labels, in float32 and evaluation mode; a score has one output, a span
-    two, and neither has labels.
+    """Return an encoder with a fresh head for these labels, in float32 and evaluation mode; a score has one output, a
+    span two, and neither has labels.
 
     The head is a function of the architecture, the number of labels and `seed` alone: every checkpoint of one
     architecture starts from the same head, and a head trained for another task is not taken over. ModernBERT's dense
@@ -143,7 +143,7 @@ def load_classifier(
 def load_finetuned(
     model: str | Path, *, ready: Callable[[PreTrainedConfig], None] = lambda config: None
 ) -> PreTrainedModel:
-    """A classifier with the head and the labels it was saved with, in float32 and evaluation mode.
+    """Return a classifier with the head and the labels it was saved with, in float32 and evaluation mode.
 
     ready: looks at the config and may set dropout in it, before the weights are read
 
@@ -174,7 +174,7 @@ def register(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, tokens:
 
 
 def kind_of(model: PreTrainedModel) -> str:
-    """The kind of task that a classifier is for, by class and config; without a problem type, one label a text."""
+    """Return the kind of task of a classifier, by its class and config; without a problem type, one label a text."""
     if kind := _kind_of(type(model).__name__):
         return kind
     kinds = {problem: kind for kind, problem in PROBLEM_TYPES.items()}
@@ -182,7 +182,7 @@ def kind_of(model: PreTrainedModel) -> str:
 
 
 def kind_in(config: PreTrainedConfig) -> str:
-    """The kind of task that the head of a checkpoint is for, by its config; "" where it has none that we know."""
+    """Return the kind of task that a checkpoint's head is for, by its config; "" for a head that is not known."""
     names = config.architectures or ()
     if kind := next(filter(None, map(_kind_of, names)), ""):
         return kind
@@ -194,7 +194,7 @@ def kind_in(config: PreTrainedConfig) -> str:
 
 
 def outputs_of_kind(kind: str, labels: Sequence[str]) -> tuple[str, ...]:
-    """What the outputs of a head stand for, in their order."""
+    """Return what the outputs of a head stand for, in their order."""
     return {"score": (SCORE,), SPAN: ENDS}.get(kind, tuple(labels))
 
 
@@ -211,22 +211,18 @@ def _kind_of(architecture: str) -> str:
 
 
 def labels_of(model: PreTrainedModel) -> tuple[str, ...]:
-    """What a classifier's outputs stand for, in their order; () for a score and for a span."""
+    """Return what a classifier's outputs stand for, in their order; () for a score and for a span."""
     names: Any = model.config.id2label
     return () if kind_of(model) in ("score", SPAN) else tuple(names[index] for index in range(len(names)))
 
 
-# -------------------- kept head
-# Fine-tuning that goes on from a fine-tuned checkpoint, head and all, on another dataset of the same kind.
-#
-# Wiese, Weissenborn and Neves, "Neural Domain Adaptation for Biomedical Question Answering", CoNLL 2017: SQuAD, then
-# BioASQ. It works where both heads are one: the same kind, outputs that stand for the same in the same order, the same
-# layers.
-
-
 @dataclass(frozen=True)
 class Head:
-    """What must be the same of two heads. kind: "" where there is none; outputs: what they stand for, in order."""
+    """What must be the same of two heads so that fine-tuning can go on from one. kind: "" if there is no head.
+
+    Wiese, Weissenborn and Neves, "Neural Domain Adaptation for Biomedical Question Answering", CoNLL 2017: SQuAD, then
+    BioASQ. It works if both have the same kind, outputs of the same meaning in the same order, and the same layers.
+    """
 
     kind: str
     outputs: tuple[str, ...]
@@ -239,12 +235,12 @@ class Head:
         if not self.kind:
             return "no head"
         usual = vars(Head(self.kind, self.outputs))
-        own = [f", {name} {value!r}" for name, value in vars(self).items() if value != usual[name]]
-        return f"a head for kind '{self.kind}' with outputs ({', '.join(self.outputs)}){''.join(own)}"
+        special = [f", {name} {value!r}" for name, value in vars(self).items() if value != usual[name]]
+        return f"a head for kind '{self.kind}' with outputs ({', '.join(self.outputs)}){''.join(special)}"
 
 
 def head_in(config: PreTrainedConfig) -> Head:
-    """The head of a checkpoint, by its config."""
+    """Return the head of a checkpoint, by its config."""
     kind = kind_in(config)
     names: Any = config.id2label
     stated = tuple(names[index] for index in range(len(names)))
@@ -272,7 +268,9 @@ def load_with_head(
     transitions: Transitions = "any",
     transitions_rate: float = 1.0,
 ) -> PreTrainedModel:
-    """A fine-tuned checkpoint as it is, in float32 and evaluation mode. The arguments are those of `load_classifier`.
+    """Return a fine-tuned checkpoint as it is, in float32 and evaluation mode.
+
+    The arguments are those of `load_classifier`.
 
     Raises ValueError where its head is another one than that of a task of this kind with these labels, and as
     `load_finetuned` does.

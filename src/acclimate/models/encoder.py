@@ -1,4 +1,4 @@
-"""Encoders as transformers knows them: loaded, made from nothing, saved, counted."""
+"""Encoders as transformers knows them: loaded, made with random weights, saved, and what training them costs."""
 
 from __future__ import annotations
 
@@ -28,52 +28,100 @@ from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
 from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
 
-# -------------------- flops
-# Floating point operations of training, by formula: multiplications and additions of matrix products, nothing else.
-#
-# Kaplan et al. (2020), 2.1: 6 operations a weight and token (2 forward, 4 backward), plus attention's own products,
-# which
-# grow with the square of the length. Embedding look-ups, normalisation, softmax and the optimiser are left out
-# (together
-# a few per cent of a 12-layer model), as is what DeBERTa adds for relative positions; ModernBERT's local attention is
-# counted as if it were global.
+_MaskedLanguageModel: Any = AutoModelForMaskedLM
 
 
-def weights_by_part(
-    model: PreTrainedModel, among: Callable[[nn.Parameter], bool] = lambda weight: True
-) -> tuple[int, int]:
-    """(weights met by every token, weights met by every prediction), matrices only, of those that are asked for.
+def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
+    """Return the tokenizer of a checkpoint directory or hub id. Raises ValueError where there is none."""
+    with reading(model) as where:
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+        except ValueError as error:
+            below = Path(where) / "tokenizer"
+            way_out = f". There is one in {below}: name that" if (below / "tokenizer.json").exists() else f": {error}"
+            raise ValueError(f"{where}: holds no tokenizer that transformers can read{way_out}") from error
+    # Where the files are missing, transformers makes up a tokenizer that takes every word for unknown.
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise ValueError(f"{where}: holds no tokenizer with a vocabulary. Save one there (tokenizer.json).")
+    return tokenizer
 
-    A pooler counts to the predictions: it sees one token a row.
+
+def load_masked_language_model(
+    model: str | Path,
+    *,
+    attention_dropout: float | None = None,
+    hidden_dropout: float | None = None,
+    seed: int = 0,
+) -> PreTrainedModel:
+    """Return an encoder with its masked language modelling head, in float32 and evaluation mode.
+
+    The weights of a head that the checkpoint lacks are drawn under `seed`; torch's generator is left as it was found.
+    A dropout of None leaves what the checkpoint says.
+
+    Raises ValueError where the checkpoint cannot be found or read, holds pickled weights only, or lacks weights of the
+    encoder.
     """
-    body = head = 0
-    base = model.base_model_prefix + "."
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Linear | nn.LSTM):
-            own = (weight for weight in module.parameters(recurse=False) if weight.dim() > 1 and among(weight))
-            weights = sum(weight.numel() for weight in own)
-            if name.startswith(base) and "pooler" not in name:
-                body += weights
-            else:
-                head += weights
-    return body, head
+    with reading(model) as where:
+        config = configuration(where)
+        set_dropout(config, attention=attention_dropout, hidden=hidden_dropout)
+        loaded, _ = load_weights(_MaskedLanguageModel, where, config, seed)
+    return loaded
 
 
-def training_flops(model: PreTrainedModel, lengths: np.ndarray, *, predicted: int) -> float:
-    """Operations of one forward and backward pass over rows of these lengths.
+def dropout_known(model: str | Path) -> bool:
+    """Return whether it is known which settings of the model's family are its dropout (models/dropout.py)."""
+    return configuration_of(model).model_type in DROPOUT_FIELDS
 
-    lengths: (B,) tokens of each row. predicted: how many positions (or rows, for a classifier) the head sees.
+
+def configuration_of(model: str | Path) -> PreTrainedConfig:
+    """Return what a checkpoint directory or hub id says of its architecture.
+
+    Raises ValueError where it cannot be read.
     """
-    body, head = weights_by_part(model)
-    layers, hidden = model.config.num_hidden_layers, model.config.hidden_size
-    squares = float(np.sum(np.asarray(lengths, dtype=np.float64) ** 2))
-    # queries times keys and weights times values: 2 products of 2 T T D operations a layer, and twice that backwards
-    attention = 12.0 * layers * hidden * squares
-    return float(6.0 * (body * float(np.sum(lengths)) + head * predicted) + attention)
+    with reading(model) as where:
+        return configuration(where)
 
 
-# -------------------- sizes
-# Sizes of encoders by name. Imports nothing that loads torch.
+def longest_input(model: str | Path) -> int | None:
+    """Tokens that a model can read at once, as far as its config says."""
+    return longest_of(configuration_of(model))
+
+
+def longest_of(config: PreTrainedConfig) -> int | None:
+    """`longest_input` by a config; a prompt, which stands behind the input, is left out."""
+    prompt = int(getattr(config, FIELD, 0))
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions and config.model_type in ("roberta", "camembert", "xlm-roberta"):
+        positions -= int(config.pad_token_id) + 1  # they count positions from behind the padding's id
+    return int(positions) - prompt if positions else None
+
+
+def require_room(model: PreTrainedModel, tokens: int, name: str = "max_tokens") -> None:
+    """Raises ValueError where the model does not read rows of so many tokens, its prompt (models/light.py) beside them.
+
+    name: of the setting that says how many
+    """
+    longest, prompt = longest_of(model.config), int(getattr(model.config, FIELD, 0))
+    if longest is not None and tokens > longest:
+        beside = f" beside its prompt of {prompt}" if prompt else ""
+        raise ValueError(
+            f"{name} = {tokens}, but the model reads at most {longest} tokens{beside}. Lower {name} to {longest}"
+        )
+
+
+def random_twin(model: str | Path, *, seed: int) -> PreTrainedModel:
+    """Return a masked language model of a checkpoint's architecture with random weights, in float32 and evaluation
+    mode.
+
+    Same config and seed, same weights; torch's generator is left as it was found. Only the config is read.
+    """
+    with reading(model) as where, seeded(seed):
+        config = configuration(where)
+        twin: PreTrainedModel = _MaskedLanguageModel.from_config(config, dtype=torch.float32)
+        if bottleneck := bottleneck_of(config):
+            attach_adapters(twin, bottleneck)
+    twin.train(False)
+    return twin
 
 
 Architecture = Literal["bert", "modernbert"]
@@ -109,7 +157,7 @@ SIZES: dict[Architecture, dict[str, Shape]] = {
 def shape_of(
     size: Size, architecture: Architecture, *, layers: int | None, hidden: int | None, heads: int | None
 ) -> Shape:
-    """The shape of this name, or as stated number by number, where what is None is BERT-base's.
+    """Return the shape of this name, or as stated number by number, where what is None is BERT-base's.
 
     Raises ValueError where a stated number is not that of the name.
     """
@@ -130,96 +178,6 @@ def shape_of(
 
 
 # Any: its class methods are untyped in transformers.
-_MaskedLanguageModel: Any = AutoModelForMaskedLM
-
-
-def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a checkpoint directory or hub id. Raises ValueError where there is none."""
-    with reading(model) as where:
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
-        except ValueError as error:
-            below = Path(where) / "tokenizer"
-            way_out = f". There is one in {below}: name that" if (below / "tokenizer.json").exists() else f": {error}"
-            raise ValueError(f"{where}: holds no tokenizer that transformers can read{way_out}") from error
-    # Where the files are missing, transformers makes up a tokenizer that takes every word for unknown.
-    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
-        raise ValueError(f"{where}: holds no tokenizer with a vocabulary. Save one there (tokenizer.json).")
-    return tokenizer
-
-
-def load_masked_language_model(
-    model: str | Path,
-    *,
-    attention_dropout: float | None = None,
-    hidden_dropout: float | None = None,
-    seed: int = 0,
-) -> PreTrainedModel:
-    """An encoder with its masked language modelling head, in float32 and evaluation mode.
-
-    The weights of a head that the checkpoint lacks are drawn under `seed`; torch's generator is left as it was found.
-    A dropout of None leaves what the checkpoint says.
-
-    Raises ValueError where the checkpoint cannot be found or read, holds pickled weights only, or lacks weights of the
-    encoder.
-    """
-    with reading(model) as where:
-        config = configuration(where)
-        set_dropout(config, attention=attention_dropout, hidden=hidden_dropout)
-        loaded, _ = load_weights(_MaskedLanguageModel, where, config, seed)
-    return loaded
-
-
-def dropout_known(model: str | Path) -> bool:
-    """Whether it is known which settings of the model's family are its dropout (models/dropout.py)."""
-    return configuration_of(model).model_type in DROPOUT_FIELDS
-
-
-def configuration_of(model: str | Path) -> PreTrainedConfig:
-    """What a checkpoint directory or hub id says of its architecture. Raises ValueError where it cannot be read."""
-    with reading(model) as where:
-        return configuration(where)
-
-
-def longest_input(model: str | Path) -> int | None:
-    """Tokens that a model can read at once, as far as its config says."""
-    return longest_of(configuration_of(model))
-
-
-def longest_of(config: PreTrainedConfig) -> int | None:
-    """`longest_input` by a config; a prompt, which stands behind the input, is left out."""
-    prompt = int(getattr(config, FIELD, 0))
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions and config.model_type in ("roberta", "camembert", "xlm-roberta"):
-        positions -= int(config.pad_token_id) + 1  # they count positions from behind the padding's id
-    return int(positions) - prompt if positions else None
-
-
-def require_room(model: PreTrainedModel, tokens: int, name: str = "max_tokens") -> None:
-    """Raises ValueError where the model does not read rows of so many tokens, its prompt (models/light.py) beside them.
-
-    name: of the setting that says how many
-    """
-    longest, prompt = longest_of(model.config), int(getattr(model.config, FIELD, 0))
-    if longest is not None and tokens > longest:
-        beside = f" beside its prompt of {prompt}" if prompt else ""
-        raise ValueError(
-            f"{name} = {tokens}, but the model reads at most {longest} tokens{beside}. Lower {name} to {longest}"
-        )
-
-
-def random_twin(model: str | Path, *, seed: int) -> PreTrainedModel:
-    """A masked language model of a checkpoint's architecture with random weights, in float32 and evaluation mode.
-
-    Same config and seed, same weights; torch's generator is left as it was found. Only the config is read.
-    """
-    with reading(model) as where, seeded(seed):
-        config = configuration(where)
-        twin: PreTrainedModel = _MaskedLanguageModel.from_config(config, dtype=torch.float32)
-        if bottleneck := bottleneck_of(config):
-            attach_adapters(twin, bottleneck)
-    twin.train(False)
-    return twin
 
 
 def new_encoder(
@@ -238,7 +196,7 @@ def new_encoder(
     architecture: Architecture = "bert",
     ends: tuple[int, int] | None = None,
 ) -> PreTrainedModel:
-    """A BERT or ModernBERT with random weights and its masked language modelling head, in evaluation mode.
+    """Return a BERT or ModernBERT with random weights and its masked language modelling head, in evaluation mode.
 
     intermediate is the width of the feed-forward layers, by default 4 * hidden, or 1.5 * hidden of a ModernBERT, whose
     layers have three matrices instead of two; longest the number of positions, in tokens; pad the id of the padding
@@ -276,7 +234,7 @@ def new_configuration(
     hidden_dropout: float,
     **others: Any,
 ) -> PreTrainedConfig:
-    """The config of `new_encoder`; others: what else it states, by transformers' names."""
+    """Return the config of `new_encoder`; others: what else it states, by transformers' names."""
     multiple = shape.heads if architecture == "bert" else 2 * shape.heads
     if shape.hidden % multiple:
         raise ValueError(
@@ -322,7 +280,7 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, direc
 
 
 def encoder_of(model: PreTrainedModel) -> PreTrainedModel:
-    """The encoder without its head; the model itself where it has none."""
+    """Return the encoder without its head; the model itself where it has none."""
     return cast(PreTrainedModel, model.base_model)
 
 
@@ -332,5 +290,44 @@ def word_embeddings(model: PreTrainedModel) -> torch.Tensor:
 
 
 def family(model: PreTrainedModel) -> str:
-    """The architecture's name in transformers, such as "bert" or "deberta-v2"."""
+    """Return the architecture's name in transformers, such as "bert" or "deberta-v2"."""
     return str(model.config.model_type)
+
+
+def weights_by_part(
+    model: PreTrainedModel, among: Callable[[nn.Parameter], bool] = lambda weight: True
+) -> tuple[int, int]:
+    """Return the number of weights that every token meets, and that every prediction meets.
+
+    Only matrices count, and of them those that `among` asks for. A pooler counts to the predictions: it sees one token
+    a row.
+    """
+    body = head = 0
+    base = model.base_model_prefix + "."
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear | nn.LSTM):
+            own = (weight for weight in module.parameters(recurse=False) if weight.dim() > 1 and among(weight))
+            weights = sum(weight.numel() for weight in own)
+            if name.startswith(base) and "pooler" not in name:
+                body += weights
+            else:
+                head += weights
+    return body, head
+
+
+def training_flops(model: PreTrainedModel, lengths: np.ndarray, *, predicted: int) -> float:
+    """Return the floating point operations of one forward and backward pass, by formula.
+
+    lengths: (B,) tokens of each row. predicted: how many positions (or rows, for a classifier) the head sees.
+
+    Kaplan et al. (2020), 2.1: 6 operations a weight and token (2 forward, 4 backward), plus attention's own products,
+    which grow with the square of the length. Only matrix products count: embedding look-ups, normalisation, softmax and
+    the optimiser are a few per cent of a 12-layer model. What DeBERTa adds for relative positions is left out too, and
+    ModernBERT's local attention counts as if it were global.
+    """
+    body, head = weights_by_part(model)
+    layers, hidden = model.config.num_hidden_layers, model.config.hidden_size
+    squares = float(np.sum(np.asarray(lengths, dtype=np.float64) ** 2))
+    # queries times keys and weights times values: 2 products of 2 T T D operations a layer, and twice that backwards
+    attention = 12.0 * layers * hidden * squares
+    return float(6.0 * (body * float(np.sum(lengths)) + head * predicted) + attention)

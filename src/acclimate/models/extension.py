@@ -24,8 +24,8 @@ from acclimate.models.loading import quiet, seeded
 
 
 def with_backend(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreTrainedTokenizerBase:
-    """The tokenizer with other rules beneath: of its own class where that keeps them when it is loaded, else of none
-    (PreTrainedTokenizerFast, which takes a file's rules as they are).
+    """Return the tokenizer with other rules beneath: of its own class where that keeps them when it is loaded, else of
+    none (PreTrainedTokenizerFast, which takes a file's rules as they are).
 
     RobertaTokenizer, for one, makes its rules anew from vocabulary and merges, and so drops `ignore_merges`.
     """
@@ -86,8 +86,8 @@ def add_rows(model: PreTrainedModel, pieces: Sequence[Sequence[int]], first: int
 
 
 def _output(model: PreTrainedModel) -> tuple[nn.Linear | None, nn.Parameter | None]:
-    """The output layer; or the bias of one that is the embeddings themselves, as DeBERTa has it with legacy=false, for
-    which transformers gives the layer before.
+    """Return the output layer; or the bias of one that is the embeddings themselves, as DeBERTa has it with
+    legacy=false, for which transformers gives the layer before.
     """
     head = cast(Any, model).get_output_embeddings()
     if head is None:

@@ -1,9 +1,23 @@
-"""Gates on the parts of an encoder, by hooks: on what a part hands on, or on the gradient of that.
+"""The parts of an encoder that DGA tells apart, and gates on them by hooks: on a part's output, or on its gradient.
 
-models/gates.py says what the parts are, and where their gates lie.
+Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", Eq. 5 multiplies the output of
+each attention head by a gate, and Eq. 9 its gradient. Table 3 does the same to other parts of a layer:
 
-Shape suffixes: L lines, W width of a line in tokens, R rows, T tokens of the longest, G gates of a layer, K numbers
-that each multiplies, N = G K.
+part          a gate multiplies                           its weights
+heads         a head's values, before W_o joins them      the head's rows of W_q, W_k, W_v and of their biases, and its
+                                                          columns of W_o; not W_o's bias, which belongs to no head
+intermediate  a neuron between the two feed-forward       the neuron's row of the first one, and of its bias
+              matrices
+output        a number that the second one puts out,      the number's row of the second one, and of its bias
+              before the residual is added
+embeddings    a number of the embeddings' output          the number's column of each embedding matrix, and its place in
+                                                          the normalisation
+
+Columns of the second feed-forward matrix count to "output", whose rows they cross, so no weight belongs to two parts.
+The normalisations of a layer belong to none.
+
+Shape suffixes: L layers, H heads, D hidden, G gates of a layer, N rows or columns of a matrix. Of a piece: L lines, W
+width of a line in tokens, R rows, T tokens of the longest; K numbers that a gate multiplies, N = G K.
 """
 
 from __future__ import annotations
@@ -23,28 +37,6 @@ from acclimate.models.dropout import DROPOUT_FIELDS
 from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import rows_of
 from acclimate.models.loading import configuration, reading
-
-# -------------------- parts
-# The parts of an encoder that DGA tells apart: where they are in each family, and which weights make them.
-#
-# Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", Eq. 5 multiplies the output of
-# each attention head by a gate of its own, and Eq. 9 its gradient. Table 3 does the same to other parts of a layer:
-#
-# part          a gate multiplies                         its weights
-# heads         a head's values, before W_o joins them    the head's rows of W_q, W_k, W_v and of their biases, and
-# its columns of W_o; not W_o's bias, which is no head's
-# intermediate  a neuron between the two feed-forward     the neuron's row of the first one, and of its bias
-# matrices
-# output        a number that the second one hands over,  the number's row of the second one, and of its bias
-# before the residual is added
-# embeddings    a number of the embeddings' output        the number's column of each embedding matrix, and its place
-# in the normalisation
-#
-# Columns of the second feed-forward matrix count to "output", whose rows they cross: so no weight is of two parts. What
-# else lies in a layer (the normalisations) is of no part.
-#
-# Shape suffixes: L layers, H heads, D hidden, G gates of a layer, N rows or columns of a matrix.
-
 
 Part = Literal["heads", "intermediate", "output", "embeddings"]  # H, I, O, E of Table 3
 PARTS: tuple[Part, ...] = ("heads", "intermediate", "output", "embeddings")
@@ -98,7 +90,7 @@ PLACES: dict[str, Places] = {
 
 
 def heads_known(model: str | Path) -> bool:
-    """Whether the family of a checkpoint is one whose heads can be gated, and whose dropout can be set."""
+    """Return whether the family of a checkpoint is one whose heads can be gated, and whose dropout can be set."""
     with reading(model) as where:
         kind = configuration(where).model_type
     return kind in PLACES and kind in DROPOUT_FIELDS
@@ -122,7 +114,7 @@ def gate_shape(model: PreTrainedModel, part: Part) -> tuple[int, int]:
 
 
 def masked_weights(model: PreTrainedModel, part: Part, kept: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The weights of a part, each with the factors of `kept` that broadcast over it. The table above says which.
+    """Return the weights of a part, each with the factors of `kept` that broadcast over it. The table above says which.
 
     kept  as `gate_shape` says
 
@@ -143,7 +135,7 @@ def masked_weights(model: PreTrainedModel, part: Part, kept: Tensor) -> list[tup
 
 
 def output_columns(model: PreTrainedModel, kept_LH: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Each layer's W_o with the factors of its columns, as `masked_weights` has them among others."""
+    """Return each layer's W_o with the factors of its columns, as `masked_weights` has them among others."""
     places = places_of(model)
     return [
         (linear(layer, places.out_of_heads).weight, _of_columns(layer, places, kept_H))
@@ -169,7 +161,7 @@ def places_of(model: PreTrainedModel) -> Places:
 
 
 def layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
-    """The encoder's layers, from the lowest."""
+    """Return the encoder's layers, from the lowest."""
     return cast(Sequence[nn.Module], encoder_of(model).get_submodule(places_of(model).layers))
 
 
@@ -179,7 +171,7 @@ def embeddings_of(model: PreTrainedModel) -> nn.Module:
 
 
 def linear(layer: nn.Module, name: str) -> nn.Linear:
-    """A linear map of a layer, by its name in Places."""
+    """Return a linear map of a layer, by its name in Places."""
     return cast(nn.Linear, layer.get_submodule(name))
 
 
@@ -189,20 +181,24 @@ def _of_columns(layer: nn.Module, places: Places, kept_H: Tensor) -> Tensor:
 
 
 def _rows(of: nn.Linear, kept_N: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """A linear map's weights with a factor a row. One that holds several maps of N rows has one below the other."""
+    """Return a linear map's weights with a factor a row.
+
+    One that holds several maps of N rows has one below the other.
+    """
     kept = kept_N.repeat(of.out_features // len(kept_N))
     found: list[tuple[Tensor, Tensor]] = [(of.weight, kept[:, None])]
     return [*found, (of.bias, kept)] if of.bias is not None else found
 
 
 def _embedding_weights(model: PreTrainedModel, kept_D: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Where a projection stands between the matrices and the output (DeBERTa-v2), its rows count instead of theirs."""
+    """Return the embeddings' weights; where a projection follows them (DeBERTa-v2), its rows instead."""
     found: list[tuple[Tensor, Tensor]] = []
     for module in embeddings_of(model).modules():
         if isinstance(module, nn.Linear):
             found += _rows(module, kept_D)
         else:
-            found += [(own, kept_D) for own in module.parameters(recurse=False) if own.shape[-1] == len(kept_D)]
+            weights = module.parameters(recurse=False)
+            found += [(weight, kept_D) for weight in weights if weight.shape[-1] == len(kept_D)]
     return found
 
 
@@ -273,7 +269,7 @@ def _hook(
 
 
 def _changed(gates_G: Tensor, change: Change, rows_LW: Tensor | None) -> Callable[[Tensor], Tensor]:
-    """What one layer's gates, (G,) or (R, G), make of values (L, W, N): a gate is of K side by side."""
+    """Return what one layer's gates, (G,) or (R, G), make of values (L, W, N): a gate is of K side by side."""
 
     def hook(values_LWN: Tensor) -> Tensor:
         factors = gates_G.to(values_LWN)  # its type too: under autocast float32 would widen all that follows
@@ -286,7 +282,7 @@ def _changed(gates_G: Tensor, change: Change, rows_LW: Tensor | None) -> Callabl
 
 
 def _modules(model: PreTrainedModel, part: Part) -> Sequence[nn.Module]:
-    """One a layer: heads and intermediate neurons are gated where these read them, the others where they come out."""
+    """Return one module a layer: heads and intermediate neurons are gated at its input, the others at its output."""
     if part == "embeddings":
         return [embeddings_of(model)]
     places = places_of(model)

@@ -1,6 +1,11 @@
-"""Masked language modelling heads applied to the masked positions alone: the full head costs more than the encoder.
+"""Heads on the hidden states of a piece, whose rows may share lines.
 
-Shape suffixes: B sequences, T tokens of the longest, M masked positions, D hidden, V vocabulary.
+Masked language modelling heads run at the masked positions only (`masked_logits`): at all of them the head of a small
+model costs more than its encoder. Classifiers get the lines of training/pieces.py in the encoder, and each row alone
+before the head (`classify`): of a step with one row a line, a third would be padding.
+
+Shape suffixes: B sequences, T tokens of the longest, L lines, W width of a line in tokens, R rows, M masked positions,
+D hidden, V vocabulary.
 """
 
 from __future__ import annotations
@@ -81,7 +86,7 @@ def has_sparse_head(model: PreTrainedModel) -> bool:
 
 
 def keeps_rows_apart(model: PreTrainedModel) -> bool:
-    """Whether rows that share a line stay apart under `position_ids` and an (L, 1, W, W) attention mask."""
+    """Return whether rows that share a line stay apart under `position_ids` and an (L, 1, W, W) attention mask."""
     return family(model) in FIRST_POSITION and model.config._attn_implementation == "sdpa"
 
 
@@ -127,7 +132,7 @@ def ends_and_masked_logits(
 
 
 def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What of a piece the model's forward takes; labels and the like stay behind.
+    """Return what of a piece the model's forward takes; labels and the like stay behind.
 
     Token types go only to a model that knows two: RoBERTa has one, DistilBERT and ModernBERT none. Positions, which a
     piece has where rows share a line, are counted as the family counts them.
@@ -143,15 +148,6 @@ def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, 
     return inputs
 
 
-# -------------------- lines
-# Classifiers whose rows share lines in the encoder, and stand alone before the head.
-#
-# Training examples are short and of very different length: of a step with one to a line, a third is padding. So the
-# encoder gets lines as training/pieces.py packs them, and the head the hidden states of each row on a line of its own.
-#
-# Shape suffixes: L lines, W width of a line in tokens, R rows, T tokens of the longest, D hidden.
-
-
 @dataclass(frozen=True)
 class Rows:
     """Where the rows of a piece lie: token t of row r at places_RT[r, t] of the lines laid flat, if there_RT[r, t]."""
@@ -165,7 +161,7 @@ class Rows:
 
 
 def rows_of(piece: Mapping[str, Tensor]) -> Rows | None:
-    """None where no rows share a line."""
+    """Return where the rows of a piece lie; None if no rows share a line."""
     if "lengths" not in piece:
         return None
     firsts_R, lengths_R = piece["firsts"], piece["lengths"]
@@ -175,10 +171,10 @@ def rows_of(piece: Mapping[str, Tensor]) -> Rows | None:
 
 
 def classify(model: PreTrainedModel, inputs: Mapping[str, Tensor], rows: Rows) -> Any:
-    """What a classifier says of rows that share lines, as if each had been on a line of its own.
+    """Return the output of a classifier for rows that share lines, as if each had a line to itself.
 
-    inputs: as `heads.inputs_of` gives them, the mask of the lines (L, 1, W, W) among them. The encoder alone gets that
-    one; all that stands on it gets the mask of the rows (R, T) and the hidden states (R, T, D).
+    inputs: of `inputs_of`, among them the lines' mask (L, 1, W, W). Only the encoder gets this one. The layers after it
+    get the rows' mask (R, T) and hidden states (R, T, D).
     """
     encoder: Any = model.base_model
     lines = inputs["attention_mask"]
@@ -186,11 +182,11 @@ def classify(model: PreTrainedModel, inputs: Mapping[str, Tensor], rows: Rows) -
     def pack(_: Any, given: Any, named: dict[str, Any]) -> Any:
         return given, {**named, "attention_mask": lines}
 
-    def unpack(_: Any, __: Any, said: Any) -> Any:
-        said.last_hidden_state = said.last_hidden_state.flatten(0, 1)[rows.places_RT]
+    def unpack(_: Any, __: Any, output: Any) -> Any:
+        output.last_hidden_state = output.last_hidden_state.flatten(0, 1)[rows.places_RT]  # (L, W, D) -> (R, T, D)
         if getattr(encoder, "pooler", None) is not None:
-            said.pooler_output = encoder.pooler(said.last_hidden_state)
-        return said
+            output.pooler_output = encoder.pooler(output.last_hidden_state)
+        return output
 
     hooks = encoder.register_forward_pre_hook(pack, with_kwargs=True), encoder.register_forward_hook(unpack)
     try:

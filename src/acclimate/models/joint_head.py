@@ -43,7 +43,7 @@ _TAKEN_OVER = (
 
 
 def new_joint_head(model: PreTrainedModel, kind: str, labels: Sequence[str], *, seed: int) -> nn.Sequential:
-    """The classifier with random weights of the model's own spread and no biases; a function of these arguments.
+    """Return the classifier with random weights of the model's own spread and no biases; a function of these arguments.
 
     Raises ValueError for answers to questions: nobody has trained them jointly with a language model.
     """
@@ -73,7 +73,8 @@ def require_alike(model: str | Path) -> None:
 
 @torch.no_grad()
 def as_classifier(model: PreTrainedModel, head: nn.Sequential, kind: str, labels: Sequence[str]) -> PreTrainedModel:
-    """An ELECTRA that computes what the encoder of `model` and the classifier compute, in float32 and evaluation mode.
+    """Return an ELECTRA that computes what the encoder of `model` and the classifier compute, in float32 and evaluation
+    mode.
 
     The family must be one of ALIKE.
     """

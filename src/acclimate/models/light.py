@@ -61,7 +61,7 @@ class Adapter(nn.Module):
 
 
 def bottleneck_of(config: PreTrainedConfig) -> int:
-    """The width of the adapters that a config states; 0 where there are none."""
+    """Return the width of the adapters that a config states; 0 where there are none."""
     return int(getattr(config, BOTTLENECK, 0))
 
 
@@ -70,8 +70,8 @@ def adapters_of(model: PreTrainedModel) -> Iterator[Adapter]:
 
 
 def with_adapters(kind: Any, config: PreTrainedConfig) -> Any:
-    """What of an Auto class loads a checkpoint of this config: itself, or its class for it with adapters in it, under
-    the class's own name.
+    """Return what of an Auto class loads a checkpoint of this config: itself, or its class for it with adapters in it,
+    under the class's own name.
     """
     if not bottleneck_of(config):
         return kind
@@ -119,8 +119,8 @@ def add_adapters(model: PreTrainedModel, bottleneck: int, *, seed: int) -> None:
 def add_prompt(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, count: int, *, seed: int
 ) -> PreTrainedTokenizerBase:
-    """The tokenizer that puts `count` new pieces behind each row; the model gets their embeddings, in place, drawn
-    evenly from -.5 to .5 as Lester et al. draw them. A prompt that is there stays as it is.
+    """Return the tokenizer that puts `count` new pieces behind each row; the model gets their embeddings, in place,
+    drawn evenly from -.5 to .5 as Lester et al. draw them. A prompt that is there stays as it is.
 
     Raises ValueError where that has another length, for a tokenizer whose way of framing rows is not known, and for a
     head that takes no new pieces.
@@ -148,7 +148,7 @@ def add_prompt(
 
 
 def prompt_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """The ids of the prompt, each one more than the one before; [] where there is none."""
+    """Return the ids of the prompt, each one more than the one before; [] where there is none."""
     return cast(list[int], tokenizer.convert_tokens_to_ids(_names(prompt_length(tokenizer))))
 
 
@@ -189,7 +189,7 @@ def _prompted(tokenizer: PreTrainedTokenizerBase, count: int) -> PreTrainedToken
 
 
 def _framed(rules: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
-    """The post-processor of a tokenizer.json with these pieces behind every row, of token type 0."""
+    """Return the post-processor of a tokenizer.json with these pieces behind every row, of token type 0."""
     kind = rules["type"]
     if kind == "Sequence" and rules["processors"]:
         *others, last = rules["processors"]
@@ -209,7 +209,10 @@ def _framed(rules: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
 
 
 def _template(rules: dict[str, Any], *, between: int, second: int) -> dict[str, Any]:
-    """What BertProcessing or RobertaProcessing does: `between` separators, the second text of token type `second`."""
+    """Return what BertProcessing or RobertaProcessing does:
+
+    `between` separators, the second text of token type `second`.
+    """
     names = {part: rules[part][0] for part in ("cls", "sep")}
 
     def special(part: str, kind: int = 0) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def require_fetchable(hub_id: str) -> None:
 
 
 def locate(model: str | Path) -> str:
-    """The path of a directory, or else a hub id as it is. A `Path` is always a directory.
+    """Return the path of a directory, or else a hub id as it is. A `Path` is always a directory.
 
     Raises ValueError where it is neither.
     """
@@ -108,7 +108,7 @@ def locate(model: str | Path) -> str:
 
 
 def configuration(where: str) -> PreTrainedConfig:
-    """The config of a checkpoint. Raises ValueError for a directory without one."""
+    """Return the config of a checkpoint. Raises ValueError for a directory without one."""
     from transformers import AutoConfig
 
     if Path(where).is_dir() and not (Path(where) / "config.json").is_file():
@@ -126,7 +126,8 @@ def resolved(model: str) -> str:
 
 
 def identity(model: str | Path) -> str:
-    """What tells a checkpoint from others wherever it lies: 64 hex digits of a directory's files, or the hub id itself.
+    """Return what tells a checkpoint from others wherever it lies: 64 hex digits of a directory's files, or the hub id
+    itself.
 
     Files of configuration, vocabulary and weights count, not what is kept beside them.
     """
@@ -209,7 +210,7 @@ def require_encoder(model: PreTrainedModel, absent: Iterable[str], where: str) -
 
 
 def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, set[str]]:
-    """A model of an Auto class, with the adapters that its config states (models/light.py), and the names of its
+    """Return a model of an Auto class, with the adapters that its config states (models/light.py), and the names of its
     weights that the checkpoint lacks or has in another shape.
 
     Those are drawn under `seed`, and none may belong to the encoder.
@@ -238,7 +239,7 @@ def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> 
 
 
 def head_drawn(model: PreTrainedModel) -> bool:
-    """Whether the checkpoint of a loaded model had no weights for its head, but for the output layer's bias."""
+    """Return whether the checkpoint of a loaded model had no weights for its head, but for the output layer's bias."""
     return any(
         not name.startswith(f"{model.base_model_prefix}.") and "bias" not in name for name in drawn_weights(model)
     )

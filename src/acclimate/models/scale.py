@@ -77,7 +77,7 @@ def folded(model: PreTrainedModel, scale: Scale | None) -> Iterator[None]:
 
 
 def output_layer(model: PreTrainedModel) -> nn.Linear:
-    """The last linear layer of the head. Raises ValueError for a head that does not end in one with a bias."""
+    """Return the last linear layer of the head. Raises ValueError for a head that does not end in one with a bias."""
     encoder = f"{model.base_model_prefix}."
     layers = [
         layer

@@ -1,17 +1,36 @@
-"""Classifiers of words that look at more than one word: layers between an encoder and the tags.
+"""Heads that transformers has no class for: layers between an encoder and the labels of a text or its words' tags.
 
-layer        what stands on the encoder's hidden states
-linear       a linear layer: transformers' own AutoModelForTokenClassification
+Classifiers of a text that read other states than the encoder's at the first token:
+
+pooling         what of the text is read
+first           its first token; of an LSTM the state of each direction once it has read the whole row (at the first
+                token one direction has read no more than that token)
+mentions        of each of two mentions the largest value, in each dimension, of the states of its tokens
+starts          of each of two mentions the state of its first token: its opening marker if it has one
+
+sequence_layer  whose states
+linear          the encoder's
+bilstm          those of an LSTM in both directions over all tokens of the row (Gu et al., 2021, Table 10)
+
+Two mentions are put side by side. A linear layer after dropout reads the result (Gu et al., Table 12). The encoder's
+state at the first token is what transformers' AutoModelForSequenceClassification reads.
+
+Taggers of words that look at more than one word:
+
+tag_layer    what stands on the encoder's hidden states
+linear       a linear layer: transformers' AutoModelForTokenClassification
 bilstm       an LSTM in both directions over all tokens of a row, then the linear layer (Gu et al., 2021, Table 10)
-crf          the linear layer, and a conditional random field over the tags of the words (models/task_layers.py)
+crf          the linear layer, and a conditional random field over the tags of the words
 bilstm-crf   both (Lample et al., 2016; Huang et al., 2015)
 
-transformers has no class for the last three, so one is made for each family. In config.json it is
-`<Family>ForTagSequences`, with the layer as `tag_layer`; of a CRF also with `tag_transitions`, where it predicts
-sequences of its tags' scheme only, and with `tag_transitions_rate`. transformers' AutoModel loads the encoder from such
-a checkpoint; `classifier.load_finetuned` loads all of it. These layers are float32 under autocast too.
+A class is made for each family as transformers makes its own: below the family's base class, with the encoder under the
+family's name, so that AutoModel loads the encoder from its checkpoints; `classifier.load_finetuned` loads all of it. In
+config.json a classifier is `<Family>ForPooledStates`, with `mention_pooling` and `sequence_layer`; a tagger is
+`<Family>ForTagSequences`, with `tag_layer`, and with a CRF also `tag_transitions`, if it predicts only sequences of its
+tags' scheme, and `tag_transitions_rate`. LSTM and CRF are float32 under autocast too.
 
-Shape suffixes: B rows, T tokens of the longest, D hidden.
+Shape suffixes: B rows, T tokens of the longest, D hidden, C labels or tags, W words of the longest (words first, then
+padding), 2 mentions.
 """
 
 from __future__ import annotations
@@ -27,102 +46,6 @@ from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
 
 from acclimate.models.dropout import DROPOUT_FIELDS
-
-# -------------------- crf
-# A linear-chain conditional random field over the tags of a sentence's words (Lafferty et al., 2001).
-#
-# score(y) = starts[y_1] + sum over w of emissions[w, y_w] + sum over w > 1 of transitions[y_(w-1), y_w] + ends[y_W]
-# log p(y) = score(y) - log of the sum of exp(score) over all sequences of tags
-#
-# All weights start at 0, where this is the softmax of each word on its own. Everything is float32, sums of exponentials
-# are taken in log space.
-#
-# Adam moves every weight by about its rate in a step, however large the gradient. At an encoder's rates (3e-5) these
-# few
-# weights, which start at 0 and are to become log odds of some units, would stay near 0. So they may have a rate of
-# their
-# own, a multiple of that of all others: the parameters are the weights divided by it.
-#
-# Shape suffixes: B sentences, W words of the longest (words first, then padding), C tags.
-
-
-class ConditionalRandomField(nn.Module):
-    """Its parameters, transitions[from, to], (C, C), starts and ends, (C,), times `rate` are the formula's weights."""
-
-    def __init__(self, tags: int, *, rate: float = 1.0) -> None:
-        super().__init__()
-        self.rate = rate
-        self.transitions = nn.Parameter(torch.zeros(tags, tags))
-        self.starts = nn.Parameter(torch.zeros(tags))
-        self.ends = nn.Parameter(torch.zeros(tags))
-
-    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Transitions, starts and ends as they score.
-
-        To the parameters they hand on the gradient of the weights, not `rate` times as much: it would outweigh all
-        others where gradients are clipped to one norm.
-        """
-        parameters = (self.transitions, self.starts, self.ends)
-        scaled = (own if self.rate == 1 else own + (self.rate - 1) * own.detach() for own in parameters)
-        transitions, starts, ends = scaled
-        return transitions, starts, ends
-
-    def log_likelihood(self, emissions_BWC: Tensor, tags_BW: Tensor, lengths_B: Tensor, edges_B2: Tensor) -> Tensor:
-        """(B,) log p(tags); 0 where there are no words.
-
-        tags_BW   any tag in the padding
-        edges_B2  whether the sentence begins with the first word, and ends with the last; where it does not, as in a
-                  part of a long sentence, nothing is known of the tag beyond, and no start or end scores
-        """
-        there_BW = torch.arange(tags_BW.shape[1], device=tags_BW.device) < lengths_B[:, None]
-        transitions, starts, ends = self.weights()
-        starts_BC, ends_BC = edges_B2[:, :1] * starts, edges_B2[:, 1:] * ends
-        last_B1 = tags_BW.gather(1, (lengths_B - 1).clamp(min=0)[:, None])
-        steps_BW = emissions_BWC.gather(2, tags_BW[..., None]).squeeze(-1)
-        steps_BW = torch.cat([steps_BW[:, :1], steps_BW[:, 1:] + transitions[tags_BW[:, :-1], tags_BW[:, 1:]]], 1)
-        ends_B2 = torch.cat([starts_BC.gather(1, tags_BW[:, :1]), ends_BC.gather(1, last_B1)], 1)
-        score_B = (steps_BW * there_BW).sum(1) + ends_B2.sum(1)
-        # of all sequences up to a word that end in a tag: the log of the sum of their exp(score)
-        forward_BC = starts_BC + emissions_BWC[:, 0]
-        for word in range(1, tags_BW.shape[1]):
-            onward_BC = torch.logsumexp(forward_BC[:, :, None] + transitions, dim=1) + emissions_BWC[:, word]
-            forward_BC = torch.where(there_BW[:, word, None], onward_BC, forward_BC)
-        every_B = torch.logsumexp(forward_BC + ends_BC, dim=1)
-        return torch.where(lengths_B > 0, score_B - every_B, 0.0)
-
-    @torch.no_grad()
-    def most_probable(self, emissions_BWC: Tensor, lengths_B: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """(B, W) the tags of the most probable sequence of whole sentences (Viterbi); the last one's in the padding.
-
-        allowed: (C + 1, C + 1) bool, [from, to], which tags may follow which; C stands for what is before the first
-        word and after the last. Some sequence must be allowed.
-        """
-        transitions, starts, ends = self.weights()
-        if allowed is not None:
-            transitions = transitions.masked_fill(~allowed[:-1, :-1], -torch.inf)
-            starts = starts.masked_fill(~allowed[-1, :-1], -torch.inf)
-            ends = ends.masked_fill(~allowed[:-1, -1], -torch.inf)
-        best_BC = starts + emissions_BWC[:, 0]
-        itself_C = torch.arange(len(starts), device=best_BC.device)
-        came: list[Tensor] = []  # from which tag the best sequence came to each
-        for word in range(1, emissions_BWC.shape[1]):
-            onward_BC, from_BC = (best_BC[:, :, None] + transitions).max(dim=1)
-            there_B1 = (word < lengths_B)[:, None]
-            best_BC = torch.where(there_B1, onward_BC + emissions_BWC[:, word], best_BC)
-            came.append(torch.where(there_B1, from_BC, itself_C))
-        path = [(best_BC + ends).argmax(dim=1, keepdim=True)]
-        for from_BC in reversed(came):
-            path.append(from_BC.gather(1, path[-1]))
-        return torch.cat(path[::-1], dim=1)
-
-
-# -------------------- own heads
-# What classifiers are built on that transformers has no class for: the encoder of a family, found by its config.
-#
-# Such a class is made for each family as transformers makes its own: `<Family><what it is>`, below the family's base
-# class, with the encoder under the family's own name, so that AutoModel loads the encoder from its checkpoints.
-#
-# Shape suffixes: B rows, T tokens of the longest, D hidden.
 
 
 class FamilyClasses:
@@ -141,13 +64,13 @@ class FamilyClasses:
 
 
 def family_base(kind: Any) -> Any:
-    """What all models of a family inherit, by the class of its configs."""
+    """Return what all models of a family inherit, by the class of its configs."""
     encoder: Any = MODEL_MAPPING[kind]
     return next(base for base in encoder.__mro__[1:] if issubclass(base, PreTrainedModel))
 
 
 def encoder_alone(config: PreTrainedConfig) -> Any:
-    """The encoder of a config, without a pooler: nothing would train it."""
+    """Return the encoder of a config, without a pooler: nothing would train it."""
     encoder: Any = MODEL_MAPPING[type(config)]
     made = encoder(config)
     if getattr(made, "pooler", None) is not None:
@@ -156,7 +79,7 @@ def encoder_alone(config: PreTrainedConfig) -> Any:
 
 
 def named_for_family(made: Any) -> Any:
-    """The class, with the family's name before its own."""
+    """Return the class, with the family's name before its own."""
     encoder: Any = MODEL_MAPPING[made.config_class]
     made.__name__ = made.__qualname__ = encoder.__name__.removesuffix("Model") + made.__name__
     return made
@@ -199,29 +122,6 @@ def both_ways(lstm: nn.LSTM, hidden_BTD: Tensor, mask_BT: Tensor | None) -> tupl
         return padded_BTD, last_2BD.transpose(0, 1).flatten(1)
 
 
-# -------------------- pooling
-# Classifiers of a text that read other states of it than the encoder's at its first token.
-#
-# pooling         what of the text is read
-# first           its first token; of an LSTM the state of each direction once it has read the whole row: at the first
-# token one of them has read no more than that token
-# mentions        of each of two mentions the largest value, in each dimension, of the states of its tokens
-# starts          of each of two mentions the state of its first token, which is its opening marker where it has one
-#
-# sequence_layer  which states
-# linear          the encoder's
-# bilstm          those of an LSTM in both directions over all tokens of the row (Gu et al., 2021, Table 10)
-#
-# Two mentions are put side by side. A linear layer after dropout reads the result (Gu et al., Table 12). The encoder's
-# state at the first token is what transformers' own AutoModelForSequenceClassification reads. For all else it has no
-# class, so one is made for each family, out of the family's encoder. In config.json it is `<Family>ForPooledStates`,
-# with
-# `mention_pooling` and `sequence_layer`. transformers' AutoModel loads the encoder from such a checkpoint;
-# `classifier.load_finetuned` loads all of it.
-#
-# Shape suffixes: B rows, T tokens of the longest, D hidden, C labels, 2 mentions.
-
-
 Pooling = Literal["first", "mentions", "starts"]
 SequenceLayer = Literal["linear", "bilstm"]
 COUNT = 2  # mentions
@@ -229,7 +129,7 @@ _FIELDS = {"mention_pooling": "first", "sequence_layer": "linear"}  # of config.
 
 
 def pooling_of(config: PreTrainedConfig) -> Pooling:
-    """What the classifier of a config reads: "first" where it is one of transformers' own."""
+    """Return what the classifier of a config reads: "first" where it is one of transformers' own."""
     pooling: Pooling = getattr(config, "mention_pooling", "first")
     return pooling
 
@@ -265,7 +165,7 @@ def pooled(states_BTD: Tensor, places_B22: Tensor, pooling: Pooling) -> Tensor:
 
 @cache
 def _class_for(kind: Any) -> Any:
-    """The class of a family's classifiers, by the class of its configs."""
+    """Return the class of a family's classifiers, by the class of its configs."""
     parent: Any = family_base(kind)
 
     class ForPooledStates(parent):  # type: ignore[misc]
@@ -344,14 +244,14 @@ def set_layer(
 
 
 def crf_of(model: PreTrainedModel) -> ConditionalRandomField | None:
-    """The conditional random field of a classifier that has one."""
+    """Return the conditional random field of a classifier that has one."""
     field: ConditionalRandomField | None = getattr(model, "crf", None)
     return field
 
 
 @cache
 def _tagger_class_for(kind: Any) -> Any:
-    """The class of a family's taggers, by the class of its configs."""
+    """Return the class of a family's taggers, by the class of its configs."""
     parent: Any = family_base(kind)
 
     class ForTagSequences(parent):  # type: ignore[misc]
@@ -381,3 +281,84 @@ def _tagger_class_for(kind: Any) -> Any:
 
 
 SequenceTaggers = FamilyClasses(_tagger_class_for)
+
+
+class ConditionalRandomField(nn.Module):
+    """A linear-chain conditional random field over the tags of a sentence's words (Lafferty et al., 2001).
+
+        score(y) = starts[y_1] + sum_w emissions[w, y_w] + sum_(w > 1) transitions[y_(w-1), y_w] + ends[y_W]
+        log p(y) = score(y) - log of the sum of exp(score) over all sequences of tags
+
+    All weights start at 0, where this is the softmax of each word alone. Everything is float32, and sums of
+    exponentials are taken in log space.
+
+    The parameters transitions[from, to], (C, C), starts and ends, (C,), times `rate` are the weights. Adam moves every
+    parameter by about its rate in a step, however large the gradient. At an encoder's rates (3e-5) these few weights,
+    which are to become log odds of some units, would stay near 0; a `rate` above 1 is a rate of their own.
+    """
+
+    def __init__(self, tags: int, *, rate: float = 1.0) -> None:
+        super().__init__()
+        self.rate = rate
+        self.transitions = nn.Parameter(torch.zeros(tags, tags))
+        self.starts = nn.Parameter(torch.zeros(tags))
+        self.ends = nn.Parameter(torch.zeros(tags))
+
+    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Transitions, starts and ends as they score.
+
+        To the parameters they hand on the gradient of the weights, not `rate` times as much: it would outweigh all
+        others where gradients are clipped to one norm.
+        """
+        parameters = (self.transitions, self.starts, self.ends)
+        scaled = (own if self.rate == 1 else own + (self.rate - 1) * own.detach() for own in parameters)
+        transitions, starts, ends = scaled
+        return transitions, starts, ends
+
+    def log_likelihood(self, emissions_BWC: Tensor, tags_BW: Tensor, lengths_B: Tensor, edges_B2: Tensor) -> Tensor:
+        """(B,) log p(tags); 0 where there are no words.
+
+        tags_BW   any tag in the padding
+        edges_B2  whether the sentence begins with the first word, and ends with the last; where it does not, as in a
+                  part of a long sentence, nothing is known of the tag beyond, and no start or end scores
+        """
+        there_BW = torch.arange(tags_BW.shape[1], device=tags_BW.device) < lengths_B[:, None]
+        transitions, starts, ends = self.weights()
+        starts_BC, ends_BC = edges_B2[:, :1] * starts, edges_B2[:, 1:] * ends
+        last_B1 = tags_BW.gather(1, (lengths_B - 1).clamp(min=0)[:, None])
+        steps_BW = emissions_BWC.gather(2, tags_BW[..., None]).squeeze(-1)
+        steps_BW = torch.cat([steps_BW[:, :1], steps_BW[:, 1:] + transitions[tags_BW[:, :-1], tags_BW[:, 1:]]], 1)
+        ends_B2 = torch.cat([starts_BC.gather(1, tags_BW[:, :1]), ends_BC.gather(1, last_B1)], 1)
+        score_B = (steps_BW * there_BW).sum(1) + ends_B2.sum(1)
+        # of all sequences up to a word that end in a tag: the log of the sum of their exp(score)
+        forward_BC = starts_BC + emissions_BWC[:, 0]
+        for word in range(1, tags_BW.shape[1]):
+            onward_BC = torch.logsumexp(forward_BC[:, :, None] + transitions, dim=1) + emissions_BWC[:, word]
+            forward_BC = torch.where(there_BW[:, word, None], onward_BC, forward_BC)
+        every_B = torch.logsumexp(forward_BC + ends_BC, dim=1)
+        return torch.where(lengths_B > 0, score_B - every_B, 0.0)
+
+    @torch.no_grad()
+    def most_probable(self, emissions_BWC: Tensor, lengths_B: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """(B, W) the tags of the most probable sequence of whole sentences (Viterbi); the last one's in the padding.
+
+        allowed: (C + 1, C + 1) bool, [from, to], which tags may follow which; C stands for what is before the first
+        word and after the last. Some sequence must be allowed.
+        """
+        transitions, starts, ends = self.weights()
+        if allowed is not None:
+            transitions = transitions.masked_fill(~allowed[:-1, :-1], -torch.inf)
+            starts = starts.masked_fill(~allowed[-1, :-1], -torch.inf)
+            ends = ends.masked_fill(~allowed[:-1, -1], -torch.inf)
+        best_BC = starts + emissions_BWC[:, 0]
+        itself_C = torch.arange(len(starts), device=best_BC.device)
+        came: list[Tensor] = []  # from which tag the best sequence came to each
+        for word in range(1, emissions_BWC.shape[1]):
+            onward_BC, from_BC = (best_BC[:, :, None] + transitions).max(dim=1)
+            there_B1 = (word < lengths_B)[:, None]
+            best_BC = torch.where(there_B1, onward_BC + emissions_BWC[:, word], best_BC)
+            came.append(torch.where(there_B1, from_BC, itself_C))
+        path = [(best_BC + ends).argmax(dim=1, keepdim=True)]
+        for from_BC in reversed(came):
+            path.append(from_BC.gather(1, path[-1]))
+        return torch.cat(path[::-1], dim=1)

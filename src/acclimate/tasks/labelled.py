@@ -1,7 +1,15 @@
-"""A user's own labelled files, columns told by name: read, checked, and split where dev or test is missing.
+"""A user's labelled files as a task: read by column names, checked, and split if dev or test is missing.
 
-Everything that can be wrong with them is said here, before anything trains: what concerns a row is a counted rejection,
-what concerns a file or the labels is one ValueError with file, line, value and the way out.
+Everything that can be wrong with them is found here, before anything trains. A fault of a row is a counted rejection; a
+fault of a file or of the labels is one ValueError with file, line, value and the way out.
+
+Questions with their answers in a context come in files of SQuAD's form (tasks/formats/squad.py):
+
+Readings
+  SQuAD 2.0's questions without an answer (`is_impossible`) are left out and counted: no model here can say "none".
+  BioASQ's factoid questions in this form are pairs: rows that ask the same, with ids `<question>_<number>`. They are
+  trained on as pairs; dev and test score a question with all of its contexts (`by_question`), as BioASQ does.
+  If we split, no context stands on two sides, nor any article if there are FEWEST_ARTICLES titles or more.
 """
 
 from __future__ import annotations
@@ -38,14 +46,6 @@ from acclimate.tasks.tags import parts_of
 from acclimate.tasks.task import Kind, Metric, Task, classes_in, drawn
 from acclimate.text.untrusted import LIMITS, Limits, check_file, named, nearest, printable, shown, unpacked_name
 
-# -------------------- labelled
-# A user's labelled files as they are stated, and what was read of them, whatever kind of task they make.
-#
-# What concerns a row is a counted rejection; what concerns a file, or what was stated, is one ValueError with file,
-# value
-# and the way out, before anything trains.
-
-
 FEWEST_TOKENS = 8
 
 
@@ -53,11 +53,11 @@ FEWEST_TOKENS = 8
 class Own:
     """A user's labelled files. `text`, `label`, `pair`, `group` and `id` name columns.
 
-    kind         "auto": told by what the label column holds (tasks/labels.py), or by the ending: .json is "span"
-    separator    what stands between several labels in one field; "": none. Lists in JSON and Parquet need none
-    fold_labels  labels that differ by case or spaces only are one
+    kind         "auto": by the content of the label column (tasks/labels.py), or by the ending: .json is "span"
+    separator    between several labels in one field; "": fields have one label. Lists in JSON and Parquet need none
+    fold_labels  True: labels that differ only by case or spaces are one
     metric       "": the default of the kind
-    seed         of the split that is made where dev or test is missing
+    seed         of the split, if dev or test is missing
     """
 
     train: Path  # labelled file to train on
@@ -107,7 +107,7 @@ class Labelled:
     untaught: tuple[str, ...] = ()
 
     def task(self) -> Task:
-        """The task over these examples, for tasks.prepared.prepare; it looks at no file any more."""
+        """Return the task over these examples, for tasks.prepared.prepare; it looks at no file any more."""
         source = self.source or ", ".join(named(read.path) for read in self.files)
         read = partial(_split_of, dict(self.splits))
         stated: dict[str, Any] = {"source": source, "untaught": self.untaught}
@@ -115,7 +115,7 @@ class Labelled:
 
 
 def called(given: str | Own) -> str:
-    """A dataset or file as it was given."""
+    """Return a dataset or file as it was given."""
     return str(given.train) if isinstance(given, Own) else given
 
 
@@ -159,7 +159,10 @@ def check_stated(stated: Own, kind: Stated) -> None:
 
 
 def metric_of(name: str, kind: Kind) -> Metric:
-    """The metric of this name, "" for the default. Raises ValueError where it does not judge tasks of this kind."""
+    """Return the metric of this name, "" for the default.
+
+    Raises ValueError where it does not judge tasks of this kind.
+    """
     if not name:
         return metric_named(default_metric(kind))
     metric = metric_named(name)
@@ -195,7 +198,7 @@ def check_apart(files: Mapping[Split, Iterable[tuple[str, Example]]], *, or_else
 
 
 def fewer(labelled: Labelled, rows: int, seed: int) -> Labelled:
-    """The same with so many training rows, drawn; of answers none is a class that must be among them."""
+    """Return the same with so many training rows, drawn; of answers none is a class that must be among them."""
     train = labelled.splits["train"]
     if not rows or rows >= len(train):
         return labelled
@@ -207,7 +210,7 @@ def fewer(labelled: Labelled, rows: int, seed: int) -> Labelled:
 
 
 def told_of_rejected(read: FileRead) -> list[str]:
-    """A note on the rows that were rejected, where any were."""
+    """Return a note on the rows that were rejected, where any were."""
     if not read.rejected:
         return []
     first = read.rejected[0]
@@ -218,7 +221,7 @@ def told_of_rejected(read: FileRead) -> list[str]:
 
 
 def _for_columns(stated: Own) -> str:
-    """The first option that is for files with columns and labels, as it was stated; "" where none was."""
+    """Return the first option that is for files with columns and labels, as it was stated; "" where none was."""
     usual = Own(train=stated.train)
     names = ("text", "label", "pair", "group", "id", "separator", "fold_labels")
     return next((f"{name}={own!r}" for name in names if (own := getattr(stated, name)) != getattr(usual, name)), "")
@@ -226,16 +229,6 @@ def _for_columns(stated: Own) -> str:
 
 def _split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Split) -> list[Example]:
     return list(splits[split])
-
-
-# -------------------- question files
-# A user's own questions with their answers in a context: files in SQuAD's form (tasks/formats/squad.py) as a task.
-#
-# Readings
-# SQuAD 2.0's questions without an answer (`is_impossible`) are left out and counted: no model here can say "none".
-# BioASQ's factoid questions in this form are pairs: rows that ask the same, with ids `<question>_<number>`. They are
-# trained on as pairs; dev and test score a question with all of its contexts (`by_question`), as BioASQ does.
-# Where we split, no context stands on two sides, nor any article where there are FEWEST_ARTICLES titles or more.
 
 
 FEWEST_ARTICLES = 20  # with fewer, shares would be far off
@@ -260,7 +253,7 @@ class _QuestionFile:
 
 
 def holds_questions(path: Path) -> bool:
-    """Whether questions are looked for there, by its ending."""
+    """Return whether questions are looked for there, by its ending."""
     return unpacked_name(path).endswith(".json") or path.name.endswith(".json.zip")
 
 
@@ -301,7 +294,7 @@ def read_questions(stated: Own) -> Labelled:
 
 
 def _read(path: Path) -> _QuestionFile:
-    """The file's questions that can be used; raises ValueError where too few can."""
+    """Return the file's questions that can be used; raises ValueError where too few can."""
     rows: list[tuple[str, Example]] = []
     rejected: list[Rejected] = []
     for place, row in placed_questions(path, way_out=FORM):
@@ -326,7 +319,7 @@ def _read(path: Path) -> _QuestionFile:
 
 
 def _pairs(files: Iterable[_QuestionFile]) -> frozenset[str]:
-    """The questions that several rows ask, by what the rows' ids begin with."""
+    """Return the questions that several rows ask, by what the rows' ids begin with."""
     asked: dict[str, list[str | None]] = {}
     for row in (row for file in files for row in file.examples if _numbered(row.id)):
         asked.setdefault(of_question("", row.id), []).append(row.pair)
@@ -353,7 +346,7 @@ def _question(row: Example, pairs: frozenset[str]) -> str:
 
 
 def _scored(examples: Sequence[Example], pairs: frozenset[str], split: Split) -> list[Example]:
-    """The examples of a split: as they are in train, pairs made one question elsewhere."""
+    """Return the examples of a split: as they are in train, pairs made one question elsewhere."""
     grouped = [replace(row, group=_question(row, pairs)) for row in examples]
     if split == "train":
         return grouped
@@ -434,7 +427,7 @@ def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
 def _read_tagged(
     stated: Own, paths: Mapping[Split, Path], raw: Mapping[Split, Sequence[Row | Rejected]], notes: list[str]
 ) -> Labelled:
-    """The same for a tag a word: no class need stand on both sides of a split, and documents stay whole."""
+    """Return the same for a tag a word: no class need stand on both sides of a split, and documents stay whole."""
     files = {}
     for split, rows in raw.items():
         own, told = apart(paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS))
@@ -458,7 +451,7 @@ def _read_tagged(
 
 
 def _labelled_task(stated: Own, files: Mapping[Split, _File], kind: Kind, metric: Metric, notes: list[str]) -> Labelled:
-    """The files' examples, split where dev or test is missing, and the labels of all of train's."""
+    """Return the files' examples, split where dev or test is missing, and the labels of all of train's."""
     splits = _examples(files)
     missing = tuple(split for split in SPLITS if split not in files)
     train = files["train"]
@@ -481,12 +474,12 @@ def _labelled_task(stated: Own, files: Mapping[Split, _File], kind: Kind, metric
 
 
 def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]:
-    """The tags of each row, joint ones in their parts."""
+    """Return the tags of each row, joint ones in their parts."""
     return [(place, tuple(part for tag in classes_in(label) for part in parts_of(tag))) for place, label in labels]
 
 
 def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: Own) -> _File:
-    """The rows that bear a label of the kind; raises ValueError where too few do."""
+    """Return the rows that bear a label of the kind; raises ValueError where too few do."""
     accepted: list[Row] = []
     labels: list[Label] = []
     rejected: list[Rejected] = []
@@ -506,7 +499,7 @@ def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: Ow
 
 
 def _examples(files: Mapping[Split, _File]) -> dict[Split, list[Example]]:
-    """The examples of each file, ids unique over all of them, no group in two files."""
+    """Return the examples of each file, ids unique over all of them, no group in two files."""
     stems = Counter(stem(file.path) for file in files.values())
     placed: dict[Split, list[tuple[str, Example]]] = {}
     for split, file in files.items():

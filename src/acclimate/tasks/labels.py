@@ -26,7 +26,7 @@ Placed = Sequence[tuple[str, Label]]  # place and label of each row
 
 
 def kind_of(values: Sequence[Any], *, stated: Stated, separator: str, where: str) -> Kind:
-    """The kind of task that train's label values make, unless it is stated.
+    """Return the kind of task that train's label values make, unless it is stated.
 
     Lists are several classes a row, and so are fields where a separator is stated; numbers with decimals that a file
     holds as numbers (JSON, Parquet) are numbers to predict; all else is one class a row.
@@ -52,7 +52,7 @@ def kind_of(values: Sequence[Any], *, stated: Stated, separator: str, where: str
 
 
 def label_from(value: Any, kind: Kind, *, column: str, separator: str) -> tuple[Label | None, str]:
-    """The label that a value of a file makes in a task of this kind, or None and why it makes none.
+    """Return the label that a value of a file makes in a task of this kind, or None and why it makes none.
 
     An empty list, or an empty field where a separator is stated, is a row that bears none of the classes. Tags were
     looked at with their words (tasks/tagged.py).
@@ -117,7 +117,7 @@ def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> d
 
 
 def respelt(label: Label, spelling: Mapping[str, str], kind: Kind) -> Label:
-    """The label in the spellings that stand for its classes."""
+    """Return the label in the spellings that stand for its classes."""
     if isinstance(label, tuple) and kind == "tokens":
         return tuple(spelling[name] for name in label)
     if isinstance(label, tuple):
@@ -160,7 +160,8 @@ def check_seen(train: Placed, other: Placed, *, where: str, of: str = "rows") ->
 
 
 def told_of_numbers(labels: Placed, *, stated: Stated, where: str) -> list[str]:
-    """What to say where the classes of train are all numbers, and so many that they may be meant as numbers to predict.
+    """Return what to say where the classes of train are all numbers, and so many that they may be meant as numbers to
+    predict.
 
     Nothing where the kind was stated.
     """
@@ -174,7 +175,7 @@ def told_of_numbers(labels: Placed, *, stated: Stated, where: str) -> list[str]:
 
 
 def _may_be_several(counts: Counter[str]) -> str:
-    """The mark that seems to part several labels in a field: it stands in a fifth of the distinct ones or more."""
+    """Return the mark that seems to separate several labels: it is in a fifth of the distinct fields or more."""
     for mark in (";", "|", ","):
         if 5 * sum(mark in name for name in counts) >= len(counts):
             return mark
@@ -186,7 +187,7 @@ def _may_be_amounts(names: Collection[str], rows: int) -> bool:
 
 
 def told_of_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
-    """What to say about classes that one row of train alone bears.
+    """Return what to say about classes that one row of train alone bears.
 
     missing: the splits that are yet to be made of these rows. Raises ValueError where there are such splits: one row
     cannot stand on both sides.

@@ -65,7 +65,7 @@ def tagged(
     types: Collection[str] = (),
     discontinuous: Discontinuous = "whole",
 ) -> Tagged:
-    """The sentences of the documents, in their order, with the tags of their mentions.
+    """Return the sentences of the documents, in their order, with the tags of their mentions.
 
     types          mentions of other types are not looked at; (): all types are
     discontinuous  "whole": such a mention is taken for all from its first character to its last; "drop": it is left out
@@ -122,7 +122,7 @@ def tagged(
 
 
 def told_of_mentions(read: Tagged, *, where: str) -> list[str]:
-    """What to say of it: a sentence on each kind of thing that no tag says, or that was changed."""
+    """Return what to say of it: a sentence on each kind of thing that no tag says, or that was changed."""
     told = []
     if read.dropped:
         first = f"{read.dropped[0].place}: {read.dropped[0].reason}"
@@ -139,12 +139,13 @@ def told_of_mentions(read: Tagged, *, where: str) -> list[str]:
 
 
 def holds_mentions(path: Path) -> bool:
-    """Whether documents with mentions are looked for there, by what it is and its ending."""
+    """Return whether documents with mentions are looked for there, by what it is and its ending."""
     return path.is_dir() or path.name.endswith(ARCHIVES) or _format_of(path) is not None
 
 
 def mention_rows(path: Path) -> tuple[list[Row | Rejected], list[str]]:
-    """A Row, tagged in BIO, for each sentence, or a Rejected for a document that cannot be used; and what to tell.
+    """Return a Row, tagged in BIO, for each sentence, or a Rejected for a document that cannot be used; and what to
+    tell.
 
     Read are a folder or archive as BRAT's, .pubtator as PubTator's, .xml and .json as BioC's, each also packed.
 
@@ -168,7 +169,7 @@ def _format_of(path: Path) -> Callable[[Path], Iterator[Annotated | Rejected]] |
 def _kept(
     document: Annotated, mentions: Sequence[Mention], words: Sequence[Span], discontinuous: Discontinuous
 ) -> tuple[list[tuple[Span, Mention]], list[Rejected]]:
-    """The mentions that get tags, ascending, with their spans less the white space around them; and the others."""
+    """Return the mentions that get tags, ascending, without white space around their spans; and the others."""
     dropped = []
     found = []
     for place, mention in enumerate(mentions):
@@ -200,7 +201,7 @@ def _dropped(document: Annotated, mention: Mention, why: str) -> Rejected:
 
 
 def _cut(words: Iterable[Span], mentions: Iterable[Span]) -> tuple[list[Span], int]:
-    """The words, cut where mentions begin or end in them, and how many had to be cut."""
+    """Return the words, cut where mentions begin or end in them, and how many had to be cut."""
     borders = sorted({border for span in mentions for border in span})
     pieces: list[Span] = []
     cuts = 0

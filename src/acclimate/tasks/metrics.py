@@ -37,7 +37,6 @@ from acclimate.core.types import Label
 from acclimate.tasks.tags import OUTSIDE, entities, parts_of
 from acclimate.tasks.task import Kind, Metric, Values
 
-# -------------------- sums
 # What every metric is made of: numbers for each item, and quotients of their sums.
 #
 # Shape suffixes: n items, K numbers an item.
@@ -65,11 +64,10 @@ def means(scores: Sequence[float] | Values) -> Values:
 
 
 def texts(label: Label) -> tuple[str, ...]:
-    """The texts of a label: all of a tuple, or the one."""
+    """Return the texts of a label: all of a tuple, or the one."""
     return label if isinstance(label, tuple) else (str(label),)
 
 
-# -------------------- agreement
 # Predicted classes against gold ones, of rows that bear one class or several: what accuracy, F1 and the like sum.
 #
 # Classes are compared as sets: one label is a set of one, so the same functions judge both.
@@ -153,11 +151,10 @@ def mean_of_ratios(sums: Values) -> Values:
 
 
 def classes(label: Label) -> frozenset[str]:
-    """The classes of a row: of one that may have several, all; else the one."""
+    """Return the classes of a row: of one that may have several, all; else the one."""
     return frozenset(label) if isinstance(label, tuple) else frozenset((str(label),))
 
 
-# -------------------- answers
 # How answers to questions are judged: SQuAD's exact match and F1, BioASQ's accuracies and reciprocal rank.
 #
 # A gold label is the tuple of acceptable answers, empty for a question that has none; a prediction is an answer, or a
@@ -169,7 +166,6 @@ def classes(label: Label) -> frozenset[str]:
 # BioASQ    task B, phase B since the third challenge: up to five answers a factoid question, each right where it is
 # equal
 # to any synonym, case aside. Outer spaces do not count here; the official program compares them.
-
 
 RANKS = 5  # of a ranked answer, as BioASQ counts them
 _BARE = str.maketrans("", "", string.punctuation)
@@ -188,7 +184,7 @@ def best_answer(
 
 
 def words(text: str) -> list[str]:
-    """The words of an answer without case, ASCII punctuation, and a, an, the (SQuAD's normalisation)."""
+    """Return the words of an answer without case, ASCII punctuation, and a, an, the (SQuAD's normalisation)."""
     return re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_BARE)).split()
 
 
@@ -227,11 +223,9 @@ def first_right(gold: Sequence[Label], predicted: Sequence[Label], *, credit: Ca
     return means(scores)
 
 
-# -------------------- correlations
 # Correlations of predicted with gold numbers, as functions of sums over the items; 0 where one side does not vary.
 #
 # Shape suffixes: n items, b of them at a time.
-
 
 NO_SPREAD = 1e-12  # of a second moment: what rounding leaves of a variance that is 0
 BLOCK = 1_000_000  # comparisons of two items at a time: 8 MB
@@ -330,7 +324,6 @@ def _cosine(x: Values, y: Values) -> Values:
     return divided((x * y).sum(axis=-1), np.sqrt((x * x).sum(axis=-1)) * np.sqrt((y * y).sum(axis=-1)))
 
 
-# -------------------- tagging
 # Predicted tags against gold ones, one a word: what entity F1, accuracy and F1 over words sum.
 #
 # Shape suffixes: n items (sentences), C classes of tags.
@@ -354,7 +347,7 @@ def word_hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
 
 @cache
 def tags_in(tag: str) -> frozenset[str]:
-    """The tag, or those that a joint one is of; O is no class."""
+    """Return the tag, or those that a joint one is of; O is no class."""
     return frozenset(parts_of(tag)) - {OUTSIDE}
 
 
@@ -392,7 +385,7 @@ def words_by_type(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
 
 
 def _tags(gold: Sequence[Label], predicted: Sequence[Label]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The gold and predicted tags of each item, one a word on either side."""
+    """Return the gold and predicted tags of each item, one a word on either side."""
     pairs = [(texts(ours), texts(theirs)) for ours, theirs in zip(gold, predicted, strict=True)]
     for row, (ours, theirs) in enumerate(pairs):
         if len(ours) != len(theirs):
@@ -426,7 +419,10 @@ def _micro_f1(ignore: frozenset[str]) -> Metric:
 
 
 def accuracy_and_f1(label: str) -> Metric:
-    """The mean of accuracy and the F1 of this class: MRPC and QQP in GLUE, where the class is that of paraphrases."""
+    """Return the mean of accuracy and the F1 of this class:
+
+    MRPC and QQP in GLUE, where the class is that of paraphrases.
+    """
     return _accuracy_and_f1(label)
 
 
@@ -476,7 +472,8 @@ def reported_with(metric: Metric) -> tuple[Metric, ...]:
 
 
 def metric_named(name: str) -> Metric:
-    """The metric of this name; "micro_f1 without X, Y" and "accuracy_and_f1 of X" are made as they are asked for.
+    """Return the metric of this name; "micro_f1 without X, Y" and "accuracy_and_f1 of X" are made as they are asked
+    for.
 
     Raises ValueError for any other.
     """
@@ -494,12 +491,12 @@ def metric_named(name: str) -> Metric:
 
 
 def default_metric(kind: Kind) -> str:
-    """The metric of a task of this kind where nobody says otherwise."""
+    """Return the metric of a task of this kind where nobody says otherwise."""
     return DEFAULTS[kind]
 
 
 def blurb_score(scores: Mapping[str, float]) -> float:
-    """The mean over BLURB's six types of task of the mean over a type's datasets (Gu et al., section 3).
+    """Return the mean over BLURB's six types of task of the mean over a type's datasets (Gu et al., section 3).
 
     scores  dataset, by its name in the paper's Table 3, -> test score; all in one unit
 

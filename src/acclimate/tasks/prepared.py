@@ -45,12 +45,12 @@ class Prepared:
     hashes: Mapping[str, str]
 
     def examples(self, split: Split) -> list[Example]:
-        """The split's examples; those of test have the label ""."""
+        """Return the split's examples; those of test have the label ""."""
         with open(self.path / f"{split}.jsonl", encoding="utf-8") as file:
             return [_example(json.loads(line)) for line in file]
 
     def unseal(self, by: str, *, cache: Path | None = None) -> list[Label]:
-        """The labels of the test set, in its order, once the look is written down.
+        """Return the labels of the test set, in its order, once the look is written down.
 
         by: who looks, such as "test TAPT, seed 1". cache: where the ledger lies; by default with what all runs share
         (core.files.cache). Where nothing can be written there, the look goes on and says so (`ledger` false).
@@ -73,12 +73,12 @@ class Prepared:
         return labels
 
     def looks(self) -> list[dict[str, Any]]:
-        """The looks at this test set from this run, oldest first: by, time (UTC), test (its hash), ledger."""
+        """Return the looks at this test set from this run, oldest first: by, time (UTC), test (its hash), ledger."""
         looks = _records(self._looks) if self._looks.exists() else []
         return [look for look in looks if look.get("test", self.hashes["test"]) == self.hashes["test"]]
 
     def earlier_looks(self, *, cache: Path | None = None) -> int:
-        """How many looks the ledger has at this test set that this run did not make; 0 where it cannot be read.
+        """Return how many looks the ledger has at this test set that this run did not make; 0 where it cannot be read.
 
         Test sets are the same where ids, texts and labels are, in the same order; of those sorted by class, many have
         equal labels.
@@ -87,7 +87,7 @@ class Prepared:
         return len(self._earlier(cache))
 
     def earlier_runs(self, *, cache: Path | None = None) -> int:
-        """How many runs those looks were made by, as far as places tell."""
+        """Return how many runs those looks were made by, as far as places tell."""
         return len({look.get("run") for look in self._earlier(cache)})
 
     def _earlier(self, cache: Path | None) -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
 
 
 def open_prepared(path: Path) -> Prepared:
-    """The task that `prepare` wrote.
+    """Return the task that `prepare` wrote.
 
     Raises DamagedError where its files are not what was written, ValueError where another version wrote them, or where
     this is a file.
@@ -210,7 +210,7 @@ def _example(row: dict[str, Any]) -> Example:
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    """A file's lines; one that a crash tore is still a look, whose maker is not known."""
+    """Return a file's lines; one that a crash tore is still a look, whose maker is not known."""
     found = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:

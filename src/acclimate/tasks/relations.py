@@ -42,7 +42,7 @@ class Pairs:
     overlapping: str
 
     def among(self, mentions: Iterable[Mention]) -> Iterator[tuple[Mention, Mention]]:
-        """Each pair once, in the order in which the mentions begin."""
+        """Yield each pair once, in the order in which the mentions begin."""
         ordered = sorted(mentions, key=lambda mention: (mention.start, mention.end))
         for at, one in enumerate(ordered):
             for other in ordered[at + 1 :]:
@@ -52,7 +52,7 @@ class Pairs:
                     yield other, one
 
     def special_tokens(self, encoding: Encoding) -> tuple[str, ...]:
-        """What the encoding writes into texts, for a tokenizer to keep whole."""
+        """Return what the encoding writes into texts, for a tokenizer to keep whole."""
         if encoding == "dummies":
             return tuple(dict.fromkeys(map(_dummy, (*self.names, self.overlapping))))
         return tuple(mark for name in (*_EACH, _BOTH) for mark in _marks(name)) if encoding == "markers" else ()
@@ -67,7 +67,7 @@ def relation_examples(
     encoding: Encoding = "dummies",
     sentences: Sentences = sentence_spans,
 ) -> Iterator[Example | Rejected]:
-    """An example for each pair of mentions that stand in one sentence; what was rejected is handed on.
+    """Yield an example for each pair of mentions that stand in one sentence; what was rejected is handed on.
 
     labels     type of relation -> label. A pair bears that of the last relation of such a type, whichever way round it
                is stated, or `negative` where there is none
@@ -99,12 +99,12 @@ def relation_examples(
 
 
 def mention_spans(example: Example) -> tuple[Span, ...]:
-    """Where each mention stands, without its markers."""
+    """Return where each mention stands, without its markers."""
     return example.spans
 
 
 def marked_spans(example: Example) -> tuple[Span, ...]:
-    """Where each mention stands from its opening marker on; from its own start where it has none."""
+    """Return where each mention stands from its opening marker on; from its own start where it has none."""
     first = min((start for start, _ in example.spans), default=0)
     both, *each = (f"{_marks(name)[0]} " for name in (_BOTH, *_EACH))
     if example.text.endswith(both, 0, first):
@@ -116,7 +116,7 @@ def marked_spans(example: Example) -> tuple[Span, ...]:
 
 
 def _encoded(text: str, mentions: tuple[Span, Span], pairs: Pairs, encoding: Encoding) -> tuple[str, tuple[Span, ...]]:
-    """The text with the two mentions in it shown, and where they stand then."""
+    """Return the text with the two mentions in it shown, and where they stand then."""
     if encoding == "original":
         return text, mentions
     one, other = mentions

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 
-# -------------------- relation rows
 # Which tokens of a row stand for the two mentions of a relation.
-
 
 PAIR = 2  # mentions
 
@@ -79,7 +77,7 @@ def encode(
     *,
     spans: Callable[[Example], Sequence[tuple[int, int]]] | None = None,
 ) -> Batch:
-    """The texts of all examples as one batch, in their order. Labels are not looked at: `labelled` adds them.
+    """Return the texts of all examples as one batch, in their order. Labels are not looked at: `labelled` adds them.
 
     Each is cut to `max_tokens`, of a pair the longer text first; a prompt (core/prompt.py) stands behind that.
     Sentences of tagged words (kind "tokens") are read in windows, so that an example may have several rows, and the
@@ -120,7 +118,7 @@ def encode(
 
 
 def labelled(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Sequence[str]) -> Batch:
-    """The rows with the examples' labels as `rows["label"]`:
+    """Return the rows with the examples' labels as `rows["label"]`:
 
     sequence    (B,) int64, indices into `labels`
     multilabel  (B, labels) float32, 1 where the row has the label
@@ -169,7 +167,7 @@ def by_word(values_N: np.ndarray, rows: Batch) -> list[np.ndarray]:
 
 
 def windowed(rows: Batch) -> int:
-    """How many examples are read in more than one row."""
+    """Return how many examples are read in more than one row."""
     return int((np.bincount(rows.rows[EXAMPLE]) > 1).sum())
 
 
@@ -219,7 +217,7 @@ def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBa
 
 
 def _frame(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """The ids that stand before and after the pieces of a text."""
+    """Return the ids that stand before and after the pieces of a text."""
     inner, framed = (tokenizer("a", add_special_tokens=special)["input_ids"] for special in (False, True))
     start = next(at for at in range(len(framed)) if framed[at : at + len(inner)] == inner)
     return framed[:start], framed[start + len(inner) :]
@@ -256,7 +254,7 @@ def _windows(pieces: int, room: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _words_of_tokens(rows: Batch, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens that stand for a word, and the words' places where all words of all examples stand in one row.
+    """Return the tokens that stand for a word, and the words' places where all words of all examples stand in one row.
 
     starts: where the words of each example begin there.
     """
@@ -289,11 +287,9 @@ def _with(rows: Batch, values: np.ndarray) -> Batch:
     return replace(rows, rows={**rows.rows, "label": values})
 
 
-# -------------------- encoded
 # The rows of a prepared task under a tokenizer, made once for all fine-tunings that a process does one after another.
 #
 # A race of small models would spend a fifth of its time on making the same rows again.
-
 
 KEPT = 6  # splits whose rows stay in memory, those used last
 _rows: OrderedDict[Hashable, Batch] = OrderedDict()

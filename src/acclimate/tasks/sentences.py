@@ -1,8 +1,19 @@
-"""Where the sentences of a text begin and end, by rules made for biomedical English; offsets stay those of the text.
+"""Where the sentences of a text begin and end; offsets are those of the text.
 
-A sentence ends at a full stop, question or exclamation mark before white space, unless the mark is part of the word
-before it (an abbreviation, an initial, the number of a list) or what follows cannot begin a sentence. It also ends at a
-tab, at an empty line, and at a line end, unless the next line goes on in lower case.
+`sentence_spans` has rules made for biomedical English. A sentence ends at a full stop, question or exclamation mark
+before white space, unless the mark is part of the word before it (an abbreviation, an initial, the number of a list) or
+what follows cannot begin a sentence. It also ends at a tab, at an empty line, and at a line end, unless the next line
+goes on in lower case.
+
+`punkt_spans` ends the sentences of biomedical abstracts where Punkt (Kiss and Strunk, 2006) does, as NLTK ships it for
+English. BLURB cut ChemProt with it, so Punkt decides which mentions stand in one sentence, and so how many examples
+there are. Use it for nothing else: Punkt's English was learnt from newspapers, and it breaks "i.v. injection" in two.
+
+Readings of Punkt
+  Punkt looks words up in tables that it learnt. Of its abbreviations this file has those that occur at a full stop in
+  the 2,432 abstracts of ChemProt, and those of general use; of its openers of sentences, common ones. In place of its
+  table of words seen in lower case, every word with a capital counts as one that could be in lower case, unless it is
+  an abbreviation itself ("J. Biol.").
 """
 
 from __future__ import annotations
@@ -76,7 +87,7 @@ def sentence_spans(text: str, whole: Iterable[Span] = ()) -> list[Span]:
 
 
 def _joined(stretches: Iterable[Span]) -> list[Span]:
-    """The same stretches, those that overlap put together, ascending."""
+    """Return the same stretches, those that overlap put together, ascending."""
     joined: list[Span] = []
     for start, end in sorted(stretches):
         if joined and start < joined[-1][1]:
@@ -87,7 +98,7 @@ def _joined(stretches: Iterable[Span]) -> list[Span]:
 
 
 def _runs_over(joined: list[Span], end: int, after: int) -> bool:
-    """Whether one of the stretches begins before `after` and is not over at `end`."""
+    """Return whether one of the stretches begins before `after` and is not over at `end`."""
     place = bisect.bisect_left(joined, (after, after)) - 1
     return place >= 0 and joined[place][1] > end
 
@@ -99,7 +110,7 @@ def _after_blank(text: str, place: int) -> int:
 
 
 def _is_end(text: str, start: int, end: int, after: int) -> bool:
-    """Whether the sentence that begins at `start` ends at `end`, where text goes on at `after`."""
+    """Return whether the sentence that begins at `start` ends at `end`, where text goes on at `after`."""
     if after == len(text) or _EMPTY_LINE.search(text, end, after):
         return True
     opened = _OPENED.match(text, after)
@@ -124,7 +135,7 @@ def _can_begin(word: str, character: str) -> bool:
 
 
 def _ends_with(word: str, before: str, following: str, *, alone: bool) -> bool:
-    """Whether a full stop after the word ends the sentence, if what follows can begin one.
+    """Return whether a full stop after the word ends the sentence, if what follows can begin one.
 
     before  what stands before the word; alone: as far back as the sentence goes
     """
@@ -144,20 +155,6 @@ def _ends_with(word: str, before: str, following: str, *, alone: bool) -> bool:
     if lower in GOES_ON or (lower in COUNTED and following[:1].isdigit()):
         return False
     return starter or lower not in MAY_END
-
-
-# -------------------- punkt
-# Where Punkt (Kiss and Strunk, 2006), as NLTK ships it for English, ends the sentences of biomedical abstracts.
-#
-# BLURB cut ChemProt with it, so which mentions stand in one sentence, and with that the number of examples, is Punkt's
-# decision. For any other purpose `sentences.sentence_spans` is the better splitter: Punkt's English was learnt from
-# newspapers, and it breaks "i.v. injection" in two.
-#
-# Readings
-# Punkt looks words up in tables that it learnt: abbreviations, openers of sentences, and words seen in lower case.
-# Here are of the abbreviations those that occur at a full stop in the 2,432 abstracts of ChemProt, and those of general
-# use; of the openers, common ones; and instead of the third, every word that begins with a capital counts as one that
-# could be in lower case, unless it is abbreviated itself ("J. Biol.").
 
 
 _STRETCH = re.compile(r"\S+")
@@ -207,7 +204,7 @@ def _sentences(text: str) -> Iterator[Span]:
 
 
 def _ends(word: str, after: str) -> bool:
-    """Whether a sentence ends with this word, whose last character is the mark, and not with the mark alone."""
+    """Return whether a sentence ends with this word, whose last character is the mark, and not with the mark alone."""
     stem = word[:-1].lower()
     if word[-1] != ".":
         return True
@@ -223,7 +220,7 @@ def _ends(word: str, after: str) -> bool:
 
 
 def _closed(text: str, spans: list[Span]) -> Iterator[Span]:
-    """The sentences with the quotes and brackets that close behind them."""
+    """Yield the sentences with the quotes and brackets that close behind them."""
     begins = 0
     for place, (start, end) in enumerate(spans):
         begins, ends = max(begins, start), end

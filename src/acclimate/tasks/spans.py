@@ -44,7 +44,7 @@ _AT_ONCE = 1_000  # contexts that go through the tokenizer together: its offsets
 
 
 def encode_spans(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Batch:
-    """The rows of all examples, in their order, with tokens["begin"], tokens["end"] and rows["example"].
+    """Return the rows of all examples, in their order, with tokens["begin"], tokens["end"] and rows["example"].
 
     Raises ValueError for a tokenizer without offsets, and for rows that have no room.
     """
@@ -96,8 +96,8 @@ def encode_spans(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase
 
 
 def with_ends(rows: Batch, examples: Sequence[Example]) -> Batch:
-    """The rows with rows["label"], (B, 2) int64: the first and the last token of the answer, counted from the row's
-    start; of the first of the example's spans that stands in the row as a whole.
+    """Return the rows with rows["label"], (B, 2) int64: the first and the last token of the answer, counted from the
+    row's start; of the first of the example's spans that stands in the row as a whole.
     """
     ends_B2 = np.zeros((len(rows), 2), dtype=np.int64)
     for row, number in enumerate(rows.rows[EXAMPLE]):
@@ -148,7 +148,7 @@ def _best_spans(scores_C2: np.ndarray, longest: int) -> Iterator[tuple[float, in
 
 
 def _different(text: str, spans: Sequence[tuple[float, int, int]], count: int) -> tuple[str, ...]:
-    """The texts of the best spans, each once whatever its case; equal scores by where they stand."""
+    """Return the texts of the best spans, each once whatever its case; equal scores by where they stand."""
     answers: dict[str, str] = {}
     for _, begin, end in sorted(spans, key=lambda span: (-span[0], span[1:])):
         if answer := text[begin:end].strip():
@@ -159,7 +159,7 @@ def _different(text: str, spans: Sequence[tuple[float, int, int]], count: int) -
 
 
 def _passages(text: str) -> Iterator[tuple[int, str]]:
-    """Where each context of the text begins, and the context."""
+    """Yield where each context of the text begins, and the context."""
     start = 0
     for passage in text.split(PASSAGE):
         if passage.strip():
@@ -168,7 +168,7 @@ def _passages(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _cut(questions: Sequence[str], tokenizer: PreTrainedTokenizerBase, most: int) -> list[str]:
-    """The questions up to the end of their token number `most`."""
+    """Return the questions up to the end of their token number `most`."""
     encoded = tokenizer(
         list(questions), add_special_tokens=False, return_offsets_mapping=True, return_attention_mask=False
     )

@@ -75,7 +75,7 @@ def divide(
     seed: int,
     origin: str = "the examples",
 ) -> dict[Split, list[Example]]:
-    """The examples of each split that has a share, in the order in which they were given.
+    """Return the examples of each split that has a share, in the order in which they were given.
 
     shares  of the rows; together 1, train among them
     same    a number for each example; those with an equal one hold the same text and stay together
@@ -110,7 +110,7 @@ def divide(
 
 
 def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
-    """A number for each example, equal for those with the same text, and a sentence on how many share theirs.
+    """Return a number for each example, equal for those with the same text, and a sentence on how many share theirs.
 
     Examples with a pair hold the same text where both texts are the same, in either order.
     Nearly the same is the same, unless that would tie so many rows together that no fair split is left: short texts of
@@ -132,7 +132,7 @@ def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
 
 
 def _same_contexts(examples: Sequence[Example]) -> tuple[list[int], str]:
-    """The same of questions: those on one context stay together, whatever they ask."""
+    """Return the same of questions: those on one context stay together, whatever they ask."""
     contexts = list(dict.fromkeys(example.text for example in examples))
     same, _ = _same_texts([Example(str(place), text, "") for place, text in enumerate(contexts)])
     number = dict(zip(contexts, same, strict=True))
@@ -150,7 +150,7 @@ def _strata(examples: Sequence[Example], kind: Kind) -> list[str]:
 
 
 def _units(examples: Sequence[Example], strata: Sequence[str], same: Sequence[int], seed: int) -> list[_Unit]:
-    """The sets of rows that stay together, in the order of their keys."""
+    """Return the sets of rows that stay together, in the order of their keys."""
     parent = list(range(len(examples)))
 
     def root(row: int) -> int:
@@ -183,7 +183,7 @@ def _content(example: Example) -> str:
 def _place_sets(
     units: Sequence[_Unit], sizes: Strata, shares: Mapping[Split, float], lacking: Lacking
 ) -> dict[str, Split]:
-    """A split for each set: where the squared distance from the shares, relative to them, becomes the smallest."""
+    """Return a split for each set: the one that leaves the smallest squared relative distance from the shares."""
     where: dict[str, Split] = {}
     for unit in sorted(units, key=lambda unit: -len(unit.rows)):
 
@@ -201,7 +201,7 @@ def _place_sets(
 
 
 def _place_singles(units: Sequence[_Unit], sizes: Strata, lacking: Lacking) -> dict[str, Split]:
-    """A split for each row that stands alone, stratum by stratum, in the order of the keys."""
+    """Return a split for each row that stands alone, stratum by stratum, in the order of the keys."""
     waiting: dict[str, list[_Unit]] = {}
     for unit in units:
         waiting.setdefault(next(iter(unit.strata)), []).append(unit)

@@ -35,13 +35,11 @@ from acclimate.text.untrusted import (
     unsound,
 )
 
-# -------------------- tables
 # Rows of CSV, TSV, JSON-lines and Parquet files: each a place and its values by column, or why there are none.
 #
 # CSV and TSV are read as RFC 4180 has it: a field that holds the delimiter, a quote or a line end is quoted, a quote
 # within it doubled. A TSV that cannot be read so, as most benchmarks' cannot, has quotes that are ordinary characters.
 # Rows are read one at a time; what is wrong with the file as a whole is a ValueError.
-
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -49,7 +47,7 @@ Rows = Iterator[tuple[str, Values]]  # with the place: "train.csv:118"
 
 
 def table_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
-    """The file's rows, at least with the values of these columns. Empty lines are no rows.
+    """Yield the file's rows, at least with the values of these columns. Empty lines are no rows.
 
     Raises ValueError where the ending is unknown, the file holds no rows or lacks a column, and for all that is wrong
     with it as a whole. A JSON object may leave a column out, as long as another has it.
@@ -81,7 +79,7 @@ def table_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
 
 
 def stem(path: Path) -> str:
-    """The file's name without its ending and packing."""
+    """Return the file's name without its ending and packing."""
     return Path(unpacked_name(path)).stem
 
 
@@ -90,7 +88,7 @@ class ColumnError(ValueError):
 
 
 def no_column(place: str, column: str, present: Sequence[str], hint: str = "") -> ColumnError:
-    """The error for a column that is not there, naming the nearest that is."""
+    """Return the error for a column that is not there, naming the nearest that is."""
     listed = ", ".join(map(shown, present[:20])) + (", ..." if len(present) > 20 else "")
     return ColumnError(
         f"{place}: no column {column!r}; the nearest is {shown(nearest(column, present))} of [{listed}]. "
@@ -130,7 +128,7 @@ def _delimited_rows(path: Path, columns: Sequence[str], limits: Limits, *, delim
 
 
 def _well_quoted(path: Path, limits: Limits) -> bool:
-    """Whether every quote in the TSV file stands where RFC 4180 has it; reads all of the file."""
+    """Return whether every quote in the TSV file stands where RFC 4180 has it; reads all of the file."""
     texts = (text for _, text in text_lines(path, limits))
     try:
         for _ in csv.reader(texts, delimiter="\t", strict=True):
@@ -141,7 +139,7 @@ def _well_quoted(path: Path, limits: Limits) -> bool:
 
 
 def _records(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
-    """The csv reader's records, empty lines left out, each with the line on which it begins."""
+    """Yield the csv reader's records, empty lines left out, each with the line on which it begins."""
     while True:
         number = reader.line_num + 1
         try:
@@ -244,7 +242,7 @@ class FileRead:
 
 
 def read_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Iterator[Row | Rejected]:
-    """A Row or a Rejected for each row of the file, in its order.
+    """Yield a Row or a Rejected for each row of the file, in its order.
 
     Raises ValueError, naming file, line, value and way out, where the file is not one of rows with these columns.
     """
@@ -266,7 +264,7 @@ def check_accepted(read: FileRead) -> None:
 
 
 def class_name(value: Any, column: str) -> tuple[str | None, str]:
-    """The class that a value of a file names, or None and why it names none.
+    """Return the class that a value of a file names, or None and why it names none.
 
     Whole numbers and booleans become their Python spelling; 1.0 is 1, for that is how a table with gaps holds it.
     """
@@ -293,7 +291,9 @@ def read_labelled(
     id: str | None = None,
     limits: Limits = LIMITS,
 ) -> list[Example]:
-    """The file's examples of one class each, in its order. `text`, `label`, `pair`, `group` and `id` name columns.
+    """Return the file's examples of one class each, in its order.
+
+    `text`, `label`, `pair`, `group` and `id` name columns.
 
     Labels that are integers or booleans become their Python spelling ("1", "True"). Without an id column, an example's
     id is `<file stem>:<row>`, rows counted from 1. Empty lines are skipped; an empty pair or group is none.
@@ -323,7 +323,8 @@ def delimited_task(
     group: str | None = None,
     id: str | None = None,
 ) -> Task:
-    """A classification task over one file a split, in which every row is sound; its labels are those of train, sorted.
+    """Return a classification task over one file a split, in which every row is sound; its labels are those of train,
+    sorted.
 
     The paths are made absolute here, so the path which `load` hands to the task is not looked at.
     """
@@ -357,7 +358,7 @@ def _row(number: int, place: str, values: Values, roles: Mapping[str, str]) -> R
 
 
 def _text(role: str, column: str, value: Any) -> tuple[str, str]:
-    """The value as text ("" for an empty pair or group), or why it is none."""
+    """Return the value as text ("" for an empty pair or group), or why it is none."""
     if value is None or (isinstance(value, str) and not value.strip()):
         if role in {"pair", "group"}:
             return "", ""

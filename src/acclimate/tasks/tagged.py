@@ -44,7 +44,7 @@ _Lines = list[tuple[int, list[str]]]  # of one sentence: number of the line, its
 
 
 def tagged_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Iterator[Row | Rejected]:
-    """A Row or a Rejected for each sentence of the file, in its order; a row's label is its tuple of tags.
+    """Yield a Row or a Rejected for each sentence of the file, in its order; a row's label is its tuple of tags.
 
     columns  of the list of words (`text`) and the list of tags (`label`), in JSON and Parquet; files of lines have none
 
@@ -67,7 +67,7 @@ def tagged_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Ite
 
 
 def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
-    """The metric of this name; "": entity F1 where the tags name entities, else the accuracy over words.
+    """Return the metric of this name; "": entity F1 where the tags name entities, else the accuracy over words.
 
     Raises ValueError for tags of BMES, and where the metric does not judge such tags.
     """
@@ -114,7 +114,7 @@ def told_of_tags(labels: Collection[Label], metric: Metric, *, where: str) -> li
 def apart(
     path: Path, rows: Sequence[Row | Rejected], split: Split, *, divided: bool
 ) -> tuple[list[Row | Rejected], list[str]]:
-    """The sentences of a file of lines, each document a group of its split, and a note on documents.
+    """Return the sentences of a file of lines, each document a group of its split, and a note on documents.
 
     divided  whether the file is to be split by us: too few documents are then no groups
     """
@@ -244,7 +244,7 @@ def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row 
 
 
 def _all_fit(words: Sequence[str], tags: Sequence[str]) -> bool:
-    """Whether all of a sentence can be used, at one look; where it says no, `_unfit` has the last word."""
+    """Return whether all of a sentence can be used, at one look; where it says no, `_unfit` has the last word."""
     whole = "\n".join((*words, *tags))
     if " " in whole or "\ufffd" in whole or unsound(whole):
         return False

@@ -46,27 +46,27 @@ _JOINT = re.compile(r"\+(?=[BIESLU]-)")  # a + within a type, as in I-Na+, joins
 
 
 def words_of(text: str) -> list[str]:
-    """The words of an example whose label is a tag a word: what stands between single spaces."""
+    """Return the words of an example whose label is a tag a word: what stands between single spaces."""
     return text.split(" ")
 
 
 def text_of(words: Iterable[str]) -> str:
-    """The text that `words_of` takes apart again; no word may be empty or hold a space."""
+    """Return the text that `words_of` takes apart again; no word may be empty or hold a space."""
     return " ".join(words)
 
 
 def parts_of(tag: str) -> tuple[str, ...]:
-    """The tags of each entity that a word is in, of a joint tag; any other tag alone."""
+    """Return the tags of each entity that a word is in, of a joint tag; any other tag alone."""
     return tuple(_JOINT.split(tag)) if "+" in tag else (tag,)
 
 
 def joint(parts: Iterable[str]) -> str:
-    """The tag of a word that bears these, no two of one type; O where it bears none."""
+    """Return the tag of a word that bears these, no two of one type; O where it bears none."""
     return "+".join(sorted(parts)) or OUTSIDE
 
 
 def scheme_of(tags: Collection[str]) -> Scheme | None:
-    """The scheme of a set of tags; None where they name no entities, as parts of speech do not."""
+    """Return the scheme of a set of tags; None where they name no entities, as parts of speech do not."""
     tags = {part for tag in tags for part in parts_of(tag)}
     letters = {tag.partition("-")[0] for tag in tags if tag != OUTSIDE}
     if not letters or any(tag[1:2] not in ("", "-") or tag.endswith("-") for tag in tags):
@@ -75,7 +75,7 @@ def scheme_of(tags: Collection[str]) -> Scheme | None:
 
 
 def other_scheme(tags: Collection[str]) -> str:
-    """A tag of a scheme that is not read, such as M-PER of BMES; "" where there is none."""
+    """Return a tag of a scheme that is not read, such as M-PER of BMES; "" where there is none."""
     typed = sorted(tag for tag in tags if tag != OUTSIDE)
     known = {*OTHER_LETTERS}.union(*LETTERS.values())
     if not typed or OUTSIDE not in tags or not all(tag[:1] in known and tag[1:2] == "-" for tag in typed):
@@ -84,7 +84,7 @@ def other_scheme(tags: Collection[str]) -> str:
 
 
 def fallback(labels: Sequence[str]) -> str:
-    """What a word gets of which a tokenizer leaves nothing to be read: O, or the first of the labels."""
+    """Return what a word gets of which a tokenizer leaves nothing to be read: O, or the first of the labels."""
     return OUTSIDE if OUTSIDE in labels else labels[0]
 
 
@@ -113,7 +113,8 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 
 
 def tags_of(found: Iterable[tuple[int, int, str]], words: int, scheme: Scheme) -> tuple[str, ...]:
-    """A tag for each of so many words that bear the entities (first word, last word, type): what `entities` reads.
+    """Return a tag for each of so many words that bear the entities (first word, last word, type): what `entities`
+    reads.
 
     In IO, entities of one type that touch become one. Raises ValueError where one leaves the words or two overlap.
     """
@@ -130,7 +131,9 @@ def tags_of(found: Iterable[tuple[int, int, str]], words: int, scheme: Scheme) -
 
 
 def converted(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
-    """The same entities in another scheme. To IO and back loses where one of two that touch ends, if their type is one.
+    """Return the same entities in another scheme.
+
+    To IO and back loses where one of two that touch ends, if their type is one.
 
     An I-, E- or L- that follows nothing of its type, which `entities` takes for a beginning, becomes one.
     """
@@ -145,8 +148,9 @@ def all_tags(tags: Collection[str], scheme: Scheme) -> tuple[str, ...]:
 
 
 def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
-    """Whether a sequence that `converted` leaves as it is can have a tag after another. O is also what stands before a
-    sentence and after it.
+    """Return whether a sequence that `converted` leaves as it is can have a tag after another.
+
+    O is also what stands before a sentence and after it.
     """
     begin, inside, end, single = _WRITTEN[scheme]
     goes_on = tag[0] in {inside, end} - {begin, single}
@@ -164,5 +168,5 @@ def _by_type(tags: Sequence[str]) -> list[list[str]]:
 
 
 def borne(tags: Sequence[str], *, named: bool) -> tuple[str, ...]:
-    """What a sentence bears, sorted: the types of its entities where tags name some (`named`), else its tags."""
+    """Return what a sentence bears, sorted: the types of its entities where tags name some (`named`), else its tags."""
     return tuple(sorted({kind for _, _, kind in entities(tags)} if named else set(tags)))

@@ -43,7 +43,7 @@ class Metric:
     least: float = 0.0
 
     def compute(self, gold: Sequence[Label], predicted: Sequence[Label]) -> float:
-        """The value for n gold and n predicted labels. Raises ValueError where the numbers differ or are 0."""
+        """Return the value for n gold and n predicted labels. Raises ValueError where the numbers differ or are 0."""
         if len(gold) != len(predicted):
             raise ValueError(
                 f"{len(gold)} gold labels, but {len(predicted)} predictions: give one prediction per example"
@@ -54,7 +54,7 @@ class Metric:
 
 
 def as_read(example: Example) -> Example:
-    """The preparation that changes nothing."""
+    """Return the preparation that changes nothing."""
     return example
 
 
@@ -82,7 +82,7 @@ class Task:
 
 
 def load(task: Task, path: Path) -> dict[Split, list[Example]]:
-    """The prepared examples of the three splits, checked before anything trains on them.
+    """Return the prepared examples of the three splits, checked before anything trains on them.
 
     Raises ValueError for an empty split, an empty text, an id that occurs twice, and a group that stands in two splits;
     where labels are classes ("sequence", "multilabel", "tokens") also for one that the task does not list, or that no
@@ -182,7 +182,7 @@ def _check_apart(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
 
 
 def classes_in(label: Label) -> tuple[str, ...]:
-    """The classes that a label holds; none where it is a number."""
+    """Return the classes that a label holds; none where it is a number."""
     if isinstance(label, str):
         return (label,)
     return label if isinstance(label, tuple) else ()

@@ -42,7 +42,7 @@ class Corpus:
     path: Path
 
     def documents(self) -> Iterator[Document]:
-        """All documents in order. Reads a record batch (about 1 MB) at a time.
+        """Yield all documents in order. Reads a record batch (about 1 MB) at a time.
 
         Read rather than memory-mapped: every text is copied into a Python string anyway, and mapped pages would count
         towards the memory of the process until the whole file is in it.
@@ -54,7 +54,7 @@ class Corpus:
                 yield from map(Document, columns["id"], columns["text"], columns["source"])
 
     def texts(self, first: int = 0, last: int | None = None) -> Iterator[pa.StringArray]:
-        """The documents' texts in order, an Arrow column for each record batch: for loops over their UTF-8.
+        """Yield the documents' texts in order, an Arrow column for each record batch: for loops over their UTF-8.
 
         first, last   only of the documents from the one number to before the other
         """
@@ -67,7 +67,7 @@ class Corpus:
                     yield batches.get_batch(number).column("text")[within]
 
     def take(self, numbers: Iterable[int]) -> Iterator[Document]:
-        """The documents with these numbers, which count from 0 in the order of `documents`; in the order given.
+        """Yield the documents with these numbers, which count from 0 in the order of `documents`; in the order given.
 
         Memory-mapped: only the pages that hold them are read.
         """
@@ -83,7 +83,8 @@ class Corpus:
                 yield Document(*(batches[place].column(name)[row].as_py() for name in ("id", "text", "source")))
 
     def tokens(self, tokenizer: PreTrainedTokenizerBase, *, processes: int = 1, watch: Watch = unwatched) -> Tokens:
-        """The documents' tokens; built on the first call for this tokenizer and corpus, memory-mapped ever after.
+        """Return the documents' tokens; built on the first call for this tokenizer and corpus, memory-mapped ever
+        after.
 
         Several processes may ask at once: one builds and the others wait. A build that was killed leaves nothing that
         is taken for tokens, and the next one goes on with it.

@@ -33,9 +33,7 @@ from acclimate.text.untrusted import (
     unsound,
 )
 
-# -------------------- arrow
 # Rows of Parquet files and of Hugging Face dataset folders, a batch at a time. Only Arrow's own readers are used.
-
 
 _ROWS = 32  # decoded at a time: a text that is held once can stand in every one of them
 
@@ -58,7 +56,7 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 
 def parquet_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
-    """The file's column names. Raises ValueError where it is no Parquet file, or unpacks beyond the limits."""
+    """Return the file's column names. Raises ValueError where it is no Parquet file, or unpacks beyond the limits."""
     import pyarrow.parquet
 
     check_file(path)
@@ -76,7 +74,7 @@ def parquet_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
 
 
 def parquet_rows(path: Path, columns: Columns, limits: Limits = LIMITS) -> Iterator[dict[str, Any]]:
-    """The rows' values by column, these columns only.
+    """Yield the rows' values by column, these columns only.
 
     Raises ValueError where the file is damaged, and where its rows hold more than the limits allow, whatever it says.
     """
@@ -87,12 +85,12 @@ def parquet_rows(path: Path, columns: Columns, limits: Limits = LIMITS) -> Itera
 
 
 def is_dataset(folder: Path) -> bool:
-    """Whether the folder was written by `datasets`: one split (`Dataset.save_to_disk`), or a cache of it."""
+    """Return whether the folder was written by `datasets`: one split (`Dataset.save_to_disk`), or a cache of it."""
     return (folder / "dataset_info.json").is_file() and bool(_arrow_files(folder))
 
 
 def dataset_files(folder: Path) -> list[Path]:
-    """The Arrow files of one split in their order.
+    """Return the Arrow files of one split in their order.
 
     Raises ValueError where state.json is damaged, names a file outside of the folder or one that is not there, or where
     the rows are a selection of the files' rows that was not written out.
@@ -124,7 +122,7 @@ def _arrow_files(folder: Path) -> list[Path]:
 
 
 def arrow_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
-    """The names of the columns in a file of `dataset_files`; of the limits none applies to them."""
+    """Return the names of the columns in a file of `dataset_files`; of the limits none applies to them."""
     import pyarrow as pa
 
     check_file(path)
@@ -133,7 +131,7 @@ def arrow_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
 
 
 def arrow_rows(path: Path, columns: Columns, limits: Limits = LIMITS) -> Iterator[dict[str, Any]]:
-    """The rows' values by column, these columns only. Raises ValueError as `parquet_rows` does."""
+    """Yield the rows' values by column, these columns only. Raises ValueError as `parquet_rows` does."""
     import pyarrow as pa
 
     with _damage_named(path), pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
@@ -219,7 +217,7 @@ def check_rows(where: str, rows: int, rejections: int, rejected: Sequence[Reject
 def read_documents(
     path: Path, *, separated: Separated = "line", field: str = "text", limits: Limits = LIMITS
 ) -> Documents:
-    """The documents of a file, or of every file with a known ending below a folder, in the order of the paths.
+    """Return the documents of a file, or of every file with a known ending below a folder, in the order of the paths.
 
     .txt      one document a line, or several lines up to a blank one with `separated="blank"`
     .jsonl    an object a line: the text in `field`; `id` (text or whole number) and `source` where there are any
@@ -242,7 +240,7 @@ def read_documents(
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that `read_documents` reads, in that order; ValueError as there where there are none."""
+    """Return the files that `read_documents` reads, in that order; ValueError as there where there are none."""
     if path.is_dir():
         files = list(_below(path))
         if not files:
@@ -260,7 +258,8 @@ def unread_in(folder: Path) -> list[Path]:
 
 
 def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
-    """The files to read below the folder, in the order of their paths; links are followed, each folder visited once.
+    """Yield the files to read below the folder, in the order of their paths; links are followed, each folder visited
+    once.
 
     every: those with other endings too, hidden ones and what belongs to a saved dataset aside
     """
@@ -353,7 +352,7 @@ def _columns(
 
 
 def document_of(place: str, values: Values, field: str) -> Document | str:
-    """The document, or why there is none. `place` is its id where the row has none."""
+    """Return the document, or why there is none. `place` is its id where the row has none."""
     if isinstance(values, str):
         return values
     if field not in values:

@@ -24,21 +24,18 @@ from acclimate.text.documents import Rows, Separated, document_of, rows_of
 from acclimate.text.overlap.near_duplicates import Sketches, sketches
 from acclimate.text.pubmed import DELETED, LEFT_OUT, Citation, Deletion
 
-# -------------------- language
 # The language of a text, told by its script and its commonest words: no model, no download.
 #
 # The short words that hold a language together (the, of, und, que) are two or three of ten words in running text and
 # hardly occur in another language's. So the language with the most of them is the text's. A word that several languages
 # have counts for each of them by an equal share, and the first language must be clearly before all others but its
 # sisters; a text with too few such words (a list of names, a table, a title) stays unknown. Scripts that one language,
-# or
-# one group of them, writes in are told by their letters.
+# or one group of them, writes in are told by their letters.
 #
 # Known by words: Czech, Danish, Dutch, English, French, German, Hungarian, Indonesian, Italian, Norwegian, Polish,
 # Portuguese, Romanian, Russian, Spanish, Swedish, Turkish, Ukrainian. By script: Arabic, Chinese, Greek, Hebrew, Hindi,
 # Japanese, Korean, Thai. Any other language is unknown, or taken for the nearest of these: Catalan for Italian or
 # Spanish, Bulgarian and Serbian for Russian or Ukrainian.
-
 
 UNKNOWN = "und"  # as BCP 47 has it
 READ = 2000  # characters of a text that are looked at: its first
@@ -142,7 +139,7 @@ def language(text: str) -> str:
 
 
 def _script(text: str) -> str:
-    """What most letters of the text are written in: a language, "cyrillic", or "" for Latin."""
+    """Return what most letters of the text are written in: a language, "cyrillic", or "" for Latin."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     block = np.searchsorted(_BEGINS, points, side="right") - 1
     block = block[(block >= 0) & (points <= _ENDS[block])]
@@ -265,7 +262,7 @@ def units(files: Sequence[tuple[Path, Path]]) -> list[Unit]:
 
 
 def parts_of(unit: int, folder: Path) -> list[Part]:
-    """The unit's parts that are there, in order."""
+    """Return the unit's parts that are there, in order."""
     return [Part(path) for path in sorted(folder.glob(f"{unit:06}-*"))]
 
 
@@ -330,7 +327,7 @@ class _Reading:
         write_json(directory / "part.json", {"rows": before + self.rows, "last": self.last, "counts": counts})
 
     def _documents(self) -> Iterator[Document]:
-        """Those that stay, until the part is large enough."""
+        """Yield those that stay, until the part is large enough."""
         characters = 0
         for place, values in self._given:
             self.rows += 1

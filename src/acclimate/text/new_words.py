@@ -123,7 +123,7 @@ class Cutter:
         self.mark = _mark(rules["pre_tokenizer"]) if self.kind == "Unigram" else ""
 
     def parts(self, chunk: str) -> list[str]:
-        """What the model gets of a string without white space, but for a blank before it."""
+        """Return what the model gets of a string without white space, but for a blank before it."""
         normal = self.backend.normalizer.normalize_str(chunk) if self.backend.normalizer else chunk
         return [part for part, _ in self.backend.pre_tokenizer.pre_tokenize_str(normal)]
 
@@ -132,7 +132,7 @@ class Cutter:
         return made
 
     def text(self, form: str) -> str:
-        """The form without marks."""
+        """Return the form without marks."""
         if self.kind == "WordPiece":
             return form
         if self.kind == "Unigram":
@@ -140,14 +140,14 @@ class Cutter:
         return str(self.backend.decoder.decode([form])).strip()
 
     def forms(self, part: str) -> list[str]:
-        """The words in a part that could be entries: with a letter, and of 2 to LONGEST characters."""
+        """Return the words in a part that could be entries: with a letter, and of 2 to LONGEST characters."""
         if self.kind != "Unigram":
             return [part] if _is_word(self.text(part)) else []
         words = [span for span in word_spans(part.replace(self.mark, " ")) if _is_word(part[slice(*span)])]
         return [part[first - part[:first].endswith(self.mark) : last] for first, last in words]
 
     def of_words(self, part: str, pieces: Sequence[Token]) -> int:
-        """How many of a part's pieces are of words: not punctuation, nor a mark of a blank by itself."""
+        """Return how many of a part's pieces are of words: not punctuation, nor a mark of a blank by itself."""
         if not _WORD.search(self.text(part)):
             return 0
         return sum(_OF_WORD.search(self.text(piece.value)) is not None for piece in pieces)
@@ -186,7 +186,7 @@ def fertility(parts: Parts, cutter: Cutter) -> Fertility:
 
 
 def broken_words(parts: Parts, cutter: Cutter, *, most: int, least: int) -> list[NewWord]:
-    """The corpus's words that are no entry yet and save most, in that order; of equals the first by spelling.
+    """Return the corpus's words that are no entry yet and save most, in that order; of equals the first by spelling.
 
     most: words at most; least: how often a word occurs.
     """
@@ -197,7 +197,7 @@ def broken_words(parts: Parts, cutter: Cutter, *, most: int, least: int) -> list
 
 
 def listed_words(lines: Iterable[str], parts: Parts, cutter: Cutter) -> list[NewWord]:
-    """The words of a list that are no entry yet, in its order; a line of several words gives each by itself.
+    """Return the words of a list that are no entry yet, in its order; a line of several words gives each by itself.
 
     A word is added as it stands after a blank, and as it stands elsewhere if the corpus has it so.
     """
@@ -213,7 +213,7 @@ def listed_words(lines: Iterable[str], parts: Parts, cutter: Cutter) -> list[New
 
 
 def _new(form: str, count: int, cutter: Cutter) -> NewWord | None:
-    """The word; None where the vocabulary has it."""
+    """Return the word; None where the vocabulary has it."""
     if cutter.backend.token_to_id(form) is not None:
         return None
     made = cutter.pieces(form)
@@ -234,14 +234,13 @@ def _is_word(text: str) -> bool:
 
 
 def _mark(rules: dict[str, Any]) -> str:
-    """The character that stands for a blank."""
+    """Return the character that stands for a blank."""
     for each in rules.get("pretokenizers", [rules]):
         if each["type"] == "Metaspace":
             return str(each["replacement"])
     raise ValueError("the Unigram tokenizer has no Metaspace rule, so no word can be told from the inside of others")
 
 
-# -------------------- extended vocabulary
 # A tokenizer with more words in its vocabulary: as real entries, so that ordinary text uses them, and so that every
 # text without them gets the ids that it had.
 #
@@ -257,7 +256,6 @@ def _mark(rules: dict[str, Any]) -> str:
 # Words that were added to a tokenizer by other means (added_tokens: masks, prompts) and have ids behind those of the
 # vocabulary become entries of it: `tokenizers` numbers them anew, behind the last entry, whenever it reads a file.
 
-
 # Of a Unigram entry, times the square of its length in characters: the score by which it wins over its own pieces. The
 # square is more than the sum of the parts' squares, so that a longer new word wins over two shorter ones in a row.
 MARGIN = 1e-9
@@ -265,7 +263,7 @@ _UNKNOWN = 10.0  # by how much `tokenizers` scores an unknown character below th
 
 
 def extended(cutter: Cutter, forms: Sequence[str]) -> Tokenizer:
-    """The cutter's tokenizer with these entries, whose ids follow the largest that there is, in their order.
+    """Return the cutter's tokenizer with these entries, whose ids follow the largest that there is, in their order.
 
     Raises ValueError where ids would move, or an entry would not be taken for its own text.
     """
@@ -286,7 +284,7 @@ def extended(cutter: Cutter, forms: Sequence[str]) -> Tokenizer:
 
 
 def woken(before: Cutter, after: Cutter) -> int:
-    """How many old entries of a BPE are now taken whole for their own text, which merges had spelt otherwise."""
+    """Return how many old entries of a BPE are now taken whole for their own text, which merges had spelt otherwise."""
     if before.kind != "BPE" or json.loads(before.backend.to_str())["model"].get("ignore_merges"):
         return 0
     added = {token.content for token in before.backend.get_added_tokens_decoder().values()}

@@ -35,9 +35,7 @@ from acclimate.text.overlap.near_duplicates import Sketches, exact_repeats, gram
 from acclimate.text.pubmed import superseded
 from acclimate.text.untrusted import named, printable
 
-# -------------------- preparation report
 # What a preparation kept, and what it left out and why: as text, and as CSV.
-
 
 KINDS = ("rejected", "empty", "short", "long", "language", "replaced", "deleted", "repeated", "nearly repeated")
 _LANGUAGES = 8  # that are told
@@ -45,7 +43,7 @@ _UNREAD = 5  # files that are named
 
 
 def as_text(facts: dict[str, Any]) -> str:
-    """A table of counts, the languages found, and of each kind the first documents that were left out."""
+    """Return a table of counts, the languages found, and of each kind the first documents that were left out."""
     rows = [("", "documents", "characters"), *((name, f"{of:,}", f"{size:,}") for name, of, size in _counts(facts))]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"{name:<{widths[0]}}  {of:>{widths[1]}}  {size:>{widths[2]}}" for name, of, size in rows]
@@ -64,7 +62,7 @@ def as_text(facts: dict[str, Any]) -> str:
 
 
 def as_csv(facts: dict[str, Any]) -> str:
-    """The table of counts."""
+    """Return the table of counts."""
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows([("what", "documents", "characters"), *_counts(facts)])
     return file.getvalue()
@@ -81,7 +79,7 @@ def _counts(facts: dict[str, Any]) -> list[tuple[str, int, int]]:
 
 
 def _meaning(kind: str, settings: dict[str, Any]) -> str:
-    """A line of the table, in words."""
+    """Return a line of the table, in words."""
     if kind in ("short", "long"):
         side, word = ("least", "fewer") if kind == "short" else ("most", "more")
         bounds = [
@@ -101,9 +99,7 @@ def _meaning(kind: str, settings: dict[str, Any]) -> str:
     }[kind]
 
 
-# -------------------- preparation texts
 # The documents of all parts of a preparation, by number, and what is known of them.
-
 
 _OPENED = 8  # parts whose texts are at hand
 
@@ -129,7 +125,7 @@ class Texts:
         return [part.sketches() for part in self._parts]
 
     def citations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As `superseded` takes them."""
+        """Return as `superseded` takes them."""
         found = [np.empty((0, 3), np.int64)]
         for part, begin in zip(self._parts, self.begins.tolist(), strict=False):
             own = np.array(part.array("citations"))
@@ -271,7 +267,7 @@ def prepare(
 
 
 def _listed(raw: Sequence[Path]) -> list[tuple[Path, Path]]:
-    """Every file, with the folder that its documents' places are named from."""
+    """Return every file, with the folder that its documents' places are named from."""
     found = [(file, path if path.is_dir() else path.parent) for path in raw for file in files_of(path)]
     if not found:
         raise ValueError("no raw text given. Name a file or folder")
@@ -317,7 +313,7 @@ def _read(
     processes: int,
     watch: Watch,
 ) -> list[Part]:
-    """The parts of all files, in order."""
+    """Return the parts of all files, in order."""
     planned = units(listed)
     work = partial(
         read_unit,

@@ -15,14 +15,12 @@ import numpy as np
 
 from acclimate.text.untrusted import Limits, SafeParser, Values, blocks, fed, named, shown
 
-# -------------------- jats
 # Running text out of articles in JATS, the XML of PubMed Central's full texts, streamed (text/untrusted.py).
 #
 # Kept are the title, the abstract and the body: headings and paragraphs, lists included. Left out is what is no running
 # text or not the authors' own: tables, figures with their captions, formulas, footnotes, references and the marks that
 # point to them, supplements, acknowledgements and all else behind the body; abstracts that are a picture or a teaser;
 # translations (`trans-abstract`, `sub-article`), reviews and answers printed with the article (`response`).
-
 
 ROOTS = frozenset({"article", "pmc-articleset"})
 _TITLE = ("article", "front", "article-meta", "title-group", "article-title")
@@ -160,7 +158,7 @@ class _JatsReader:
         return len(self._open) == len(path) and tuple(self._open) == path
 
     def _inside(self) -> bool:
-        """Whether what stands here is text of the article."""
+        """Return whether what stands here is text of the article."""
         return self._open[1:2] == ["body"] or any(
             tuple(self._open[: len(path)]) == path for path in (_TITLE, _ABSTRACT)
         )
@@ -315,18 +313,17 @@ def _citation(pmid: str, version: str) -> Citation | None:
     return Citation(int(pmid), int(version) if version.isascii() and version.isdecimal() and len(version) < 9 else 1)
 
 
-# -------------------- articles
 # Articles out of XML: PubMed's (text/pubmed.py) or PubMed Central's (text/pubmed.py), whichever the file holds.
 
 
 def xml_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[int, Values | Deletion]]:
-    """As `pubmed_articles` or `jats_articles` has them. Raises ValueError as they do."""
+    """Yield as `pubmed_articles` or `jats_articles` has them. Raises ValueError as they do."""
     readers = jats_articles if _outermost(path, limits) in ROOTS else pubmed_articles
     yield from readers(path, field, limits)
 
 
 def _outermost(path: Path, limits: Limits) -> str:
-    """The name of the file's outermost element, "" where there is none."""
+    """Return the name of the file's outermost element, "" where there is none."""
     found: list[str] = []
     parser = SafeParser(
         named(path),
@@ -341,19 +338,17 @@ def _outermost(path: Path, limits: Limits) -> str:
     return ""
 
 
-# -------------------- superseded
 # Which articles of PubMed's files stay, once all files are read: the baseline and the updates after it.
 #
 # The rule of the files themselves: an article that comes again replaces the one before, a list of deletions takes away
 # what came before it, and of an article's versions the latest counts (`PMID Version`, of a few journals only).
-
 
 DELETED = -2  # in place of a document's number
 LEFT_OUT = -1  # an article that a filter dropped: it replaces an older one all the same
 
 
 def superseded(pmids: np.ndarray, versions: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of documents that a later article replaced, and of those that were deleted; both ascending.
+    """Return the numbers of documents that a later article replaced, and of those that were deleted; both ascending.
 
     pmids, versions, numbers   (E,) int64, in the order of the files: an article and its document's number (or
                                LEFT_OUT), or a deletion (DELETED)

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-# -------------------- pair frames
 # What a tokenizer puts around two texts, and which of its pieces end a sentence.
-
 
 _ENDS = (".", "!", "?")
 
@@ -40,7 +38,7 @@ class Frame:
 
 
 def frame_of(tokenizer: PreTrainedTokenizerBase) -> Frame:
-    """What a tokenizer puts around two texts.
+    """Return what a tokenizer puts around two texts.
 
     Raises ValueError where that cannot be told, or where it does not tell them apart by their types.
     """
@@ -81,7 +79,7 @@ class Rows(Protocol):
     def __len__(self) -> int: ...
 
     def __call__(self, chosen: np.ndarray, *, rate: float, generator: np.random.Generator) -> Batch:
-        """The rows with these numbers, in this order, masked: tokens["labels"], and names such as `document 17`."""
+        """Return the rows with these numbers, masked, with tokens["labels"] and names such as `document 17`."""
         ...
 
 
@@ -146,7 +144,7 @@ def masked_segments(
     documents: np.ndarray | None = None,
     name: str = "document",
 ) -> Segments:
-    """The segments of a corpus as rows.
+    """Return the segments of a corpus as rows.
 
     longest    tokens of a row at most, special tokens included
     masked, random  shares of the predicted tokens that become the mask and a random token
@@ -179,11 +177,9 @@ def runs(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return places
 
 
-# -------------------- pairs
 # Rows of two stretches of text, of which half follow one another where they were taken from: next-sentence prediction.
 #
 # Devlin et al. (2019), section 3.1 and A.2; BERT's create_pretraining_data.py. Shape suffixes: B rows, N tokens.
-
 
 RANDOM_NEXT = "random_next"  # of `Batch.rows`: 0 where the second stretch follows the first, 1 where it does not
 TYPES = "token_type_ids"  # of `Batch.tokens`
@@ -354,7 +350,7 @@ def masked_pairs(
     documents: np.ndarray | None = None,
     name: str = "document",
 ) -> Pairs:
-    """The segments of a corpus as pairs. longest: tokens of a row at most; documents: as for `masked_segments`.
+    """Return the segments of a corpus as pairs. longest: tokens of a row at most; documents: as for `masked_segments`.
 
     Raises ValueError where fewer than two documents have text, or `longest` has no room for a token of either side.
     """

@@ -10,7 +10,6 @@ from acclimate.core.types import Watch, counted, unwatched
 from acclimate.text.corpus import Corpus
 from acclimate.text.tokens import Tokens
 
-# -------------------- long documents
 # Which documents of a corpus are long enough to learn from.
 
 
@@ -73,7 +72,7 @@ def _stretches(documents: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def _cuts(starts: np.ndarray, begins: np.ndarray, ends: np.ndarray, room: int) -> np.ndarray:
-    """Where the documents [begins, ends), each longer than `room`, are cut; in no order.
+    """Return where the documents [begins, ends), each longer than `room`, are cut; in no order.
 
     First from the ends: earliest[j] holds the first places from which j segments reach the end, for the documents
     active[j] that have more than j segments. No other way of cutting takes fewer.

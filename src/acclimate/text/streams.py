@@ -31,7 +31,8 @@ def masked_stream(
     masked: float = 0.8,
     random: float = 0.1,
 ) -> Stream:
-    """Rows for masked language modelling: every segment of the corpus once an epoch, each epoch in an order of its own.
+    """Return rows for masked language modelling: every segment of the corpus once an epoch, each epoch in an order of
+    its own.
 
     batch    rows of a step; an epoch that ends within a step is followed by the next one
     longest  tokens of a row at most, special tokens included
@@ -47,7 +48,7 @@ def masked_stream(
 
 
 def even(batch: int, first_step: int = 0) -> Window:
-    """So many rows at every step from `first_step` on."""
+    """Return so many rows at every step from `first_step` on."""
     return lambda step: ((step - first_step) * batch, (step + 1 - first_step) * batch)
 
 
@@ -79,7 +80,8 @@ def evaluation_batches(
     whole_words: bool = True,
     segments_at_most: int | None = None,
 ) -> list[Batch]:
-    """Every segment once, in the corpus's order, with masks that depend on the seed and not on the size of a batch.
+    """Return every segment once, in the corpus's order, with masks that depend on the seed and not on the size of a
+    batch.
 
     segments_at_most  take so many segments at random (by the seed) where there are more
     All is kept in memory, about 25 bytes a token: give `segments_at_most` for a large corpus.
@@ -97,7 +99,7 @@ def evaluation_batches(
 
 
 def rows_stream(rows: Batch, *, batch: int, seed: int) -> Stream:
-    """Rows that are already encoded, each once an epoch, each epoch in an order of its own; for fine-tuning.
+    """Return rows that are already encoded, each once an epoch, each epoch in an order of its own; for fine-tuning.
 
     rows   all rows of the training set, with their labels and names
     batch  rows of a step; an epoch that ends within a step is followed by the next one
@@ -121,7 +123,8 @@ def masked_rows_stream(
     rate: float = 0.15,
     word_starts: np.ndarray | None = None,
 ) -> Stream:
-    """The rows of `rows_stream` with tokens masked, anew at every step: labelled rows for masked language modelling.
+    """Return the rows of `rows_stream` with tokens masked, anew at every step: labelled rows for masked language
+    modelling.
 
     word_starts  (N,) bool, where a token of the rows begins a word: whole words are masked; None: single tokens
 
@@ -189,7 +192,6 @@ def _in_epochs(count: int, seed: int, *own: int) -> Callable[[int, int], np.ndar
     return numbers
 
 
-# -------------------- mixture
 # Streams put together: rows of several texts in one batch, a run in parts.
 
 
@@ -217,7 +219,7 @@ def side_by_side(streams: Sequence[Stream]) -> Stream:
 
 
 def in_turn(first: Stream, second: Stream, *, at: int) -> Stream:
-    """The first stream before step `at`, the second from there on; both are asked by the number of the step."""
+    """Return the first stream before step `at`, the second from there on; both are asked by the number of the step."""
     return lambda step: first(step) if step < at else second(step)
 
 

@@ -1,8 +1,9 @@
-"""A domain's most characteristic terms: words that stand out against general text, whatever any vocabulary holds.
+"""Words that say what a text is about: a domain's terms against general text, and the keywords of one text.
 
-Monroe, Colaresi and Quinn (2008), "Fightin' Words: Lexical Feature Selection and Evaluation for Identifying the Content
-of Political Conflict", log-odds with an informative Dirichlet prior. A word w is met y_w times among the n words of the
-domain and y'_w times among the n' of the general text, and a_w times in a prior of a words:
+Terms (`characteristic`). Monroe, Colaresi and Quinn (2008), "Fightin' Words: Lexical Feature Selection and Evaluation
+for Identifying the Content of Political Conflict", log-odds with an informative Dirichlet prior. A word w is met y_w
+times among the n words of the domain and y'_w times among the n' of the general text, and a_w times in a prior of a
+words:
 
     delta_w = log((y_w + a_w) / (n + a - y_w - a_w)) - log((y'_w + a_w) / (n' + a - y'_w - a_w))
     z_w = delta_w / sqrt(1 / (y_w + a_w) + 1 / (y'_w + a_w))
@@ -12,6 +13,21 @@ Readings
   few words would give a term that general text lacks altogether a low z, for next to nothing would be known of y'.
   A word begins with a letter and has three characters or more, letters, digits and underscores; case does not count,
   and a term is spelt as it mostly is in the domain. Function words are none.
+
+Keywords (`keywords`, by RAKE): short queries for long texts. Rose, Engel, Cramer, Cowley (2010), "Automatic keyword
+extraction from individual documents". A candidate is a run of words between stop words and punctuation. freq(w) counts
+the occurrences of w; deg(w) counts the words of all candidates that hold w, at every occurrence of w.
+
+    score(w) = deg(w) / freq(w)                 score(candidate) = sum of its words' scores
+
+Readings
+  A word is letters, digits and underscores of any script, with apostrophes and hyphens inside it; case does not count.
+  Any other visible character, and the end of a line that a blank line follows, separates candidates. Of equal scores
+  the candidate that comes first in the text comes first. Each candidate is returned once.
+Deviations
+  Keywords with stop words inside ("axis of evil", section 1.2.3) are not joined: to a search engine that takes words
+  one by one, they say the same as their parts. The number of keywords is a setting (20, as in TLM's released code), not
+  a third of the words in the graph.
 """
 
 from __future__ import annotations
@@ -27,31 +43,12 @@ from acclimate.core.types import Watch, unwatched
 from acclimate.text.vocabulary import WORDS, Documents, WordCounts, texts
 from acclimate.text.words import ENGLISH
 
-# -------------------- keywords
-# Keywords of a text by RAKE: short queries for long texts.
-#
-# Rose, Engel, Cramer, Cowley (2010), "Automatic keyword extraction from individual documents". A candidate is a run of
-# words between stop words and punctuation. In the graph of words that stand in one candidate, itself included, with
-# freq(w) the occurrences of w and deg(w) the words of all candidates that hold it, counted with every occurrence,
-#
-# score(w) = deg(w) / freq(w)                 score(candidate) = sum of its words' scores
-#
-# Readings
-# A word is letters, digits and underscores of any script, with apostrophes and hyphens inside it; case does not count.
-# Any other visible character, and the end of a line that a blank one follows, parts candidates.
-# Of equal scores the candidate that comes first in the text comes first. Each candidate is told once.
-# Deviations
-# Keywords with stop words inside ("axis of evil", section 1.2.3) are not joined: to a search engine that takes words
-# one by one, they say the same as their parts.
-# The number of keywords is stated (20, as in TLM's released code), not a third of the words in the graph.
-
-
 PHRASES = 20
 _PIECE = re.compile(r"(?P<word>\w+(?:['’‑-]\w+)*)|(?P<end>[^\w\s]|\n\s*\n)")
 
 
 def keywords(text: str, *, stop_words: Set[str] = ENGLISH) -> list[tuple[str, float]]:
-    """The candidates in lower case with their scores, highest first.
+    """Return the candidates in lower case with their scores, highest first.
 
     stop_words: in lower case, with straight apostrophes. A text of stop words alone has no candidate.
     """
@@ -71,12 +68,12 @@ def keywords(text: str, *, stop_words: Set[str] = ENGLISH) -> list[tuple[str, fl
 
 
 def keyword_query(text: str, phrases: int = PHRASES, *, stop_words: Set[str] = ENGLISH) -> str:
-    """The best `phrases` candidates, one after the other: what to search for in place of the text."""
+    """Return the best `phrases` candidates, one after the other: what to search for in place of the text."""
     return " ".join(phrase for phrase, _ in keywords(text, stop_words=stop_words)[:phrases])
 
 
 def _candidates(text: str, stop_words: Set[str]) -> Iterator[tuple[str, ...]]:
-    """The runs of words between stop words, punctuation and blank lines, in the order of the text."""
+    """Yield the runs of words between stop words, punctuation and blank lines, in the order of the text."""
     run: list[str] = []
     for piece in _PIECE.finditer(text.lower()):
         word = piece["word"]
@@ -108,7 +105,7 @@ class Term:
 def count_words(
     corpus: Documents, *, most: int = WORDS, stage: str = "terms", watch: Watch = unwatched
 ) -> Counter[str]:
-    """The words of a corpus as they are spelt, but for function words. most: different ones that memory holds."""
+    """Return the words of a corpus as they are spelt, without function words. most: different ones in memory."""
     counts = WordCounts(most)
     for some in texts(corpus, watch, stage):
         counts.add(word for text in some for word in _WORD.findall(text) if len(word) <= LONGEST)
@@ -148,7 +145,7 @@ def log_odds(y: np.ndarray, y_general: np.ndarray, n: int, n_general: int) -> np
 
 
 def given_terms(lines: Iterable[str], own: Mapping[str, int], general: Mapping[str, int] | None) -> list[Term]:
-    """The terms of a list, one a line, in its order and each once; what follows a tab is not read.
+    """Return the terms of a list, one a line, in its order and each once; what follows a tab is not read.
 
     Counted are those that are words as `count_words` has them. Raises ValueError for a list without a term.
     """

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-# -------------------- chunks
 # Tokens of text made chunk by chunk, what stands between two blanks, each different chunk once.
 #
 # Running text repeats itself: of ten chunks nine were met before. Under most encoders' tokenizers a chunk has the same
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 #
 # Texts are tokenised as a whole, too, where a token of the tokenizer's own takes blanks beside it or has some within it
 # (RoBERTa's <mask>), and where a chunk ends in what is counted to the next word. Of any other tokenizer every text is.
-
 
 Encoded = tuple[np.ndarray, np.ndarray, np.ndarray]
 _SPACED = re.compile(r" \s|\s \Z")
@@ -92,7 +90,7 @@ class Chunked:
         return spaced or any(odd in text for odd in self._odd)
 
     def _with_whole(self, texts: Sequence[str], whole: np.ndarray, found: Encoded) -> Encoded:
-        """What was found, but for the texts that are to be tokenised as a whole."""
+        """Return what was found, but for the texts that are to be tokenised as a whole."""
         ids, starts, counts = encode_whole(self._backend, [texts[place] for place in np.flatnonzero(whole).tolist()])
         of_chunks = np.repeat(~whole, found[2])
         all_counts = found[2].copy()
@@ -121,8 +119,8 @@ class Chunked:
         self._characters += sum(map(len, chunks))
 
     def _tokens(self, groups: list[list[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Ids and word starts of the tokens of all chunks, the chunks' numbers of tokens, and which of them end in
-        what is counted to the next word.
+        """Return ids and word starts of the tokens of all chunks, the chunks' numbers of tokens, and which of them end
+        in what is counted to the next word.
         """
         texts = [self._text(group) for group in groups]
         encodings = self._backend.encode_batch(texts, add_special_tokens=False)
@@ -165,7 +163,7 @@ class Chunked:
         return found
 
     def _text(self, group: list[str]) -> str:
-        """The text that gives the chunks their tokens, each with what divides it from the next."""
+        """Return the text that gives the chunks their tokens, each with what divides it from the next."""
         if self._kind == "words":
             return " ".join(group)
         return group[0][1:] if group[0].startswith(" ") else "".join(f" {chunk}" for chunk in group)
@@ -185,7 +183,7 @@ class Chunked:
 
 
 def encode_whole(backend: tokenizers.Tokenizer, texts: Sequence[str]) -> Encoded:
-    """As `Chunked.encode`, by the tokenizer alone."""
+    """Return as `Chunked.encode`, by the tokenizer alone."""
     encodings = backend.encode_batch(list(texts), add_special_tokens=False)
     counts = np.fromiter(map(len, encodings), np.int64, len(encodings))
     ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int64, counts.sum())
@@ -196,7 +194,7 @@ def encode_whole(backend: tokenizers.Tokenizer, texts: Sequence[str]) -> Encoded
 
 
 def _kind(rules: dict[str, Any]) -> tuple[Literal["", "words", "bytes"], tuple[str, ...]]:
-    """Which borders its chunks have, "" where they have none; and what makes a text odd.
+    """Return which borders its chunks have, "" where they have none; and what makes a text odd.
 
     rules  of tokenizer.json
     """
@@ -366,7 +364,7 @@ def _require_fast(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def _plain_backend(tokenizer: PreTrainedTokenizerBase) -> tokenizers.Tokenizer:
-    """A copy of the Rust tokenizer that cuts and fills nothing; the caller's keeps its settings.
+    """Return a copy of the Rust tokenizer that cuts and fills nothing; the caller's keeps its settings.
 
     It is called directly: transformers' call would be half as fast and warn of every long document.
     """
@@ -401,7 +399,7 @@ def _special_ids(tokenizer: PreTrainedTokenizerBase, backend: tokenizers.Tokeniz
 
 
 def _batches(documents: Iterable[Document]) -> Iterator[list[str]]:
-    """Texts of about _BATCH_CHARACTERS together; a longer one comes alone or last."""
+    """Yield texts of about _BATCH_CHARACTERS together; a longer one comes alone or last."""
     texts: list[str] = []
     characters = 0
     for document in documents:
@@ -422,12 +420,12 @@ def _known_tokenizer(rules: str, encode_special: bool) -> Chunked:
 
 
 def _encode(rules: str, encode_special: bool, texts: list[str]) -> Encoded:
-    """As `Chunked.encode`, in another process. rules: the file of the tokenizer, read once in each."""
+    """Return as `Chunked.encode`, in another process. rules: the file of the tokenizer, read once in each."""
     return _known_tokenizer(rules, encode_special).encode(texts)
 
 
 def _begun(directory: Path, what: dict[str, Any]) -> dict[str, Any]:
-    """How many documents and tokens a killed call for the same left on disk for certain."""
+    """Return how many documents and tokens a killed call for the same left on disk for certain."""
     file = directory / _BEGUN
     found = read_json(file) if file.exists() else {}
     return found if what.items() <= found.items() else what | {"documents": 0, "tokens": 0}

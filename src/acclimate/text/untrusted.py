@@ -53,7 +53,7 @@ _MARKS: tuple[tuple[bytes, str], ...] = (
 
 
 def foreign(head: bytes) -> tuple[str, str] | None:
-    """What a file that begins with these bytes is, and the way out; None where it may well be text.
+    """Return what a file that begins with these bytes is, and the way out; None where it may well be text.
 
     Nothing is unpacked or run to find out: only the first bytes are compared.
     """
@@ -98,21 +98,21 @@ def wide_encoding(head: bytes) -> str | None:
 
 
 def printable(text: str) -> str:
-    """The text with whatever a terminal would not print as a character (escape codes, line ends) spelt out."""
+    """Return the text with whatever a terminal would not print as a character (escape codes, line ends) spelt out."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
 def shown(value: object, longest: int = 60) -> str:
-    """The value as Python spells it, escape codes and all, cut to `longest` characters."""
+    """Return the value as Python spells it, escape codes and all, cut to `longest` characters."""
     # a text of a gigabyte is not spelt out to be cut
     text = repr(value[: longest + 1] if isinstance(value, str | bytes) else value)
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is meant, case aside, of the first few thousand; None where none is known.
+    """Return the known name that is meant, case aside, of the first few thousand; None where none is known.
 
     The shortest that begins with the name; else the shortest that holds it, if it has three characters; else the one
     spelt most alike.
@@ -146,12 +146,10 @@ def unsound(text: str) -> str | None:
     return None
 
 
-# -------------------- packed
 # The bytes and lines of files that anybody may have made, packed or not, in bounded memory.
 #
 # Nothing is trusted: not the name, not the length, not that a line ends. What is wrong with a file as a whole is one
 # ValueError that names it.
-
 
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 MARK = b"\xef\xbb\xbf"  # UTF-8's byte order mark
@@ -179,12 +177,12 @@ LIMITS = Limits()
 
 
 def named(path: Path) -> str:
-    """The path as messages show it: line ends and escape codes in it are spelt out."""
+    """Return the path as messages show it: line ends and escape codes in it are spelt out."""
     return printable(str(path))
 
 
 def unpacked_name(path: Path) -> str:
-    """The file's name without .gz or .zst."""
+    """Return the file's name without .gz or .zst."""
     return path.name.removesuffix(path.suffix) if path.suffix in PACKINGS else path.name
 
 
@@ -211,7 +209,7 @@ def check_file(path: Path) -> None:
 
 
 def blocks(path: Path, limits: Limits = LIMITS) -> Iterator[bytes]:
-    """The file's content in pieces of at most a megabyte, unpacked where its name ends in .gz or .zst.
+    """Yield the file's content in pieces of at most a megabyte, unpacked where its name ends in .gz or .zst.
 
     Raises ValueError where the file cannot be read, is not what its name says, is damaged or cut off, or holds more
     than `limits` allow.
@@ -329,7 +327,7 @@ def _unreadable(path: Path, error: OSError) -> ValueError:
 
 
 def _beside(path: Path) -> str:
-    """The nearest name in the same folder, as the end of a sentence."""
+    """Return the nearest name in the same folder, as the end of a sentence."""
     try:
         found = nearest(path.name, [file.name for file in path.parent.iterdir()])
     except OSError:
@@ -339,9 +337,7 @@ def _beside(path: Path) -> str:
     )
 
 
-# -------------------- jsonlines
 # JSON lines: an object a line, or why a line holds none.
-
 
 Values = Mapping[str, Any] | str  # by name; or the reason for which there are none
 
@@ -364,7 +360,7 @@ def json_lines(path: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, Value
 
 
 def parsed(line: str) -> Values:
-    """The JSON object of a line, or the reason for which it is none."""
+    """Return the JSON object of a line, or the reason for which it is none."""
     try:
         values = json.loads(line)
     except json.JSONDecodeError as error:
@@ -378,12 +374,10 @@ def parsed(line: str) -> Values:
     return values
 
 
-# -------------------- safe xml
 # XML that anybody may have made, read as it streams by: nothing is fetched, no entity expanded, nothing grows unseen.
 #
 # A file that declares entities is refused, for a few lines of them can unfold into gigabytes or read other files. The
 # name of a document type (`<!DOCTYPE collection SYSTEM "BioC.dtd">`) may stand there; it is not looked up.
-
 
 Item = TypeVar("Item")
 
@@ -482,7 +476,7 @@ class SafeParser:
 
 
 def fed(parser: SafeParser, content: Iterable[bytes], found: list[Item]) -> Generator[Item, None, bool]:
-    """What those whom the parser calls put into `found`, as soon as it is there; returns whether anything was."""
+    """Yield what those whom the parser calls put into `found`, as soon as it is there; returns whether anything was."""
     some = False
     for _ in parser.feed(content):
         some |= bool(found)

@@ -151,7 +151,8 @@ def _byte_pairs(
 def _unigram(
     corpus: Documents, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
 ) -> PreTrainedTokenizerFast:
-    """The pieces of a unigram language model (Kudo 2018, section 3.2), learnt by SentencePiece from the words' counts.
+    """Return the pieces of a unigram language model (Kudo 2018, section 3.2), learnt by SentencePiece from the words'
+    counts.
 
     The trainer of `tokenizers` reads the words in the order of a randomly seeded hash table: every run gives others.
     """
@@ -237,7 +238,7 @@ def _lowered(taken_apart: Any, composed: Any) -> Any:
 
 
 def _special(tokens: tuple[str, ...]) -> list[AddedToken]:
-    """The last token is the mask. It takes the space before it, as the word would that it stands for."""
+    """Return the last token is the mask. It takes the space before it, as the word would that it stands for."""
     return [AddedToken(token, lstrip=token == tokens[-1], special=True, normalized=False) for token in tokens]
 
 

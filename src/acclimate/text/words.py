@@ -20,15 +20,12 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 
-# -------------------- stop words
 # English function words, for finding keywords between them (text/terms.py); retrieval itself leaves none out.
 #
 # Compiled for acclimate by word class from general knowledge of English (no published list was copied) and, like all of
 # acclimate, under Apache-2.0. About the kind and size of what the SMART system's list made usual: articles, pronouns,
 # prepositions, conjunctions, auxiliary verbs, and adverbs and light verbs that carry no subject. Contractions stand in
-# it
-# whole, as text/terms.py reads them.
-
+# it whole, as text/terms.py reads them.
 
 _DETERMINERS = """
 a an the this that these those each every either neither both all any some no none such several few fewer many much

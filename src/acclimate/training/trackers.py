@@ -76,7 +76,7 @@ def mlflow(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
 
 
 def wandb(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
-    """An offline run in `directory/wandb`, for `wandb sync`; WANDB_MODE=online sends it right away."""
+    """Return an offline run in `directory/wandb`, for `wandb sync`; WANDB_MODE=online sends it right away."""
     package = _package("wandb", extra="wandb")
     directory.mkdir(parents=True, exist_ok=True)
     run = package.init(
@@ -101,7 +101,7 @@ def wandb(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
 
 
 def trackio(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
-    """A run of the project "acclimate" in TRACKIO_DIR, or in Trackio's cache; never in `directory`.
+    """Return a run of the project "acclimate" in TRACKIO_DIR, or in Trackio's cache; never in `directory`.
 
     Trackio fixes that place when it is imported, once a process; `trackio show` looks there too.
     """

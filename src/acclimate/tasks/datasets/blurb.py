@@ -80,7 +80,7 @@ def sizes(train: int, dev: int, test: int) -> dict[Split, int]:
 
 @cache
 def downloads(folder: str) -> tuple[Download, ...]:
-    """The files of a dataset that may be fetched, at one commit each, with the hashes of what was counted."""
+    """Return the files of a dataset that may be fetched, at one commit each, with the hashes of what was counted."""
     lines = Path(__file__).with_name("blurb_files.tsv").read_text(encoding="utf-8").splitlines()[1:]
     rows = [line.split("\t") for line in lines]
     return tuple(Download(path, url, int(size), digest) for where, path, size, digest, url in rows if where == folder)
@@ -98,7 +98,7 @@ def _tagged(
     merged: bool = False,
     differences: tuple[Difference, ...] = (),
 ) -> Dataset:
-    """A dataset of named entities of one type, as MTL-Bioinformatics-2016 has it."""
+    """Return a dataset of named entities of one type, as MTL-Bioinformatics-2016 has it."""
     tail = f"-{type}" if type else ""
     return Dataset(
         name=name,
@@ -254,7 +254,7 @@ CHEMPROT_LABELS = (chemprot.FALSE, *chemprot.GROUPS)
 
 
 def _below(name: str, reader: FileReader, folder: Path, split: Split) -> Rows:
-    """What the reader makes of a folder in the dataset's."""
+    """Return what the reader makes of a folder in the dataset's."""
     return reader(folder / name, split)
 
 

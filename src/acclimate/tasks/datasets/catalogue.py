@@ -116,7 +116,7 @@ class Dataset:
     untaught: tuple[str, ...] = ()
 
     def form(self, name: str) -> Form:
-        """The form of this name. Raises ValueError where there is none."""
+        """Return the form of this name. Raises ValueError where there is none."""
         for form in self.forms:
             if form.name == name:
                 return form
@@ -124,7 +124,7 @@ class Dataset:
         raise ValueError(f"{self.name}: no form is called {name!r}. Known: {known}")
 
     def form_in(self, root: Path) -> Form:
-        """The first form all of whose files are below `root`. Raises ValueError where there is none."""
+        """Return the first form all of whose files are below `root`. Raises ValueError where there is none."""
         for form in self.forms:
             if not self.missing(form, root):
                 return form
@@ -139,19 +139,19 @@ class Dataset:
         )
 
     def way_out(self, root: Path) -> str:
-        """How its files come to be below `root`."""
+        """Return how its files come to be below `root`."""
         fetched = f"acclimate data fetch {self.catalogue} --to {named(root)}" if self.catalogue else ""
         if not self.obtain:
             return f"Fetch it: {fetched}" if fetched else "Fetch it"
         return f"{self.obtain}. What may be is fetched by {fetched}" if fetched else self.obtain
 
     def missing(self, form: Form, root: Path) -> list[str]:
-        """The files of the form that are not there."""
+        """Return the files of the form that are not there."""
         there = partial(find, root / self.folder, archives=form.archives)
         return [name for name in form.files if there(name) is None]
 
     def rows(self, root: Path, split: Split, form: str = "") -> tuple[list[Example], list[Rejected]]:
-        """What a split holds, and what of it nothing can be made of. form: "" for the first that is there."""
+        """Return what a split holds, and what of it nothing can be made of. form: "" for the first that is there."""
         chosen = self.form(form) if form else self.form_in(root)
         examples: list[Example] = []
         rejected: list[Rejected] = []
@@ -163,7 +163,8 @@ class Dataset:
         return examples, rejected
 
     def task(self, form: str = "") -> Task:
-        """The task whose `read` takes the catalogue's folder. form: "" for the first that is there when it is read.
+        """Return the task whose `read` takes the catalogue's folder. form: "" for the first that is there when it is
+        read.
 
         A row that nothing can be made of is a ValueError there: scores without it would not be those of the dataset.
         """
@@ -182,7 +183,10 @@ class Dataset:
 
 
 def dataset_named(name: str, datasets: Iterable[Dataset]) -> Dataset:
-    """The dataset of this name, whatever its case. Raises ValueError, naming the nearest, where there is none."""
+    """Return the dataset of this name, whatever its case.
+
+    Raises ValueError, naming the nearest, where there is none.
+    """
     by_name = {dataset.name.lower(): dataset for dataset in datasets}
     if name.lower() not in by_name:
         names = [dataset.name for dataset in by_name.values()]
@@ -202,14 +206,17 @@ def elsewhere(root: Path, folders: Iterable[str]) -> str:
 
 
 def find(folder: Path, name: str, *, archives: bool = True) -> Path | None:
-    """The file of this name, packed or not; with `archives` a folder or archive of it too. None where there is none."""
+    """Return the file of this name, packed or not; with `archives` a folder or archive of it too.
+
+    None where there is none.
+    """
     endings = ("", *(PACKED if archives else PACKINGS))
     paths = (folder / f"{name}{ending}" for ending in endings)
     return next((path for path in paths if path.is_file() or (archives and path.is_dir())), None)
 
 
 def file_in(folder: Path, name: str) -> Path:
-    """The file or folder of this name, packed or not. Raises ValueError where there is none."""
+    """Return the file or folder of this name, packed or not. Raises ValueError where there is none."""
     if (path := find(folder, name)) is None:
         raise ValueError(f"{named(folder / name)}: there is no such file, packed or not")
     return path
@@ -224,12 +231,13 @@ def split_form(
     differences: tuple[Difference, ...] = (),
     special: tuple[str, ...] = (),
 ) -> Form:
-    """The form in which each split is a file."""
+    """Return the form in which each split is a file."""
     return Form(name, tuple(files.values()), partial(_read_split, dict(files), reader), note, differences, special)
 
 
 def held_back(rows: Iterable[Example | Rejected], count: int) -> tuple[list[Example | Rejected], list[Example]]:
-    """The rows without, and those of, `count` of their groups: the ones with the smallest SHA-256 of their names.
+    """Return the rows without, and those of, `count` of their groups: the ones with the smallest SHA-256 of their
+    names.
 
     An example without a group is one by itself. The cut depends on the names alone, not on their order.
     """
@@ -250,13 +258,13 @@ def cut_form(
     note: str,
     differences: tuple[Difference, ...] = (),
 ) -> Form:
-    """The form in which dev is cut from the file of train: `count` of its groups (`held_back`)."""
+    """Return the form in which dev is cut from the file of train: `count` of its groups (`held_back`)."""
     reading = partial(_read_cut, {"train": train, "dev": train, "test": test}, reader, count)
     return Form(name, (train, test), reading, note, differences)
 
 
 def size_of(examples: Iterable[Example], counted: Counted) -> int:
-    """How many there are: mentions of entities, words with a tag that is not O, groups (documents), or examples."""
+    """Return the number of mentions of entities, words with a tag that is not O, groups (documents) or examples."""
     if counted == "mentions":
         return sum(len(entities(_tags(example))) for example in examples)
     if counted == "words":

@@ -21,14 +21,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# -------------------- giveaways
 # What is taken out of a docstring: markup and doctests from every text, names of packages from the task's texts.
 #
 # A text that names the package it comes from can be classified without being understood. So imports, references, dotted
-# names and names of packages or modules written as code become the word MASK. English stays English: "signal",
-# "sparse matrix" and "optimize" are the language of the field; `signal` in backticks and "the optimize module" are
-# names.
-
+# names and names of packages or modules written as code become the word MASK. English stays English: "signal", "sparse
+# matrix" and "optimize" are the language of the field; `signal` in backticks and "the optimize module" are names.
 
 MASK = "package"
 LINK = "link"
@@ -65,14 +62,14 @@ AS_CODE = (
 
 
 def plain(text: str) -> str:
-    """The text without doctests, directives that only steer Sphinx, placeholders, underlines and empty sections."""
+    """Return the text without doctests, directives to Sphinx, placeholders, underlines and empty sections."""
     text = DOCTEST.sub("", text + "\n")
     text = PLACEHOLDER.sub("", DIRECTIVE.sub("", text))
     return _tidy(UNDERLINE.sub("", EMPTY_SECTION.sub("", text)))
 
 
 def masker(packages: Iterable[str], modules: Iterable[str]) -> Callable[[str], str]:
-    """A function that masks the names in a text which `plain` has cleaned.
+    """Return a function that masks the names in a text which `plain` has cleaned.
 
     packages  masked wherever they stand as a word, in any case, and in dotted names: "scipy", "np", "linalg"
     modules   masked in dotted names and as code, that is in backticks or beside the word module, package or the like:
@@ -144,7 +141,7 @@ def without_collector() -> Iterator[None]:
 
 
 def version(package: str) -> str | None:
-    """The installed version of a package by its import name; None where it is not installed."""
+    """Return the installed version of a package by its import name; None where it is not installed."""
     if package == STANDARD_LIBRARY:
         return platform.python_version()
     found = importlib.util.find_spec(package)
@@ -154,7 +151,8 @@ def version(package: str) -> str | None:
 
 
 def docstrings(package: str, *, without: tuple[str, ...] = ()) -> Iterator[Docstring]:
-    """The docstrings of an installed package in the order of its file names, modules beginning with `without` left out.
+    """Yield the docstrings of an installed package in the order of its file names, modules beginning with `without`
+    left out.
 
     Raises ValueError where the package is not installed.
     """
@@ -188,7 +186,7 @@ def _files(package: str) -> Iterator[tuple[str, Path]]:
 
 
 def _parsed(file: Path) -> ast.Module:
-    """The file's syntax tree; an empty one where the file is for another version of Python than this one."""
+    """Return the file's syntax tree; an empty one where the file is for another version of Python than this one."""
     with warnings.catch_warnings():
         # invalid escapes such as "\d" in somebody else's source
         warnings.simplefilter("ignore", SyntaxWarning)
@@ -216,7 +214,7 @@ def _documented(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _attached(value: ast.expr, name: str) -> Iterator[tuple[str, str]]:
-    """What a call such as `add_newdoc("ellipj", "...")` documents; nothing where the value is no such call."""
+    """Yield what a call such as `add_newdoc("ellipj", "...")` documents; nothing where the value is no such call."""
     if not isinstance(value, ast.Call):
         return
     if isinstance(value.func, ast.Name) and value.func.id in ATTACHING and len(value.args) >= 2:
@@ -229,7 +227,7 @@ def _attached(value: ast.expr, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _string(node: ast.AST) -> str:
-    """The text of a string expression: a constant, `"...".format(...)`, a sum of these, or the last of a tuple."""
+    """Return the text of an expression: a constant, `"...".format(...)`, a sum of these, or the last of a tuple."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

@@ -41,20 +41,19 @@ from acclimate.tasks.task import labels_per_class as low_resource
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.overlap.references import GRAM, WORD, normalised
 
-# -------------------- partition
 # Which modules go to which split, and which documents must go because another side holds nearly the same text.
-
 
 SHARES: dict[Split, float] = {"train": 0.60, "dev": 0.15, "test": 0.25}
 
 
 def shuffled(names: Sequence[str]) -> list[str]:
-    """The names in an order that looks random and depends on nothing but the names."""
+    """Return the names in an order that looks random and depends on nothing but the names."""
     return sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())
 
 
 def split_modules(sizes: Mapping[str, int]) -> dict[str, Split]:
-    """A split for each module, so that the splits' documents come near SHARES; each gets a module if there are three.
+    """Return a split for each module, so that the splits' documents come near SHARES; each gets a module if there are
+    three.
 
     sizes: module -> number of its documents. Large modules are placed first, each where most is lacking; among modules
     of about a size (the same power of two) a hash of the name decides the order.
@@ -112,12 +111,12 @@ def near_duplicates(candidates: Sequence[str], references: Sequence[str]) -> lis
 
 
 def _words(text: str, ids: dict[str, int]) -> npt.NDArray[np.uint64]:
-    """The text's words as numbers; `ids` numbers the words met so far."""
+    """Return the text's words as numbers; `ids` numbers the words met so far."""
     return np.array([ids.setdefault(word, len(ids) + 1) for word in WORD.findall(text.lower())], dtype=np.uint64)
 
 
 def _grams(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A 64-bit hash of each run of GRAM words."""
+    """Return a 64-bit hash of each run of GRAM words."""
     count = max(len(words) - GRAM + 1, 0)
     hashes = np.zeros(count, dtype=np.uint64)
     for place in range(GRAM):
@@ -127,7 +126,7 @@ def _grams(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _texts_with(shared: npt.NDArray[np.uint64], grams: Sequence[npt.NDArray[np.uint64]]) -> dict[int, set[int]]:
-    """The texts that have any of the shared grams, by number, and which of them."""
+    """Return the texts that have any of the shared grams, by number, and which of them."""
     owners = np.repeat(np.arange(len(grams)), [len(each) for each in grams])
     joined = _joined(grams)
     kept = np.isin(joined, shared)
@@ -196,7 +195,7 @@ class Docstrings:
 def build_docstrings(
     cache: Path, *, labels_per_class: int | None = None, seed: int = 0, max_tokens: int = 128, watch: Watch = unwatched
 ) -> Docstrings:
-    """The default task and corpora, read from installed sources once (about 20 s) and from `cache` ever after.
+    """Return the default task and corpora, read from installed sources once (about 20 s) and from `cache` ever after.
 
     labels_per_class  keep only so many training examples of each label, drawn by `seed`; the corpora stay as they are
     max_tokens        where examples are truncated. Half of them are longer than 115 words: 128 is quick, 256 sees more
@@ -241,7 +240,7 @@ def docstrings_task(
     seed: int = 0,
     max_tokens: int = 128,
 ) -> Task:
-    """The task over the files `train.jsonl`, `dev.jsonl` and `test.jsonl` of the folder that `load` is given.
+    """Return the task over the files `train.jsonl`, `dev.jsonl` and `test.jsonl` of the folder that `load` is given.
 
     Judged by macro-F1, for the largest class has ten times as many examples as the smallest.
     """
@@ -319,7 +318,7 @@ def _is_long(text: str) -> bool:
 
 
 def _divide(found: Sequence[Docstring], counts: Counter[str]) -> dict[Split, list[Example]]:
-    """The task's splits out of SciPy's docstrings, masked; no module and no near copy on two sides."""
+    """Return the task's splits out of SciPy's docstrings, masked; no module and no near copy on two sides."""
     mask = masker(NAMES, {part for each in found for part in each.module.split(".")[1:]})
     examples = list(_labelled(found, mask))
     counts["exact copies once masked"] += len(found) - len(examples)

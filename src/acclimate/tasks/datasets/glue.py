@@ -39,7 +39,7 @@ def _glue(
     dev_file: str = "dev.tsv",
     columns: Mapping[str, Any],
 ) -> Dataset:
-    """A task with GLUE's files. columns: which of them `delimited_examples` is to read."""
+    """Return a task with GLUE's files. columns: which of them `delimited_examples` is to read."""
     train, test = counts
     reader = partial(delimited_examples, label_of=one_of(labels), **columns)
     own = cut_form("GLUE", train="train.tsv", test=dev_file, reader=reader, count=min(train // 10, MOST), note=NOTE)

@@ -38,7 +38,7 @@ _SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset"
 
 
 def _cut(rows: Iterable[Example | Rejected]) -> tuple[list[Example | Rejected], list[Example]]:
-    """The rows of train, and those of dev."""
+    """Return the rows of train, and those of dev."""
     rows = list(rows)
     groups = len({row.group for row in rows if isinstance(row, Example)})
     return held_back(rows, max(1, groups // HELD_BACK))
@@ -64,7 +64,7 @@ def _bioasq(train: str, folder: Path, split: Split) -> Rows:
 
 
 def _pairs(train: str, folder: Path) -> Rows:
-    """All of BioASQ's training pairs, those of dev's questions too."""
+    """Return all of BioASQ's training pairs, those of dev's questions too."""
     return squad_examples(file_in(folder, train), group_of=of_question)
 
 

@@ -79,7 +79,7 @@ def _news(folder: Path, split: Split) -> Rows:
 
 
 def _partisan(folder: Path, split: Split) -> Rows:
-    """The articles in three: 65 of test, 65 of dev, the others of train."""
+    """Yield the articles in three: 65 of test, 65 of dev, the others of train."""
     rest, test = held_back(xml.hyperpartisan_examples(folder), 65)
     rest, dev = held_back(rest, 65)
     yield from rest if split == "train" else dev if split == "dev" else test

@@ -40,7 +40,7 @@ class Mention:
         return self.spans[-1][1]
 
     def surface(self, text: str) -> str:
-        """What the mention covers of its document's text, parts of a discontinuous one with a space between."""
+        """Return what the mention covers of its document's text, parts of a discontinuous one with a space between."""
         return " ".join(text[start:end] for start, end in self.spans)
 
 
@@ -95,7 +95,7 @@ def checked(
     place: str,
     unread: Iterable[tuple[str, int]] = (),
 ) -> Annotated | Rejected:
-    """The document, or the place and reason of the first thing that is wrong with it.
+    """Return the document, or the place and reason of the first thing that is wrong with it.
 
     Wrong are: an empty or unsound text, an id or type that is empty, two mentions with one id, spans that are empty, do
     not ascend or leave the text, a surface form that the text does not have there, and a relation of a mention that
@@ -130,7 +130,7 @@ def checked(
 
 
 def _fault(text: str, mention: Mention, surface: str) -> str:
-    """What is wrong with the mention, and the way out; "" where nothing is."""
+    """Return what is wrong with the mention, and the way out; "" where nothing is."""
     if not mention.id.strip() or not mention.type.strip():
         return f"its id is {shown(mention.id)} and its type {shown(mention.type)}; neither may be empty"
     if reason := unsound(mention.type):
@@ -156,7 +156,10 @@ def _is(text: str, mention: Mention, surface: str) -> bool:
 
 
 def _way_out(text: str, mention: Mention, surface: str) -> str:
-    """What the offsets count if not characters, as far as that can be told; else where the surface form stands."""
+    """Return what the offsets count if not characters, as far as that can be told.
+
+    Else where the surface form stands.
+    """
     for unit, width in (("bytes of UTF-8", _utf8), ("UTF-16 code units, as Java and JavaScript do", _utf16)):
         if (spans := _recounted(text, mention, width)) and _is(text, Mention("", "", spans), surface):
             return f"They fit if they count {unit}; count characters (code points)"
@@ -171,7 +174,7 @@ def _way_out(text: str, mention: Mention, surface: str) -> str:
 
 
 def _nearest(text: str, surface: str, offset: int) -> int:
-    """Where the occurrence begins that is nearest to the offset; -1 where there is none."""
+    """Return where the occurrence begins that is nearest to the offset; -1 where there is none."""
     before = text.rfind(surface, 0, offset + len(surface))
     after = text.find(surface, offset)
     found = [place for place in (before, after) if place >= 0 and surface]
@@ -187,7 +190,7 @@ def _utf16(character: str) -> int:
 
 
 def _recounted(text: str, mention: Mention, width: Callable[[str], int]) -> tuple[tuple[int, int], ...]:
-    """The spans in characters if they count units, `width` a character; () where they cut a character in two."""
+    """Return the spans in characters if they count units, `width` a character; () where they cut a character in two."""
     place_of = {offset: place for place, offset in enumerate(itertools.accumulate(map(width, text), initial=0))}
     if not all(offset in place_of for span in mention.spans for offset in span):
         return ()

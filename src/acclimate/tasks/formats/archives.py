@@ -121,7 +121,10 @@ class _Members:
         self._names: set[str] = set()
 
     def name(self, stated: str, *, folder: bool) -> str:
-        """The member's name; "" for what is not read. ValueError where it leads out of the archive or is taken."""
+        """Return the member's name; "" for what is not read.
+
+        ValueError where it leads out of the archive or is taken.
+        """
         self._count += 1
         if self._count > self._limits.members:
             _refuse(self._path, f"holds more than {self._limits.members:,} members, which is the limit. Divide it")
@@ -139,7 +142,7 @@ class _Members:
         return name
 
     def content(self, name: str, file: IO[bytes], packed: int) -> bytes:
-        """All of the member. packed: bytes of the archive, which what is unpacked is compared with."""
+        """Return all of the member. packed: bytes of the archive, which what is unpacked is compared with."""
         parts, length = [], 0
         while part := file.read(_BLOCK):
             length += len(part)
@@ -204,7 +207,7 @@ class _Unpacked:
         return content
 
     def at(self, offset: int) -> bytes:
-        """The tar's block that begins there, as far as it was read."""
+        """Return the tar's block that begins there, as far as it was read."""
         start = offset - (self._taken - len(self._newest))
         return self._newest[start : start + _RECORD] if start >= 0 else b"?"
 

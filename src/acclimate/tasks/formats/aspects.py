@@ -20,7 +20,7 @@ SIGNED = re.compile(r"([^,\[\]{}]+?)\s*[\[{]([+-])\d*[\]}]")
 
 
 def aspect_json(path: Path, split: Split, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
-    """An Example or a Rejected for each aspect of the object."""
+    """Yield an Example or a Rejected for each aspect of the object."""
     for id, values in json_object(path, limits).items():
         place = f"{printable(path.name)}, {id}"
         match values:
@@ -34,7 +34,7 @@ def aspect_json(path: Path, split: Split, *, limits: Limits = LIMITS) -> Iterato
 def product_reviews(
     folder: Path, archives: Sequence[str], products: Sequence[str], *, limits: Limits = LIMITS
 ) -> Iterator[Example | Rejected]:
-    """An Example for each signed aspect of the products, in their order; an aspect without a sign is none.
+    """Yield an Example for each signed aspect of the products, in their order; an aspect without a sign is none.
 
     archives  files below the folder that hold `<product>.txt`
 

@@ -43,7 +43,7 @@ class _UnfitError(Exception):
 
 
 def bioc_documents(path: Path, *, type: str = "type", limits: Limits = LIMITS) -> Iterator[Annotated | Rejected]:
-    """The documents of a file, or of the .xml and .json files of a folder or archive, or why one cannot be used.
+    """Yield the documents of a file, or of the .xml and .json files of a folder or archive, or why one cannot be used.
 
     type  the infon that holds the type of an annotation or relation
 
@@ -93,7 +93,7 @@ def _of_xml(content: bytes, where: str, name: str) -> Iterator[_Values]:
 
 
 def _as_json(element: Element, lines: Lines, name: str) -> _Values:
-    """The element as BioC's JSON has it; what BioC does not know is left out."""
+    """Return the element as BioC's JSON has it; what BioC does not know is left out."""
     values: dict[Any, Any] = {key: value for key, value in element.items() if key in _ATTRIBUTES}
     values[_PLACE] = f"{name}:{lines[element]}"
     for child in element:
@@ -139,7 +139,7 @@ def _document(document: _Values, type: str) -> Annotated | Rejected:
 
 
 def _parts(document: _Values, place: str) -> Iterator[_Values]:
-    """The document itself, its passages, and their sentences, in the order of the text."""
+    """Yield the document itself, its passages, and their sentences, in the order of the text."""
     yield {**document, "text": None}
     for passage in _listed(document, "passages", place):
         yield passage
@@ -147,7 +147,7 @@ def _parts(document: _Values, place: str) -> Iterator[_Values]:
 
 
 def _longer(text: str, part: _Values, place: str) -> str:
-    """The text with that of the passage or sentence, if it has one, at its offset."""
+    """Return the text with that of the passage or sentence, if it has one, at its offset."""
     added = part.get("text")
     if not added:
         return text

@@ -26,7 +26,7 @@ _RELATION = re.compile(r"(\S+)((?: \S+:\S+)+) *")
 
 
 def brat_documents(path: Path, *, limits: Limits = LIMITS) -> Iterator[Annotated | Rejected]:
-    """The documents of a folder or archive, or why one cannot be used; a document's id is its name without .txt.
+    """Yield the documents of a folder or archive, or why one cannot be used; a document's id is its name without .txt.
 
     Raises ValueError where there is neither a .txt nor an .ann, and as `files_in` does.
     """
@@ -78,7 +78,7 @@ def _document(name: str, text: bytes, annotations: bytes) -> Annotated | Rejecte
 
 
 def _annotation(place: str, line: str) -> StatedMention | StatedRelation | Rejected | str:
-    """What the line says; of what is not read, its kind."""
+    """Return what the line says; of what is not read, its kind."""
     id, _, rest = line.partition("\t")
     said, _, surface = rest.partition("\t")
     if id[:1] == "T" and (mention := _MENTION.fullmatch(said)):

@@ -66,7 +66,7 @@ def chemprot_examples(
 def chemprot_documents(
     abstracts: Path, entities: Path, relations: Path, *, limits: Limits = LIMITS
 ) -> Iterator[Annotated | Rejected]:
-    """The abstracts with their mentions and relations (of the type of their group), or why one cannot be used.
+    """Yield the abstracts with their mentions and relations (of the type of their group), or why one cannot be used.
 
     A line of entities or relations that cannot be read, or is of no abstract, is rejected by itself.
     """

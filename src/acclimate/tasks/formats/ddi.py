@@ -57,7 +57,7 @@ def ddi_examples(
 
 
 def ddi_documents(archive: Path, names: Iterable[str] = ()) -> Iterator[Annotated | Rejected]:
-    """The documents of these files, in their order, or why one cannot be used; without names, of all files.
+    """Yield the documents of these files, in their order, or why one cannot be used; without names, of all files.
 
     archive  or the folder that it unpacks to. The names may leave out its outermost folder
 
@@ -72,7 +72,7 @@ def ddi_documents(archive: Path, names: Iterable[str] = ()) -> Iterator[Annotate
 
 
 def given_sentences(text: str, whole: Iterable[Span] = ()) -> list[Span]:
-    """The sentences as the corpus has them: a line each."""
+    """Return the sentences as the corpus has them: a line each."""
     return [line.span() for line in re.finditer(r"[^\n]+", text)]
 
 
@@ -103,7 +103,7 @@ def _document(content: bytes, where: str) -> Annotated | Rejected:
 
 
 def _mention(entity: dict[str, str], document: str, sentence: str, start: int) -> tuple[Mention, str]:
-    """The mention and its surface form. start: of the sentence in the document."""
+    """Return the mention and its surface form. start: of the sentence in the document."""
     offsets, surface = entity["charOffset"], entity["text"]
     if not _OFFSETS.fullmatch(offsets):
         raise ValueError(f"the offsets {shown(offsets)} are not such as 0-6 or 0-6;12-17; correct the file")

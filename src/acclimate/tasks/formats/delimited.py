@@ -36,7 +36,7 @@ def delimited_examples(
     member: str = "",
     limits: Limits = LIMITS,
 ) -> Iterator[Example | Rejected]:
-    """An Example or a Rejected for each row of the file. `text`, `label`, `pair` and `id` name columns.
+    """Yield an Example or a Rejected for each row of the file. `text`, `label`, `pair` and `id` name columns.
 
     label_of  what a row's label is, from what the column holds
     id        of a column whose values are unique; else an example's id is `<split>:<row>`, rows counted from 1
@@ -80,7 +80,7 @@ def delimited_examples(
 def example_of(
     place: str, id: str, text: str, label: str, label_of: LabelOf, *, pair: str | None = None, group: str = ""
 ) -> Example | Rejected:
-    """The example, or why there is none: an id or text that is empty or unsound, or a label that is none.
+    """Return the example, or why there is none: an id or text that is empty or unsound, or a label that is none.
 
     Control characters, of which CoLA and STS-B have a few, are left out of the texts, as BERT's tokenizer does.
     """
@@ -125,7 +125,7 @@ def _member_lines(path: Path, member: str) -> Iterator[str]:
 
 
 def _records(path: Path, lines: Iterator[str], comma: bool, limits: Limits) -> Iterator[tuple[int, Sequence[str]]]:
-    """The fields of each row that is not empty, with the line on which it begins."""
+    """Yield the fields of each row that is not empty, with the line on which it begins."""
     if not comma:
         for number, line in enumerate(lines, 1):
             if stripped := line.rstrip("\r\n"):
@@ -143,14 +143,14 @@ def _records(path: Path, lines: Iterator[str], comma: bool, limits: Limits) -> I
         raise ValueError(f"{named(path)}:{number}: {printable(str(error))}. Correct the line") from error
 
 
-# -------------------- iob
 # Sentences of BLURB's tagged datasets: a word and its tag a line, as MTL-Bioinformatics-2016 and EBM-NLP have them.
 
 
 def iob_examples(
     path: Path, split: Split, *, merged: bool = False, limits: Limits = LIMITS
 ) -> Iterator[Example | Rejected]:
-    """An Example or a Rejected for each sentence; its group is its document, where `-DOCSTART-` lines part documents.
+    """Yield an Example or a Rejected for each sentence; its group is its document, where `-DOCSTART-` lines part
+    documents.
 
     merged  whether entities of all types are one: B-DNA and B-protein become B
     """
@@ -162,7 +162,6 @@ def iob_examples(
         yield Example(f"{split}:{row.number}", row.text, tags, None, f"{split}, {row.group}" if row.group else "")
 
 
-# -------------------- jsonl
 # Examples of JSON Lines, an object a text or an abstract, and whole files that are one JSON object.
 
 
@@ -175,7 +174,7 @@ def jsonl_examples(
     label: str = "label",
     limits: Limits = LIMITS,
 ) -> Iterator[Example | Rejected]:
-    """An Example or a Rejected for each line. `text` and `label` name keys; an id is `<split>:<line>`."""
+    """Yield an Example or a Rejected for each line. `text` and `label` name keys; an id is `<split>:<line>`."""
     for number, values in json_lines(path, limits):
         place = f"{printable(path.name)}:{number}"
         if isinstance(values, str):
@@ -206,7 +205,7 @@ def abstract_sentences(
 
 
 def json_object(path: Path, limits: Limits = LIMITS) -> dict[str, Any]:
-    """The JSON object that the file is. Raises ValueError where it is none."""
+    """Return the JSON object that the file is. Raises ValueError where it is none."""
     try:
         value = json.loads(b"".join(blocks(path, limits)))
     except (UnicodeDecodeError, RecursionError, ValueError) as error:

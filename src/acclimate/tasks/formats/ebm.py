@@ -34,7 +34,8 @@ Numbers = dict[str, dict[str, list[str]]]  # abstract -> element -> a number a t
 def ebm_sentences(
     corpus: Path, part: Literal["train", "test"], *, overlaps: Overlaps = "last", limits: Limits = LIMITS
 ) -> Iterator[Example | Rejected]:
-    """An Example for each sentence of the abstracts, by PMID, or a Rejected for an abstract; the group is the abstract.
+    """Yield an Example for each sentence of the abstracts, by PMID, or a Rejected for an abstract; the group is the
+    abstract.
 
     corpus    the folder, or an archive of it, with an outermost folder or not
     overlaps  what a token bears that several elements cover: the last of them, or a joint tag of all
@@ -63,7 +64,7 @@ def ebm_sentences(
 def _sentences(
     abstract: str, tokens: list[str] | None, numbers: dict[str, list[str]], overlaps: Overlaps
 ) -> Iterator[Example | Rejected]:
-    """The sentences, or why there is none."""
+    """Yield the sentences, or why there is none."""
     if tokens is None:
         yield Rejected(f"documents/{abstract}{TOKENS}", "there is no such file; fetch the archive again")
         return

@@ -29,7 +29,7 @@ HALLMARKS = (
 
 
 def hoc_sentences(path: Path, split: Split, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
-    """An Example or a Rejected for each sentence; its group is the PubMed id of its abstract."""
+    """Yield an Example or a Rejected for each sentence; its group is the PubMed id of its abstract."""
     return delimited_examples(
         path, split, text="sentence", label="labels", label_of=_hallmarks, id="index", group_of=_abstract, limits=limits
     )

@@ -30,7 +30,7 @@ FOLDS = 10
 def pubmedqa_examples(
     folder: Path, split: Split, *, fold: int = 0, limits: Limits = LIMITS
 ) -> Iterator[Example | Rejected]:
-    """An Example or a Rejected for each question of the split: 450 of train, 50 of dev (the fold), 500 of test.
+    """Yield an Example or a Rejected for each question of the split: 450 of train, 50 of dev (the fold), 500 of test.
 
     Raises ValueError where the files are not those two, or the split is not the one that they publish.
     """
@@ -49,7 +49,7 @@ def pubmedqa_examples(
 def splits(
     path: Path, questions: Mapping[str, Mapping[str, Any]], published: Mapping[str, Any], fold: int = 0
 ) -> dict[Split, list[str]]:
-    """The ids of each split, as the authors' script draws them; fold: of ten, which one is dev.
+    """Return the ids of each split, as the authors' script draws them; fold: of ten, which one is dev.
 
     path is named in the ValueError that is raised where the test questions drawn are not those published.
     """
@@ -67,7 +67,7 @@ def splits(
 
 
 def _parts(ids: list[str], count: int, decision: Callable[[str], str], generator: random.Random) -> list[list[str]]:
-    """The ids in so many parts, each with its share of each decision."""
+    """Return the ids in so many parts, each with its share of each decision."""
     by_decision = [[id for id in ids if decision(id) == answer] for answer in ANSWERS]
     for members in by_decision:
         generator.shuffle(members)

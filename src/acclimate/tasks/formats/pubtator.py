@@ -32,7 +32,7 @@ _Lines = list[tuple[int, str]]
 
 
 def pubtator_documents(path: Path, *, limits: Limits = LIMITS) -> Iterator[Annotated | Rejected]:
-    """The documents of a file, whatever its ending, or of the .pubtator and .txt files of a folder or archive.
+    """Yield the documents of a file, whatever its ending, or of the .pubtator and .txt files of a folder or archive.
 
     Raises ValueError where a file is not UTF-8 or does not begin with a title, where there is none, and as `files_in`.
     """

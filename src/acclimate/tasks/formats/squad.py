@@ -32,12 +32,12 @@ _Group = Callable[[str, str], str]
 
 
 def of_article(title: str, id: str) -> str:
-    """The group of a question of SQuAD: all of an article stands in one split."""
+    """Return the group of a question of SQuAD: all of an article stands in one split."""
     return title
 
 
 def of_question(title: str, id: str) -> str:
-    """The group of a pair of BioASQ: the question, whose id all its pairs begin with."""
+    """Return the group of a pair of BioASQ: the question, whose id all its pairs begin with."""
     return id.rpartition("_")[0] or id
 
 
@@ -48,7 +48,7 @@ def squad_examples(
     answers: Mapping[str, tuple[str, ...]] | None = None,
     limits: Limits = LIMITS,
 ) -> Iterator[Example | Rejected]:
-    """An Example of kind "span" or a Rejected for each question of the file, in its order.
+    """Yield an Example of kind "span" or a Rejected for each question of the file, in its order.
 
     text is the context, pair the question, label the different answers, spans where they stand in the context.
 
@@ -69,7 +69,7 @@ def placed_questions(
     limits: Limits = LIMITS,
     way_out: str = FETCH,
 ) -> Iterator[tuple[str, Example | Rejected]]:
-    """What `squad_examples` has, each with its place. way_out: of a file that is none of SQuAD's form."""
+    """Yield what `squad_examples` has, each with its place. way_out: of a file that is none of SQuAD's form."""
     for place, title, context, question in _questions(path, limits, way_out):
         id = question.get("id") if isinstance(question, dict) else None
         if not isinstance(id, str) or not id.strip():
@@ -130,7 +130,7 @@ def by_question(pairs: Iterable[Example]) -> list[Example]:
 
 
 def _content(path: Path, limits: Limits, key: str, way_out: str = FETCH) -> tuple[str, dict[str, Any]]:
-    """The file's name and the JSON object that it is, with a list under this key."""
+    """Return the file's name and the JSON object that it is, with a list under this key."""
     file, content = only_file(path, ending=".json", limits=limits)
     try:
         value = json.loads(content)
@@ -153,7 +153,7 @@ def _questions(path: Path, limits: Limits, way_out: str) -> Iterator[tuple[str, 
 
 
 def _list(value: Any, key: str) -> list[Any]:
-    """The list under the key; of what has none, itself, which is no question and is rejected as one."""
+    """Return the list under the key; of what has none, itself, which is no question and is rejected as one."""
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, list) else [value]
 
@@ -161,7 +161,7 @@ def _list(value: Any, key: str) -> list[Any]:
 def _example(
     id: str, context: Any, question: dict[str, Any], group: str, answers: Mapping[str, tuple[str, ...]] | None
 ) -> Example | str:
-    """The example, or why there is none."""
+    """Return the example, or why there is none."""
     asked = question.get("question")
     for what, text in (("context", context), ("question", asked)):
         if not isinstance(text, str) or not text.strip():
@@ -185,7 +185,7 @@ def _example(
 
 
 def _span(context: str, answer: Any) -> tuple[int, int] | str:
-    """Where the answer stands, or why it is none."""
+    """Return where the answer stands, or why it is none."""
     if not isinstance(answer, dict):
         return f"the answer is {shown(answer)}; give its text and answer_start, or leave the question out"
     text, start = answer.get("text"), answer.get("answer_start")

@@ -17,7 +17,8 @@ Lines = dict[Element, int]  # on which each element begins
 def elements(
     content: Iterable[bytes], name: str, *, where: str, root: str = "", longest: int = LIMITS.line
 ) -> Iterator[tuple[Element, Lines]]:
-    """The tree of each element of that name, outermost ones, in the order of the file, and the lines of all in it.
+    """Yield the tree of each element of that name, outermost ones, in the order of the file, and the lines of all in
+    it.
 
     content  the file's bytes, in blocks
     where    what messages call the file
@@ -43,7 +44,7 @@ class _Reader:
         self.parser = SafeParser(where, longest=longest, start=self._start, end=self._end, characters=self._characters)
 
     def taken(self) -> list[tuple[Element, Lines]]:
-        """What has come to its end since the last call."""
+        """Return what has come to its end since the last call."""
         found, self._found = self._found, []
         return found
 
@@ -81,9 +82,7 @@ class _Reader:
             )
 
 
-# -------------------- hyperpartisan
 # Hyperpartisan news (SemEval-2019, task 4, by article): articles in one XML file, their labels in another, by id.
-
 
 ARTICLES = "articles-training-byarticle-20181122.xml"
 LABELS = "ground-truth-training-byarticle-20181122.xml"
@@ -91,7 +90,7 @@ CLASSES = ("true", "false")
 
 
 def hyperpartisan_examples(folder: Path, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
-    """An Example or a Rejected for each article: its title, and its text without the tags in it."""
+    """Yield an Example or a Rejected for each article: its title, and its text without the tags in it."""
     articles, truth = file_in(folder, ARTICLES), file_in(folder, LABELS)
     stated = {
         article.get("id", ""): article.get("hyperpartisan", "")

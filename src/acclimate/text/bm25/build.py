@@ -127,7 +127,7 @@ def _facts_of(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def open_index(path: Path, *, hashed: int = _HASHED) -> Index:
-    """The index at the path.
+    """Return the index at the path.
 
     Every file's size is checked, and the SHA-256 of those that fit into `hashed` bytes together, small ones first: a
     gigabyte by default, for half a second to a second; larger files are taken at their size.
@@ -145,12 +145,10 @@ def _opened(path: Path, facts: dict[str, Any]) -> Index:
     return Index(path, **{name: facts[name] for name in names})
 
 
-# -------------------- retrieval runs
 # The first half of building a BM25 index: batches of texts become inverted indexes, one after the other in a file.
 #
 # In memory are the vocabulary (some 100 bytes a word with what is counted of it) and a few batches of texts with their
 # inverted indexes (some 60 MB a thread).
-
 
 RUNS = "runs.tmp"
 _BATCH = 1 << 22  # bytes of text
@@ -167,7 +165,7 @@ class Vocabulary:
         self.spellings = np.empty(1 << 20, np.uint8)
 
     def number(self, hashes: np.ndarray, begins: np.ndarray, spellings: np.ndarray) -> np.ndarray:
-        """The numbers of words, new ones included."""
+        """Return the numbers of words, new ones included."""
         needed = self.words + len(hashes)
         if 2 * needed > len(self.slots):
             self.slots = refill(self.hashes, self.words, power(2 * needed))
@@ -257,7 +255,7 @@ def spill(
 
 
 def open_run(directory: Path, spilled: Spilled) -> Run:
-    """The run, mapped."""
+    """Return the run, mapped."""
     file, at, found = directory / RUNS, spilled.at, []
     for kind, size in (
         (np.int64, spilled.words),
@@ -282,12 +280,12 @@ def append(file: BinaryIO, array: np.ndarray) -> None:
 
 
 def power(size: int) -> int:
-    """The smallest power of two that is `size` or more, and at least 2."""
+    """Return the smallest power of two that is `size` or more, and at least 2."""
     return 1 << max(size - 1, 1).bit_length()
 
 
 def _room(array: np.ndarray, size: int, value: int | None = None) -> np.ndarray:
-    """The array with room for `size`, the new places holding the value."""
+    """Return the array with room for `size`, the new places holding the value."""
     if size <= len(array):
         return array
     grown = np.empty(max(size, len(array) * 3 // 2), array.dtype)
@@ -297,13 +295,11 @@ def _room(array: np.ndarray, size: int, value: int | None = None) -> np.ndarray:
     return grown
 
 
-# -------------------- retrieval build
 # How the files of a BM25 index are made of texts, in bounded memory: runs on disk (`retrieval_runs`), then a merge.
 #
 # In memory are first what `retrieval_runs` says, then some 60 bytes a word and one part of the merge: of the rare words
 # 16 million postings (4 bytes each, 12 more where those of a word and block begin), of the frequent ones 64 MB of rows,
 # and the pages of the runs that are read for it.
-
 
 _PART = 1 << 24  # postings of a part of the merge
 _CELLS = 1 << 25  # of the rows that are made at a time; two bytes each

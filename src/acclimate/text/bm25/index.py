@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from acclimate.text.bm25.postings import Arrays, Formula
 
 
-# -------------------- retrieval files
 # The files of a BM25 index: their kinds and lengths, whether they are whole and readable, and how they are mapped.
-
 
 VERSION = 2  # one more whenever a file, its layout or what stands in it changes; 1 had several layouts
 FACTS = "index.json"
@@ -56,7 +54,7 @@ class UnreadableError(ValueError):
 
 
 def checked_facts(path: Path, hashed: int) -> dict[str, Any]:
-    """What index.json says.
+    """Return what index.json says.
 
     hashed  bytes of files that are hashed, small files first; of the others the size is checked
     Raises DamagedError where a file is missing or not the one written, UnreadableError.
@@ -100,7 +98,7 @@ def _size(name: str, facts: dict[str, Any]) -> int:
 
 
 def mapped(path: Path, name: str, mode: Literal["r", "c"] = "r") -> np.ndarray:
-    """The file's array. c: one that could be written to, in memory only: numba's type of what is being built."""
+    """Return the file's array. c: one that could be written to, in memory only: numba's type of what is being built."""
     file = path / f"{name}.bin"
     kind = _FILES[name][0]
     if not file.stat().st_size:
@@ -108,9 +106,7 @@ def mapped(path: Path, name: str, mode: Literal["r", "c"] = "r") -> np.ndarray:
     return np.asarray(np.memmap(file, kind, mode))  # a plain array: indexing numpy's memmap class costs microseconds
 
 
-# -------------------- retrieval hits
 # What a BM25 search found and took, what it must know of a whole corpus, and how the results of shards are merged.
-
 
 MOST = 10_000  # documents a query
 
@@ -161,12 +157,12 @@ class Hits:
         return len(self.offsets) - 1
 
     def of(self, query: int) -> tuple[np.ndarray, np.ndarray]:
-        """The query's documents and their scores."""
+        """Return the query's documents and their scores."""
         where = slice(self.offsets[query], self.offsets[query + 1])
         return self.documents[where], self.scores[where]
 
     def cut(self, k: int) -> Hits:
-        """What searching with the smaller k finds; the effort stays that of the search."""
+        """Return what searching with the smaller k finds; the effort stays that of the search."""
         check_k(k)
         sizes = np.minimum(np.diff(self.offsets), k)
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -193,7 +189,7 @@ class Statistics:
 
 
 def merge(shards: Sequence[Hits], k: int) -> Hits:
-    """The k best of what the same queries found in the shards of a corpus: exactly what one index of it finds.
+    """Return the k best of what the same queries found in the shards of a corpus: exactly what one index of it finds.
 
     Each shard was searched with the whole corpus's statistics, its own `first`, and a k of this or more.
     Raises ValueError where there is no shard, or they were searched with different numbers of queries.
@@ -248,7 +244,7 @@ class Index:
         first: int = 0,
         watch: Watch = unwatched,
     ) -> Hits:
-        """The k best documents of each query; fewer where fewer have a word of it.
+        """Return the k best documents of each query; fewer where fewer have a word of it.
 
         threads     None: as many as this process may use. The result does not depend on it.
         statistics  of the corpus that this index is a shard of; they must have the queries' words. None: its own
@@ -287,7 +283,7 @@ class Index:
         return Hits(np.cumsum(sizes), documents, scores, effort)
 
     def explain(self, query: str, document: int, *, statistics: Statistics | None = None) -> list[tuple[str, float]]:
-        """The query's words that the document has, each with its part of the score; the largest part first.
+        """Return the query's words that the document has, each with its part of the score; the largest part first.
 
         document  its number in this index, from 0
         Raises ValueError where there is no such document.
@@ -341,7 +337,7 @@ class Index:
     def _weighed(
         self, queries: Sequence[str], statistics: Statistics | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As `_read`, with the count by the idf in place of the count."""
+        """Return as `_read`, with the count by the idf in place of the count."""
         from acclimate.text.bm25.search import LONGEST
 
         offsets, words, counts = self._read(queries)
@@ -370,7 +366,7 @@ class Index:
         return found
 
     def _formula(self, statistics: Statistics | None) -> tuple[Formula, float]:
-        """The formula, and by how much this index's bounds may be off for it: 1 where the average is the same."""
+        """Return the formula, and the factor by which this index's bounds may be off for it; 1 for the same average."""
         from acclimate.text.bm25.postings import Formula
 
         own = self.tokens / max(self.documents, 1)

@@ -82,19 +82,22 @@ class Formula(NamedTuple):
 
 
 def quick(function: Function) -> Function:
-    """As `part`, with divisions that do not look for a 0, so that several are done at once."""
+    """Return as `part`, with divisions that do not look for a 0, so that several are done at once."""
     return cast(Function, numba.njit(nogil=True, error_model="numpy", **BARE)(function))
 
 
 @quick
 def norm_of(length: Any, formula: Any) -> Any:
-    """What the count is weighed against in a document of this length. Above 0 for k1 = 0 too, lest it be 0 / 0."""
+    """Return what the count is weighed against in a document of this length.
+
+    Above 0 for k1 = 0 too, lest it be 0 / 0.
+    """
     return max(formula.k1 * (1 - formula.b + formula.b * max(length, 1.0) / formula.average), _LEAST)
 
 
 @quick
 def saturation(count: Any, norm: Any) -> Any:
-    """What the count adds in units of the word's weight: 0 to 1 (Lucene's BM25: without a factor k1 + 1)."""
+    """Return what the count adds in units of the word's weight: 0 to 1 (Lucene's BM25: without a factor k1 + 1)."""
     return count / (count + norm)
 
 
@@ -106,7 +109,7 @@ def width_of(documents: Any, block: Any) -> Any:
 
 @part
 def bound_of(count: Any, norm: Any, steps: int) -> Any:
-    """The saturation in steps, rounded up; at least 1."""
+    """Return the saturation in steps, rounded up; at least 1."""
     return min(max(np.int64(np.ceil(saturation(np.float64(count), norm) * steps)), 1), steps)
 
 

@@ -25,9 +25,7 @@ from acclimate.text.bm25.postings import (
 )
 from acclimate.text.overlap.kernels import compiled, part
 
-# -------------------- retrieval ranking
 # The loops of a BM25 search that find the K-th greatest of bounds, drop what lies below it, and sort hits.
-
 
 ALL = 1 << 31  # what a query's bounds add up to at most
 _ROUNDING = 1 << 9  # of ALL: more than float32 can tell apart
@@ -35,7 +33,7 @@ _ROUNDING = 1 << 9  # of ALL: more than float32 can tell apart
 
 @part
 def kth_greatest(values: Any, count: int, k: int) -> Any:
-    """The k-th greatest of values[:count], uint32, without its two lowest bits; 1 <= k <= count."""
+    """Return the k-th greatest of values[:count], uint32, without its two lowest bits; 1 <= k <= count."""
     known, mask = np.uint32(0), np.uint32(0)
     left = k
     shift = 22
@@ -106,14 +104,12 @@ def sort_hits(documents: Any, scores: Any, count: int) -> None:
         documents[place], scores[place] = old_documents[order[place]], old_scores[order[place]]
 
 
-# -------------------- retrieval bounds
 # The first pass of a BM25 search: the few documents that may be among the first K, by upper bounds.
 #
 # A bound is a whole number that is never below a document's score, in units of the query, and above it by no more than
 # `slack`. Bounds are added up block by block, rare words first. The sums of 64 documents whose greatest, with all that
 # the frequent words could add to one of them, stays below what K documents are known to reach are left as they are; to
 # the others the frequent words' rows are added, as long as that holds.
-
 
 LONGEST = 100_000  # different words of a query
 
@@ -306,7 +302,9 @@ def look_at(
 
 @part
 def find_candidates(arrays: Any, words: Any, weights: Any, k: int, ratio: Any, sums: Any, room: Any) -> Any:
-    """The documents that may be among the first K, ascending: (documents, bounds, how many, postings, cells read).
+    """Return the documents that may be among the first K, ascending:
+
+    (documents, bounds, how many, postings, cells read).
 
     words, weights   the query's; weights > 0
     sums     (BLOCK,) uint32, all 0, and so again afterwards
@@ -462,7 +460,7 @@ def search_queries(
     last: int,
     counted: Any,
 ) -> Any:
-    """The first K documents of queries first to last - 1: (how many of each, documents, scores).
+    """Return the first K documents of queries first to last - 1: (how many of each, documents, scores).
 
     word_begins, words, weights   of all queries; the weight is the word's idf by its count
     ratio      how much a bound may be off because the index was built with another average length: 1, or less

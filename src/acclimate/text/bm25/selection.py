@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from acclimate.text.bm25.shards import Shards
 
 
-# -------------------- selection files
 # The files of a selection (text/bm25/selection.py): how they are written, a query at a time, and mapped.
 #
 # In the folder, integers and floats are little-endian:
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 # scores float32; 10 bytes a row
 # similar.bin      ranks, rising, of documents that were retrieved and dropped for being like a better one
 # queries.arrow    (Q,) id and text, as searched for
-
 
 FACTS = "selection.json"
 OFFSETS, INTEGER, RANK = "offsets.bin", np.dtype("<i8"), np.dtype("<u2")
@@ -207,7 +205,7 @@ class Selection:
         return self._first(mapped(self.path / RANKS, RANK, self._facts["documents"]))
 
     def cut(self, k: int) -> Selection:
-        """The selection that the same queries with this k make; nothing is searched for or written."""
+        """Return the selection that the same queries with this k make; nothing is searched for or written."""
         if not 1 <= k <= self.k:
             raise ValueError(
                 f"k={k}: {self.path} was made with k={self.k}, and only a smaller selection can be cut from it. Give "
@@ -221,7 +219,7 @@ class Selection:
         return row["id"], row["text"]
 
     def of(self, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Documents (int64), ranks and scores of what a query brought, best first.
+        """Return documents (int64), ranks and scores of what a query brought, best first.
 
         The ranks of documents that were dropped for being like others are missing among the ranks.
         """
@@ -236,7 +234,7 @@ class Selection:
         return np.concatenate([np.zeros(0, np.int64), *parts])
 
     def brought_by(self, document: int) -> list[Bringing]:
-        """The queries that brought a document, best rank first. Looks through all rows, 4 bytes of each."""
+        """Return the queries that brought a document, best rank first. Looks through all rows, 4 bytes of each."""
         rows = np.flatnonzero(self._rows["documents"] == document)
         queries = np.searchsorted(self._offsets, rows, "right") - 1
         ranks, scores = self._rows["ranks"][rows], self._rows["scores"][rows]
@@ -255,7 +253,7 @@ class Selection:
             first = last
 
     def write(self, path: Path) -> Selection:
-        """A copy, without the ranks that were cut off."""
+        """Return a copy, without the ranks that were cut off."""
         with new_directory(path) as directory:
             with Rows(directory) as rows:
                 for columns, offsets in self.blocks():
@@ -293,7 +291,7 @@ class Selection:
 
 
 def open_selection(path: Path) -> Selection:
-    """The selection in this folder; all its files are hashed, a gigabyte in half a second to a second.
+    """Return the selection in this folder; all its files are hashed, a gigabyte in half a second to a second.
 
     Raises ValueError where there is none, or one of another format version, DamagedError where a file is not the one
     written.
@@ -303,9 +301,7 @@ def open_selection(path: Path) -> Selection:
     return Selection(path, k)
 
 
-# -------------------- selecting
 # How a selection (text/bm25/selection.py) is made: by searching for queries, or at random as their control.
-
 
 BATCH = 256  # queries that are searched for at a time
 _UNSEEN = np.iinfo(RANK).max
@@ -381,7 +377,7 @@ def draw(
     left_out: np.ndarray | None = None,
     dropping: Dropping | None = None,
 ) -> Selection:
-    """As many documents as `like` has, drawn uniformly and without regard to any query: its random control.
+    """Return as many documents as `like` has, drawn uniformly and without regard to any query: its random control.
 
     documents   of the corpus; left_out and dropping are as in `select`
 
@@ -417,7 +413,7 @@ def draw(
 def _best(
     index: Index | Shards, texts: Sequence[str], k: int, skipped: np.ndarray, threads: int | None
 ) -> list[tuple[np.ndarray, np.ndarray, bool]]:
-    """Documents and scores of each text's best k that are not skipped, and whether it hit anything at all.
+    """Return documents and scores of each text's best k that are not skipped, and whether it hit anything at all.
 
     More than k are asked for, and twice as many again of the texts for which that was too few.
     """

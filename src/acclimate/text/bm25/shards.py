@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# -------------------- shards files
 # The facts of an index in shards (text/bm25/shards.py), with their hash: read only where they are what was written.
-
 
 FACTS = "shards.json"
 _VERSION = 2
@@ -49,7 +47,7 @@ def write_facts(path: Path, stated: dict[str, Any]) -> None:
 
 
 def known_begins(path: Path, wanted: dict[str, Any]) -> list[int]:
-    """Where the shards of the index begin that is there; empty where there is none, or it has to be cut anew.
+    """Return where the shards of the index begin that is there; empty where there is none, or it has to be cut anew.
 
     Raises ValueError where `path` holds anything else.
     """
@@ -69,12 +67,12 @@ def known_begins(path: Path, wanted: dict[str, Any]) -> list[int]:
 
 
 def _foreign(file: Path) -> bool:
-    """Whether it is no shard, lock or what a kill left of a write."""
+    """Return whether it is no shard, lock or what a kill left of a write."""
     return not file.name.startswith((".", "shard-"))
 
 
 def facts_of(path: Path) -> dict[str, Any]:
-    """What shards.json says. Raises DamagedError where it was changed, UnreadableError for another format."""
+    """Return what shards.json says. Raises DamagedError where it was changed, UnreadableError for another format."""
     facts: dict[str, Any] = read_json(path / FACTS)
     if facts.get("version") != _VERSION:
         raise UnreadableError(
@@ -85,9 +83,7 @@ def facts_of(path: Path) -> dict[str, Any]:
     return facts
 
 
-# -------------------- shards work
 # What a shard of an index (text/bm25/shards.py) is asked, as functions that run on any machine which sees its files.
-
 
 _SHARED = "All machines of a cluster need corpus and index under the same path of a file system that they share"
 
@@ -213,7 +209,7 @@ def explain(task: Task) -> list[tuple[str, float]]:
 
 @functools.lru_cache(maxsize=64)
 def _index(path: Path, sealed: str) -> Index:
-    """The index, kept open in this process. Its files were checked when the shards were built or opened."""
+    """Return the index, kept open in this process. Its files were checked when the shards were built or opened."""
     manifest = path / MANIFEST
     if not manifest.is_file() or sha256_of(manifest) != sealed:
         raise ValueError(f"{socket.gethostname()} does not see {path} as it was opened. {_SHARED}")
@@ -249,7 +245,7 @@ class Shards:
         return sum(shard.tokens for shard in self.shards)
 
     def search(self, queries: Sequence[str], k: int, *, threads: int | None = None, watch: Watch = unwatched) -> Hits:
-        """The k best documents of each query: those of one index of the whole corpus, bit by bit.
+        """Return the k best documents of each query: those of one index of the whole corpus, bit by bit.
 
         threads  of a shard's search; None: those of the work
 
@@ -273,7 +269,7 @@ class Shards:
         return _joined(parts)
 
     def explain(self, query: str, document: int) -> list[tuple[str, float]]:
-        """As `Index.explain`; the document by its number in the corpus."""
+        """Return as `Index.explain`; the document by its number in the corpus."""
         if not 0 <= document < self.documents:
             raise ValueError(f"there is no document {document:,} in {self.path}: it has 0 to {self.documents - 1:,}")
         shard = self.shards[bisect_right(self.shards, document, key=lambda each: each.first) - 1]
@@ -341,7 +337,7 @@ def build_shards(
 
 
 def open_shards(path: Path, *, work: Work | None = None, watch: Watch = unwatched) -> Shards:
-    """The index in shards at the path, each shard checked as `open_index` does.
+    """Return the index in shards at the path, each shard checked as `open_index` does.
 
     Raises DamagedError where a shard is missing or not the one written, ValueError where there is no index in shards.
     """
@@ -355,7 +351,7 @@ def open_shards(path: Path, *, work: Work | None = None, watch: Watch = unwatche
 
 
 def cut(corpus: Corpus, shards: int) -> list[int]:
-    """The number of the document with which each shard begins, so that all have about equally many characters.
+    """Return the number of the document with which each shard begins, so that all have about equally many characters.
 
     Raises ValueError where there are fewer documents than shards.
     """
@@ -395,7 +391,7 @@ def _summed(counted: Iterable[Statistics]) -> Statistics:
 
 
 def _merged(found: Iterable[Hits], k: int) -> Hits:
-    """What the shards found for the same queries, merged some at a time."""
+    """Return what the shards found for the same queries, merged some at a time."""
     held: list[Hits] = []
     for hits in found:
         held.append(hits)
@@ -405,7 +401,7 @@ def _merged(found: Iterable[Hits], k: int) -> Hits:
 
 
 def _joined(parts: Sequence[Hits]) -> Hits:
-    """What was found for one batch of queries after the other."""
+    """Return what was found for one batch of queries after the other."""
     sizes = np.concatenate([np.diff(hits.offsets) for hits in parts])
     return Hits(
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),

@@ -37,7 +37,7 @@ def check_analyzer(name: str) -> None:
 
 
 def words_of(analyzer: str, text: str) -> list[str]:
-    """The definition, which the compiled loops follow."""
+    """Return the definition, which the compiled loops follow."""
     check_analyzer(analyzer)
     return re.findall(r"\w+", text.lower() if analyzer == "words" else text)
 
@@ -69,7 +69,7 @@ def packed_texts(analyzer: str, texts: Sequence[str]) -> Packed:
 
 
 def packed_column(analyzer: str, column: pa.StringArray) -> Packed:
-    """The same of an Arrow column, without making strings of it as a rule."""
+    """Return the same of an Arrow column, without making strings of it as a rule."""
     from acclimate.text.overlap.search import Packed
 
     _, offsets, content = column.buffers()
@@ -97,17 +97,14 @@ def batches(columns: Iterable[pa.StringArray], size: int, block: int) -> Iterato
         yield gathered
 
 
-# -------------------- retrieval words
 # The loops of `retrieval` that find words and number them, compiled by numba like those of `overlap_kernels`.
 #
 # A word is a run of code points that a table `fold` (U+0000 to U+10FFFF, uint32) does not map to 0; what it maps them
-# to
-# is the word's spelling, kept in UTF-8. Words are found by hash and compared by spelling, so no two are ever mixed up.
+# to is the word's spelling, kept in UTF-8. Words are found by hash and compared by spelling, so no two are ever mixed
+# up.
 #
 # A function is called for a text, never for a word: each call counts references to its arrays, which takes longer than
-# to
-# read a word.
-
+# to read a word.
 
 _PER_CHARACTER, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(1)
 
@@ -178,7 +175,7 @@ def find_words(
     count: int,
     numbers: Any,
 ) -> Any:
-    """The number in a vocabulary of each of `count` words, -1 where it is not in it; how many words it has then.
+    """Return the number in a vocabulary of each of `count` words, -1 where it is not in it; how many words it has then.
 
     slots, hashes, begins, spellings   the vocabulary: a hash table of numbers + 1, and each word's hash and spelling
     words                 how many it has: words that it lacks are added. -1: none is
@@ -213,7 +210,7 @@ def find_words(
 
 @part
 def refilled(hashes: Any, words: int, size: int) -> Any:
-    """A table of `size` slots with all words in it."""
+    """Return a table of `size` slots with all words in it."""
     slots = np.zeros(size, np.uint32)
     mask = np.uint64(size - 1)
     for word in range(words):
@@ -228,7 +225,7 @@ def refilled(hashes: Any, words: int, size: int) -> Any:
 def number_words(
     slots: Any, hashes: Any, begins: Any, spellings: Any, words: int, new: Any, ends: Any, values: Any, numbers: Any
 ) -> Any:
-    """As `find_words`. The arrays have room for all new words, the slots for twice as many."""
+    """Return as `find_words`. The arrays have room for all new words, the slots for twice as many."""
     return find_words(slots, hashes, begins, spellings, words, new, ends, values, len(values), numbers)
 
 
@@ -237,7 +234,6 @@ def refill(hashes: Any, words: int, size: int) -> Any:
     return refilled(hashes, words, size)
 
 
-# -------------------- retrieval counting
 # The loops of `retrieval` that count the words of texts, compiled by numba like those of `overlap_kernels`.
 
 
@@ -274,7 +270,7 @@ def count_words(
 
 @part
 def sort_pairs(pair_begins: Any, pair_words: Any, pair_counts: Any, sizes: Any, words: int) -> Any:
-    """The pairs word after word: (texts, counts)."""
+    """Return the pairs word after word: (texts, counts)."""
     places, counts = np.empty(pair_begins[-1], np.uint16), np.empty(pair_begins[-1], np.uint32)
     ends, total = np.empty(words, np.int64), np.int64(0)
     for word in range(words):
@@ -297,7 +293,8 @@ def longer(array: Any, size: int) -> Any:
 
 @compiled
 def invert(data: Any, text_begins: Any, fold: Any) -> Any:
-    """An inverted index of D texts in UTF-8, at most 65,536; W different words in the order in which they first occur.
+    """Return an inverted index of D texts in UTF-8, at most 65,536; W different words in the order in which they first
+    occur.
 
     Returns
     hashes     (W,) uint64
@@ -342,7 +339,7 @@ def invert(data: Any, text_begins: Any, fold: Any) -> Any:
 
 @compiled
 def read_queries(data: Any, text_begins: Any, fold: Any, slots: Any, hashes: Any, begins: Any, spellings: Any) -> Any:
-    """The different words of each of Q texts that are in the vocabulary, in the order in which they first occur.
+    """Return the different words of each of Q texts that are in the vocabulary, in the order in which they first occur.
 
     Returns where those of each text begin (Q + 1), the words' numbers, and how often each occurs in its text.
     """

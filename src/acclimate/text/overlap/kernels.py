@@ -91,7 +91,7 @@ def normalise(data: Any, first: int, last: int, fold: Any, symbols: Any) -> int:
 
 @part
 def read_words(symbols: Any, first: int, last: int, words: Any, begins: Any) -> int:
-    """The hash of every word of symbols[first:last] and where it begins (last entry: the end + 1); their number."""
+    """Write each word's hash and beginning in symbols[first:last], and last the end + 1; return their number."""
     count, value, begin = 0, ZERO, first
     for place in range(first, last + 1):
         if place == last or symbols[place] == _SPACE:
@@ -123,7 +123,7 @@ def hash_of_text(words: Any, count: int) -> Any:
 
 @part
 def find(keys: Any, key: Any) -> Any:
-    """The key's slot in a table, or the empty one where it belongs."""
+    """Return the key's slot in a table, or the empty one where it belongs."""
     mask = np.uint64(len(keys) - 1)
     slot = key & mask
     while keys[slot] != key and keys[slot] != ZERO:
@@ -141,7 +141,7 @@ def same(one: Any, first: int, last: int, other: Any, begin: int) -> bool:
 
 @part
 def agreeing(one: Any, other: Any) -> int:
-    """How many of the BINS bytes are equal."""
+    """Return how many of the BINS bytes are equal."""
     count = 0
     for place in range(BINS):
         count += one[place] == other[place]

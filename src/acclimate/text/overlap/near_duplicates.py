@@ -40,9 +40,7 @@ from acclimate.text.overlap.kernels import (
 from acclimate.text.overlap.references import normalised
 from acclimate.text.overlap.search import fold, least_of, pack, rows_of
 
-# -------------------- near duplicates kernels
 # The loop over words of `near_duplicates`, compiled as those of `overlap_kernels` are.
-
 
 GRAM = 5  # words
 
@@ -101,7 +99,7 @@ class Store(Protocol):
 
 
 def bands_of(near: float) -> int:
-    """How many bands a sketch has; 0 where nearly the same texts are not looked for."""
+    """Return how many bands a sketch has; 0 where nearly the same texts are not looked for."""
     return BINS // rows_of(near) if near else 0
 
 
@@ -116,7 +114,7 @@ def sketches(texts: Sequence[str], near: float) -> Sketches:
 
 
 def grams(text: str) -> set[tuple[str, ...]]:
-    """The different runs of GRAM words."""
+    """Return the different runs of GRAM words."""
     words = normalised(text).split()
     return {tuple(words[place : place + GRAM]) for place in range(len(words) - GRAM + 1)}
 

@@ -35,12 +35,10 @@ from acclimate.text.overlap.kernels import (
     sketch,
 )
 
-# -------------------- overlap search
 # The loops that look for indexed texts in others, compiled like those of `overlap_kernels`.
 #
 # Hashes only ever find candidates: code points are compared before anything is called equal. Pairs whose sketches agree
 # are left to the caller to verify.
-
 
 CANDIDATES = 1000  # pairs of one text, so that a batch of short texts like many others stays small
 TO_WORD, BIT = np.uint64(6), np.uint64(63)
@@ -293,7 +291,7 @@ def sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, np.ndarray,
 
 
 def build(texts: Sequence[str], near: float) -> tuple[Index, Grams]:
-    """The index of normalised texts, all different and none empty."""
+    """Return the index of normalised texts, all different and none empty."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     # a copy can be written to, like the arrays of a scan: for numba that is another type, and another compilation
@@ -312,13 +310,13 @@ def build(texts: Sequence[str], near: float) -> tuple[Index, Grams]:
 
 
 def _table(entries: int) -> tuple[np.ndarray, np.ndarray]:
-    """An empty hash table, at most half of which will be full."""
+    """Return an empty hash table, at most half of which will be full."""
     size = 2 << max(entries, 1).bit_length()
     return np.zeros(size, np.uint64), np.zeros(size, np.int64)
 
 
 def _number(texts: Sequence[str], symbols: np.ndarray, begins: np.ndarray) -> tuple[GramArrays, Grams]:
-    """The index's arrays of runs, and who has them."""
+    """Return the index's arrays of runs, and who has them."""
     places = sum(text.count(" ") + 1 for text in texts)
     keys, numbers = _table(places)
     bits = np.zeros(max(len(keys) // 8, 1), np.uint64)  # 8 bits a slot, so at least 16 a run
@@ -335,7 +333,7 @@ def _number(texts: Sequence[str], symbols: np.ndarray, begins: np.ndarray) -> tu
 
 
 def _grouped(bands: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The different band hashes; where the texts of each begin; texts, those of one band together."""
+    """Return the different band hashes; where the texts of each begin; texts, those of one band together."""
     text, band = np.nonzero(bands)
     order = np.argsort(bands[text, band], kind="stable")
     keys, begins = np.unique(bands[text, band][order], return_index=True)

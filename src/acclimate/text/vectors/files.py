@@ -114,7 +114,7 @@ def open_bin(path: Path) -> Bin:
 
 
 def _entries(data: mmap.mmap, place: int, entries: int, words: int) -> tuple[list[str], np.ndarray, int]:
-    """The words, their counts, and where the dictionary ends; labels come after the words and are left out."""
+    """Return the words, their counts, and where the dictionary ends; labels come after the words and are left out."""
     names, counts = [], np.empty(words, np.int64)
     for number in range(entries):
         end = data.find(b"\0", place)
@@ -129,7 +129,7 @@ def _entries(data: mmap.mmap, place: int, entries: int, words: int) -> tuple[lis
 
 
 def _matrix(path: Path, data: mmap.mmap, place: int, rows: int | None, columns: int) -> np.ndarray:
-    """The matrix at `place`, mapped. rows: how many it must have; None: as many as it says."""
+    """Return the matrix at `place`, mapped. rows: how many it must have; None: as many as it says."""
     quantised, height, width = _MATRIX.unpack_from(data, place)
     if quantised:
         raise ValueError(f"{path} is quantised. Give the .bin that it was made from")
@@ -194,7 +194,7 @@ class Vec:
         return rows
 
     def _line(self, number: int) -> int:
-        """Which line of the file, from 1, this word has."""
+        """Return which line of the file, from 1, this word has."""
         with open(self.path, "rb") as file:
             return 1 + sum(1 for end in accumulate(map(len, file)) if end <= self.places[number])
 
@@ -230,7 +230,7 @@ def open_vec(path: Path) -> Vec:
 
 
 def blocks(total: int, dim: int) -> Iterator[np.ndarray]:
-    """The numbers 0 to total, in pieces whose rows take 16 MB."""
+    """Yield the numbers 0 to total, in pieces whose rows take 16 MB."""
     size = max(1, math.ceil((1 << 22) / dim))
     for first in range(0, total, size):
         yield np.arange(first, min(first + size, total))

@@ -26,7 +26,7 @@ _BASIS, _PRIME = np.uint32(2166136261), np.uint32(16777619)
 
 @compiled
 def subwords(data: Any, ends: Any, shortest: int, longest: int, buckets: int) -> Any:
-    """The buckets of each word's n-grams: where those of word w begin (W + 1,) int64, and all of them, int32.
+    """Return the buckets of each word's n-grams: where those of word w begin (W + 1,) int64, and all of them, int32.
 
     data, ends   UTF-8 of the words, "<" and ">" included, one after the other, and where each ends (W,)
     An n-gram has `shortest` to `longest` characters; its bucket is its FNV-1a hash, of bytes taken as signed.

@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from acclimate.text.vectors.vectors import Vectors
 
 
-# -------------------- mapped vectors
 # Word vectors mapped into the space of a model's embeddings, by the words that both have (Poerner et al., 2020).
 #
 # W = argmin sum over shared words of ||W v + b - e||^2
 #
 # Legend: N shared words, F numbers of a vector, D of an embedding.
-
 
 HELD_OUT = 5  # every fifth word, when it is measured how much the map tells
 
@@ -48,7 +46,7 @@ class Mapped:
 
 
 def fit_map(vectors_NF: np.ndarray, embeddings_ND: np.ndarray) -> Mapped:
-    """The least squares. Raises ValueError where there are too few words for the numbers to be determined."""
+    """Return the least squares. Raises ValueError where there are too few words for the numbers to be determined."""
     words, numbers = vectors_NF.shape
     if words < 2 * (numbers + 1):
         raise ValueError(
@@ -91,7 +89,8 @@ def vocabulary_vectors(
     lower: bool,
     stop_words: Collection[str] = ENGLISH,
 ) -> VocabularyVectors:
-    """The vector of each piece by its text without marks, so that "##tion", "Ġtion" and "▁tion" have that of "tion".
+    """Return the vector of each piece by its text without marks, so that "##tion", "Ġtion" and "▁tion" have that of
+    "tion".
 
     size   rows of the model's embeddings, which may be more than the tokenizer has pieces
     lower  look pieces up in lower case, for vectors of lower-cased text
@@ -119,7 +118,8 @@ def vocabulary_vectors(
 
 
 def piece_texts(tokenizer: PreTrainedTokenizerBase, size: int) -> list[str]:
-    """What each of the ids below `size` spells, without the marks of its place in a word; "" for an id without a piece.
+    """Return what each of the ids below `size` spells, without the marks of its place in a word; "" for an id without a
+    piece.
 
     Bytes that are no whole character are spelt with U+FFFD.
     """

@@ -17,9 +17,7 @@ from acclimate.text.vectors.files import END, NEGATIVE_SAMPLING, Bin, Vec, open_
 from acclimate.text.vectors.kernels import WHOLE, random_rows, subwords, train_lines
 from acclimate.text.words import word_spans
 
-# -------------------- vectors text
 # Text as `vectors` trains on it: lines of numbered words, in a file of their own.
-
 
 _LINE_END, _LEFT_OUT = -1, -2
 _BLOCK = 1 << 20  # numbers
@@ -36,7 +34,7 @@ class Numbered:
 
 
 def lines(texts: Iterable[str], lower: bool) -> Iterable[list[str]]:
-    """The words (`words.word_spans`) of each line of the texts that has any."""
+    """Yield the words (`words.word_spans`) of each line of the texts that has any."""
     for text in texts:
         for line in (text.lower() if lower else text).replace("\0", " ").split("\n"):
             if words := [line[first:last] for first, last in word_spans(line)]:
@@ -88,7 +86,7 @@ def number_words(
 
 
 def _counted(pending: array[int], counts: np.ndarray, words: int) -> np.ndarray:
-    """The counts and those of the pending numbers; a line's end counts as the word 0."""
+    """Return the counts and those of the pending numbers; a line's end counts as the word 0."""
     numbers = np.maximum(np.frombuffer(pending, np.int32), 0)
     total = np.bincount(numbers, minlength=words)
     total[: len(counts)] += counts
@@ -106,12 +104,10 @@ def _renumber(numbers: np.ndarray, renumbered: np.ndarray) -> int:
     return size
 
 
-# -------------------- vectors training
 # Skip-gram with negative sampling over numbered text, on threads that share the rows without locks.
 #
 # Settings and their meaning are fastText's. With one thread the same seed gives the same bits; with several, threads
 # overwrite one another's updates now and then (Recht et al., 2011, Hogwild), so that no two runs are quite the same.
-
 
 # Numbers that a thread takes at a time. A chunk's rates are those of its place: a thread that was held up would write a
 # large share of a short text late, at rates long past. So a chunk is a hundredth of the text, within these bounds.
@@ -182,7 +178,7 @@ def parts(words: list[str], shortest: int, longest: int, buckets: int) -> Parts:
 
 
 def ngrams(words: list[str], shortest: int, longest: int, buckets: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the buckets of each word's n-grams begin (W + 1,), and all of them; "</s>" has none."""
+    """Return where the buckets of each word's n-grams begin (W + 1,), and all of them; "</s>" has none."""
     spelt = [b"" if word == "</s>" else f"<{word}>".encode("utf-8", "surrogateescape") for word in words]
     if not longest:
         return np.zeros(len(words) + 1, np.int64), np.empty(0, np.int32)
@@ -264,7 +260,7 @@ def noise(counts: np.ndarray) -> np.ndarray:
 
 
 def _cuts(numbers: np.ndarray) -> np.ndarray:
-    """Where chunks of whole lines begin, and the end."""
+    """Return where chunks of whole lines begin, and the end."""
     ends = np.flatnonzero(numbers == -1) + 1
     size = min(_CHUNK, max(_LEAST_CHUNK, len(numbers) // 100))
     places = np.searchsorted(ends, np.arange(size, len(numbers), size))

@@ -91,7 +91,7 @@ class Vectors:
 
 
 def open_vectors(path: Path) -> Vectors:
-    """A fastText `.bin`, memory-mapped, or a text `.vec`: words only, whose vectors are what they are.
+    """Return a fastText `.bin`, memory-mapped, or a text `.vec`: words only, whose vectors are what they are.
 
     Raises ValueError, naming the file and the way out, where it is neither, cut short, quantised or supervised.
     """
@@ -161,7 +161,10 @@ def _gathered(source: Start, numbers: np.ndarray, made: Parts, dim: int) -> tupl
 
 
 def _blocks(rows_of: Rows, known: int, total: int, numbers: np.ndarray, moved: np.ndarray) -> Iterator[np.ndarray]:
-    """Rows 0 to total, in blocks: `moved` where a row is in `numbers`, as all are from `known` on; else as it was."""
+    """Yield rows 0 to total, in blocks:
+
+    `moved` where a row is in `numbers`, as all are from `known` on; else as it was.
+    """
     order = np.argsort(numbers)
     ascending = numbers[order]
     for block in blocks(total, moved.shape[1]):
