@@ -21,6 +21,7 @@ from acclimate.core.types import Cost, Example, Label, Score, Split
 from acclimate.methods.task_loss import predict
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import save_model
+from acclimate.race.report import Facts
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.rows import encode
@@ -75,7 +76,7 @@ def finished_race(
             )
         )
     files.write_json(run / "scores.json", [asdict(score) for score in scores])
-    files.write_json(run / "facts.json", _facts(prepared.hashes) | (facts or {}))
+    files.write_json(run / "facts.json", _facts(prepared.hashes, kind).to_json() | (facts or {}))
     return run
 
 
@@ -179,18 +180,17 @@ def _spread(model: Any, tokenizer: Any) -> None:
     last.bias.sub_(mean_C).div_(deviation_C)
 
 
-def _facts(hashes: Any) -> dict[str, Any]:
-    return {
-        "title": "Race on salts",
-        "task": {"name": "salts"},
-        "curves": {},
-        "losses": {},
-        "given": {"DAPT": {"adapting": "DAPT: 30 steps", "settings tried": 1, "seeds": 2}},
-        "baselines": ["TF-IDF"],
-        "commands": [f"acclimate race /home/ada/salts/train.csv --model {BASE} --corpus ../texts/ --out runs/salts"],
-        "versions": {"python": "3.11.7", "torch": "2.13.0"},
-        "hashes": {f"task, {name}": value for name, value in hashes.items()},
-        "environment": {"device": "CPU", "threads": "1"},
-        "notes": ["dev was split off by us: 18 rows of /home/ada/salts/train.csv, stratified, seed 0."],
-        "winner": WINNER[0],
-    }
+def _facts(hashes: Any, kind: Kind) -> Facts:
+    return Facts(
+        title="Race on salts",
+        task={"name": "salts"},
+        kind=kind,
+        winner=WINNER[0],
+        baselines=["TF-IDF"],
+        given={"DAPT": {"adapting": "DAPT: 30 steps", "settings tried": 1, "seeds": 2}},
+        commands=[f"acclimate race /home/ada/salts/train.csv --model {BASE} --corpus ../texts/ --out runs/salts"],
+        versions={"python": "3.11.7", "torch": "2.13.0"},
+        hashes={f"task, {name}": value for name, value in hashes.items()},
+        environment={"device": "CPU", "threads": "1"},
+        notes=["dev was split off by us: 18 rows of /home/ada/salts/train.csv, stratified, seed 0."],
+    )

@@ -226,7 +226,14 @@ def study_of_numbers() -> Study:
     sides = {name: of_numbers(name, level=level) for name, level in (("untouched", 1.0), ("DAPT", 2.0))}
     table = rows([score for side in sides.values() for score in side], METRICS["pearson"])
     predictions = {name: mean_predictions(side) for name, side in sides.items()}
-    return Study("Similarity", verdict(table), table, {"metric": "pearson"}, winner="DAPT", predictions=predictions)
+    return Study(
+        title="Similarity",
+        verdict=verdict(table),
+        rows=table,
+        task={"metric": "pearson"},
+        winner="DAPT",
+        predictions=predictions,
+    )
 
 
 def matrix_of_pairs(leaks: str = "drop", *, names=("Genes", "Drugs", "Cells"), seeds: int = 5) -> Tables:

@@ -33,7 +33,7 @@ from acclimate.race.contestants import enter
 from acclimate.race.facts import Curve, read_curve
 from acclimate.race.outcome import study_of, write_outcome
 from acclimate.race.recipe import RaceRecipe
-from acclimate.race.report import page_of
+from acclimate.race.report import Facts, page_of
 from acclimate.race.work import move
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vectors.of_vocabulary import piece_texts
@@ -369,10 +369,11 @@ def test_what_a_race_measures_stands_in_its_report(tmp_path, models):
     assert (everywhere.pieces, everywhere.mean) == (14, pytest.approx(3 / 14))
     assert (in_texts.pieces, in_texts.mean) == (4, pytest.approx(3 / 4))
     scores = studies.race_of_six()
-    facts = {"title": "", "task": {}, "winner": "TAPT", "baselines": [studies.SIMPLE], "curves": {}, "losses": {}}
-    write_outcome(tmp_path, scores, {**facts, "given": {}, "moved": {"TAPT": found}})
+    facts = Facts(title="", task={}, winner="TAPT", baselines=[studies.SIMPLE])
+    moved_by = {where: Distances(**each) for where, each in found.items()}
+    write_outcome(tmp_path, scores, replace(facts, moved={"TAPT": moved_by}))
     page = page_of(study_of(tmp_path)).as_html()
     assert "How far word embeddings lie" in page
     assert ">0.750</td>" in page
-    write_outcome(tmp_path, scores, {**facts, "given": {}})
+    write_outcome(tmp_path, scores, facts)
     assert "How far word embeddings lie" not in page_of(study_of(tmp_path)).as_html()

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,23 +8,18 @@ import studies
 from acclimate.core import files
 from acclimate.core.types import Cost, Score
 from acclimate.race.outcome import leakage_of, read_scores, study_of, untaught, write_outcome, write_pages
+from acclimate.race.report import Facts, Looks
 from acclimate.report.table import rows, without
 from acclimate.tasks.metrics import METRICS
 
-BARE: dict[str, Any] = {
-    "title": "Race",
-    "task": {},
-    "curves": {},
-    "losses": {},
-    "given": {},
-    "baselines": [studies.SIMPLE],
-    "commands": ["acclimate race"],
-    "versions": {},
-    "hashes": {},
-    "environment": {},
-    "notes": [],
-    "winner": "DAPT",
-}
+BARE = Facts(
+    title="Race",
+    task={},
+    kind="sequence",
+    winner="DAPT",
+    baselines=[studies.SIMPLE],
+    commands=["acclimate race"],
+)
 
 
 def several(level: float = 1.7) -> list[Score]:
@@ -55,13 +50,13 @@ def test_facts_without_any_of_the_optional_entries_make_a_page(tmp_path: Path, f
 
 
 def test_what_is_shown_depends_on_the_kind_of_labels(tmp_path: Path) -> None:
-    write_outcome(tmp_path, several(), BARE)
+    write_outcome(tmp_path, several(), replace(BARE, kind="multilabel"))
     study = write_pages(tmp_path)
     assert study.labels
     assert not study.confusions
-    write_outcome(tmp_path, several(), BARE | {"kind": "span"})
+    write_outcome(tmp_path, several(), replace(BARE, kind="span"))
     assert not study_of(tmp_path).labels
-    write_outcome(tmp_path, numbers(), BARE)
+    write_outcome(tmp_path, numbers(), replace(BARE, kind="score"))
     study = write_pages(tmp_path)
     assert not study.labels
     assert {name: len(pairs) for name, pairs in study.predictions.items()} == {"untouched": 120, "DAPT": 120}
@@ -69,28 +64,26 @@ def test_what_is_shown_depends_on_the_kind_of_labels(tmp_path: Path) -> None:
 
 def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> None:
     examination = studies.examination()
-    entries = {
-        "kind": "sequence",
-        "alerts": ["Mind the gap."],
-        "search": list(map(_plain, studies.trials(["untouched", "DAPT", "TLM"]))),
-        "search_note": "Two rungs.",
-        "chosen": {"DAPT": "rate 5e-05"},
-        "stopped": "nothing could win any more",
-        "pretraining": {"DAPT": {"tokens": 1000, "flops": 2e9, "seconds": 754.0}},
-        "looks": {"in_this_run": 30, "earlier_runs": 5, "lines": ["2026-11-02, race runs/first"]},
-        "examination": examination.to_json(),
-        "leaked_test_ids": [f"test-{i}" for i in range(12)],
-    }
-    write_outcome(tmp_path, field, BARE | entries)
+    facts = replace(
+        BARE,
+        search=studies.trials(["untouched", "DAPT", "TLM"]),
+        search_note="Two rungs.",
+        chosen={"DAPT": "rate 5e-05"},
+        stopped="nothing could win any more",
+        pretraining={"DAPT": Cost(1000, 2e9, 754.0)},
+        looks=Looks(30, 5, lines=["2026-11-02, race runs/first"]),
+        examination=examination,
+        leaked_test_ids=[f"test-{i}" for i in range(12)],
+    )
+    write_outcome(tmp_path, field, facts)
     study = write_pages(tmp_path)
     assert study.examination == examination
     assert "; TLM was given up on dev and not tested; the race stopped early, since nothing could win" in study.verdict
-    assert study.alerts[0] == "Mind the gap."
-    assert study.alerts[1].startswith("These test labels were opened by 5 earlier races on this machine.")
+    assert study.alerts[0].startswith("These test labels were opened by 5 earlier races on this machine.")
     assert study.remarks[-1].startswith("Each contestant had 4 settings tried")
     assert study.leakage is not None
     assert (study.leakage.items, study.leakage.leaked, study.leakage.changed) == (400, 12, [])
-    assert study.leakage.rows == rows(without(field, set(entries["leaked_test_ids"])), METRICS["macro_f1"])
+    assert study.leakage.rows == rows(without(field, set(facts.leaked_test_ids)), METRICS["macro_f1"])
     said = (tmp_path / "table.txt").read_text()
     assert all(told in said for told in (*study.alerts, *study.remarks))
     assert "12 min 34 s" not in said
@@ -99,11 +92,22 @@ def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> Non
     assert (tmp_path / "report.html").stat().st_size < 2_000_000
 
 
-def test_an_entry_that_nobody_reads_is_an_error(tmp_path: Path, field: list[Score]) -> None:
-    for unknown in ({"leeks": []}, {"looks": {"in_this_run": 1, "by_whom": "me"}}):
-        write_outcome(tmp_path, field, BARE | unknown)
-        with pytest.raises(TypeError, match=r"leeks|by_whom"):
-            study_of(tmp_path)
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"leeks": []}, "Facts has no leeks: another release"),
+        (
+            {"looks": {"in_this_run": 1, "earlier_runs": 0, "earlier_looks": 0, "lines": [], "by": ""}},
+            "Looks has no by",
+        ),
+        ({"looks": {"in_this_run": 1}}, "earlier_looks and earlier_runs and lines of Looks is missing"),
+    ],
+)
+def test_facts_of_another_release_are_refused(tmp_path: Path, field: list[Score], change: Any, said: str) -> None:
+    write_outcome(tmp_path, field, BARE)
+    files.write_json(tmp_path / "facts.json", files.read_json(tmp_path / "facts.json") | change)
+    with pytest.raises(ValueError, match=rf"facts\.json: {said}"):
+        study_of(tmp_path)
 
 
 def test_a_gain_that_rests_on_leaked_items_is_found_out() -> None:
@@ -130,7 +134,7 @@ def test_the_verdict_says_that_it_rests_on_leaked_items_and_the_page_once(tmp_pa
     better = [replace(score, contestant="DAPT", predicted=score.gold[:60] + score.predicted[60:]) for score in plain]
     scores = plain + [replace(s, test=METRICS["accuracy"].compute(s.gold, s.predicted)) for s in better]
     leaked = list(scores[0].ids[:60])
-    facts = BARE | {"examination": studies.examination().to_json(), "leaked_test_ids": leaked}
+    facts = replace(BARE, examination=studies.examination(), leaked_test_ids=leaked)
     write_outcome(tmp_path, scores, facts)
     study = write_pages(tmp_path)
     told = (
@@ -150,13 +154,14 @@ def test_where_everything_leaked_there_is_nothing_to_score_twice(field: list[Sco
     assert leakage_of([], field, table, ["an id of another split"]).leaked == 0
 
 
-def _plain(trial: Any) -> dict[str, Any]:
-    return {name: getattr(trial, name) for name in trial.__dataclass_fields__}
-
-
-def test_facts_are_read_from_json(tmp_path: Path, field: list[Score]) -> None:
-    write_outcome(tmp_path, field, BARE)
-    assert files.read_json(tmp_path / "facts.json") == BARE
+def test_facts_come_back_from_json_as_they_were(tmp_path: Path, field: list[Score]) -> None:
+    study = studies.study_of_six(field)
+    facts = Facts(**{each.name: getattr(study, each.name) for each in fields(Facts)})
+    write_outcome(tmp_path, field, facts)
+    again = Facts.from_json(files.read_json(tmp_path / "facts.json"))
+    assert again.to_json() == facts.to_json()
+    assert again.examination == facts.examination
+    assert again.search == tuple(facts.search)
 
 
 @pytest.mark.parametrize(("predicted", "warned"), [("a", True), ("right", False)])

@@ -52,7 +52,7 @@ def text(study: Study) -> str:
 @pytest.fixture(scope="module")
 def lean(study: Study) -> Study:
     """Scores and leakage only, which is quicker to draw."""
-    return Study(study.title, study.verdict, study.rows, study.task, leakage=study.leakage)
+    return Study(title=study.title, verdict=study.verdict, rows=study.rows, task=study.task, leakage=study.leakage)
 
 
 def test_the_page_is_well_formed_and_ids_are_unique(text: str) -> None:
@@ -160,7 +160,7 @@ def test_what_would_turn_or_break_the_text_around_it_is_shown_as_its_escape(lean
 
 
 def test_parts_without_content_leave_no_section(study: Study, text: str) -> None:
-    bare = Page(render(Study(study.title, study.verdict, study.rows, study.task)))
+    bare = Page(render(Study(title=study.title, verdict=study.verdict, rows=study.rows, task=study.task)))
     assert not bare.open
     found = {attributes["id"] for attributes in bare.all("h2")}
     assert found == {"results", "plots"}
@@ -185,7 +185,7 @@ def test_facts_read_naturally(study: Study) -> None:
         "labels": ["a", "b"],
         "sizes": {"train": 1_200},
     }
-    bare = Study(study.title, study.verdict, study.rows, facts)
+    bare = Study(title=study.title, verdict=study.verdict, rows=study.rows, task=facts)
     shown = dict(re.findall(r'<dt dir="auto">(\w+)</dt><dd dir="auto">([^<]*)</dd>', render(bare)))
     expected = {"steps": "12,000", "rate": "5e-05", "bf16": "no", "device": "\N{EN DASH}", "labels": "a, b"}
     assert shown == expected | {"sizes": "train 1,200"}

@@ -9,10 +9,11 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
 from acclimate.core.types import Cost, Score
+from acclimate.data.examination import Leak
 from acclimate.race.labels import LabelScore
 from acclimate.report import table
 from acclimate.ship import markdown
-from acclimate.ship.card import Card, Leaked, render
+from acclimate.ship.card import Card, render
 from acclimate.ship.onnx import Int8
 from acclimate.tasks.metrics import METRICS
 
@@ -204,7 +205,7 @@ def test_limits_name_the_labels_that_it_tells_badly_and_those_it_hardly_met():
 
 
 def test_what_leaked_is_counted_and_scored_both_ways():
-    leak = Leaked("train", "test", "exact", 6, 0.1)
+    leak = Leak("train", "test", "exact", 6, 6, 0.1)
     card = made_up()
     page = render(replace(card, leaks=[leak], leaked=6, rows_without=card.rows, verdict_without="Nothing is better."))
     assert "| train | test | exact | 6 | 10% |" in page

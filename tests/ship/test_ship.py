@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,11 +17,13 @@ from huggingface_hub import ModelCard
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
 import finished
+import studies
 from acclimate.core import files
 from acclimate.core.types import label_of
+from acclimate.data.examination import FileFacts, Leak
 from acclimate.race.outcome import read_scores
 from acclimate.report import table
-from acclimate.ship import card, onnx, predict
+from acclimate.ship import onnx, predict
 from acclimate.ship.onnx import FILE
 from acclimate.ship.ship import push, ship
 from acclimate.tasks.prepared import Prepared, open_prepared
@@ -153,17 +156,16 @@ def test_the_card_scores_without_leaked_items(tmp_path):
     assert f"{sum(score.test for score in left) / 2 * 100:.1f} " in card.partition("Without them DAPT scores")[2][:40]
 
 
-def test_what_was_examined_before_the_race_is_told_in_short():
-    leaks = [
-        {"found": "train", "within": "test", "kind": "near", "scanned": 2, "references": 2, "share": 2 / 30},
-        {"found": "domain", "within": "test", "kind": "exact", "scanned": 0, "references": 0, "share": 0.0},
-    ]
-    examination = {"leaks": leaks, "files": [{"path": "/home/ada/train.csv", "rows": 13, "accepted": 12}]}
-    assert card.files_of(examination) == {"train.csv": (13, 12)}
-    [line] = card.leaks_of(examination)
-    assert (line.found, line.kind, line.references) == ("train", "near", 2)
-    assert card.leaks_of({}) is None
-    assert card.leaks_of({"leaks": []}) == []
+def test_what_was_examined_before_the_race_is_told_in_short(tmp_path):
+    leaks = Leak("train", "test", "near", 2, 2, 2 / 30), Leak("domain", "test", "exact", 0, 0, 0.0)
+    read = (FileFacts("/home/ada/train.csv", 13, 12, 1),)
+    examined = replace(studies.examination(), leaks=leaks, files=read, leaked={})
+    run = finished_race(tmp_path / "run", facts={"examination": examined.to_json()})
+    card = ship(run, tmp_path / "out").card.read_text()
+    assert "train.csv (13 rows, 12 accepted)" in card
+    assert "| train | test | near | 2 | 6.7% |" in card
+    assert "| domain |" not in card
+    assert examined.reach in card
 
 
 def test_shipping_again_gives_the_same_bytes(run, tmp_path):

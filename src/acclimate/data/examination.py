@@ -5,14 +5,12 @@ Shares are fractions of 1. Texts of users are cut to SHOWN characters where they
 
 from __future__ import annotations
 
-import dataclasses
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from acclimate.core.figures import metric_text
+from acclimate.core.records import from_plain, to_plain
 from acclimate.report.page import Item, Section, amount, beginning, page, share
 
 Level = Literal["error", "warning", "note"]
@@ -201,48 +199,19 @@ class Examination:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; sets are sorted lists."""
-        return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        values: dict[str, Any] = to_plain(self)
+        return values
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Examination:
         """Return the examination that `to_json` wrote."""
-        return typing.cast(Examination, _made(Examination, values))
+        return from_plain(Examination, values)
 
     def as_text(self) -> str:
         """Return a page for the terminal (data/examination.py)."""
 
         return as_text(self)
 
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, frozenset):
-        return sorted(value)
-    return [_plain(inner) for inner in value] if isinstance(value, tuple) else value
-
-
-def _made(hint: Any, value: Any) -> Any:
-    """`value`, as JSON has it, in the type `hint`."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if dataclasses.is_dataclass(hint):
-        hints = typing.get_type_hints(hint)
-        return typing.cast(Any, hint)(**{key: _made(hints[key], each) for key, each in value.items()})
-    if origin is types.UnionType:
-        return None if value is None else _made(inner[0], value)
-    if origin is tuple:
-        kinds = [inner[0]] * len(value) if inner[-1] is ... else inner
-        return tuple(_made(kind, each) for kind, each in zip(kinds, value, strict=True))
-    if origin is frozenset:
-        return frozenset(value)
-    if isinstance(value, Mapping):
-        return {key: _made(inner[1], each) for key, each in value.items()}
-    return value
-
-
-# An examination as a page for the terminal.
 
 MOST_LABELS = 30  # on a terminal
 MOST_REASONS = 100  # why rows were left out

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from acclimate.core.records import from_plain
 from acclimate.core.types import Watch, counted
 from acclimate.data.corpus_scan import SOURCES, LeftOut
 from acclimate.report.page import Section, amount, beginning, page, share
@@ -54,13 +55,8 @@ class Example:
 
 
 def shown_from(entries: Sequence[Mapping[str, Any]]) -> tuple[QueryShown, ...]:
-    """Return the values of the entry `retrieved` of facts.json. Raises TypeError for a key that is no field."""
-
-    def document(entry: Mapping[str, Any]) -> DocumentShown:
-        terms = tuple((str(term), float(part)) for term, part in entry.get("terms", ()))
-        return DocumentShown(**{**entry, "terms": terms})
-
-    return tuple(QueryShown(**{**entry, "documents": tuple(map(document, entry["documents"]))}) for entry in entries)
+    """Return the values of a retrieval's shown.json. Raises ValueError for an entry that is no field."""
+    return tuple(from_plain(QueryShown, entry) for entry in entries)
 
 
 def examples(shown: Sequence[QueryShown]) -> tuple[Example, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,14 @@ import numpy as np
 from acclimate.core import files
 from acclimate.core.figures import listed, metric_text
 from acclimate.core.types import Cost
+from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import RESULT, Job, decided
 from acclimate.methods.contestants import CONTROL, TLM
 from acclimate.methods.mlm import NO_HEAD
+from acclimate.models.word_embeddings import Distances
 from acclimate.race import work
 from acclimate.race.recipe import baseline_of
+from acclimate.race.report import Curves, Facts, Looks
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import LOG, read_log, spent
 from acclimate.training.run import CHECKPOINT, CURVE, environment, versions
@@ -96,8 +99,8 @@ POINTS = 120  # of a learning curve
 WATCHED = {"mlm": "TAPTER's language modelling", "embedding": "TAPTER's distance to the vectors of fastText"}
 
 
-def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
-    """Everything of a `report.Study` that is not computed from scores."""
+def facts_of(ended: Ended, run: Path, command: str, winner: str) -> Facts:
+    """Return everything that the page shows and that is not computed from scores."""
     jobs = ended.entries
     recipe, materials = jobs.recipe, jobs.materials
     task = materials.task
@@ -106,27 +109,27 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
     }
     curves = {}
     if adaptations:
-        curves["Masked language modelling loss while adapting"] = {
-            "x": "tokens seen, millions",
-            "y": "loss, nats a masked token",
-            "lines": {
+        curves["Masked language modelling loss while adapting"] = Curves(
+            "tokens seen, millions",
+            "loss, nats a masked token",
+            {
                 "pretraining" if job is jobs.base else name: _smoothed(job.directory(run), name)
                 for name, job in adaptations.items()
             },
-        }
+        )
     kept = (read_curve(name, str(job.directory(run) / CHECKPOINT)) for name, job in adaptations.items())
     for term, lines in both_sides([curve for curve in kept if curve is not None and curve.dev]).items():
-        curves[f"{WATCHED[term]}, on train and dev"] = {"x": "steps", "y": TERMS[term], "lines": lines}
-    curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = {
-        "x": "steps",
-        "y": f"dev {metric_text(task.metric.name)}, points",
-        "lines": {name: _dev_curve(tuned, run) for name, tuned in ended.tuned.items()},
-    }
+        curves[f"{WATCHED[term]}, on train and dev"] = Curves("steps", TERMS[term], lines)
+    curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = Curves(
+        "steps",
+        f"dev {metric_text(task.metric.name)}, points",
+        {name: _dev_curve(tuned, run) for name, tuned in ended.tuned.items()},
+    )
     examined = materials.examination
     baselines = [baseline_of(task.kind)]
-    return {
-        "title": f"Race on {task.name}",
-        "task": {
+    return Facts(
+        title=f"Race on {task.name}",
+        task={
             "name": task.name,
             "source": task.source,
             "labels": ", ".join(task.labels),
@@ -134,28 +137,32 @@ def facts_of(ended: Ended, run: Path, command: str) -> dict[str, Any]:
             **{f"{split} examples": size for split, size in task.sizes.items()},
             "tokens read of an example, at most": task.max_tokens,
         },
-        "curves": curves,
-        "losses": _losses(jobs.losses, jobs, run),
-        "general_losses": _losses(jobs.general_losses, jobs, run) if _has_head(jobs, run) else {},
-        "moved": {name: _result(job, run) for name, job in jobs.moves.items()},
-        "pretraining": {name: asdict(cost) for name, cost in _pretraining(jobs, run).items()},
-        "given": {name: _given(name, ended, run) for name in (*jobs.models, *(baselines if jobs.baseline else []))},
-        "baselines": baselines,
-        "search": [asdict(line) for line in ended.found.record],
-        "search_note": ended.found.note,
-        "stopped": ended.found.stopped,
-        "chosen": {arm.contestant: arm.setting.name for arm in ended.found.finalists},
-        "kind": task.kind,
-        "looks": _looks(task, run),
-        "retrieved": _retrieved(jobs, run),
-        "examination": examined.to_json() if examined else None,
-        "leaked_test_ids": sorted(examined.leaked.get("test", ())) if examined and not examined.dropped else [],
-        "commands": [command],
-        "versions": versions(),
-        "hashes": _hashes(materials, jobs, run),
-        "environment": environment() | {"precision": recipe.finetune.plan.precision},
-        "notes": [*materials.notes, *ended.notes, *_notes(jobs, run)],
-    }
+        curves=curves,
+        losses=_losses(jobs.losses, jobs, run),
+        general_losses=_losses(jobs.general_losses, jobs, run) if _has_head(jobs, run) else {},
+        moved={
+            name: {where: Distances(**found) for where, found in _result(job, run).items()}
+            for name, job in jobs.moves.items()
+        },
+        pretraining=_pretraining(jobs, run),
+        given={name: _given(name, ended, run) for name in (*jobs.models, *(baselines if jobs.baseline else []))},
+        baselines=baselines,
+        search=ended.found.record,
+        search_note=ended.found.note,
+        stopped=ended.found.stopped,
+        chosen={arm.contestant: arm.setting.name for arm in ended.found.finalists},
+        kind=task.kind,
+        winner=winner,
+        looks=_looks(task, run),
+        retrieved=shown_from(_retrieved(jobs, run)),
+        examination=examined,
+        leaked_test_ids=sorted(examined.leaked.get("test", ())) if examined and not examined.dropped else [],
+        commands=[command],
+        versions=versions(),
+        hashes=_hashes(materials, jobs, run),
+        environment=environment() | {"precision": recipe.finetune.plan.precision},
+        notes=[*materials.notes, *ended.notes, *_notes(jobs, run)],
+    )
 
 
 def adapting_jobs(name: str, jobs: Entries) -> list[Job]:
@@ -250,14 +257,14 @@ def _extent(result: Mapping[str, Any]) -> str:
     return f"{result['steps']:,} steps" if "steps" in result else f"{result['documents']:,} documents"
 
 
-def _looks(task: Prepared, run: Path) -> dict[str, Any]:
+def _looks(task: Prepared, run: Path) -> Looks:
     """How often the labels of the test set were opened, here and, as far as this machine remembers, elsewhere."""
     own = [look["by"] for look in task.looks()]
     # as it was when this race first ended: what others look at later is not earlier
     looks, runs = decided(
         run, f"earlier-looks-{task.hashes['test'][:12]}", lambda: [task.earlier_looks(), task.earlier_runs()]
     )
-    return {"in_this_run": len(own), "earlier_runs": runs, "earlier_looks": looks, "lines": own}
+    return Looks(len(own), runs, looks, own)
 
 
 def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:

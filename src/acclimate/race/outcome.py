@@ -1,7 +1,7 @@
 """What a race leaves in its directory besides the jobs, and the page made of it: rows are read, nothing is trained.
 
 scores.json    a `Score` for each contestant and seed
-facts.json     what the page tells around them; docs/report.md lists its entries
+facts.json     what the page says around them (race/report.py: Facts)
 report.html, table.txt, table.csv    made of these two, again whenever asked
 """
 
@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
 from acclimate.core.figures import listed, metric_text, points
 from acclimate.core.types import Cost, Label, Score, label_of
-from acclimate.data.examination import Examination, Leak
-from acclimate.data.retrieved import shown_from
-from acclimate.models.word_embeddings import Distances
+from acclimate.data.examination import Leak
 from acclimate.race.labels import confusion, mean_predictions, per_label, per_type
-from acclimate.race.report import Curves, Leakage, Looks, Study, Trial, search_remark, write_report
+from acclimate.race.report import Facts, Leakage, Study, search_remark, write_report
 from acclimate.race.verdict import claims, remarks, verdict
 from acclimate.report import table
 from acclimate.report.table import Row
@@ -32,9 +30,9 @@ WINNER = "winner"
 UNTAUGHT = 0.02  # above a constant answer, and still no more than that
 
 
-def write_outcome(run: Path, scores: list[Score], facts: dict[str, Any]) -> None:
+def write_outcome(run: Path, scores: list[Score], facts: Facts) -> None:
     files.write_json(run / SCORES, [asdict(score) for score in scores])
-    files.write_json(run / FACTS, facts)
+    files.write_json(run / FACTS, facts.to_json())
 
 
 def read_scores(run: Path) -> list[Score]:
@@ -55,46 +53,34 @@ def read_scores(run: Path) -> list[Score]:
 
 
 def study_of(run: Path) -> Study:
-    """All that the page shows, from the files of a finished race."""
-    scores, facts = read_scores(run), files.read_json(run / FACTS)
+    """Return all that the page shows, from the files of a finished race. Raises ValueError for unknown facts."""
+    scores = read_scores(run)
+    try:
+        facts = Facts.from_json(files.read_json(run / FACTS))
+    except ValueError as error:
+        raise ValueError(f"{run / FACTS}: {error}") from None
     rows = table.rows(scores, metric_named(scores[0].metric))
-    winner, baselines = facts.pop("winner"), facts.pop("baselines")
-    kind = facts.pop("kind", "") or _kind(scores)
-    search = [Trial(**trial) for trial in facts.pop("search", ())]
-    cut = facts.pop("cut", None) or _cut(search, rows)
-    examined, leaked = facts.pop("examination", None), facts.pop("leaked_test_ids", ())
-    examination = Examination.from_json(examined) if examined else None
+    tested = {row.contestant for row in rows}
+    given_up = dict.fromkeys(trial.contestant for trial in facts.search if trial.contestant not in tested)
+    said = verdict(rows, baselines=facts.baselines, cut=[*given_up], stopped=facts.stopped)
     leakage = None
-    if examination is not None:
-        found = leakage_of(examination.leaks, scores, rows, leaked, baselines=baselines)
-        leakage = replace(found, dropped=examination.dropped)
-    looks = facts.pop("looks", None)
-    seen = Looks(**looks) if looks else None
-    facts["retrieved"] = shown_from(facts.get("retrieved", ()))
-    facts["alerts"] = [*facts.get("alerts", ()), *filter(None, [seen.warning() if seen else ""])]
-    facts["curves"] = {title: Curves(**curve) for title, curve in facts["curves"].items()}
-    facts["pretraining"] = {name: Cost(**cost) for name, cost in facts.get("pretraining", {}).items()}
-    facts["moved"] = {
-        name: {where: Distances(**found) for where, found in own.items()}
-        for name, own in facts.get("moved", {}).items()
-    }
-    for which in ("losses", "general_losses"):
-        facts[which] = {name: (before, after) for name, (before, after) in facts.get(which, {}).items()}
-    said = verdict(rows, baselines=baselines, cut=cut, stopped=facts.pop("stopped", ""))
-    if leakage is not None and leakage.changed:
-        said += f" {_differs(leakage)}"
-    facts["alerts"] += untaught(rows, scores, kind, baselines=baselines)
+    if facts.examination is not None:
+        found = leakage_of(facts.examination.leaks, scores, rows, facts.leaked_test_ids, baselines=facts.baselines)
+        leakage = replace(found, dropped=facts.examination.dropped)
+        if leakage.changed:
+            said += (
+                f" But this depends on leaked test items ({leakage.leaked:,} of {leakage.items:,} stand in the "
+                f"training data too): {listed(leakage.changed)}."
+            )
+    warning = facts.looks.warning() if facts.looks else ""
     return Study(
+        **{field.name: getattr(facts, field.name) for field in fields(Facts)},
         verdict=said,
-        remarks=[*remarks(rows), *filter(None, [beside(scores, rows), search_remark(search)])],
         rows=rows,
-        winner=winner,
+        remarks=[*remarks(rows), *filter(None, [beside(scores, rows), search_remark(facts.search)])],
+        alerts=[*filter(None, [warning]), *untaught(rows, scores, facts.kind, baselines=facts.baselines)],
         leakage=leakage,
-        search=search,
-        looks=seen,
-        examination=examination,
-        **_label_parts(kind, scores, winner),
-        **facts,
+        **_label_parts(facts.kind, scores, facts.winner),
     )
 
 
@@ -170,22 +156,6 @@ def write_pages(run: Path) -> Study:
     return study
 
 
-def _cut(search: Sequence[Trial], rows: Sequence[Row]) -> list[str]:
-    """Who was tried on dev and has no row, for nobody opened the test set for it."""
-    tested = {row.contestant for row in rows}
-    return list(dict.fromkeys(trial.contestant for trial in search if trial.contestant not in tested))
-
-
-def _kind(scores: Sequence[Score]) -> Kind:
-    """What the labels of a race say of its task, where its facts do not."""
-    first = scores[0].gold[0]
-    if "tokens" in metric_named(scores[0].metric).kinds:
-        return "tokens"
-    if isinstance(first, tuple):
-        return "multilabel"
-    return "sequence" if isinstance(first, str) else "score"
-
-
 def _label_parts(kind: Kind, scores: Sequence[Score], winner: str) -> dict[str, Any]:
     """Of a Study, what is shown label by label or item by item: for the untouched model and the winner."""
     names = dict.fromkeys((table.UNTOUCHED, winner))
@@ -201,10 +171,3 @@ def _label_parts(kind: Kind, scores: Sequence[Score], winner: str) -> dict[str, 
     if kind == "sequence":
         parts["confusions"] = [confusion(side) for side in own.values()]
     return parts
-
-
-def _differs(leakage: Leakage) -> str:
-    return (
-        f"But this depends on leaked test items ({leakage.leaked:,} of {leakage.items:,} stand in the training data "
-        f"too): {listed(leakage.changed)}."
-    )

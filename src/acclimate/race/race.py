@@ -81,7 +81,7 @@ def run_race(
         if budget is not None and (taken := budget.spent(run)) > budget.amount:
             over = f"The race took {budget.told(taken)}: more than its budget of {budget.stated}."
             ended = replace(ended, notes=(*ended.notes, over))
-        facts = facts_of(ended, run, command) | {"winner": name}
+        facts = facts_of(ended, run, command, winner=name)
         if ranks.is_first():
             _hand_over(ended.tuned[name][seed], run, {"contestant": name, "seed": seed})
             write_outcome(run, scores, facts)

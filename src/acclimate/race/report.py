@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
 from pathlib import Path
+from typing import Any, Literal
 
 from acclimate.core.figures import cost_text, duration, metric_text, p_text, percent, points, si
 from acclimate.core.files import write_text
+from acclimate.core.records import from_plain, to_plain
 from acclimate.core.types import Cost
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, QueryShown, examples
@@ -37,6 +39,7 @@ from acclimate.report.plots import (
 )
 from acclimate.report.table import ALONE, MEANING, UNTOUCHED, Losses, Row, beside
 from acclimate.statistics.significance import LEVEL
+from acclimate.tasks.task import Kind
 
 
 @dataclass(frozen=True)
@@ -127,60 +130,86 @@ class Curves:
     lines: Mapping[str, Sequence[tuple[float, float]]]
 
 
-@dataclass(frozen=True)
-class Study:
-    """What the page shows, in its order. An empty part leaves its section out.
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a race leaves in facts.json beside its scores. An empty part leaves its section of the page out.
 
-    verdict      the sentence on top, such as `verdict.verdict(rows)`
-    remarks      what has to be known to read it rightly: cautions of the statistics, how the search was done
-    alerts       what casts doubt on it, shown beside it as warnings
     task         name, source, sizes of the splits, labels, metric: whatever says what was measured
+    kind         of the task's labels
+    winner       the contestant chosen on dev; baselines: contestants without an encoder
+    given        contestant -> what it was given: settings, steps, seeds; equal chances can be seen to be equal
     curves       title -> lines, such as the loss of each adapting stage, the dev score during fine-tuning
-    pretraining  contestant -> what the model took that it rests on and that was made here, once for all that do
     losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token;
                  `general_losses` likewise on held-out general text: what adapting forgot
     moved        contestant -> over what -> how far its word embeddings lie from the untouched model's
-    labels       per label, the untouched model against `winner`; `counted`: "items", "entities", "words"
-    confusions   gold by predicted label, a table for each of the two
-    predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
-    leakage      None: nobody looked; without leaks: none was found
-    given        contestant -> what it was given: settings, steps, seeds; equal chances can be seen to be equal
+    pretraining  contestant -> what the model took that it rests on and that was made here, once for all that do
     search       a line for each setting and rung, `search_note` how it was done, `chosen` contestant -> setting
-    looks        how often the test set was opened
+    stopped      why the race ended before its budget, as a clause
+    looks        how often the test set was opened; None: not counted
     retrieved    some texts of the task and the documents that they brought from the general corpus
-    examination  what `acclimate doctor` says of the data
-    commands     command lines that make this study again
+    examination  what `acclimate doctor` says of the data; None: the files were not examined
+    leaked_test_ids  test items that the training data holds, which the second score leaves out
+    commands     command lines that make this race again
     """
 
     title: str
-    verdict: str
-    rows: Sequence[Row]
     task: Mapping[str, Fact]
-    remarks: Sequence[str] = ()
-    alerts: Sequence[str] = ()
+    kind: Kind = "sequence"
+    winner: str = ""
+    baselines: Sequence[str] = ()
+    given: Mapping[str, Mapping[str, Fact]] = field(default_factory=dict)
     curves: Mapping[str, Curves] = field(default_factory=dict)
     losses: Losses = field(default_factory=dict)
     general_losses: Losses = field(default_factory=dict)
-    pretraining: Mapping[str, Cost] = field(default_factory=dict)
     moved: Mapping[str, Mapping[str, Distances]] = field(default_factory=dict)
-    winner: str = ""
-    labels: Sequence[LabelScore] = ()
-    counted: str = "items"
-    confusions: Sequence[Confusion] = ()
-    predictions: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-    leakage: Leakage | None = None
-    given: Mapping[str, Mapping[str, Fact]] = field(default_factory=dict)
+    pretraining: Mapping[str, Cost] = field(default_factory=dict)
     search: Sequence[Trial] = ()
     search_note: str = ""
     chosen: Mapping[str, str] = field(default_factory=dict)
+    stopped: str = ""
     looks: Looks | None = None
     retrieved: Sequence[QueryShown] = ()
     examination: Examination | None = None
+    leaked_test_ids: Sequence[str] = ()
     commands: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Fact] = field(default_factory=dict)
     notes: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        values: dict[str, Any] = to_plain(self)
+        return values
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> Facts:
+        """Return the facts that `to_json` wrote. Raises ValueError for an entry that is unknown or missing."""
+        return from_plain(Facts, values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Facts):
+    """What the page shows: the facts, and what is computed from the scores.
+
+    verdict      the sentence on top, such as `verdict.verdict(rows)`
+    remarks      what has to be known to read it rightly: cautions of the statistics, how the search was done
+    alerts       what casts doubt on it, shown beside it as warnings
+    labels       per label, the untouched model against `winner`; `counted`: "items", "entities", "words"
+    confusions   gold by predicted label, a table for each of the two
+    predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
+    leakage      None: the data were not searched for leaks; without leaks: none was found
+    """
+
+    verdict: str
+    rows: Sequence[Row]
+    remarks: Sequence[str] = ()
+    alerts: Sequence[str] = ()
+    labels: Sequence[LabelScore] = ()
+    counted: Literal["items", "entities", "words"] = "items"
+    confusions: Sequence[Confusion] = ()
+    predictions: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    leakage: Leakage | None = None
 
 
 def write_report(path: Path, study: Study) -> Path:

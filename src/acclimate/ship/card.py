@@ -17,11 +17,12 @@ from markupsafe import Markup
 from acclimate.core import figures, files
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Example, Score
+from acclimate.data.examination import Leak
 from acclimate.jobs.job import DIRECTORY, JOB, WALL
 from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import HUB_ID
 from acclimate.race.labels import LabelScore, per_label, per_type
-from acclimate.race.outcome import FACTS, WINNER, read_scores, study_of
+from acclimate.race.outcome import WINNER, read_scores, study_of
 from acclimate.race.verdict import verdict
 from acclimate.report import table
 from acclimate.report.table import Losses, Row, difference_text, interval_text
@@ -53,17 +54,6 @@ for tag, (start, end) in zip(tags, offsets):
     if end > start:
         first.setdefault(text[:end].count(" "), model.config.id2label[tag])
 print([(word, first.get(number)) for number, word in enumerate(text.split(" "))])"""
-
-
-@dataclass(frozen=True)
-class Leaked:
-    """found in, within, kind, number of items matched and their share: a line for each kind of leak."""
-
-    found: str
-    within: str
-    kind: str
-    references: int
-    share: float
 
 
 @dataclass(frozen=True)
@@ -103,7 +93,7 @@ class Card:
     files: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     cautions: Sequence[str] = ()
     notes: Sequence[str] = ()
-    leaks: Sequence[Leaked] | None = None
+    leaks: Sequence[Leak] | None = None
     leaked: int = 0
     rows_without: Sequence[Row] = ()
     verdict_without: str = ""
@@ -114,7 +104,7 @@ class Card:
     seconds: float = 0.0
     commands: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, Fact] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     cut: int = 0
     adapters: int = 0
@@ -311,12 +301,11 @@ class Told:
 def card_of(told: Told) -> Card:
     """The card of the model that is shipped. Reads the run's facts, scores and the records of its jobs."""
     run, task, score = told.run, told.task, told.score
-    facts, scores, study = files.read_json(run / FACTS), read_scores(run), study_of(run)
-    examination: Mapping[str, Any] = facts.get("examination") or {}
-    leaked = frozenset(facts.get("leaked_test_ids") or ()).intersection(score.ids)
+    scores, study = read_scores(run), study_of(run)
+    leaked = frozenset(study.leaked_test_ids).intersection(score.ids)
     without = _without(scores, leaked)
     base, origin = _origin(run, score)
-    looks: Mapping[str, Any] = facts.get("looks") or {}
+    examination = study.examination
     return Card(
         task=task.name,
         kind=task.kind,
@@ -335,22 +324,23 @@ def card_of(told: Told) -> Card:
         origin=origin,
         source=task.source,
         sizes={str(split): size for split, size in task.sizes.items()},
-        files=files_of(examination),
+        # of equal names in several folders the last counts, for the card names no folder
+        files={Path(file.path).name: (file.rows, file.accepted) for file in examination.files} if examination else {},
         cautions=[*study.alerts, *study.remarks, *filter(None, [study.search_note])],
-        notes=facts["notes"],
-        leaks=leaks_of(examination),
+        notes=study.notes,
+        leaks=[leak for leak in examination.leaks if leak.references] if examination else None,
         leaked=len(leaked),
         rows_without=without,
-        verdict_without=verdict(without, baselines=facts["baselines"]) if without else "",
-        reach=_reach(examination),
-        looks=looks.get("in_this_run", 0),
-        earlier_races=looks.get("earlier_runs", 0),
-        given=facts["given"].get(score.contestant, {}),
+        verdict_without=verdict(without, baselines=study.baselines) if without else "",
+        reach=examination.reach if examination else "",
+        looks=study.looks.in_this_run if study.looks else 0,
+        earlier_races=study.looks.earlier_runs if study.looks else 0,
+        given=study.given.get(score.contestant, {}),
         seconds=sum(files.read_json(path)["seconds"] for path in run.glob(f"{DIRECTORY}/*/{WALL}")),
-        commands=facts["commands"],
-        versions=facts["versions"],
-        environment=facts["environment"],
-        hashes=facts["hashes"] | {"weights that are shipped": files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]},
+        commands=study.commands,
+        versions=study.versions,
+        environment=study.environment,
+        hashes={**study.hashes, "weights that are shipped": files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]},
         cut=_cut(told),
         adapters=bottleneck_of(told.model.model.config),
         rounding=told.rounding,
@@ -378,29 +368,6 @@ def _without(scores: Sequence[Score], leaked: frozenset[str]) -> list[Row]:
     if not leaked or len(scores[0].ids) - len(leaked) < 2:
         return []
     return table.rows(table.without(scores, leaked), metric_named(scores[0].metric))
-
-
-def leaks_of(examination: Mapping[str, Any]) -> list[Leaked] | None:
-    """The leaks that the examination before the race found; None where there was none."""
-    found = examination.get("leaks")
-    if found is None:
-        return None
-    return [
-        Leaked(leak["found"], leak["within"], leak["kind"], leak["references"], leak["share"])
-        for leak in found
-        if leak["references"]
-    ]
-
-
-def files_of(examination: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    """Name -> (rows, accepted); of equal names in several folders the last counts, for the folders are not told."""
-    return {Path(file["path"]).name: (file["rows"], file["accepted"]) for file in examination.get("files", ())}
-
-
-def _reach(examination: Mapping[str, Any]) -> str:
-    """The sentence on the smallest difference that the race could have found."""
-    said = examination.get("reach") or examination.get("detectable")
-    return said if isinstance(said, str) else ""
 
 
 def _cut(told: Told) -> int:

@@ -1,0 +1,54 @@
+"""Dataclasses as plain values for JSON, and back: what a file holds is read into types, and nothing else is taken."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+Record = TypeVar("Record")
+
+
+def to_plain(value: Any) -> Any:
+    """Return the value as JSON has it: dataclasses are objects, tuples are lists, sets are sorted lists."""
+    if dataclasses.is_dataclass(value):
+        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: to_plain(inner) for key, inner in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return [to_plain(inner) for inner in value] if isinstance(value, (tuple, list)) else value
+
+
+def from_plain(record: type[Record], values: Mapping[str, Any]) -> Record:
+    """Return the dataclass that `to_plain` wrote.
+
+    Raises ValueError, naming them, where entries are missing or are no fields of it.
+    """
+    names = {field.name for field in dataclasses.fields(typing.cast(Any, record))}
+    if unknown := sorted(values.keys() - names):
+        raise ValueError(f"{record.__name__} has no {' and no '.join(unknown)}: another release wrote this")
+    if missing := sorted(names - values.keys()):
+        raise ValueError(f"{' and '.join(missing)} of {record.__name__} is missing: another release wrote this")
+    hints = typing.get_type_hints(record)
+    return record(**{name: _typed(hints[name], value) for name, value in values.items()})
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return from_plain(hint, value)
+    if origin is types.UnionType:
+        known = [each for each in inner if each is not type(None)]
+        return _typed(known[0], value) if len(known) == 1 and value is not None else value
+    if origin is tuple and inner[-1] is not ...:
+        return tuple(_typed(kind, each) for kind, each in zip(inner, value, strict=True))
+    if origin in (tuple, Sequence):
+        return tuple(_typed(inner[0], each) for each in value)
+    if origin is frozenset:
+        return frozenset(value)
+    if origin is Mapping:
+        return {key: _typed(inner[1], each) for key, each in value.items()}
+    return value
