@@ -1,6 +1,9 @@
 """Made-up races and the studies made of them: no figure in the tests that use these was measured."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +19,14 @@ from acclimate.data.examination import (
     Pieces,
     Sighting,
 )
+from acclimate.race.compare import Outcome, Ran, compare
+from acclimate.race.design import Against, Cell, Design, Key
 from acclimate.race.labels import confusion, mean_predictions, per_label
 from acclimate.race.outcome import leakage_of
 from acclimate.race.report import Curves, Looks, Study, Trial, search_remark
 from acclimate.race.verdict import verdict
 from acclimate.report.table import rows
-from acclimate.statistics.variance import resample
-from acclimate.studies.stilt import Column, Ran, Row, Tables, matrix_of
+from acclimate.studies import stilt
 from acclimate.tasks.metrics import METRICS
 
 LABELS = ("linalg", "optimize", "signal", "sparse", "special", "stats")
@@ -236,29 +240,64 @@ def study_of_numbers() -> Study:
     )
 
 
-def matrix_of_pairs(leaks: str = "drop", *, names=("Genes", "Drugs", "Cells"), seeds: int = 5) -> Tables:
-    """Three targets of two types; what goes before Genes helps a lot, what goes before Cells harms."""
-    types = dict(zip(names, ("NER", "RE", "RE"), strict=True))
+def cell(row: str, column: str = "Genes", *, metric: str = "accuracy", model: str = "", **more: Any) -> Cell:
+    """A cell without jobs, on a task of 400 items."""
+    sizes = {"train": 100, "dev": 20, "test": 400}
+    task = SimpleNamespace(metric=METRICS[metric], sizes=sizes, kind="sequence", name=column)
+    materials: Any = SimpleNamespace(task=task)
+    return Cell(row, column, {}, more.pop("costs", {}), materials, model, more.pop("facts", {}), **more)
+
+
+def ran(own: Cell, level: float, *, seeds: int = 5, failed: str = "") -> Ran:
+    """What the cell came to: scores by `made_up_scores`, whose luck hangs on the cell's name; none where it failed."""
+    scores = () if failed else made_up_scores(f"{own.column}, {own.row}", level=level, seeds=seeds)
+    named = (replace(score, contestant=own.row, task=own.column, metric="accuracy") for score in scores)
+    jobs = {seed: SimpleNamespace(name=f"job-{seed}") for seed in range(seeds)}
+    costs = {"first": Cost(1, 2e9, 3.0), "target": Cost(4, 5e9, 6.0)}
+    own = replace(own, jobs_by_seed=jobs)  # type: ignore[arg-type]
+    return Ran(own, tuple(named), failed, costs, own.facts)
+
+
+def outcome_of(design: Design, levels: Mapping[Key, float], failed: Mapping[Key, str] | None = None) -> Outcome:
+    """The design's cells as if they had run."""
+    told = failed or {}
+    found = {own.key: ran(own, levels[own.key], failed=told.get(own.key, "")) for own in design.cells}
+    return Outcome(design, found, compare(found, design.against, design.means, design.metrics))
+
+
+def outcome_of_pairs(*, names: Sequence[str] = ("Genes", "Drugs", "Cells"), failed: str = "") -> Outcome:
+    """Three targets of two types; what goes before the first helps a lot, what goes before the last harms.
+
+    failed: a first task that fails before every target
+    """
+    members: list[Any] = [
+        SimpleNamespace(name=name, type=kind) for name, kind in zip(names, ("NER", "RE", "RE"), strict=True)
+    ]
     gains = dict(zip(names, (1.0, 0.0, -1.0), strict=True))
-    metric = METRICS["accuracy"]
-
-    def ran_as(name: str, level: float) -> Ran:
-        scores = made_up_scores(name, level=level, seeds=seeds)
-        drawn = resample(scores, metric)[name]
-        told = tuple((score.seed, score.dev, score.test) for score in scores)
-        return Ran(name, told, drawn, "", (10, 20), Cost(1, 2e9, 3.0), Cost(4, 5e9, 6.0), tuple(map(str, range(seeds))))
-
-    rows = []
+    cells, levels = [], {}
     for target in names:
-        control = ran_as("more", 1.2)
-        columns = [
-            Column(
-                name, types[name], ran_as(name, 1.2 + gains[target] * (name != target)), control, same=name == target
-            )
-            for name in names
-        ]
-        rows.append(Row(target, types[target], "accuracy", 100, ran_as("baseline", 1.2), tuple(columns)))
-    return Tables("test", leaks, (matrix_of("small model", seeds, rows),), {"HoC": "there is no folder hoc"})
+        for row in ("baseline", *names, *(f"as many steps as with {name}" for name in names), "more steps"):
+            facts = {"target type": "NER" if target == names[0] else "RE", "leaks": 2 * (row == names[0])}
+            cells.append(cell(row, target, facts=facts, shown=not row.startswith("as many")))
+            levels["", row, target] = 1.2 + gains[target] * (row in names and row != target)
+    groups = stilt._groups(cells, members)
+    against = [
+        *stilt._comparisons(cells, SimpleNamespace(name="small model")),  # type: ignore[arg-type]
+        *(Against(group.key, (alone.key,), stilt.TYPES, "the groups of pairs") for group, alone in groups),
+    ]
+    design = Design(
+        name="stilt",
+        title="Intermediate tasks: small model",
+        source="After nobody.",
+        cells=tuple(cells),
+        against=tuple(against),
+        means=tuple(mean for pair in groups for mean in pair),
+        axes=("first", "target"),
+        absent={"HoC": "there is no folder hoc"},
+        sections=stilt.matrices,
+    )
+    gone = {("", failed, target): "seed 0: its loss is no number" for target in names} if failed else {}
+    return outcome_of(design, levels, gone)
 
 
 def _score(

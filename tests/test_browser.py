@@ -21,8 +21,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 import studies
+from acclimate.race.compare import Contrast
 from acclimate.race.report import write_report
-from acclimate.studies.stilt import page_of
+from acclimate.race.write import page_of
+from acclimate.studies.stilt import ALONE, MORE
 
 NASTY = (
     "<script>alert(1)</script>",
@@ -129,7 +131,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("pages")
     nasty = studies.study_of_six(studies.race_of_six(NASTY), NASTY)
     made = {"six": nasty, "numbers": studies.study_of_numbers()}
-    page_of(studies.matrix_of_pairs(names=NAMES)).write(place / "matrix.html")
+    page_of(studies.outcome_of_pairs(names=NAMES)).write(place / "matrix.html")
     found = {name: write_report(place / f"{name}.html", study) for name, study in made.items()}
     return {**found, "matrix": place / "matrix.html"}
 
@@ -354,26 +356,30 @@ def told(browser: webdriver.Chrome) -> dict[str, str]:
     return {"": box.find_element(By.TAG_NAME, "h3").text, **found}
 
 
+def contrasts() -> list[Contrast]:
+    """What stands in the cells of the matrix, row by row."""
+    outcome = studies.outcome_of_pairs(names=NAMES)
+    found = [outcome.compared.of(("", first, target), ALONE) for target in NAMES for first in (*NAMES, MORE)]
+    return [each for each in found if each is not None]
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("how", ["pointed at", "focused"])
-def test_a_cell_that_is_pointed_at_or_focused_tells_its_runs_and_what_they_cost(browser, pages, how, width):
-    links = cells_of(browser, pages["matrix"], width=width)
-    [matrix] = studies.matrix_of_pairs(names=NAMES).matrices
-    assert len(links) == len(matrix.cells) == 9
+def test_a_cell_that_is_pointed_at_or_focused_tells_its_comparison(browser, pages, how, width):
+    links, cells = cells_of(browser, pages["matrix"], width=width), contrasts()
+    assert len(links) == len(cells) == 12
     assert told(browser) == {}
-    for link, (place, cell) in zip(links, matrix.cells.items(), strict=True):
+    for link, cell in zip(links, cells, strict=True):
         if how == "focused":
             browser.execute_script("arguments[0].focus()", link)
         else:
             browser.execute_script("arguments[0].scrollIntoView({block: 'center', inline: 'center'})", link)
             ActionChains(browser).move_to_element(link).perform()
         found = told(browser)
-        assert all(name.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\\u202e") in found[""] for name in place)
-        assert found["each seed"].split() == [f"{100 * score:.1f}" for _, _, score in cell.column.ran.seeds]
-        assert len(found["on dev"].split()) == matrix.seeds == 5
-        assert (found["steps"], found["time, a seed"]) == ("10 + 20", "9 s")
-        assert (found["FLOP, first"], found["FLOP, target"]) == ("2.00 G", "5.00 G")
-        assert found["said"].startswith(cell.said)
+        _, first, target = cell.against.key
+        assert all(name.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\\u202e") in found[""] for name in (first, target))
+        assert found["verdict"] == cell.said
+        assert f"{abs(100 * cell.comparison.difference):.1f} [" in found["difference"]
         box = browser.find_element(By.ID, "told")
         assert box.rect["x"] >= 0
         assert box.rect["x"] + box.rect["width"] <= width
@@ -383,7 +389,7 @@ def test_a_cell_that_is_pointed_at_or_focused_tells_its_runs_and_what_they_cost(
 def test_arrows_go_from_cell_to_cell_and_escape_puts_the_box_away(browser, pages):
     links = cells_of(browser, pages["matrix"])
     browser.execute_script("arguments[0].focus()", links[0])
-    keys = (Keys.ARROW_RIGHT, 1), (Keys.ARROW_DOWN, 4), (Keys.ARROW_LEFT, 3), (Keys.ARROW_UP, 0), (Keys.ARROW_LEFT, 0)
+    keys = (Keys.ARROW_RIGHT, 1), (Keys.ARROW_DOWN, 5), (Keys.ARROW_LEFT, 4), (Keys.ARROW_UP, 0), (Keys.ARROW_LEFT, 0)
     for key, place in keys:
         ActionChains(browser).send_keys(key).perform()
         assert browser.switch_to.active_element == links[place]
@@ -395,15 +401,16 @@ def test_arrows_go_from_cell_to_cell_and_escape_puts_the_box_away(browser, pages
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_what_is_not_established_is_hatched_and_controls_are_outlined(browser, pages, scheme):
     links = cells_of(browser, pages["matrix"], scheme=scheme)
-    [matrix] = studies.matrix_of_pairs(names=NAMES).matrices
-    assert {cell.established for cell in matrix.cells.values()} == {True, False}
-    for link, cell in zip(links, matrix.cells.values(), strict=True):
+    cells = contrasts()
+    assert {cell.established for cell in cells} == {True, False}
+    for link, cell in zip(links, cells, strict=True):
+        _, first, target = cell.against.key
         image, shadow = browser.execute_script(
             "const own = getComputedStyle(arguments[0].closest('td')); return [own.backgroundImage, own.boxShadow]",
             link,
         )
         assert ("repeating-linear-gradient" in image) != cell.established
-        assert (shadow != "none") == cell.is_control
+        assert (shadow != "none") == (first in (target, MORE))
 
 
 def test_in_a_narrow_window_the_matrix_scrolls_beneath_its_targets(browser, pages):

@@ -83,7 +83,7 @@ def _on_texts(named: Study, out: Path) -> Callable[..., None]:
 def _run(session: Session, named: Study, **given: Any) -> None:
     """Run a study, or say what it would still do and cost."""
     from acclimate.race.design import Inputs
-    from acclimate.studies import plan_study, run_study
+    from acclimate.studies import FAILED, plan_study, run_study
 
     out = session.given["out"]
     recipe = session.recipe(named.recipe())
@@ -94,6 +94,7 @@ def _run(session: Session, named: Study, **given: Any) -> None:
     with session.watched() as watch:
         done = run_study(named, recipe, Inputs(out, **given, watch=watch), out, before=session.tell_findings)
     session.say(done.text)
+    session.status = FAILED if done.failed else 0
 
 
 SHAPES = {"task": _on_a_task, "models": _on_models, "texts": _on_texts}

@@ -45,6 +45,7 @@ class Session:
         self.console = console
         self.given = given
         self.stated: Any = None  # the recipe, for the lock file
+        self.status = 0  # exit status of a command that came to its end
 
     def say(self, text: str) -> None:
         """Print the text as it is; under torchrun the first process alone does."""
@@ -131,6 +132,8 @@ def verb(
                 check_tracker(given.get("track"))
                 with _session(function, given) as session:
                     function(session, **_arguments(function, given))
+                if session.status:
+                    raise typer.Exit(session.status)
 
         # typer reads these; those of a wrapped function would be the function's
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

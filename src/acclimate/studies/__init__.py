@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ STUDIES: Mapping[str, Study] = {
 }
 
 
+FAILED = 1  # exit status of a study some of whose cells stand as failed
+
+
 @dataclass(frozen=True)
 class Done:
     """text: what the terminal shows; failed: cell -> why it has no score."""
@@ -86,13 +90,20 @@ def run_study(
     before: told, before anything is trained, what the doctor found in the task (data/doctor.py::Examination); None
     where the study has no one task
     """
-    from acclimate.studies._before import run
+    from acclimate.race.run import run
+    from acclimate.race.write import write
 
-    return run(study.name, recipe, inputs, out, watch=inputs.watch, before=before)
+    design = study.design(recipe, replace(inputs, out=out))
+    before(design.examination)
+    outcome = run(design, out, watch=inputs.watch)
+    text = write(outcome, out)
+    failed = {", ".join(filter(None, key)): why for key, why in outcome.failed.items()}
+    return Done(f"{text}\nReport: {out / design.name}.html", failed)
 
 
 def plan_study(study: Study, recipe: Any, inputs: Inputs, out: Path) -> str:
     """What the study would still do in `out`, and what that takes. Trains a few steps to try; writes nothing there."""
-    from acclimate.studies._before import plan
+    from acclimate.race.run import plan
 
-    return plan(study.name, recipe, inputs, out)
+    with TemporaryDirectory() as place:
+        return plan(study.design(recipe, replace(inputs, out=Path(place))), out).as_text()

@@ -16,16 +16,14 @@ Readings
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core.types import Cost, Watch, unwatched
-from acclimate.data.inputs import Leaks, Raw, gather
+from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, claim, missing, with_needs
-from acclimate.jobs.run import do, done
+from acclimate.jobs.job import Job
 from acclimate.methods import dga, distil, finetune, light, mlm, sequence_contrast, token_contrast
 from acclimate.methods.contestants import DOMAIN, UNTOUCHED, check_unnamed, unread
 from acclimate.methods.domain import DomainRecipe
@@ -34,32 +32,15 @@ from acclimate.models.gates import PLACES, heads_known
 from acclimate.models.loading import resolved
 from acclimate.race import work
 from acclimate.race.contestants import check_adaptations, fine_tuned, heldout_loss, on_domain, tested, with_model
-from acclimate.race.cost import Estimate, estimate_of_jobs
+from acclimate.race.design import Against, Cell, Design, Inputs, Losses
 from acclimate.race.race import labelled_of
 from acclimate.race.recipe import RaceRecipe
-from acclimate.race.search import test_row
-from acclimate.report import table
-from acclimate.report.page import Section, amount, page
-from acclimate.report.table import GeneralLoss
-from acclimate.studies.compare import Cell, Judged, judged, records
-from acclimate.studies.write import (
-    cost_columns,
-    costs_section,
-    judged_csv,
-    pairs_section,
-    scores_section,
-    seeds_section,
-    write_study,
-)
-from acclimate.tasks.labelled import Labelled, Own, fewer, read_own
+from acclimate.report.page import amount
+from acclimate.report.table import HEADING, MEANING
+from acclimate.tasks.labelled import Labelled, fewer, read_own
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
-from acclimate.training.checkpoint import spent
 from acclimate.training.plan import Plan
-
-# -------------------- domain methods recipe
-# DGA's study as a value (studies/dga.py runs it).
-
 
 Contestant = Literal[
     "MLM", "adapter", "prompt", "KD", "AdaptedDeiT", "SimCSE", "TaCL", "TaCO", "InfoWord", "DGA", "DGA (H, I)",
@@ -166,163 +147,73 @@ class DgaStudyRecipe:
         return name == "SimCSE" or (name != ENSEMBLE and ADAPTED[name][0] == "dga")
 
 
-# -------------------- domain methods page
-# What DGA's study came to, as text, CSV and a page: scores as in Tables 2 to 5, differences, costs.
-
-
-DOMAIN_LOSS = "domain loss"
-SOURCE = "The study: Ke, Shao, Lin, Xu, Shu and Liu (2022), Tables 2 to 5."
-
-
-@dataclass(frozen=True)
-class DomainMethods:
-    """trained: training rows; documents: that were adapted on; metric: the task's own; judged: by every metric that is
-    reported of it; general, domain: contestant -> its loss on held-out text, empty where none was measured.
-    """
-
-    task: str
-    model: str
-    metric: str
-    trained: int
-    documents: int
-    judged: tuple[Judged, ...]
-    general: Mapping[str, GeneralLoss]
-    domain: Mapping[str, GeneralLoss]
-    notes: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """As dga.txt has it, at most 110 columns wide."""
-        return page(self.heading, self.sections())
-
-    @property
-    def heading(self) -> str:
-        return f"{self.task}: {self.model}"
-
-    def sections(self) -> list[Section]:
-        """The parts of text and page."""
-        trained = f"{amount(self.trained, 'row')}, adapted on {amount(self.documents, 'document')}"
-        losses = {table.HEADING: self.general, DOMAIN_LOSS: self.domain}
-        beside = {what: {name: str(loss) for name, loss in own.items()} for what, own in losses.items() if own}
-        meant = [f"General loss: {table.MEANING}"] if self.general else []
-        meant += ["Domain loss: the same on text of the domain that nobody adapted on."] if self.domain else []
-
-        def costs(cell: Cell) -> dict[str, Cost]:
-            return {"adapting": cell.adapting, "tuning": cell.finetuning}
-
-        return [
-            scores_section(self.judged, "test", trained=trained, beside=beside, lines=(*meant, *self.notes)),
-            pairs_section(self.judged, self.metric, t_test="paired t over seeds"),
-            seeds_section(self.judged),
-            costs_section(self.judged[0].cells, costs, "Adapting once; tuning a seed, the mean over seeds."),
-        ]
-
-    def csv(self) -> str:
-        """A line for each metric and contestant; the differences are from the untouched model and from MLM."""
-        names = [cell.contestant for cell in self.judged[0].cells]
-
-        def more(cell: Cell) -> dict[str, object]:
-            told: dict[str, object] = {}
-            for what, own in (("general_loss", self.general), ("domain_loss", self.domain)):
-                loss = own.get(cell.contestant, GeneralLoss())
-                told |= {what: loss.loss, f"{what}_difference": loss.difference}
-            return told | cost_columns({"adapting": cell.adapting, "finetuning": cell.finetuning})
-
-        about = {"task": self.task, "model": self.model}
-        return judged_csv(self.judged, about, [name for name in (UNTOUCHED, MLM) if name in names], more)
-
-
-STUDY = "dga"
 RECIPE = DgaStudyRecipe
 
 
-def given(
-    own: Own,
-    raw: Raw,
-    recipe: DgaStudyRecipe,
-    out: Path,
-    *,
-    model: str | None,
-    data: Path | None = None,
-    leaks: Leaks = "keep",
-    watch: Watch = unwatched,
-) -> Materials:
-    """The task and the texts, as `launch.materials_of` reads them, in the directory `out`.
+def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
+    """Raises ValueError for whatever is wrong with files, and for contestants that the model or the task is not for."""
+    materials, names = _materials(recipe, inputs), recipe.names
+    task = materials.task
+    models: dict[str, Job | None] = {UNTOUCHED: None}
+    for name, (method, _) in ADAPTED.items():
+        if name in names or (name == MLM and ENSEMBLE in names):
+            models[name] = with_model(on_domain(name, method, recipe.stated(name), materials), None, materials)
 
-    Raises ValueError for whatever is wrong with them, and for contestants that the model or the task is not for.
-    """
-    if model is None:
-        raise ValueError(f"the study '{STUDY}' needs a pretrained model: give --model, a directory or hub id")
-    if raw.domain is None:
-        raise ValueError(f"the study '{STUDY}' adapts on raw text of the domain: give --corpus, a file or folder of it")
-    read = labelled_of(own, data)
-    labelled = fewer(read if isinstance(read, Labelled) else read_own(read), recipe.rows, recipe.rows_seed)
-    _check(recipe, labelled, resolved(model))
-    others = len(recipe.names) - 1 if MLM in recipe.names else 0
-    pairs = len(recipe.names) + others
-    return gather(out, labelled, raw, model=model, leaks=leaks, seeds=recipe.seeds, comparisons=pairs, watch=watch)
+    tuned: dict[str, dict[int, Job]] = {name: {} for name in models}
+    for seed in range(recipe.seeds):
+        stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, seed=seed))
+        for name, model in models.items():
+            tuned[name][seed] = fine_tuned(f"fine-tune {name}, seed {seed}", stated, model, materials)
 
+    cells = []
+    for name in (UNTOUCHED, *names):
+        if name == ENSEMBLE:
+            both = {seed: (tuned[UNTOUCHED][seed], tuned[MLM][seed]) for seed in range(recipe.seeds)}
+            tests = {seed: _ensemble(f"test {name}, seed {seed}", pair, materials) for seed, pair in both.items()}
+            tuning: dict[int, Sequence[Job]] = {**both}
+            adapted = models[MLM]
+        else:
+            tests = {seed: tested(job, task) for seed, job in tuned[name].items()}
+            tuning = {seed: [job] for seed, job in tuned[name].items()}
+            adapted = models[name]
+        adapting: dict[int, Sequence[Job]] = dict.fromkeys(tests, [adapted] if adapted else [])
+        costs = {"adapting": adapting, "tuning": tuning}
+        cells.append(Cell(name, task.name, tests, costs, materials))
 
-def run_domain_methods(
-    recipe: DgaStudyRecipe, materials: Materials, run: Path, *, watch: Watch = unwatched
-) -> DomainMethods:
-    """Do what is missing of the study in the directory `run`, and write dga.txt, .csv, .html and .scores.json."""
-    claim(run)
-    study, task = _study(recipe, materials), materials.task
-    do(study.before(), run, watch=watch)
-    do((arm.test for arm in study.arms), run, watch=watch)  # the test set is opened once all is trained
-    scores = []
-    for arm in study.arms:
-        result = done(arm.test, run)
-        dev = result.get("dev")  # of an ensemble, which is no fine-tuning
-        seen = result | {"dev": done(arm.tuned[-1], run)["dev"] if dev is None else dev}
-        costs = {
-            "adapting": spent(arm.model.directory(run)) if arm.model else Cost(),
-            "finetuning": sum((spent(job.directory(run)) for job in arm.tuned), Cost()),
-        }
-        scores.append(test_row(arm.name, arm.seed, seen, task, **costs))
-    against = (UNTOUCHED, MLM)
-    found = DomainMethods(
-        task=task.name,
-        model=Path(materials.model or "").name,
-        metric=task.metric.name,
-        trained=task.sizes["train"],
-        documents=len(materials.domain or ()),
-        judged=tuple(judged(scores, metric, against=against) for metric in reported(task.metric)),
-        general=_losses(study.general, recipe, run),
-        domain=_losses(study.domain, recipe, run),
-        notes=materials.notes,
+    against = [
+        Against(
+            cell.key, (reference.key,), reference.row, f"all comparisons with {UNTOUCHED} and with {MLM}, by one metric"
+        )
+        for reference in cells
+        if reference.row in (UNTOUCHED, MLM)
+        for cell in cells[cells.index(reference) + 1 :]
+    ]
+    texts = {
+        HEADING: ("general loss", materials.general_heldout, MEANING),
+        "domain loss": ("domain loss", materials.heldout, "the same on text of the domain that nobody adapted on."),
+    }
+    losses = []
+    for heading, (what, text, meaning) in texts.items():
+        if text is not None:
+            jobs = {
+                name: heldout_loss(f"{what}, {name}", text, model, materials, max_tokens=recipe.adapt.max_tokens)
+                for name, model in models.items()
+            }
+            after = {name: [job] for name, job in jobs.items() if name != UNTOUCHED and name in (UNTOUCHED, *names)}
+            losses.append(Losses(heading, meaning, (UNTOUCHED, jobs[UNTOUCHED]), after))
+    trained = f"{amount(task.sizes['train'], 'row')}, adapted on {amount(len(materials.domain or ()), 'document')}"
+    return Design(
+        name="dga",
+        title=f"{task.name}: {Path(materials.model or '').name}",
+        source="The study: Ke, Shao, Lin, Xu, Shu and Liu (2022), Tables 2 to 5.",
+        cells=tuple(cells),
+        against=tuple(against),
+        metrics=reported,
+        losses=tuple(losses),
+        notes=(f"Trained on {trained}.", *materials.notes),
+        race=RaceRecipe(seeds=recipe.seeds, contestants=(), dapt=recipe.stated(MLM), finetune=recipe.finetune),
+        examination=materials.examination,
     )
-    write_study(
-        run,
-        STUDY,
-        title="Adapting on a domain",
-        heading=found.heading,
-        sections=found.sections(),
-        sheet=found.csv(),
-        records=records(scores, "test"),
-        source=SOURCE,
-    )
-    return found
-
-
-def _losses(jobs: Mapping[str, Job], recipe: DgaStudyRecipe, run: Path) -> dict[str, GeneralLoss]:
-    """Contestant -> its loss on a text; empty where the model came without a head, so that no loss says anything."""
-    if not jobs or not done(jobs[UNTOUCHED], run)["head"]:
-        return {}
-    losses = {name: done(job, run)["loss"] for name, job in jobs.items()}
-    adapted = {name: (losses[UNTOUCHED], loss) for name, loss in losses.items() if name != UNTOUCHED}
-    return table.beside((UNTOUCHED, *recipe.names), adapted)
-
-
-def foreseen(recipe: DgaStudyRecipe, materials: Materials, run: Path) -> Estimate:
-    """What the study would still do in `run`, and what that takes. Tries a few steps; writes nothing there."""
-    study = _study(recipe, materials)
-    jobs = [*study.before(), *(arm.test for arm in study.arms)]
-    waiting = missing(jobs, run)
-    race = RaceRecipe(seeds=recipe.seeds, contestants=(), dapt=recipe.stated(MLM), finetune=recipe.finetune)
-    asked = [(job, 1.0) for job in waiting]
-    return estimate_of_jobs(asked, race, materials, done=len(with_needs(jobs)) - len(waiting))
 
 
 def reported(metric: Metric) -> tuple[Metric, ...]:
@@ -330,67 +221,30 @@ def reported(metric: Metric) -> tuple[Metric, ...]:
     return (metric, METRICS["accuracy"]) if metric.name == "macro_f1" else reported_with(metric)
 
 
-@dataclass(frozen=True)
-class _Arm:
-    """A contestant with a seed. model: its adapting; None for the untouched model; tuned: of an ensemble two."""
-
-    name: str
-    seed: int
-    model: Job | None
-    tuned: tuple[Job, ...]
-    test: Job
-
-
-@dataclass(frozen=True)
-class _Study:
-    """general, domain: contestant -> the job of its loss on held-out text; empty where there is none."""
-
-    models: Mapping[str, Job | None]
-    general: Mapping[str, Job]
-    domain: Mapping[str, Job]
-    arms: tuple[_Arm, ...]
-
-    def before(self) -> list[Job]:
-        """All but the tests, in the order in which it is done."""
-        adapting = [job for job in self.models.values() if job]
-        losses = [*self.general.values(), *self.domain.values()]
-        return [*adapting, *losses, *(job for arm in self.arms for job in arm.tuned)]
-
-
-def _study(recipe: DgaStudyRecipe, materials: Materials) -> _Study:
-    names = recipe.names
-    models: dict[str, Job | None] = {UNTOUCHED: None}
-    for name in ADAPTED:
-        if name in names or (name == MLM and ENSEMBLE in names):
-            method, _ = ADAPTED[name]
-            models[name] = with_model(on_domain(name, method, recipe.stated(name), materials), None, materials)
-    longest = recipe.adapt.max_tokens
-    general, domain = (
-        {
-            name: heldout_loss(f"{what}, {name}", text, model, materials, max_tokens=longest)
-            for name, model in models.items()
-            if text is not None
-        }
-        for what, text in (("general loss", materials.general_heldout), ("domain loss", materials.heldout))
+def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
+    assert inputs.task is not None
+    if inputs.model is None:
+        raise ValueError("the study 'dga' needs a pretrained model: give --model, a directory or hub id")
+    if inputs.raw.domain is None:
+        raise ValueError("the study 'dga' adapts on raw text of the domain: give --corpus, a file or folder of it")
+    read = labelled_of(inputs.task, inputs.data)
+    labelled = fewer(read if isinstance(read, Labelled) else read_own(read), recipe.rows, recipe.rows_seed)
+    _check(recipe, labelled, resolved(inputs.model))
+    pairs = len(recipe.names) + (len(recipe.names) - 1 if MLM in recipe.names else 0)
+    return gather(
+        inputs.out,
+        labelled,
+        inputs.raw,
+        model=inputs.model,
+        leaks=inputs.leaks,
+        seeds=recipe.seeds,
+        comparisons=pairs,
+        watch=inputs.watch,
     )
-    arms = []
-    for seed in range(recipe.seeds):
-        stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, seed=seed))
-        tuned = {
-            name: fine_tuned(f"fine-tune {name}, seed {seed}", stated, model, materials)
-            for name, model in models.items()
-        }
-        for name in (UNTOUCHED, *names):
-            if name == ENSEMBLE:
-                both = tuned[UNTOUCHED], tuned[MLM]
-                test = _together(f"test {name}, seed {seed}", both, materials)
-                arms.append(_Arm(name, seed, models[MLM], both, test))
-            else:
-                arms.append(_Arm(name, seed, models[name], (tuned[name],), tested(tuned[name], materials.task)))
-    return _Study(models, general, domain, tuple(arms))
 
 
-def _together(label: str, both: tuple[Job, Job], materials: Materials) -> Job:
+def _ensemble(label: str, both: tuple[Job, Job], materials: Materials) -> Job:
+    """The test of two models whose probabilities are averaged."""
     task = materials.task
     contents = {name: task.hashes[name] for name in ("about", "dev", "test")}
     needs = dict(zip(("first", "second"), both, strict=True))

@@ -17,15 +17,16 @@ from pathlib import Path
 from acclimate.core.replay import Recorded, only_reading
 from acclimate.jobs.lock import LOCK, differing, read_lock
 from acclimate.race.outcome import write_pages
+from acclimate.studies import FAILED, STUDIES
 
-PLAYED = ("tlm", "choices", "tapter", "dga", "stilt", "blurb")  # a lock may come from anybody: no other verb is played
 NOT_AGAIN = ("--recipe", "--track", "--workers", "--cluster", "--ray", "--threads", "--gpu-share", "--out")
 
 
 def regenerate(run: Path, play: Callable[[list[str]], object]) -> bool:
     """Write the tables and pages of the study in `run` again.
 
-    play: what a command does, given its arguments; gives 0 or None where it came to its end. False where it did not.
+    play: does a command, given its arguments; gives 0 or None where it came to its end, FAILED where cells of the study
+    stand as failed. False where it did not come to its end.
 
     Raises ValueError, naming what differs, where a result is not the one that the lock has.
     """
@@ -42,12 +43,14 @@ def regenerate(run: Path, play: Callable[[list[str]], object]) -> bool:
         write_pages(run)
         return True
     _, *typed = shlex.split(lock["verb"])
-    if len(typed) < 2 or typed[0] != "study" or typed[1] not in PLAYED:
-        raise ValueError(f"{run / LOCK}: '{lock['verb']}' is no study of {', '.join(PLAYED)}. Give that command itself")
+    if len(typed) < 2 or typed[0] != "study" or typed[1] not in STUDIES:
+        raise ValueError(
+            f"{run / LOCK}: '{lock['verb']}' is no study of {', '.join(STUDIES)}. Give that command itself"
+        )
     place, out = Path(lock["directory"]), run.resolve()
     there = contextlib.chdir(place) if place.is_dir() else contextlib.nullcontext()
     with only_reading(Recorded(lock["versions"], lock["recipe"])), _typed(typed), there:
-        return not play([*_to_read(typed), "--out", str(out)])
+        return play([*_to_read(typed), "--out", str(out)]) in (None, 0, FAILED)
 
 
 def _to_read(typed: Sequence[str]) -> list[str]:

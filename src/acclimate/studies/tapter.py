@@ -16,115 +16,31 @@ Deviations
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
 from acclimate.core import ranks
-from acclimate.core.types import Cost, Example, Split, Watch, unwatched
-from acclimate.data.examination import Examination
-from acclimate.data.inputs import Leaks, Raw, gather
+from acclimate.core.types import Example
+from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials, texts_of
-from acclimate.jobs.job import Job, claim, missing, with_needs
-from acclimate.jobs.run import do, done
+from acclimate.jobs.job import Job
 from acclimate.methods import finetune, mlm, tapter
 from acclimate.models.encoder import longest_input
-from acclimate.race.contestants import Entries, enter, fine_tuned, tested
-from acclimate.race.cost import Estimate, estimate_of_jobs, together
+from acclimate.race.contestants import enter, fine_tuned
+from acclimate.race.design import Against, Cell, Design, Inputs, scored
 from acclimate.race.facts import adapting_jobs
 from acclimate.race.race import dataset_of
 from acclimate.race.recipe import RaceRecipe
-from acclimate.race.search import dev_row, test_row
-from acclimate.report.page import Section, page
-from acclimate.studies.compare import Cell, Judged, judged, mean_cost, records
-from acclimate.studies.write import (
-    cost_columns,
-    costs_section,
-    judged_csv,
-    pairs_section,
-    scores_section,
-    seeds_section,
-    write_study,
-)
 from acclimate.tasks.labelled import Labelled, Own, fewer
 from acclimate.tasks.metrics import reported_with
-from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.prepared import prepare
 from acclimate.text.overlap.references import normalised
 from acclimate.text.vectors.vectors import Skipgram
-from acclimate.training.checkpoint import spent
 from acclimate.training.plan import Plan
 
-# -------------------- two stages page
-# What TAPTER's study came to, as text, CSV and a page: scores as in its Table 2, differences, costs.
-
-
-SOURCE = "The study: Nishida, Nishida and Yoshida (2021), Tables 2 and 3."
-
-
-@dataclass(frozen=True)
-class TwoStages:
-    """trained, trained_first: training rows; first: the first stage's task, "" where there is none; first_costs: of a
-    seed, by contestant; metric: the task's own; judged: by every metric that is reported of it.
-    """
-
-    task: str
-    model: str
-    metric: str
-    split: Split
-    trained: int
-    first: str
-    trained_first: int
-    first_costs: Mapping[str, Cost]
-    judged: tuple[Judged, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """As tapter.txt has it, at most 110 columns wide."""
-        return page(self.heading, self.sections())
-
-    @property
-    def heading(self) -> str:
-        stages = f"{self.first}, then {self.task}" if self.first else self.task
-        return f"{stages}: {self.model}"
-
-    def sections(self) -> list[Section]:
-        """The parts of text and page."""
-        first = f" after {self.trained_first:,} of {self.first}" if self.first else ""
-        trained = f"{self.trained:,} rows{first}"
-
-        def costs(cell: Cell) -> dict[str, Cost]:
-            return {
-                "adapting": cell.adapting,
-                "first stage": self.first_costs[cell.contestant],
-                "tuning": cell.finetuning,
-            }
-
-        said = "Adapting once; first stage and tuning a seed, the mean over seeds."
-        return [
-            scores_section(self.judged, self.split, trained=trained, lines=self.notes),
-            pairs_section(self.judged, self.metric, t_test="the paper's test, paired t over seeds"),
-            seeds_section(self.judged),
-            costs_section(self.judged[0].cells, costs, said),
-        ]
-
-    def csv(self) -> str:
-        """A line for each metric and contestant; the differences are from every contestant before it, in columns of its
-        name.
-        """
-        about = {"task": self.task, "first_task": self.first, "model": self.model, "split": self.split}
-
-        def costs(cell: Cell) -> dict[str, object]:
-            first = self.first_costs[cell.contestant]
-            return cost_columns({"adapting": cell.adapting, "first": first, "finetuning": cell.finetuning})
-
-        earlier = [cell.contestant for cell in self.judged[0].cells[:-1]]
-        return judged_csv(self.judged, about, earlier, costs)
-
-
-# -------------------- two stages recipe
-# TAPTER's study as a value (studies/tapter.py runs it).
+GLANCED = 64  # examples of the first stage's dev that are looked at where it chooses nothing
 
 
 # Nishida et al., Table 5, and the tool's rate, going on too; buckets for the n-grams of a task's text, where there are
@@ -179,176 +95,94 @@ class TapterStudyRecipe:
                 )
 
 
-STUDY = "tapter"
 RECIPE = TapterStudyRecipe
-GLANCED = 64  # examples of the first stage's dev that are looked at where it chooses nothing
 
 
-@dataclass(frozen=True)
-class Given:
-    """What the study runs on. first: the task of the first stage; None where there is one stage."""
+def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
+    """Raises ValueError for whatever is wrong with model and files, and where the first stage's head cannot be kept."""
+    materials, first = _materials(recipe, inputs)
+    # dapt: a race reads held-out text at its length, which this study does not
+    adapting: dict[str, Any] = {"tapt": recipe.tapt, "tapter": recipe.tapter, "dapt": recipe.tapt}
+    race = RaceRecipe(seeds=recipe.seeds, contestants=recipe.contestants, finetune=recipe.finetune, **adapting)
+    entries = enter(race, materials)
 
-    materials: Materials
-    first: Prepared | None
+    cells = []
+    for name, model in entries.models.items():
+        firsts: dict[int, Job] = {}
+        tuned: dict[int, Job] = {}
+        for seed in range(recipe.seeds):
+            stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, seed=seed))
+            if first is not None:
+                before = replace(recipe.first_stage, plan=replace(recipe.first_stage.plan, seed=seed))
+                label = f"fine-tune {name} on {first.task.name}, seed {seed}"
+                firsts[seed] = fine_tuned(label, before, model, first)
+                stated = replace(stated, head="kept")
+            tuned[seed] = fine_tuned(f"fine-tune {name}, seed {seed}", stated, firsts.get(seed, model), materials)
+        costs = {
+            "adapting": dict.fromkeys(range(recipe.seeds), adapting_jobs(name, entries)),
+            **({"first stage": {seed: [job] for seed, job in firsts.items()}} if firsts else {}),
+            "tuning": {seed: [job] for seed, job in tuned.items()},
+        }
+        cells.append(Cell(name, materials.task.name, scored(tuned, materials.task, recipe.split), costs, materials))
 
-    @property
-    def examination(self) -> Examination | None:
-        """What the doctor found in the task."""
-        return self.materials.examination
+    stages = f"{first.task.name}, then {materials.task.name}" if first else materials.task.name
+    trained = f" after {first.task.sizes['train']:,} of {first.task.name}" if first else ""
+    return Design(
+        name="tapter",
+        title=f"{stages}: {Path(materials.model or '').name}",
+        source="The study: Nishida, Nishida and Yoshida (2021), Tables 2 and 3.",
+        cells=tuple(cells),
+        against=tuple(
+            Against(later.key, (earlier.key,), earlier.row, "all pairs of contestants, by one metric")
+            for earlier, later in combinations(cells, 2)
+        ),
+        split=recipe.split,
+        metrics=reported_with,
+        notes=(f"Trained on {materials.task.sizes['train']:,} rows{trained}.", *materials.notes),
+        race=race,
+        examination=materials.examination,
+    )
 
 
-def given(
-    own: Own,
-    raw: Raw,
-    recipe: TapterStudyRecipe,
-    out: Path,
-    *,
-    model: str | None,
-    data: Path | None = None,
-    leaks: Leaks = "keep",
-    watch: Watch = unwatched,
-) -> Given:
-    """The task, as `launch.materials_of` reads it, and that of the first stage, in the directory `out`.
+def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Materials | None]:
+    """The task, and the same with that of the first stage in its place; None where there is one stage.
 
-    raw: more text for the word vectors of TAPTER, whose loss is looked at on the texts of dev.
-
-    Raises ValueError for whatever is wrong with them, and where the first stage's head cannot be kept.
+    TAPTER's loss is watched on the texts of dev; its word vectors may have more raw text.
     """
-    if model is None:
-        raise ValueError(f"the study '{STUDY}' needs a pretrained model: give --model, a directory or hub id")
+    own = inputs.task
+    assert own is not None
+    if inputs.model is None:
+        raise ValueError("the study 'tapter' needs a pretrained model: give --model, a directory or hub id")
     before = Own(train=Path(recipe.first), max_tokens=own.max_tokens) if recipe.first else None
-    if before and data is None and not before.train.is_file():
+    if before and inputs.data is None and not before.train.is_file():
         raise ValueError(f"first = {recipe.first!r}: there is no such file; to name a dataset give --data DIR")
-    if data is not None and all(each.train.is_file() for each in (own, before) if each):
-        raise ValueError(f"--data {data}: names the folder of a dataset, but files are given. Leave it out")
-    target = fewer(dataset_of(own, data), recipe.rows, recipe.rows_seed)
+    if inputs.data is not None and all(each.train.is_file() for each in (own, before) if each):
+        raise ValueError(f"--data {inputs.data}: names the folder of a dataset, but files are given. Leave it out")
+    target = fewer(dataset_of(own, inputs.data), recipe.rows, recipe.rows_seed)
     first = None
     if before:
-        first = fewer(dataset_of(before, data), recipe.first_rows, recipe.rows_seed)
+        first = fewer(dataset_of(before, inputs.data), recipe.first_rows, recipe.rows_seed)
         _check_first(first, target)
         if recipe.first_stage.choose == "last":  # nothing hangs on its dev then
             first = replace(first, splits={**first.splits, "dev": first.splits["dev"][:GLANCED]})
     pairs = len(recipe.contestants) * (len(recipe.contestants) + 1) // 2
     counts: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": pairs}
-    materials = gather(out, target, raw, model=model, leaks=leaks, **counts, watch=watch)
-    task = materials.task
-    heldout = texts_of(task, "dev", out / "corpora", watch)
+    out, watch = inputs.out, inputs.watch
+    materials = gather(out, target, inputs.raw, model=inputs.model, leaks=inputs.leaks, **counts, watch=watch)
+    heldout = texts_of(materials.task, "dev", out / "corpora", watch)
     notes = [*materials.notes, *(f"First stage: {note}" for note in ((*first.cautions, *first.notes) if first else ()))]
     materials = replace(materials, heldout=heldout, notes=tuple(notes))
     if first is None:
-        return Given(materials, None)
+        return materials, None
     longest = longest_input(materials.model or "")
     if longest is not None and first.max_tokens > longest:
         raise ValueError(
             f"first = {recipe.first!r}: examples of up to {first.max_tokens} tokens, but the model reads at most "
             f"{longest}. Set --max-tokens {longest}"
         )
-    before_task, source = first.task(), first.files[0].path
-    return Given(materials, ranks.first_then_all(lambda: prepare(before_task, source, out / "first" / "data")))
-
-
-def run_two_stages(recipe: TapterStudyRecipe, materials: Given, run: Path, *, watch: Watch = unwatched) -> TwoStages:
-    """Do what is missing of the study in the directory `run`, and write tapter.txt, .csv, .html and .scores.json."""
-    claim(run)
-    entries, arms = _arms(recipe, materials)
-    task = materials.materials.task
-    do((arm.tuned for arm in arms), run, watch=watch)
-    if recipe.split == "test":  # opened once all is trained
-        do((tested(arm.tuned, task) for arm in arms), run, watch=watch)
-    gold = [example.label for example in task.examples("dev")]
-    scores = []
-    for arm in arms:
-        result = done(arm.tuned, run)
-        adapting = sum((spent(job.directory(run)) for job in adapting_jobs(arm.name, entries)), Cost())
-        taken = spent(arm.tuned.directory(run))
-        if recipe.split == "test":
-            seen = done(tested(arm.tuned, task), run, watch=watch) | {"dev": result["dev"]}
-            scores.append(test_row(arm.name, arm.seed, seen, task, adapting=adapting, finetuning=taken))
-        else:
-            row = dev_row(arm.name, arm.seed, result, gold, task)
-            scores.append(replace(row, adapting=adapting, finetuning=taken))
-    first = materials.first
-    found = TwoStages(
-        task=task.name,
-        model=Path(materials.materials.model or "").name,
-        metric=task.metric.name,
-        split=recipe.split,
-        trained=task.sizes["train"],
-        first=first.name if first else "",
-        trained_first=first.sizes["train"] if first else 0,
-        first_costs={
-            name: mean_cost(spent(arm.first.directory(run)) for arm in arms if arm.name == name and arm.first)
-            for name in entries.models
-        },
-        judged=tuple(judged(scores, metric) for metric in reported_with(task.metric)),
-        notes=materials.materials.notes,
-    )
-    write_study(
-        run,
-        STUDY,
-        title="Two stages",
-        heading=found.heading,
-        sections=found.sections(),
-        sheet=found.csv(),
-        records=records(scores, recipe.split),
-        source=SOURCE,
-    )
-    return found
-
-
-def foreseen(recipe: TapterStudyRecipe, materials: Given, run: Path) -> Estimate:
-    """What the study would still do in `run`, and what that takes. Tries a few steps; writes nothing there."""
-    _, arms = _arms(recipe, materials)
-    task = materials.materials.task
-    jobs = [arm.tuned if recipe.split == "dev" else tested(arm.tuned, task) for arm in arms]
-    waiting, everything = missing(jobs, run), with_needs(jobs)
-    firsts = {arm.first.name for arm in arms if arm.first}
-    race, parts = _race(recipe), []
-    for own, of in ((materials.materials, False), (_on_first(materials), True)):
-        asked = [(job, 1.0) for job in waiting if (job.name in firsts) == of]
-        done = sum((job.name in firsts) == of for job in everything) - len(asked)
-        if asked or not of:
-            parts.append(estimate_of_jobs(asked, race, own, done=done))
-    return together(parts)
-
-
-@dataclass(frozen=True)
-class _Arm:
-    """A model fine-tuned with a seed; first: its first stage."""
-
-    name: str
-    seed: int
-    first: Job | None
-    tuned: Job
-
-
-def _arms(recipe: TapterStudyRecipe, given: Given) -> tuple[Entries, list[_Arm]]:
-    entries = enter(_race(recipe), given.materials)
-    arms = []
-    for seed in range(recipe.seeds):
-        for name, model in entries.models.items():
-            first, stated = None, _seeded(recipe.finetune, seed)
-            if given.first is not None:
-                label = f"fine-tune {name} on {given.first.name}, seed {seed}"
-                first = fine_tuned(label, _seeded(recipe.first_stage, seed), model, _on_first(given))
-                stated = replace(stated, head="kept")
-            label = f"fine-tune {name}, seed {seed}"
-            arms.append(_Arm(name, seed, first, fine_tuned(label, stated, first or model, given.materials)))
-    return entries, arms
-
-
-def _race(recipe: TapterStudyRecipe) -> RaceRecipe:
-    # dapt: a race reads held-out text at its length, which here nobody does
-    adapting: dict[str, Any] = {"tapt": recipe.tapt, "tapter": recipe.tapter, "dapt": recipe.tapt}
-    return RaceRecipe(seeds=recipe.seeds, contestants=recipe.contestants, finetune=recipe.finetune, **adapting)
-
-
-def _on_first(given: Given) -> Materials:
-    return replace(given.materials, task=given.first) if given.first else given.materials
-
-
-def _seeded(stated: finetune.FinetuneRecipe, seed: int) -> finetune.FinetuneRecipe:
-    return replace(stated, plan=replace(stated.plan, seed=seed))
+    task, source = first.task(), first.files[0].path
+    prepared = ranks.first_then_all(lambda: prepare(task, source, out / "first" / "data"))
+    return materials, replace(materials, task=prepared)
 
 
 def _check_first(first: Labelled, target: Labelled) -> None:

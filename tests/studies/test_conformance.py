@@ -1,0 +1,243 @@
+"""What holds for every study of STUDIES: a dry run writes nothing, a failed cell stands and the others go on, the same
+command again does what failed and then nothing, and text, CSV, JSON and page are written.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import toys
+from acclimate import cli
+from acclimate.core import files, settings
+from acclimate.jobs.job import with_needs
+from acclimate.race import work
+from acclimate.race.design import Design, Inputs
+from acclimate.studies import FAILED, STUDIES, Study, plan_study, run_study
+
+TUNING = ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8", "plan.rate=1e-3")
+ADAPTING = ("max_tokens=32", "epochs=0.0", "plan.steps=2", "plan.batch=4", "plan.rate=1e-3")
+FINETUNE = tuple(f"finetune.{each}" for each in TUNING)
+SMALL: Mapping[str, tuple[str, ...]] = {
+    "tlm": (
+        *("vary=k", "ks=[2,10]", "retrieval.k=5"),
+        *(f"tlm.{each}" for each in ("vocabulary=200", "layers=1", "hidden=16", "heads=2", "max_tokens=32")),
+        *(f"tlm.{each}" for each in ("plan.steps=4", "plan.batch=8", "plan.rate=1e-3")),
+        *(f"tlm.finetune.{each}" for each in TUNING),
+    ),
+    "choices": ("vary=layers", 'datasets=["Words", "Topics"]', "max_tokens=32", *FINETUNE),
+    "tapter": (
+        *(f"{name}.{each}" for name in ("tapt", "tapter") for each in ADAPTING),
+        *("tapter.looks=1", "tapter.skipgram.dim=8", "tapter.skipgram.buckets=100", "tapter.skipgram.epochs=1"),
+        *("tapter.scale=given", *FINETUNE),
+    ),
+    "dga": (
+        *('contestants=["MLM", "adapter"]', "light.bottleneck=4"),
+        *(f"adapt.{each}" for each in ADAPTING),
+        *FINETUNE,
+    ),
+    "stilt": ("intermediate.steps=3", "max_tokens=32", "more_steps=twice", *FINETUNE),
+    "blurb": ("max_tokens=32", "search.rates=[1e-3]", "search.epochs=[]", "search.batches=[8]", *FINETUNE),
+}
+
+
+@dataclass
+class Studied:
+    """One study on toy inputs: planned, done with a cell that fails, done again, and again."""
+
+    study: Study
+    recipe: Any
+    inputs: Callable[[Path], Inputs]
+    out: Path
+    design: Design
+    plan: str
+    left: list[Path]  # what a dry run wrote
+    victim: str
+    failing: Any
+    texts: dict[str, str]
+    times: list[dict[Path, int]]
+
+
+def victims(design: Design) -> tuple[str, set[str]]:
+    """A cell, and the directories of fine-tunings that no other cell has."""
+    if design.searches:
+        last = design.searches[-1]
+        [name] = last.entries.models
+        return last.row, {re.sub(r"[^a-z0-9]+", "-", f"fine-tune {name}".lower())}
+    *others, last = [cell for cell in design.cells if cell.shown]
+    jobs = [{job.name for job in with_needs(cell.jobs_by_seed.values())} for cell in (*others, last)]
+    tuned = [job.name for job in with_needs(last.jobs_by_seed.values()) if job.work is work.FINE_TUNE]
+    return last.row, {name for name in tuned if not any(name in each for each in jobs[:-1])}
+
+
+def results(out: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in out.rglob("result.json")}
+
+
+@pytest.fixture(scope="module", params=STUDIES)
+def studied(request, toy_inputs, models, data, catalogue, *, tmp_path_factory) -> Studied:
+    study, out = STUDIES[request.param], tmp_path_factory.mktemp(request.param) / "run"
+    own, raw = toys.files_in(toy_inputs)
+    more = ["seeds=2"]
+    if study.name == "stilt":
+        more.append(f"datasets={json.dumps([str(toy_inputs / 'train.jsonl'), 'Numbers'])}")
+
+    def inputs(place: Path) -> Inputs:
+        if study.takes == "task":
+            return Inputs(place, task=own, raw=raw, models=() if study.name == "tlm" else models[:1])
+        if study.takes == "texts":
+            return Inputs(place, raw=raw, data=data)
+        return Inputs(place, models=models, data=data)
+
+    recipe = settings.override(study.recipe(), [*SMALL[study.name], *more])
+    plan = plan_study(study, recipe, inputs(out), out)
+    left = [*out.rglob("*")] if out.exists() else []
+    design = study.design(recipe, inputs(out))
+    victim, lost = victims(design)
+    assert lost
+    fine_tune = work.FINE_TUNE.do
+
+    def failing(*, out: Path, **given: Any) -> Any:
+        if any(out.name.startswith(name) for name in lost):
+            raise ValueError("a made-up failure")
+        return fine_tune(out=out, **given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(vars(work.FINE_TUNE), "do", failing)
+        failed = run_study(study, recipe, inputs(out), out)
+    name = design.name
+    written = [".txt", ".csv", ".scores.json", ".html"]
+    texts = {f"failed{end}": (out / f"{name}{end}").read_text() for end in written}
+    times = []
+    for _ in range(2):
+        done = run_study(study, recipe, inputs(out), out)
+        assert not done.failed
+        times.append(results(out))
+    texts |= {f"done{end}": (out / f"{name}{end}").read_text() for end in written}
+    return Studied(study, recipe, inputs, out, design, plan, left, victim, failed, texts, times)
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def test_a_dry_run_writes_nothing_and_says_what_is_left(studied):
+    assert not studied.left
+    assert f"acclimate study {studied.design.name}, still to do" in studied.plan
+    assert re.search(r"Together .* on this machine, memory .*; \d+ jobs are left, 0 are done", plain(studied.plan))
+    after = plan_study(studied.study, studied.recipe, studied.inputs(studied.out), studied.out)
+    assert "Together 0 s" in after
+    assert "0 jobs are left" in plain(after)
+
+
+def test_a_failed_cell_is_told_and_the_others_stand(studied):
+    assert studied.failing.failed
+    assert studied.victim in {key.split(", ")[-2] for key in studied.failing.failed}
+    assert "a made-up failure" in plain(studied.texts["failed.txt"])
+    lines = list(csv.DictReader(studied.texts["failed.csv"].splitlines()))
+    scored = [line for line in lines if line["mean"]]
+    assert scored
+    lost = [line for line in lines if line["failed"]]
+    assert lost
+    assert all(not line["mean"] and "a made-up failure" in line["failed"] for line in lost)
+    assert "a made-up failure" not in studied.texts["done.txt"]
+
+
+def test_the_same_again_does_what_failed_and_then_nothing(studied):
+    assert studied.times[0] == studied.times[1]
+
+
+def test_text_csv_json_and_page_are_written(studied):
+    text, page = studied.texts["done.txt"], studied.texts["done.html"]
+    assert max(map(len, text.splitlines())) <= 110
+    lines = [line for line in csv.DictReader(studied.texts["done.csv"].splitlines()) if line["split"]]
+    row_is, column_is = studied.design.axes
+    cells = {(line["model"], line[row_is], line[column_is]): line for line in lines if line["seeds"]}
+    records = json.loads(studied.texts["done.scores.json"])
+    for record in records:
+        line = cells[record["model"], record[row_is], record[column_is]]
+        assert str(record["seed"]) in line["seeds"].split()
+        assert (studied.out / "jobs" / record["job"] / "result.json").exists()
+        if record["metric"] == line["metric"]:
+            assert str(record["score"]) in line["scores"].split()
+    assert {key: len(line["seeds"].split()) for key, line in cells.items()} == dict.fromkeys(cells, 2)
+    assert studied.design.source in plain(page)
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", page)
+
+
+def test_the_family_of_holms_correction_is_stated_in_words(studied):
+    told = plain(studied.texts["done.txt"])
+    families = {each.family for each in studied.design.against}
+    assert families
+    for family in families:
+        count = sum(each.family == family for each in studied.design.against)
+        assert f"{family} ({count})" in told
+
+
+def test_on_test_every_cell_looks_once_a_seed_after_all_training(studied):
+    tests = [path for path in studied.times[1] if path.parent.name.startswith("test-")]
+    jobs = {job.name for cell in studied.design.cells for job in cell.jobs_by_seed.values()}
+    if studied.design.split == "dev":
+        assert not tests
+        return
+    looks = [line for path in studied.out.rglob("looks.jsonl") for line in path.read_text().splitlines()]
+    tuned = 2 * len(studied.design.searches)
+    assert len(looks) == len(jobs) + tuned
+
+
+def test_the_command_runs_it_again_and_its_exit_tells_of_failed_cells(studied, monkeypatch):
+    """From the lock file's settings, as the command line has them."""
+    typed = ["study", studied.study.name]
+    given = studied.inputs(studied.out)
+    if given.task is not None:
+        typed += [str(given.task.train), "--dev", str(given.task.dev), "--test", str(given.task.test)]
+        typed += ["--max-tokens", str(given.task.max_tokens)]
+        typed += [each for model in given.models for each in ("--model", model)]
+    else:
+        typed += given.models
+    if given.raw.domain is not None:
+        typed += ["--corpus", str(given.raw.domain), "--general", str(given.raw.general)]
+    if given.data is not None:
+        typed += ["--data", str(given.data)]
+    typed += ["seeds=2", *SMALL[studied.study.name], "--out", str(studied.out)]
+    if studied.study.name == "stilt":
+        typed.append(f"datasets={json.dumps([str(each) for each in studied.recipe.datasets])}")
+    before = results(studied.out)
+    done = CliRunner().invoke(cli.app, typed)
+    assert done.exit_code == 0, done.output
+    assert f"Report: {studied.out / studied.design.name}.html" in done.output.replace("\n", "")
+    assert results(studied.out) == before
+    [lost, *_] = sorted(path for path in before if path.parent.name.startswith("fine-tune"))
+    lost.unlink()
+
+    def failing(**given: Any) -> Any:
+        raise ValueError("a made-up failure")
+
+    monkeypatch.setitem(vars(work.FINE_TUNE), "do", failing)
+    [test] = [
+        path
+        for path in before
+        if path.parent.name.startswith("test") and lost.parent.name in (path.parent / "job.json").read_text()
+    ] or [None]
+    if test is not None:
+        test.unlink()
+    failed = CliRunner().invoke(cli.app, typed)
+    assert failed.exit_code == FAILED, failed.output
+    assert files.read_json(studied.out / "study.lock.json")["jobs"]
+
+
+def test_looking_studies_up_loads_neither_torch_nor_a_study():
+    code = (
+        "import sys, acclimate.studies; print([m for m in sys.modules if m in ('torch', 'numpy') or 'studies.' in m])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
