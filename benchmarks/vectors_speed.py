@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,9 +21,11 @@ from page import head, spread, table, tell, write
 
 from acclimate.core.types import Progress
 from acclimate.text.vectors.files import END, open_bin
-from acclimate.text.vectors.loss import skipgram_loss
 from acclimate.text.vectors.training import lines
 from acclimate.text.vectors.vectors import FROM_NOTHING, Skipgram, train_vectors
+
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+from skipgram_loss import skipgram_loss
 
 
 @dataclass
@@ -194,7 +197,7 @@ file: of the tool what a call takes beyond one for no epochs, of ours from the f
 Of several figures: median (least to most).
 
 The loss is the mean over pairs of held-out text of -log s(u v) - sum over 5 negatives of log s(-u v)
-(`src/acclimate/text/vectors/loss.py`), with the same windows, negatives and words left out for all.
+(`tests/skipgram_loss.py`), with the same windows, negatives and words left out for all.
 Guessing costs 4.159."""
 
 

@@ -93,7 +93,7 @@ def test_an_example_says_rank_score_source_and_what_is_shared():
 
 def test_a_document_of_which_no_words_are_known_is_shown_without_marks():
     [example] = examples([replace(QUERY, documents=[replace(DOCUMENT, terms=(), source="")])])
-    assert example.documents[0].words == "No word in common was told."
+    assert example.documents[0].words == "No common word is known."
     assert example.documents[0].about == "rank 1, score 25.00, document wiki-7"
     assert hits(example.documents[0].parts) == hits(example.query.parts) == []
 

@@ -56,5 +56,5 @@ def test_only_the_beginning_of_a_text_is_looked_at():
 
 def test_unknown_names_of_languages_are_refused():
     check_language("en")
-    with pytest.raises(ValueError, match="language is 'english', but of these only can be told: ar, cs"):
+    with pytest.raises(ValueError, match="language is 'english', but only these can be recognised: ar, cs"):
         check_language("english")

@@ -60,7 +60,7 @@ class Here:
 class OnRay:
     """Calls as tasks of the Ray cluster that this process is connected to. Each claims `threads` of its processors.
 
-    At most two tasks a processor wait or have results that nobody has taken: that many lie in Ray's object store.
+    At most two tasks a processor wait or have results that are not taken yet, and lie in Ray's object store.
     """
 
     threads: int = 1

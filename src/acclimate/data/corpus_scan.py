@@ -50,7 +50,7 @@ def scan(
 ) -> Scanned:
     """One pass over the corpus at `path`: raw text, or a folder made by write_corpus.
 
-    A document that leaks is told by its number in the order of `documents_of`, from 1 on: ids need not be unique.
+    A document that leaks is named by its number in the order of `documents_of`, from 1 on: ids need not be unique.
     What cannot be read is an error among the findings, and the figures are those of what came before it.
     """
     tally = _Tally(random.Random(seed))
@@ -151,10 +151,10 @@ class _Tally:
         return len(hashes) - len(np.unique(hashes))
 
 
-# Documents that nobody may retrieve, found in one pass over the corpus: those with a dev or test text, and copies.
+# Documents that are left out of retrieval, found in one pass: copies, and those with a dev or test text.
 #
-# What counts as holding a text is the race's rule (data/leaks.py): the same words, a near-duplicate, or at least half
-# of the text's runs of 13 words. A copy is a document with the same words as one before it in the corpus, of which BM25
+# A document contains a text by the race's rule (data/leaks.py): the same words, a near-duplicate, or at least half of
+# the text's runs of 13 words. A copy is a document with the same words as one before it in the corpus, of which BM25
 # says the same whatever the query: the first stands for all.
 
 FACTS = "left-out.json"
@@ -179,7 +179,7 @@ class LeftOut:
         return found
 
     def mask(self, *, copies: bool) -> np.ndarray:
-        """(documents,) bool: those that nobody may retrieve, copies among them or not."""
+        """(documents,) bool: those that are left out of retrieval, copies among them or not."""
         mask = np.zeros(self.facts["documents"], bool)
         mask[np.load(self.path / _LEAKING)] = True
         if copies:

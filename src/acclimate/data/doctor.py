@@ -245,7 +245,7 @@ def on_model(model: str | None, hashes: Mapping[str, str]) -> Finding | None:
     """Return whether the model may have learnt this task before, from other rows than now. hashes: of the prepared
     task.
 
-    A checkpoint made here says what it was trained on by the hash of all rows together, so nobody can say which of the
+    A checkpoint made here says what it was trained on by the hash of all rows together, so it is unknown which of the
     rows of now were among them.
     """
     path = Path(model or "") / PROVENANCE

@@ -35,7 +35,7 @@ class Fetched:
     """What became of the files of a catalogue.
 
     new, kept   files that were fetched or copied; that were there already
-    unchecked   of both, those whose hash nobody knows
+    unchecked   of both, those whose hash is unknown
     wanting     name of the dataset -> what of it is not there, and what to do about it
     """
 

@@ -105,7 +105,7 @@ def gather(
     """Labelled files, or what was read already, and raw text where there is any; `run/examination.json` holds what the
     doctor said.
 
-    Documents that hold a dev or test text adapt nobody. leaks: what becomes of labelled rows that hold a test text:
+    Documents that contain a dev or test text are left out. leaks: what becomes of labelled rows with a test text:
     kept, and the race is scored both ways; or dropped. One in HELD_OUT documents of the domain, and at most as many of
     the general text, are held out of all training and retrieval, to measure the loss on. Raises ValueError for whatever
     is wrong with the files, before anything is trained.
@@ -176,7 +176,7 @@ class _Making:
         it.
 
         One in a multiple of HELD_OUT is held out: of a corpus of any size at most about MOST_HELD_OUT, and what stands
-        in the domain's text too is held out there as well, so nobody adapts on it.
+        in the domain's text too is held out there as well, so no model adapts on it.
         """
         if self.raw.general is None:
             return None, None, []

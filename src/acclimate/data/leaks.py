@@ -3,7 +3,7 @@
 What counts as a leak of an item says data/leaks.py. A passage is counted and shown, but neither removed nor held
 against the item, for stock phrases are shared by texts that have nothing to do with each other.
 
-A document is told by its number in the order of reading, from 1 on: ids need not be unique. Labels of test items are
+A document is named by its number in the order of reading, from 1 on: ids need not be unique. Labels of test items are
 compared and counted, never kept or shown.
 """
 

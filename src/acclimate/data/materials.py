@@ -1,5 +1,6 @@
-"""What a race runs on: a prepared task, raw text, a model. Here those of the embedded default; data/inputs.py makes
-them of a user's own files.
+"""The materials of a race: a prepared task, raw text, a model.
+
+This file makes those of the embedded default; data/inputs.py makes them of a user's files.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Materials:
 
     task_text        its training texts, as `texts_of` has them, to adapt on (TAPT, TAPTER)
     general          TLM retrieves from it too
-    heldout          text of the domain that nobody adapts on, to measure the loss
-    general_heldout  likewise general text that nobody here pretrains or adapts on or retrieves, to measure forgetting
+    heldout          text of the domain on which no model adapts, to measure the loss
+    general_heldout  general text that no model pretrains or adapts on, and that is not retrieved, for forgetting
     notes            what was done to the files, in sentences
     examination      what the doctor found; None for the embedded default
     """
@@ -55,7 +56,7 @@ class Materials:
             )
 
     def texts(self) -> dict[str, int]:
-        """Return documents that each way of adapting sees, by its name in a race's recipe."""
+        """Return the number of documents for each way of adapting, by its name in a race's recipe."""
         from acclimate.methods.contestants import DOMAIN  # with torch
 
         corpora = {"pretrain": self.general, "tapt": self.task_text, "tapter": self.task_text}

@@ -29,7 +29,7 @@ CATALOGUES: dict[str, tuple[str, tuple[Dataset, ...]]] = {
     "questions": (questions.TABLE, questions.DATASETS),
 }
 CUT = "drawn from train, with which it is counted"
-MANY = 3  # rejected rows that are told
+MANY = 3  # rejected rows that are listed
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Count:
     """A split's count beside that of the paper.
 
     stated  None where the paper has no such split
-    reason  why it differs; "" where it does not, or nobody knows
+    reason  why it differs; "" if it does not, or if that is unknown
     """
 
     dataset: str
@@ -187,7 +187,7 @@ def published(name: str, folder: Path) -> Labelled:
     if not folder.is_dir():
         raise ValueError(f"--data {folder}: there is no such folder")
     called, _, stated = (part.strip() for part in name.partition(","))
-    dataset = _dataset(called)
+    dataset = dataset_named(called, (each for _, datasets in CATALOGUES.values() for each in datasets))
     asked = replace(dataset, forms=(dataset.form(stated),)) if stated else dataset
     form = asked.form_in(folder)
     task = dataset.task(form.name)
@@ -231,7 +231,3 @@ def check_order(model: str, task: str) -> None:
     is_task = not Path(model).is_dir() and (unplaced(model) or Path(model).is_file())
     if is_task and (holds_model or not (unplaced(task) or Path(task).exists())):
         raise ValueError(f"'{model}' is a task and {task} a model: the model comes first, evaluate {task} {model}")
-
-
-def _dataset(name: str) -> Dataset:
-    return dataset_named(name, (dataset for _, datasets in CATALOGUES.values() for dataset in datasets))

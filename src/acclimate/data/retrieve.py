@@ -7,7 +7,7 @@ as if the corpus did not have them (data/corpus_scan.py), before ranks are given
 In `out`, of which whatever is there already is taken as it is:
 
     retrieval.json   recipe, and hashes of what was read
-    left-out/        documents that nobody may retrieve
+    left-out/        documents that are left out of retrieval
     selection/       the documents' numbers in the corpus, and which query brought which (text/bm25/selection.py)
     corpus/          the documents themselves, best first: an ordinary corpus, ids and sources as they were
     facts.json, report.txt
@@ -138,11 +138,13 @@ def retrieve_for(
     splits = {split: splits.get(split, ()) for split in SPLITS}
     if not any(whole(row).strip() for row in splits["train"]):
         raise ValueError("no query: there is no training text. Give a file with texts to train on")
-    _claim(out, recipe, corpus, splits)
+    texts = {split: settings.digest([[row.text, row.pair] for row in splits[split]]) for split in SPLITS}
+    ids = settings.digest([row.id for row in splits["train"]])
+    _claim(out, {"recipe": asdict(recipe), "sources": {"corpus": corpus.hash, "ids": ids, **texts}})
     if (out / FACTS).exists():
         return open_retrieved(out)
     asked, facts = _queries(splits["train"], recipe)
-    with workers(cluster) as work:  # before the pass over the corpus, so that a wrong address is told at once
+    with workers(cluster) as work:  # before the pass over the corpus, so that a wrong address is refused at once
         sealed = Sealed(splits, near=recipe.near)
         left_out = leave_out(corpus, sealed, out / LEFT_OUT, passages=recipe.passages == "drop", watch=watch)
         mask = left_out.mask(copies=recipe.duplicates != "keep")
@@ -166,7 +168,7 @@ def cut(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> Retrieved:
     large = open_retrieved(run)
     stated = files.read_json(run / CLAIM)
     selection = large.selection.cut(k)
-    _claim_stated(out, {**stated, "recipe": {**stated["recipe"], "k": k}})
+    _claim(out, {**stated, "recipe": {**stated["recipe"], "k": k}})
     if (out / FACTS).exists():
         return open_retrieved(out)
     for name in (SELECTION, LIKE):
@@ -218,13 +220,7 @@ def _told(out: Path, known: dict[str, Any], watch: Watch) -> Retrieved:
     return open_retrieved(out)
 
 
-def _claim(out: Path, recipe: RetrieveRecipe, corpus: Corpus, splits: Mapping[Split, Sequence[Example]]) -> None:
-    texts = {split: settings.digest([[row.text, row.pair] for row in splits[split]]) for split in SPLITS}
-    ids = settings.digest([row.id for row in splits["train"]])
-    _claim_stated(out, {"recipe": asdict(recipe), "sources": {"corpus": corpus.hash, "ids": ids, **texts}})
-
-
-def _claim_stated(out: Path, stated: dict[str, Any]) -> None:
+def _claim(out: Path, stated: dict[str, Any]) -> None:
     place = out / CLAIM
     if not place.exists():
         out.mkdir(parents=True, exist_ok=True)
@@ -368,7 +364,7 @@ def for_files(
     cluster: str,
     watch: Watch,
 ) -> Retrieved:
-    """Return as `retrieve`, in a directory that the caller holds. What was left out of the files is told to `watch`."""
+    """Return as `retrieve`, in a directory that the caller holds. `watch` is told what was left out of the files."""
     labelled = read_own(own)
     searched = corpus_at(corpus, out, separated=separated, watch=watch)
     for note in filter(None, [*labelled.notes, note_on(searched)]):

@@ -114,7 +114,7 @@ def _document(document: DocumentShown, terms: Mapping[str, float]) -> Marked:
     named = [f"{term} {part:.2f}" for term, part in terms.items()][:WORDS]
     others = len(document.terms) - len(named)
     rest = sum(part for _, part in document.terms) - sum(list(terms.values())[:WORDS])
-    said = f"In common: {', '.join(named)}" if named else "No word in common was told"
+    said = f"In common: {', '.join(named)}" if named else "No common word is known"
     said += f"; {others:,} more add {rest:.2f}" if others else ""
     return Marked(", ".join([*about, f"document {document.id}"]), marked(document.text, terms), f"{said}.")
 

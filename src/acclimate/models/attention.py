@@ -49,7 +49,7 @@ class Maxima:
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """Which ids of a vocabulary are told apart, (V,) bool each. ends: [CLS] and [SEP]; periods: the token "."."""
+    """The ids of a vocabulary that are counted apart, (V,) bool each. ends: [CLS] and [SEP]; periods: the token "."."""
 
     ends: np.ndarray
     periods: np.ndarray

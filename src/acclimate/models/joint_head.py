@@ -45,7 +45,7 @@ _TAKEN_OVER = (
 def new_joint_head(model: PreTrainedModel, kind: str, labels: Sequence[str], *, seed: int) -> nn.Sequential:
     """Return the classifier with random weights of the model's own spread and no biases; a function of these arguments.
 
-    Raises ValueError for answers to questions: nobody has trained them jointly with a language model.
+    Raises ValueError for answers to questions, which no paper trains jointly with a language model.
     """
     if kind == SPAN:
         raise ValueError("TLM has no classifier for answers to questions (kind 'span'). Adapt with MLM and fine-tune")

@@ -176,7 +176,7 @@ def quiet() -> Iterator[None]:
 def seeded(seed: int) -> Iterator[None]:
     """Torch's CPU generator starts from `seed` in the block, and goes on after it as if nothing had been drawn.
 
-    torch.manual_seed would also seed every accelerator, whose state nobody puts back.
+    torch.manual_seed would also seed every accelerator, whose state would not be restored.
     """
     import torch
 

@@ -120,7 +120,7 @@ def called(given: str | Own) -> str:
 
 
 def check_stated(stated: Own, kind: Stated) -> None:
-    """What can be told before any file is read. kind: as stated, or as the ending tells it."""
+    """Raises ValueError for what can be refused before any file is read. kind: as stated or by the ending."""
     if stated.max_tokens < FEWEST_TOKENS:
         raise ValueError(f"max_tokens={stated.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
     if kind not in get_args(Stated):

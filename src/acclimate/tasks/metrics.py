@@ -491,7 +491,7 @@ def metric_named(name: str) -> Metric:
 
 
 def default_metric(kind: Kind) -> str:
-    """Return the metric of a task of this kind where nobody says otherwise."""
+    """Return the default metric of a kind of task."""
     return DEFAULTS[kind]
 
 

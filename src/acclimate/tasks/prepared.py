@@ -4,7 +4,7 @@ task.json     what the task is, sizes and hashes
 *.jsonl       a file a split; that of test has empty labels
 sealed.json   the labels of test, in its order
 
-The seal is a record, not a lock: whoever opens the labels does it by `unseal`, which writes the look down in
+The seal is a record, not a lock: `unseal` opens the labels and writes the look down in
 `looks.jsonl` beside the directory and in a ledger that all runs of this machine share.
 """
 

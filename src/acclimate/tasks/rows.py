@@ -166,15 +166,10 @@ def by_word(values_N: np.ndarray, rows: Batch) -> list[np.ndarray]:
     return np.split(flat, ends[:-1])
 
 
-def windowed(rows: Batch) -> int:
-    """Return how many examples are read in more than one row."""
-    return int((np.bincount(rows.rows[EXAMPLE]) > 1).sum())
-
-
 def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Batch:
     if not tokenizer.is_fast:
         raise ValueError(
-            "the tokenizer has no fast version, so nobody can say which piece belongs to which word. Save one "
+            "the tokenizer has no fast version, so it is unknown which piece belongs to which word. Save one "
             "(tokenizer.json) with transformers, or use another model"
         )
     encoded = tokenizer(
@@ -304,7 +299,7 @@ def encoded(
     spans: Callable[[Example], Sequence[tuple[int, int]]] | None = None,
 ) -> Batch:
     """The rows of the split's examples, as `rows.encode` makes them, which others may have too: not to be changed."""
-    if not tokenizer.is_fast:  # of a slow one nobody knows what it hangs on
+    if not tokenizer.is_fast:  # what a slow one depends on is unknown
         return encode(examples, tokenizer, task.max_tokens, task.kind, spans=spans)
     sides = prompt_length(tokenizer), tokenizer.truncation_side, tuple(tokenizer.model_input_names)
     key = (task.hashes[split], task.max_tokens, task.kind, spans, tokenizer_identity(tokenizer), *sides)

@@ -163,7 +163,7 @@ ENDINGS = (
     *(f"{kind}{packed}" for kind in (".txt", ".jsonl", ".xml", ".nxml") for packed in ("", *PACKINGS)),
     ".parquet",
 )
-KEPT = 1000  # rejected documents that are told one by one
+KEPT = 1000  # rejected documents that are listed one by one
 
 Separated = Literal["line", "blank"]
 Numbered = Iterator[tuple[int, Values | Deletion]]  # by line or row

@@ -30,7 +30,7 @@ from acclimate.text.pubmed import DELETED, LEFT_OUT, Citation, Deletion
 # hardly occur in another language's. So the language with the most of them is the text's. A word that several languages
 # have counts for each of them by an equal share, and the first language must be clearly before all others but its
 # sisters; a text with too few such words (a list of names, a table, a title) stays unknown. Scripts that one language,
-# or one group of them, writes in are told by their letters.
+# or one group of them, writes in are recognised by their letters.
 #
 # Known by words: Czech, Danish, Dutch, English, French, German, Hungarian, Indonesian, Italian, Norwegian, Polish,
 # Portuguese, Romanian, Russian, Spanish, Swedish, Turkish, Ukrainian. By script: Arabic, Chinese, Greek, Hebrew, Hindi,
@@ -42,7 +42,7 @@ READ = 2000  # characters of a text that are looked at: its first
 _LEAST_FOUND = 2.0  # words, of which one that k languages have counts 1 / k
 _LEAST_SHARE = 1 / 15  # of all words
 _AHEAD = 1.3  # times as much as any other language but a sister
-_SISTERS = ({"da", "no"}, {"ru", "uk"})  # so alike that one of them is told where both are near
+_SISTERS = ({"da", "no"}, {"ru", "uk"})  # so alike that either is accepted if both are near
 _COMMON = {
     "cs": "a v se na je že o s z do i to k ve pro za by ale jako po jsou které která který byl bylo při jeho od nebo "
     "než však také tak podle až mezi není jsem si už jen",
@@ -106,10 +106,10 @@ LANGUAGES = tuple(sorted({*_COMMON, "ar", "el", "he", "hi", "ja", "ko", "th", "z
 
 
 def check_language(name: str) -> None:
-    """Raises ValueError where the language is not one that can be told."""
+    """Raises ValueError for a language that cannot be recognised."""
     if name not in LANGUAGES:
         raise ValueError(
-            f"language is '{name}', but of these only can be told: {', '.join(LANGUAGES)}. Or leave it out"
+            f"language is '{name}', but only these can be recognised: {', '.join(LANGUAGES)}. Or leave it out"
         )
 
 
@@ -156,7 +156,7 @@ def _script(text: str) -> str:
 
 UNIT = 64 << 20  # bytes of files, from which on a unit is over
 PART = 32 << 20  # characters, from which on a part is over
-TOLD = 3  # documents of each kind that are told of, in each part
+TOLD = 3  # documents of each kind that each part lists
 _EXCERPT = 160
 _BATCH = 1 << 20  # characters whose sketches are made at a time
 _ARRAYS = ("hashes", "bands", "signatures", "lengths", "citations")

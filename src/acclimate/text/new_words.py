@@ -238,7 +238,9 @@ def _mark(rules: dict[str, Any]) -> str:
     for each in rules.get("pretokenizers", [rules]):
         if each["type"] == "Metaspace":
             return str(each["replacement"])
-    raise ValueError("the Unigram tokenizer has no Metaspace rule, so no word can be told from the inside of others")
+    raise ValueError(
+        "the Unigram tokenizer has no Metaspace rule, so the beginning of a word looks like the inside of others"
+    )
 
 
 # A tokenizer with more words in its vocabulary: as real entries, so that ordinary text uses them, and so that every

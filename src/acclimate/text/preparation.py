@@ -38,7 +38,7 @@ from acclimate.text.untrusted import named, printable
 # What a preparation kept, and what it left out and why: as text, and as CSV.
 
 KINDS = ("rejected", "empty", "short", "long", "language", "replaced", "deleted", "repeated", "nearly repeated")
-_LANGUAGES = 8  # that are told
+_LANGUAGES = 8  # that are listed
 _UNREAD = 5  # files that are named
 
 

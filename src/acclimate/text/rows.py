@@ -40,7 +40,7 @@ class Frame:
 def frame_of(tokenizer: PreTrainedTokenizerBase) -> Frame:
     """Return what a tokenizer puts around two texts.
 
-    Raises ValueError where that cannot be told, or where it does not tell them apart by their types.
+    Raises ValueError if that is unknown, or if it does not tell them apart by their types.
     """
     inner = tokenizer("a", add_special_tokens=False)["input_ids"]
     both = tokenizer("a", "a", return_token_type_ids=True)

@@ -94,7 +94,7 @@ _WORD = re.compile(r"[^\W\d_]\w{2,}")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """own, general: how often it was met, in any case; None where nobody counted. z: of its log-odds, likewise."""
+    """own, general: occurrences, in any case; None if not counted. z: of its log-odds, or None."""
 
     word: str
     own: int | None = None

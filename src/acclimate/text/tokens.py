@@ -81,7 +81,8 @@ class Chunked:
         shift = self._begins[numbers] - (np.cumsum(lengths) - lengths)
         places = np.repeat(shift, lengths) + np.arange(lengths.sum())
         found = self._ids[places], self._starts[places], counts
-        self._bound()
+        if len(self._known) > _KNOWN or self._characters > _CHARACTERS:
+            self._forget()
         return self._with_whole(texts, whole, found) if whole.any() else found
 
     def _is_odd(self, text: str) -> bool:
@@ -167,10 +168,6 @@ class Chunked:
         if self._kind == "words":
             return " ".join(group)
         return group[0][1:] if group[0].startswith(" ") else "".join(f" {chunk}" for chunk in group)
-
-    def _bound(self) -> None:
-        if len(self._known) > _KNOWN or self._characters > _CHARACTERS:
-            self._forget()
 
     def _forget(self) -> None:
         self._known: dict[str, int] = {}

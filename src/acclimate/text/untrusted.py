@@ -449,7 +449,7 @@ class SafeParser:
         except RefusedError:
             raise
         except (LookupError, ValueError) as error:  # from looking up the encoding that the file says it has
-            if self._depth:  # or else from whoever was told of an element
+            if self._depth:  # or else by the reader of the element
                 raise
             raise self.error(f"cannot be decoded ({printable(str(error))}). Convert it to UTF-8") from error
         if self._fed - self._parser.CurrentByteIndex > self._longest:

@@ -18,9 +18,9 @@ import pytest
 from acclimate.text.vectors import training
 from acclimate.text.vectors.files import open_bin, write_bin
 from acclimate.text.vectors.kernels import WHOLE, train_lines
-from acclimate.text.vectors.loss import skipgram_loss
 from acclimate.text.vectors.training import Numbered, alias_table, ngrams, noise, number_words, parts, retention, train
 from acclimate.text.vectors.vectors import Skipgram, open_vectors, train_vectors
+from skipgram_loss import skipgram_loss
 
 # fasttext 0.9.3: train_unsupervised(text, "skipgram", dim=8, bucket=300, minCount=2, epoch=3, thread=10, minn=2,
 # maxn=4, neg=3, ws=3), then save_model, and get_word_vector for the words of the .json

@@ -31,7 +31,7 @@ class Download:
     """A file as it is published.
 
     path    below the dataset's folder
-    size    bytes; 0 where nobody could count them
+    size    bytes; 0 if unknown
     sha256  of the bytes, 64 hex digits; "" where they were never seen
     """
 
@@ -45,7 +45,7 @@ class Download:
 class Difference:
     """A count that is not the paper's, though nothing is wrong with the files, and why.
 
-    found  None where nobody could count it: any count is explained
+    found  None if it cannot be counted: then any count is explained
     """
 
     split: Split

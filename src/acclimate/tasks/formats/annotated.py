@@ -156,7 +156,7 @@ def _is(text: str, mention: Mention, surface: str) -> bool:
 
 
 def _way_out(text: str, mention: Mention, surface: str) -> str:
-    """Return what the offsets count if not characters, as far as that can be told.
+    """Return what the offsets seem to count if not characters.
 
     Else where the surface form stands.
     """

@@ -52,7 +52,8 @@ def known_begins(path: Path, wanted: dict[str, Any]) -> list[int]:
     Raises ValueError where `path` holds anything else.
     """
     if not (path / FACTS).exists():
-        if path.exists() and (not path.is_dir() or any(map(_foreign, path.iterdir()))):
+        known = (".", "shard-")  # shards, locks, and what a kill left of a write
+        if path.exists() and (not path.is_dir() or any(not file.name.startswith(known) for file in path.iterdir())):
             raise ValueError(f"{path} is there and holds no index in shards. Name another path, or remove it")
         return []
     try:
@@ -64,11 +65,6 @@ def known_begins(path: Path, wanted: dict[str, Any]) -> list[int]:
         raise ValueError(f"{path} holds another index: {', '.join(different)}. Name another path, or remove it")
     begins: list[int] = facts["begins"]
     return begins
-
-
-def _foreign(file: Path) -> bool:
-    """Return whether it is no shard, lock or what a kill left of a write."""
-    return not file.name.startswith((".", "shard-"))
 
 
 def facts_of(path: Path) -> dict[str, Any]:
