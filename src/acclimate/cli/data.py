@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from acclimate.cli import options
-from acclimate.cli.verb import Session, verb
+from acclimate.cli.verb import Session, check_files, verb
 
 if TYPE_CHECKING:
     from acclimate.core.types import Watch
@@ -22,7 +23,7 @@ data = typer.Typer(
 
 
 @data.command()
-@verb()
+@verb(check=check_files)
 def prepare(
     session: Session,
     task: options.Labelled,
@@ -49,7 +50,7 @@ def prepare(
 
 
 @data.command(context_settings={"ignore_unknown_options": True})  # Session.listed refuses them
-@verb("corpus")
+@verb("data corpus")
 def corpus(
     session: Session,
     given: Annotated[
@@ -103,8 +104,13 @@ def _tokens(path: Path, model: str, processes: int, watch: Watch) -> str:
     return f"Tokens under {model}: {len(made.ids):,}\n"
 
 
+def _queries(given: Mapping[str, Any]) -> None:
+    if given["task"] is not None and given["corpus"] is not None:
+        check_files({**given, "data": None})
+
+
 @data.command()
-@verb("retrieve")
+@verb("data retrieve", check=_queries)
 def retrieve(
     session: Session,
     own: Own,
@@ -165,7 +171,7 @@ def retrieve(
 
 
 @data.command()
-@verb("vocabulary")
+@verb("data vocabulary")
 def vocabulary(
     session: Session,
     texts: Annotated[Path, typer.Argument(metavar="TEXTS", help="Raw text, a file or folder, or a corpus.")],

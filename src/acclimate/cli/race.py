@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,14 +10,19 @@ import typer
 
 from acclimate.cli import options
 from acclimate.cli.options import JOBS, TRACKING
-from acclimate.cli.verb import Session, command, verb
+from acclimate.cli.verb import Session, check_files, command, verb
 
 if TYPE_CHECKING:
     from acclimate.data.inputs import Raw
     from acclimate.tasks.labelled import Own
 
 
-@verb()
+def _labelled_or_catalogue(given: Mapping[str, Any]) -> None:
+    if given["data"] is None:
+        check_files(given)
+
+
+@verb(check=_labelled_or_catalogue)
 def doctor(
     session: Session,
     task: options.Labelled,
@@ -37,10 +43,7 @@ def doctor(
         _count_splits(session, str(task), data)
         return
     from acclimate.data.inputs import examined
-    from acclimate.data.published import unplaced
 
-    if not task.exists() and (way_out := unplaced(str(task))):
-        raise ValueError(way_out)
     with session.watched() as watch:
         _, found = examined(own, raw, model=model, seeds=seeds, comparisons=contestants, watch=watch)
     session.say(found.as_text())
@@ -59,7 +62,7 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
         raise typer.Exit(1)
 
 
-@verb("race", JOBS, TRACKING)
+@verb("race", JOBS, TRACKING, check=check_files)
 def race(
     session: Session,
     task: options.TaskName,
@@ -98,7 +101,14 @@ def race(
     _show(session, out)
 
 
-@verb("race", JOBS, TRACKING)
+def _model_then_task(given: Mapping[str, Any]) -> None:
+    from acclimate.data.published import check_order
+
+    check_order(given["model"], given["task"])
+    check_files(given)
+
+
+@verb("race", JOBS, TRACKING, check=_model_then_task)
 def evaluate(
     session: Session,
     model: options.ModelName,
@@ -114,11 +124,9 @@ def evaluate(
     from dataclasses import replace
 
     from acclimate.data.inputs import Raw
-    from acclimate.data.published import check_order
     from acclimate.race import race
     from acclimate.race.recipe import for_model, heeded
 
-    check_order(model, str(own.train))
     usual = for_model()
     stated = session.note(replace(heeded(session.recipe(usual), usual), contestants=()))
     given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "rows": rows, "data": data}

@@ -13,7 +13,7 @@ import typer
 
 from acclimate.cli import options
 from acclimate.cli.options import JOBS, TRACKING
-from acclimate.cli.verb import Session, verb
+from acclimate.cli.verb import Session, check_files, verb
 from acclimate.studies import STUDIES, Study
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ study = typer.Typer(help="Repeat the papers' studies on your data; look at a stu
 def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
     """The command of a study that takes one labelled task."""
 
-    @verb(f"study {named.name}", JOBS, TRACKING)
+    @verb(f"study {named.name}", JOBS, TRACKING, check=check_files)
     def command(
         session: Session,
         task: options.TaskName,

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from acclimate.core.types import Progress, Watch
+    from acclimate.tasks.labelled import Own
 
 Recipe = TypeVar("Recipe")
+EMBEDDED = "docstrings"  # the task that needs no files
 LISTED = "given"  # a parameter of this name takes models or files, and settings among them
 
 
@@ -108,17 +110,20 @@ class Session:
 
 
 def verb(
-    settings: str | Callable[[Mapping[str, Any]], str] = "", *groups: Group
+    settings: str | Callable[[Mapping[str, Any]], str] = "",
+    *groups: Group,
+    check: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a typer command of a function whose first parameter is a Session.
 
     settings  the recipe that `key=value` and --recipe state, by its name in `acclimate settings`, or a function from
               what was typed to that name. "": the verb takes no settings
     groups    further options: JOBS, TRACKING
+    check     raises ValueError for what was typed, before a directory is made and before anything heavy is imported
 
-    A parameter `own` stands for the options of labelled files, of which `task`, or the first of those listed, is the
-    one to train on; `raw` for those of raw text: the function gets an Own or a Raw. A parameter `out` annotated with
-    options.Out is a directory that is held while the function runs, unless `dry_run` is True.
+    A parameter `own` stands for the options of labelled files, of which `task` is the one to train on; `raw` for those
+    of raw text: the function gets an Own or a Raw. A parameter `out` annotated with options.Out is a directory that is
+    held while the function runs, unless `dry_run` is True.
     """
 
     def made(function: Callable[..., None]) -> Callable[..., None]:
@@ -130,6 +135,8 @@ def verb(
                 if settings:
                     check_settings(settings if isinstance(settings, str) else settings(given), given)
                 check_tracker(given.get("track"))
+                if check is not None:
+                    check(given)
                 with _session(function, given) as session:
                     function(session, **_arguments(function, given))
                 if session.status:
@@ -145,7 +152,7 @@ def verb(
 
 def _parameters(function: Callable[..., None], settings: object, groups: Sequence[Group]) -> list[inspect.Parameter]:
     """The parameters that typer turns into options and arguments."""
-    hints = get_type_hints(function, localns={"Own": Any, "Raw": Any, "Session": Any}, include_extras=True)
+    hints = get_type_hints(function, localns={"Own": Any, "Raw": Any}, include_extras=True)
     parameters: list[inspect.Parameter] = []
     inline = {"own": OWN, "raw": RAW}
     _, *stated = inspect.signature(function).parameters.values()
@@ -172,16 +179,19 @@ def _arguments(function: Callable[..., None], given: Mapping[str, Any]) -> dict[
     _, *names = inspect.signature(function).parameters
     made = {name: given[name] for name in names if name in given}
     if "own" in names:
-        from acclimate.tasks.labelled import Own
-
-        task = given["task"] if "task" in given else next(iter(apart(given[LISTED])[0]), "")
-        files = {name: given[name] for name in OWN if name != "split_seed"}
-        made["own"] = Own(train=Path(task or ""), seed=given["split_seed"], **files)
+        made["own"] = _own(given)
     if "raw" in names:
         from acclimate.data.inputs import Raw
 
         made["raw"] = Raw(given["corpus"], given["general"], given["separated"])
     return made
+
+
+def _own(given: Mapping[str, Any]) -> Own:
+    from acclimate.tasks.labelled import Own
+
+    files = {name: given[name] for name in OWN if name != "split_seed"}
+    return Own(train=Path(given["task"] or ""), seed=given["split_seed"], **files)
 
 
 @contextmanager
@@ -316,6 +326,28 @@ def check_settings(name: str, given: Mapping[str, Any]) -> None:
     path = given.get("recipe")
     stated = settings.from_toml(type(base), path, base=base) if path else base
     settings.override(stated, _assignments(given))
+
+
+def check_files(given: Mapping[str, Any]) -> None:
+    """Raises ValueError for labelled files and raw text that are not there, and for columns that the files lack."""
+    from acclimate.tasks.labelled import check_files
+    from acclimate.text.documents import files_of
+
+    name, data = str(given["task"]), given.get("data")
+    if data is not None:
+        from acclimate.data.published import check_published
+
+        check_published(name, data)
+    elif name != EMBEDDED:
+        if not Path(name).exists():
+            from acclimate.data.published import unplaced
+
+            if way_out := unplaced(name):
+                raise ValueError(way_out)
+        check_files(_own(given))
+    for path in (given.get("corpus"), given.get("general")):
+        if path is not None:
+            files_of(path)
 
 
 def check_tracker(names: Sequence[str] | None) -> None:

@@ -176,6 +176,16 @@ def _said(each: Count) -> str:
     return f"known: {each.reason}" if each.verdict == "known" else "DIFFERS, and no reason is known"
 
 
+def check_published(name: str, folder: Path) -> tuple[Dataset, Form]:
+    """Return the dataset and its form in the folder. Raises ValueError as `published` does, but for faulty rows."""
+    if not folder.is_dir():
+        raise ValueError(f"--data {folder}: there is no such folder")
+    called, _, stated = (part.strip() for part in name.partition(","))
+    dataset = dataset_named(called, (each for _, datasets in CATALOGUES.values() for each in datasets))
+    asked = replace(dataset, forms=(dataset.form(stated),)) if stated else dataset
+    return dataset, asked.form_in(folder)
+
+
 def published(name: str, folder: Path) -> Labelled:
     """Return the splits of a dataset of any catalogue, with its kind, labels, metric and length.
 
@@ -184,12 +194,7 @@ def published(name: str, folder: Path) -> Labelled:
 
     Raises ValueError where nothing is called so, where its files are not there, and for a row that cannot be used.
     """
-    if not folder.is_dir():
-        raise ValueError(f"--data {folder}: there is no such folder")
-    called, _, stated = (part.strip() for part in name.partition(","))
-    dataset = dataset_named(called, (each for _, datasets in CATALOGUES.values() for each in datasets))
-    asked = replace(dataset, forms=(dataset.form(stated),)) if stated else dataset
-    form = asked.form_in(folder)
+    dataset, form = check_published(name, folder)
     task = dataset.task(form.name)
     splits = {split: tuple(task.read(folder, split)) for split in SPLITS}
     notes = [f"{dataset.name} is read from {folder / dataset.folder} in the form '{form.name}'."]
@@ -201,7 +206,7 @@ def published(name: str, folder: Path) -> Labelled:
         for each in odd
     ]
     return Labelled(
-        name=f"{dataset.name}, {form.name}" if stated else dataset.name,
+        name=f"{dataset.name}, {form.name}" if "," in name else dataset.name,
         kind=dataset.kind,
         labels=task.labels,
         metric=dataset.metric,

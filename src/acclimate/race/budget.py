@@ -37,7 +37,13 @@ SPREAD = 3.0  # the rates tried in a budgeted race that names none: the recipe's
 ADAPTED = ("pretrain", "tapt", "tapter", *dict.fromkeys(field for field, _ in DOMAIN.values()))  # of a race's recipe
 Masked = TypeVar("Masked", mlm.MlmRecipe, scratch.ScratchRecipe, tapter.TapterRecipe)
 
-_TIMES = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SPELT = {
+    1.0: ("s", "sec", "secs", "second", "seconds"),
+    60.0: ("m", "min", "mins", "minute", "minutes"),
+    3600.0: ("h", "hr", "hrs", "hour", "hours"),
+    86400.0: ("d", "day", "days"),
+}
+_TIMES = {name: seconds for seconds, names in _SPELT.items() for name in names}
 _FLOPS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
 _WAYS = "Write it as 20min, 1.5h, 3PFLOP, 2e15flop or 5usd@2.50/h"
 
@@ -86,6 +92,7 @@ def parse_budget(text: str) -> Budget:
     """
     plain = text.strip().lower().replace(" ", "")
     number = r"(\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)"
+    spelt = "|".join(sorted(_TIMES, key=len, reverse=True))
     amount, unit = 0.0, ""
     if found := re.fullmatch(rf"{number}([a-z]+)", plain):
         value, name = float(found[1]), found[2]
@@ -93,8 +100,8 @@ def parse_budget(text: str) -> Budget:
             amount, unit = value * _TIMES[name], "seconds"
         elif name.removesuffix("s").endswith("flop") and name.removesuffix("s").removesuffix("flop") in _FLOPS:
             amount, unit = value * _FLOPS[name.removesuffix("s").removesuffix("flop")], "flops"
-    elif re.fullmatch(rf"(?:{number}(?:h|min|s))+", plain):
-        parts = re.findall(rf"{number}(h|min|s)", plain)
+    elif re.fullmatch(rf"(?:{number}(?:{spelt}))+", plain):
+        parts = re.findall(rf"{number}({spelt})", plain)
         amount, unit = sum(float(value) * _TIMES[name] for value, name in parts), "seconds"
     elif found := re.fullmatch(rf"[$€£]?{number}(?:[a-z]{{3}})?@[$€£]?{number}(?:[a-z]{{3}})?/h", plain):
         price = float(found[2])

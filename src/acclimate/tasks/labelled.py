@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
@@ -378,17 +379,36 @@ class _File:
         return [(row.place, label) for row, label in zip(self.rows, self.labels, strict=True)]
 
 
+LOOKED_AT = 10_000  # rows: a column that is in none of them may stand in a later line of JSON only
+
+
+def check_files(stated: Own) -> None:
+    """Raises ValueError, as `read_own` does, for a file that is not there or no table, and for a column that it lacks.
+
+    Reads the first rows only, and imports nothing heavy.
+    """
+    if _check_paths(stated) not in {"span", "tokens"}:
+        for path in stated.paths.values():
+            for _ in islice(read_rows(path, stated.columns), LOOKED_AT):
+                pass
+
+
+def _check_paths(stated: Own) -> Stated:
+    """The kind as it is stated, or as the ending of the file tells it."""
+    for path in stated.paths.values():
+        check_unprepared(path)
+    kind: Stated = "span" if stated.kind == "auto" and holds_questions(stated.train) else stated.kind
+    check_stated(stated, kind)
+    return kind
+
+
 def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
     """Read, check and, where dev or test is missing, split the user's files.
 
     Raises ValueError for whatever is wrong with a file as a whole, with its labels, or with what is stated.
     """
     paths = stated.paths
-    for path in paths.values():
-        check_unprepared(path)
-    asked = stated.kind in {"auto", "span"} and holds_questions(stated.train)
-    check_stated(stated, "span" if asked else stated.kind)
-    if asked or stated.kind == "span":
+    if _check_paths(stated) == "span":
         return read_questions(stated)
     reading = tagged_rows if stated.kind == "tokens" else read_rows
     raw: dict[Split, list[Row | Rejected]] = {}

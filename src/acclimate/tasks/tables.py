@@ -26,8 +26,8 @@ from acclimate.text.untrusted import (
     Values,
     check_file,
     json_lines,
+    meant,
     named,
-    nearest,
     printable,
     shown,
     text_lines,
@@ -91,8 +91,7 @@ def no_column(place: str, column: str, present: Sequence[str], hint: str = "") -
     """Return the error for a column that is not there, naming the nearest that is."""
     listed = ", ".join(map(shown, present[:20])) + (", ..." if len(present) > 20 else "")
     return ColumnError(
-        f"{place}: no column {column!r}; the nearest is {shown(nearest(column, present))} of [{listed}]. "
-        f"Name the right one{hint}"
+        f"{place}: no column {column!r}{meant(column, present)}; its columns are [{listed}]. Name the right one{hint}"
     )
 
 
@@ -348,7 +347,7 @@ def _row(number: int, place: str, values: Values, roles: Mapping[str, str]) -> R
     texts: dict[str, str] = {}
     for role, column in roles.items():
         if column not in values and role in {"text", "label", "id"}:
-            return Rejected(place, f"no column {column!r}; the nearest is {shown(nearest(column, values))}")
+            return Rejected(place, f"no column {column!r}{meant(column, values)}")
         if role != "label":
             texts[role], reason = _text(role, column, values.get(column))
             if reason:

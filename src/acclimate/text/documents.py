@@ -24,8 +24,8 @@ from acclimate.text.untrusted import (
     check_file,
     foreign,
     json_lines,
+    meant,
     named,
-    nearest,
     printable,
     shown,
     text_lines,
@@ -356,7 +356,7 @@ def document_of(place: str, values: Values, field: str) -> Document | str:
     if isinstance(values, str):
         return values
     if field not in values:
-        return f"no field {field!r}; the nearest is {shown(nearest(field, values))}"
+        return f"no field {field!r}{meant(field, values)}"
     text, name, source = values[field], values.get("id"), values.get("source")
     if not isinstance(text, str):
         return f"{field!r} is {shown(text)}, but a document is text"
@@ -372,6 +372,6 @@ def document_of(place: str, values: Values, field: str) -> Document | str:
 
 def _without(field: str, present: Sequence[str], file: Path) -> ValueError:
     return ValueError(
-        f"{named(file)}: no field {field!r}; the nearest is {shown(nearest(field, present))} of {shown(list(present))}"
-        f". Rename the one that holds the text (from Python: field=NAME)"
+        f"{named(file)}: no field {field!r}{meant(field, present)}; its fields are {shown(list(present))}. Rename the "
+        f"one that holds the text (from Python: field=NAME)"
     )

@@ -111,6 +111,9 @@ def shown(value: object, longest: int = 60) -> str:
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
+ALIKE = 0.65  # of difflib's ratio: `txt` and `text` have .86, `text` and `intent` .6
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is meant, case aside, of the first few thousand; None where none is known.
 
@@ -126,6 +129,16 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         return folded[min(found, key=len)]
     found = difflib.get_close_matches(asked, folded, n=1, cutoff=0.0)
     return folded[found[0]] if found else None
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """`; the nearest is 'label'`, as the end of a sentence; "" where no known name is spelt alike."""
+    near = nearest(name, known)
+    if near is None:
+        return ""
+    asked, found = name.casefold().strip(), near.casefold().strip()
+    alike = (len(asked) > 1 and asked in found) or difflib.SequenceMatcher(None, found, asked).ratio() >= ALIKE
+    return f"; the nearest is {shown(near)}" if alike else ""
 
 
 def unsound(text: str) -> str | None:
@@ -329,12 +342,13 @@ def _unreadable(path: Path, error: OSError) -> ValueError:
 def _beside(path: Path) -> str:
     """Return the nearest name in the same folder, as the end of a sentence."""
     try:
-        found = nearest(path.name, [file.name for file in path.parent.iterdir()])
+        there = [file.name for file in path.parent.iterdir()]
     except OSError:
         return f", nor a folder {named(path.parent)}. Check the path"
-    return (
-        f"; the nearest in its folder is {printable(found)}" if found else f"; its folder {named(path.parent)} is empty"
-    )
+    if not there:
+        return f"; its folder {named(path.parent)} is empty"
+    found = meant(path.name, there)
+    return found.replace("the nearest", "the nearest in its folder") if found else ". Check the path"
 
 
 # JSON lines: an object a line, or why a line holds none.

@@ -18,7 +18,7 @@ from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.formats.archives import ENDINGS
 from acclimate.tasks.tags import OUTSIDE, entities
 from acclimate.tasks.task import Kind, Metric, Task
-from acclimate.text.untrusted import PACKINGS, named, nearest
+from acclimate.text.untrusted import PACKINGS, meant, named
 
 Counted = Literal["mentions", "words", "instances", "documents", "pairs", "questions"]
 Rows = Iterator[Example | Rejected]
@@ -190,8 +190,7 @@ def dataset_named(name: str, datasets: Iterable[Dataset]) -> Dataset:
     by_name = {dataset.name.lower(): dataset for dataset in datasets}
     if name.lower() not in by_name:
         names = [dataset.name for dataset in by_name.values()]
-        near, known = nearest(name, names), ", ".join(names)
-        raise ValueError(f"no dataset is called {name!r}; the nearest is {near!r}. Known: {known}")
+        raise ValueError(f"no dataset is called {name!r}{meant(name, names)}. Known: {', '.join(names)}")
     return by_name[name.lower()]
 
 
