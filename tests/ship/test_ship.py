@@ -269,7 +269,7 @@ def test_nothing_of_anybody_else_is_replaced(run, tmp_path):
     to.mkdir()
     ship(run, to)  # empty: nothing is lost
     (to / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"former shipment, but somebody added notes\.txt. Move that away"):
+    with pytest.raises(ValueError, match=r"former shipment to which notes\.txt was added. Move that away"):
         ship(run, to)
     (tmp_path / "link").symlink_to(to)
     with pytest.raises(ValueError, match="is a link"):

@@ -21,15 +21,9 @@ from acclimate.statistics.significance import Comparison, Interval, compare_of, 
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Metric
 
-# -------------------- forgetting
-# What adapting forgot: the language modelling loss on held-out general text, of each contestant and before it.
-#
-# The text is in nothing that is pretrained on, adapted on or retrieved here (data/inputs.py,
-# tasks/datasets/docstrings.py),
-# and the masks are the same for all models of one vocabulary. A model that was given may have read it where it was
-# pretrained: then its own loss is lower than on new text, and part of the difference is text that it knew by heart.
-
-
+UNTOUCHED = "untouched"
+ALONE = "model"  # what people read in its place where it runs alone, as in evaluate, and may be an adapted one
+WIDTH = 110
 HEADING = "general loss"
 MEANING = (
     "masked language modelling on general text that nobody trained on here, nats a masked sub-word, the same masks for "
@@ -37,60 +31,6 @@ MEANING = (
 )
 
 Losses = Mapping[str, tuple[float, float]]  # contestant -> before and after adapting
-
-
-@dataclass(frozen=True, slots=True)
-class GeneralLoss:
-    """A contestant's loss on general text, and how much higher it is than before adapting; None: not measured."""
-
-    loss: float | None = None
-    difference: float | None = None
-
-    def __str__(self) -> str:
-        """`2.95 (+0.12)`; the untouched model's alone; `-` for what was not measured."""
-        if self.loss is None:
-            return "-"
-        return f"{self.loss:.2f}" + ("" if self.difference is None else f" ({round(self.difference, 2) + 0.0:+.2f})")
-
-
-def beside(contestants: Sequence[str], losses: Losses) -> dict[str, GeneralLoss]:
-    """Contestant -> its loss, for the column beside the scores; empty where none was measured.
-
-    The first contestant, where it has no loss of its own, is the model that the others adapted.
-    """
-    if not losses:
-        return {}
-    before, _ = next(iter(losses.values()))
-    measured = {name: GeneralLoss(after, after - own) for name, (own, after) in losses.items()}
-    return {contestants[0]: GeneralLoss(before), **dict.fromkeys(contestants[1:], GeneralLoss()), **measured}
-
-
-# -------------------- wording of intervals
-# Intervals, differences and chances of the statistics in words.
-
-
-def interval_text(interval: Interval) -> str:
-    return f"{points(interval.mean)} [{points(interval.low)}, {points(interval.high)}]"
-
-
-def difference_text(comparison: Comparison | None) -> str:
-    if comparison is None:
-        return "-"
-    low, high = (points(value, sign="+") for value in (comparison.low, comparison.high))
-    return f"{points(comparison.difference, sign='+')} [{low}, {high}]"
-
-
-def chance_text(comparison: Comparison | None) -> str:
-    """The probability of improvement with its 95% interval, in percent: `93% [81, 99]`; `-` where there is none."""
-    if comparison is None or comparison.improvement is None:
-        return "-"
-    low, high = (percent(value)[:-1] for value in (comparison.improvement_low, comparison.improvement_high))
-    return f"{percent(comparison.improvement)} [{low}, {high}]"
-
-
-UNTOUCHED = "untouched"
-ALONE = "model"  # what people read in its place where it runs alone, as in evaluate, and may be an adapted one
-WIDTH = 110
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,3 +247,53 @@ def aligned(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 def _mean_cost(costs: Sequence[Cost]) -> Cost:
     total = sum(costs, Cost())
     return Cost(round(total.tokens / len(costs)), total.flops / len(costs), total.seconds / len(costs))
+
+
+def interval_text(interval: Interval) -> str:
+    return f"{points(interval.mean)} [{points(interval.low)}, {points(interval.high)}]"
+
+
+def difference_text(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return "-"
+    low, high = (points(value, sign="+") for value in (comparison.low, comparison.high))
+    return f"{points(comparison.difference, sign='+')} [{low}, {high}]"
+
+
+def chance_text(comparison: Comparison | None) -> str:
+    """The probability of improvement with its 95% interval, in percent: `93% [81, 99]`; `-` where there is none."""
+    if comparison is None or comparison.improvement is None:
+        return "-"
+    low, high = (percent(value)[:-1] for value in (comparison.improvement_low, comparison.improvement_high))
+    return f"{percent(comparison.improvement)} [{low}, {high}]"
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralLoss:
+    """A contestant's loss on held-out general text, and how much higher it is than before adapting; None: not measured.
+
+    The text is in nothing that is pretrained on, adapted on or retrieved here, and the masks are the same for all
+    models of one vocabulary. A model that was given may have read it where it was pretrained: then its loss is lower
+    than on new text, and part of the difference is text that it knew by heart.
+    """
+
+    loss: float | None = None
+    difference: float | None = None
+
+    def __str__(self) -> str:
+        """`2.95 (+0.12)`; the untouched model's alone; `-` for what was not measured."""
+        if self.loss is None:
+            return "-"
+        return f"{self.loss:.2f}" + ("" if self.difference is None else f" ({round(self.difference, 2) + 0.0:+.2f})")
+
+
+def beside(contestants: Sequence[str], losses: Losses) -> dict[str, GeneralLoss]:
+    """Contestant -> its loss, for the column beside the scores; empty where none was measured.
+
+    The first contestant, where it has no loss of its own, is the model that the others adapted.
+    """
+    if not losses:
+        return {}
+    before, _ = next(iter(losses.values()))
+    measured = {name: GeneralLoss(after, after - own) for name, (own, after) in losses.items()}
+    return {contestants[0]: GeneralLoss(before), **dict.fromkeys(contestants[1:], GeneralLoss()), **measured}

@@ -1,6 +1,6 @@
 """The model card of a shipped model: metadata in YAML for the hub, then what readers have to know, all from the run.
 
-Every value that comes from a user is escaped (ship/markdown.py), and of paths only the name of the file is told.
+Every value that comes from a user is escaped (ship/markdown.py), and of paths only the name of the file is shipment.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from acclimate.core import figures, files
@@ -25,6 +24,7 @@ from acclimate.race.labels import LabelScore, per_label, per_type
 from acclimate.race.outcome import WINNER, read_scores, study_of
 from acclimate.race.verdict import verdict
 from acclimate.report import table
+from acclimate.report.page import Fact, environment
 from acclimate.report.table import Losses, Row, difference_text, interval_text
 from acclimate.ship import markdown
 from acclimate.ship.onnx import FILE, Int8
@@ -34,10 +34,10 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Kind
 from acclimate.training.run import CHECKPOINT
 
+WEIGHTS = "model.safetensors"
 LOW = 0.5  # F1 of a label that the card warns of
 FEW = 10  # test items of a label that say little
 HUB_METRICS = {"macro_f1": "f1", "micro_f1": "f1", "pearson": "pearsonr", "spearman": "spearmanr"}
-Fact = str | int | float | bool | None | Sequence[Any] | Mapping[str, Any]
 
 
 # a tag is that at a word's first piece; the words stand between spaces, as in the data
@@ -125,21 +125,136 @@ class Card:
         return [label for label in self.per_label if label.support < FEW]
 
 
+@dataclass(frozen=True)
+class Shipment:
+    """What `ship` has checked and measured. examples: the test texts, without their labels."""
+
+    run: Path
+    task: Prepared
+    score: Score
+    model: Loaded
+    examples: Sequence[Example]
+    rounding: int = 0
+    int8: Int8 | None = None
+
+
+def card_of(shipment: Shipment) -> Card:
+    """The card of the model that is shipped. Reads the run's facts, scores and the records of its jobs."""
+    run, task, score = shipment.run, shipment.task, shipment.score
+    scores, study = read_scores(run), study_of(run)
+    leaked = frozenset(study.leaked_test_ids).intersection(score.ids)
+    without = _without(scores, leaked)
+    base, origin = _origin(run, score)
+    examination = study.examination
+    return Card(
+        task=task.name,
+        kind=task.kind,
+        paired=any(example.pair for example in shipment.examples),
+        labels=task.labels,
+        metric=score.metric,
+        max_tokens=task.max_tokens,
+        architecture=type(shipment.model.model).__name__,
+        weights=shipment.model.model.num_parameters(),
+        contestant=score.contestant,
+        shipped=score,
+        verdict=study.verdict,
+        rows=study.rows,
+        general_losses=study.general_losses,
+        base=base,
+        origin=origin,
+        source=task.source,
+        sizes={str(split): size for split, size in task.sizes.items()},
+        # of equal names in several folders the last counts, for the card names no folder
+        files={Path(file.path).name: (file.rows, file.accepted) for file in examination.files} if examination else {},
+        cautions=[*study.alerts, *study.remarks, *filter(None, [study.search_note])],
+        notes=study.notes,
+        leaks=[leak for leak in examination.leaks if leak.references] if examination else None,
+        leaked=len(leaked),
+        rows_without=without,
+        verdict_without=verdict(without, baselines=study.baselines) if without else "",
+        reach=examination.reach if examination else "",
+        looks=study.looks.in_this_run if study.looks else 0,
+        earlier_races=study.looks.earlier_runs if study.looks else 0,
+        given=study.given.get(score.contestant, {}),
+        seconds=sum(files.read_json(path)["seconds"] for path in run.glob(f"{DIRECTORY}/*/{WALL}")),
+        commands=study.commands,
+        versions=study.versions,
+        environment=study.environment,
+        hashes={**study.hashes, "weights that are shipped": files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]},
+        cut=_cut(shipment),
+        adapters=bottleneck_of(shipment.model.model.config),
+        rounding=shipment.rounding,
+        int8=shipment.int8,
+        **_label_parts(scores, score, task),
+    )
+
+
+def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dict[str, Any]:
+    """F1 label by label of the untouched model and the shipped one, and the labels without a test item."""
+    if task.kind == "score":
+        return {}
+    own = {
+        name: [score for score in scores if score.contestant == name] for name in (table.UNTOUCHED, shipped.contestant)
+    }
+    if task.kind == "tokens":
+        return {"per_label": per_type(own[table.UNTOUCHED], own[shipped.contestant])}
+    labels = per_label(own[table.UNTOUCHED], own[shipped.contestant])
+    seen = {label.label for label in labels}
+    return {"per_label": labels, "unseen": [label for label in task.labels if label not in seen]}
+
+
+def _without(scores: Sequence[Score], leaked: frozenset[str]) -> list[Row]:
+    """The rows of the race on the test items that the training data does not hold; none where none leaked, or all."""
+    if not leaked or len(scores[0].ids) - len(leaked) < 2:
+        return []
+    return table.rows(table.without(scores, leaked), metric_named(scores[0].metric))
+
+
+def _cut(shipment: Shipment) -> int:
+    """Test texts that are longer than what the model was trained to read."""
+    tokenizer, paired = shipment.model.tokenizer, any(example.pair for example in shipment.examples)
+    texts = [example.text for example in shipment.examples]
+    pairs = [example.pair or "" for example in shipment.examples] if paired else None
+    encoded = tokenizer(texts, pairs, truncation=False, verbose=False)["input_ids"]
+    return sum(len(ids) > shipment.task.max_tokens + prompt_length(tokenizer) for ids in encoded)
+
+
+def _origin(run: Path, score: Score) -> tuple[str, str]:
+    """The hub id that the winner's weights began from, "" where there is none, and a sentence on it."""
+    job = _tuned(run, score)
+    chain = []
+    while job is not None:
+        chain.append(job["label"])
+        if model := job["settings"].get("model"):
+            known = bool(HUB_ID.fullmatch(model))
+            return (model, f"It began as {model}.") if known else ("", "It began from a model of the user's own.")
+        before = job["needs"].get("model")
+        job = files.read_json(run / DIRECTORY / before / JOB) if before else None
+    if not chain:
+        return "", ""
+    if chain[-1] == "pretrain":
+        return "", "Its encoder was pretrained in the same run, from random weights."
+    return "", "It began from a model of the user's own."
+
+
+def _tuned(run: Path, score: Score) -> dict[str, Any] | None:
+    """The record of the job that fine-tuned the winner: of those with the same weights, the one that names it."""
+    digest = files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]
+    found: list[dict[str, Any]] = []
+    for manifest in run.glob(f"{DIRECTORY}/fine-tune*/{CHECKPOINT}/{files.MANIFEST}"):
+        if files.read_json(manifest).get(WEIGHTS) == digest:
+            found.append(files.read_json(manifest.parents[1] / JOB))
+    named = [job for job in found if score.contestant in job["label"]]
+    return next(iter(named or found), None)
+
+
 def render(card: Card) -> str:
     """The card's text: README.md. Raises ValueError where the hub would refuse its metadata."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parents[1] / "report" / "templates"),
-        finalize=markdown.escaped,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
+    made = environment(markdown.escaped)
+    made.filters |= {
         "cost": figures.cost_text,
         "difference": difference_text,
         "duration": figures.duration,
-        "fact": _fact,
         "interval": interval_text,
         "listed": figures.listed,
         "metric": figures.metric_text,
@@ -163,7 +278,7 @@ def render(card: Card) -> str:
         "low": LOW,
         "few": FEW,
     }
-    return environment.get_template("card.md").render(said)
+    return made.get_template("card.md").render(said)
 
 
 def metadata(card: Card) -> ModelCardData:
@@ -259,150 +374,6 @@ def _pipeline(kind: Kind) -> str:
     return "token-classification" if kind == "tokens" else "text-classification"
 
 
-def _fact(value: Fact) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, (str, float)):
-        return str(value)
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_fact(amount)}" for name, amount in value.items())
-    return ", ".join(map(_fact, value))
-
-
 def _size(number: float) -> str:
     """Bytes as people read them: 22.1 MB."""
     return figures.si(number, "B")
-
-
-# -------------------- card facts
-# What the model card tells, gathered from the files of a finished race (ship/card.py says what each means).
-
-
-WEIGHTS = "model.safetensors"
-
-
-@dataclass(frozen=True)
-class Told:
-    """What `ship` knows when it writes the card. examples: the test texts, without their labels."""
-
-    run: Path
-    task: Prepared
-    score: Score
-    model: Loaded
-    examples: Sequence[Example]
-    rounding: int = 0
-    int8: Int8 | None = None
-
-
-def card_of(told: Told) -> Card:
-    """The card of the model that is shipped. Reads the run's facts, scores and the records of its jobs."""
-    run, task, score = told.run, told.task, told.score
-    scores, study = read_scores(run), study_of(run)
-    leaked = frozenset(study.leaked_test_ids).intersection(score.ids)
-    without = _without(scores, leaked)
-    base, origin = _origin(run, score)
-    examination = study.examination
-    return Card(
-        task=task.name,
-        kind=task.kind,
-        paired=any(example.pair for example in told.examples),
-        labels=task.labels,
-        metric=score.metric,
-        max_tokens=task.max_tokens,
-        architecture=type(told.model.model).__name__,
-        weights=told.model.model.num_parameters(),
-        contestant=score.contestant,
-        shipped=score,
-        verdict=study.verdict,
-        rows=study.rows,
-        general_losses=study.general_losses,
-        base=base,
-        origin=origin,
-        source=task.source,
-        sizes={str(split): size for split, size in task.sizes.items()},
-        # of equal names in several folders the last counts, for the card names no folder
-        files={Path(file.path).name: (file.rows, file.accepted) for file in examination.files} if examination else {},
-        cautions=[*study.alerts, *study.remarks, *filter(None, [study.search_note])],
-        notes=study.notes,
-        leaks=[leak for leak in examination.leaks if leak.references] if examination else None,
-        leaked=len(leaked),
-        rows_without=without,
-        verdict_without=verdict(without, baselines=study.baselines) if without else "",
-        reach=examination.reach if examination else "",
-        looks=study.looks.in_this_run if study.looks else 0,
-        earlier_races=study.looks.earlier_runs if study.looks else 0,
-        given=study.given.get(score.contestant, {}),
-        seconds=sum(files.read_json(path)["seconds"] for path in run.glob(f"{DIRECTORY}/*/{WALL}")),
-        commands=study.commands,
-        versions=study.versions,
-        environment=study.environment,
-        hashes={**study.hashes, "weights that are shipped": files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]},
-        cut=_cut(told),
-        adapters=bottleneck_of(told.model.model.config),
-        rounding=told.rounding,
-        int8=told.int8,
-        **_label_parts(scores, score, task),
-    )
-
-
-def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dict[str, Any]:
-    """F1 label by label of the untouched model and the shipped one, and the labels without a test item."""
-    if task.kind == "score":
-        return {}
-    own = {
-        name: [score for score in scores if score.contestant == name] for name in (table.UNTOUCHED, shipped.contestant)
-    }
-    if task.kind == "tokens":
-        return {"per_label": per_type(own[table.UNTOUCHED], own[shipped.contestant])}
-    labels = per_label(own[table.UNTOUCHED], own[shipped.contestant])
-    seen = {label.label for label in labels}
-    return {"per_label": labels, "unseen": [label for label in task.labels if label not in seen]}
-
-
-def _without(scores: Sequence[Score], leaked: frozenset[str]) -> list[Row]:
-    """The rows of the race on the test items that the training data does not hold; none where none leaked, or all."""
-    if not leaked or len(scores[0].ids) - len(leaked) < 2:
-        return []
-    return table.rows(table.without(scores, leaked), metric_named(scores[0].metric))
-
-
-def _cut(told: Told) -> int:
-    """Test texts that are longer than what the model was trained to read."""
-    tokenizer, paired = told.model.tokenizer, any(example.pair for example in told.examples)
-    texts = [example.text for example in told.examples]
-    pairs = [example.pair or "" for example in told.examples] if paired else None
-    encoded = tokenizer(texts, pairs, truncation=False, verbose=False)["input_ids"]
-    return sum(len(ids) > told.task.max_tokens + prompt_length(tokenizer) for ids in encoded)
-
-
-def _origin(run: Path, score: Score) -> tuple[str, str]:
-    """The hub id that the winner's weights began from, "" where there is none, and a sentence on it."""
-    job = _tuned(run, score)
-    chain = []
-    while job is not None:
-        chain.append(job["label"])
-        if model := job["settings"].get("model"):
-            known = bool(HUB_ID.fullmatch(model))
-            return (model, f"It began as {model}.") if known else ("", "It began from a model of the user's own.")
-        before = job["needs"].get("model")
-        job = files.read_json(run / DIRECTORY / before / JOB) if before else None
-    if not chain:
-        return "", ""
-    if chain[-1] == "pretrain":
-        return "", "Its encoder was pretrained in the same run, from random weights."
-    return "", "It began from a model of the user's own."
-
-
-def _tuned(run: Path, score: Score) -> dict[str, Any] | None:
-    """The record of the job that fine-tuned the winner: of those with the same weights, the one that names it."""
-    digest = files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]
-    found: list[dict[str, Any]] = []
-    for manifest in run.glob(f"{DIRECTORY}/fine-tune*/{CHECKPOINT}/{files.MANIFEST}"):
-        if files.read_json(manifest).get(WEIGHTS) == digest:
-            found.append(files.read_json(manifest.parents[1] / JOB))
-    named = [job for job in found if score.contestant in job["label"]]
-    return next(iter(named or found), None)

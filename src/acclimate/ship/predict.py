@@ -1,7 +1,10 @@
-"""What a shipped model says of texts, asked as anybody would ask it: by Auto classes of transformers and no more; or by
-models/classifier.py, of an encoder with adapters, which those do not know.
+"""What a shipped model predicts, loaded as a user would load it: by Auto classes of transformers alone, or by
+models/classifier.py where the encoder has adapters, which those do not know.
 
 Nothing of methods/ is used here, so that agreeing with what was scored means something.
+
+A word's tag is the one at the word's first piece, found by the characters that the tokenizer says it has read.
+Sentences of more tokens than the tokenizer's own model_max_length are read in the windows of tasks/rows.py, as scored.
 
 Shape suffixes: n texts, w words of a text, C outputs (a class or tag each, or one number).
 """
@@ -37,18 +40,116 @@ from acclimate.tasks.rows import WORD, encode
 from acclimate.tasks.tags import fallback, words_of
 from acclimate.tasks.task import Kind
 
-# -------------------- predicting words
-# What a shipped model says of the words of sentences, asked through transformers' Auto classes (ship/predict.py).
-#
-# A word's tag is the one at the word's first piece, found by the characters that the tokenizer says it has read.
-# Sentences of more tokens than the tokenizer's own model_max_length are read in the windows of tasks/rows.py, as
-# scored.
-#
-# Shape suffixes: C outputs (a tag each), w words of a sentence.
+BATCH = 16
+# logits that differ by less are equal, and so are numbers by that share of their standard deviation: sums are taken in
+# another order when texts are batched anew
+ROUNDING = 1e-4
+STEPS = 8  # between float32 numbers, where numbers hardly spread
 
-
+# what the tokenizer gives of a batch -> its (B, C) logits; of a model that tags, (B, T, C) with T tokens of the longest
+Asked = Callable[[dict[str, np.ndarray]], np.ndarray]
+Outputs = np.ndarray | list[np.ndarray]  # (n, C); of tags (w, C) for each of n texts
 Places = dict[int, int]  # word -> the position of its first piece
 Row = tuple[int, list[int], Places]  # of which sentence, token ids, and where the words that are asked for stand
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model and its tokenizer, as anybody loads them. asked: its logits of a batch."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+
+    def asked(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        with torch.inference_mode():
+            logits = self.model(**{name: torch.from_numpy(values) for name, values in inputs.items()}).logits
+        return cast(np.ndarray, logits.float().numpy())
+
+
+def load(directory: Path) -> Loaded:
+    """Raises what transformers raises where the directory does not load."""
+    with quiet():
+        tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
+        config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)
+        if (pooling := pooling_of(config)) != "first":
+            raise ValueError(
+                f"{directory}: its classifier reads mentions (pooling={pooling}), which no class of transformers does. "
+                f"Use it with acclimate, or fine-tune with pooling=first"
+            )
+        if (between := sequence_layer_of(config)) != "linear":
+            raise ValueError(
+                f"{directory}: its classifier reads an LSTM (sequence_layer={between}), which no class of transformers "
+                f"does. Use it with acclimate, or fine-tune with sequence_layer=linear"
+            )
+        if (layer := layer_of(config)) != "linear":
+            raise ValueError(
+                f"{directory}: its tags come from more than a linear layer (tag_layer={layer}), which no class of "
+                f"transformers has. Use it with acclimate, or fine-tune with tag_layer=linear"
+            )
+        if bottleneck_of(config):
+            return Loaded(load_finetuned(directory), tokenizer)
+        tags = any(name.endswith("ForTokenClassification") for name in config.architectures or ())
+        auto: Any = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
+        model: Any = auto.from_pretrained(directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
+    return Loaded(model, tokenizer)
+
+
+def require_own_tags(loaded: Loaded, task: Prepared) -> None:
+    """Raises ValueError for a model whose tags are not the task's: what was scored was written in those."""
+    if task.kind == "tokens" and (labels := labels_of(loaded.model)) != task.labels:
+        raise ValueError(
+            f"the model predicts the tags {', '.join(labels)} in place of {', '.join(task.labels)} (tag_scheme), and "
+            f"whoever loads it with transformers would be given those. Use it with acclimate, or fine-tune with "
+            f"tag_scheme=given"
+        )
+
+
+def outputs_of(
+    examples: Sequence[Example],
+    tokenizer: PreTrainedTokenizerBase,
+    asked: Asked,
+    kind: Kind,
+    *,
+    stage: str = "check",
+    watch: Watch = unwatched,
+) -> Outputs:
+    """What `decoded` and `differing` read, in the order of the examples."""
+    if kind == "tokens":
+        return logits_of_words(examples, tokenizer, asked, size=BATCH, stage=stage, watch=watch)
+    return logits_of(examples, tokenizer, asked, stage=stage, watch=watch)
+
+
+def batches(
+    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, *, size: int = BATCH
+) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
+    """(places of the examples, their (B, T) inputs), texts of like length together, the longest first.
+
+    Texts are cut where the tokenizer's own model_max_length says.
+    """
+    order = sorted(range(len(examples)), key=lambda i: -len(examples[i].text) - len(examples[i].pair or ""))
+    paired = any(example.pair for example in examples)
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
+        texts = [examples[i].text for i in places]
+        pairs = [examples[i].pair or "" for i in places] if paired else None
+        encoded = tokenizer(texts, pairs, truncation=True, padding=True, return_tensors="np")
+        yield places, {name: np.asarray(values, dtype=np.int64) for name, values in encoded.items()}
+
+
+def logits_of(
+    examples: Sequence[Example],
+    tokenizer: PreTrainedTokenizerBase,
+    asked: Asked,
+    *,
+    stage: str = "check",
+    watch: Watch = unwatched,
+) -> np.ndarray:
+    """(n, C) in the order of the examples."""
+    rows: dict[int, np.ndarray] = {}
+    total = -(-len(examples) // BATCH)
+    for places, inputs in counted(batches(examples, tokenizer), watch, stage, total=total, unit="batches", every=1):
+        rows.update(zip(places, asked(inputs), strict=True))
+    return np.stack([rows[i] for i in range(len(examples))])
 
 
 def logits_of_words(
@@ -113,116 +214,6 @@ def _windows(examples: Sequence[Example], numbers: Sequence[int], tokenizer: Pre
         places = {int(words[position]): int(position) for position in np.flatnonzero(words != NOT_PREDICTED)}
         rows.append((numbers[sentence], batch.ids[own].tolist(), places))
     return rows
-
-
-BATCH = 16
-# logits that differ by less are equal, and so are numbers by that share of their standard deviation: sums are taken in
-# another order when texts are batched anew
-ROUNDING = 1e-4
-STEPS = 8  # between float32 numbers, where numbers hardly spread
-
-# what the tokenizer gives of a batch -> its (B, C) logits; of a model that tags, (B, T, C) with T tokens of the longest
-Asked = Callable[[dict[str, np.ndarray]], np.ndarray]
-Outputs = np.ndarray | list[np.ndarray]  # (n, C); of tags (w, C) for each of n texts
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A model and its tokenizer, as anybody loads them. asked: its logits of a batch."""
-
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-
-    def asked(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
-        with torch.inference_mode():
-            logits = self.model(**{name: torch.from_numpy(values) for name, values in inputs.items()}).logits
-        return cast(np.ndarray, logits.float().numpy())
-
-
-def load(directory: Path) -> Loaded:
-    """Raises what transformers raises where the directory does not load."""
-    with quiet():
-        tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
-        config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)
-        if (pooling := pooling_of(config)) != "first":
-            raise ValueError(
-                f"{directory}: its classifier reads mentions (pooling={pooling}), which no class of transformers does. "
-                f"Use it with acclimate, or fine-tune with pooling=first"
-            )
-        if (between := sequence_layer_of(config)) != "linear":
-            raise ValueError(
-                f"{directory}: its classifier reads an LSTM (sequence_layer={between}), which no class of transformers "
-                f"does. Use it with acclimate, or fine-tune with sequence_layer=linear"
-            )
-        if (layer := layer_of(config)) != "linear":
-            raise ValueError(
-                f"{directory}: its tags come from more than a linear layer (tag_layer={layer}), which no class of "
-                f"transformers has. Use it with acclimate, or fine-tune with tag_layer=linear"
-            )
-        if bottleneck_of(config):
-            return Loaded(load_finetuned(directory), tokenizer)
-        tags = any(name.endswith("ForTokenClassification") for name in config.architectures or ())
-        auto: Any = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
-        model: Any = auto.from_pretrained(directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
-    return Loaded(model, tokenizer)
-
-
-def require_own_tags(loaded: Loaded, task: Prepared) -> None:
-    """Raises ValueError for a model whose tags are not the task's: what was scored was written in those."""
-    if task.kind == "tokens" and (labels := labels_of(loaded.model)) != task.labels:
-        raise ValueError(
-            f"the model predicts the tags {', '.join(labels)} in place of {', '.join(task.labels)} (tag_scheme), and "
-            f"whoever loads it with transformers would be given those. Use it with acclimate, or fine-tune with "
-            f"tag_scheme=given"
-        )
-
-
-def batches(
-    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, *, size: int = BATCH
-) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
-    """(places of the examples, their (B, T) inputs), texts of like length together, the longest first.
-
-    Texts are cut where the tokenizer's own model_max_length says.
-    """
-    order = sorted(range(len(examples)), key=lambda i: -len(examples[i].text) - len(examples[i].pair or ""))
-    paired = any(example.pair for example in examples)
-    for start in range(0, len(order), size):
-        places = order[start : start + size]
-        texts = [examples[i].text for i in places]
-        pairs = [examples[i].pair or "" for i in places] if paired else None
-        encoded = tokenizer(texts, pairs, truncation=True, padding=True, return_tensors="np")
-        yield places, {name: np.asarray(values, dtype=np.int64) for name, values in encoded.items()}
-
-
-def logits_of(
-    examples: Sequence[Example],
-    tokenizer: PreTrainedTokenizerBase,
-    asked: Asked,
-    *,
-    stage: str = "check",
-    watch: Watch = unwatched,
-) -> np.ndarray:
-    """(n, C) in the order of the examples."""
-    rows: dict[int, np.ndarray] = {}
-    total = -(-len(examples) // BATCH)
-    for places, inputs in counted(batches(examples, tokenizer), watch, stage, total=total, unit="batches", every=1):
-        rows.update(zip(places, asked(inputs), strict=True))
-    return np.stack([rows[i] for i in range(len(examples))])
-
-
-def outputs_of(
-    examples: Sequence[Example],
-    tokenizer: PreTrainedTokenizerBase,
-    asked: Asked,
-    kind: Kind,
-    *,
-    stage: str = "check",
-    watch: Watch = unwatched,
-) -> Outputs:
-    """What `decoded` and `differing` read, in the order of the examples."""
-    if kind == "tokens":
-        return logits_of_words(examples, tokenizer, asked, size=BATCH, stage=stage, watch=watch)
-    return logits_of(examples, tokenizer, asked, stage=stage, watch=watch)
 
 
 def decoded(logits_nC: Outputs, kind: Kind, labels: Sequence[str]) -> list[Label]:

@@ -20,7 +20,7 @@ from acclimate.models.classifier import PROBLEM_TYPES, TOKENS
 from acclimate.race.outcome import FACTS, WINNER, read_scores
 from acclimate.ship import onnx as onnx_copy
 from acclimate.ship import predict
-from acclimate.ship.card import Told, card_of, render
+from acclimate.ship.card import Shipment, card_of, render
 from acclimate.ship.onnx import Int8
 from acclimate.tasks.prepared import Prepared, open_prepared
 
@@ -68,8 +68,8 @@ def ship(run: Path, to: Path, *, onnx: bool = False, watch: Watch = unwatched) -
         shipped = predict.load(temporary)
         rounding = _check(shipped, task, score, examples, watch)
         int8 = onnx_copy.copy_as_int8(temporary, task, shipped, score.predicted, watch=watch) if onnx else None
-        told = Told(run, task, score, shipped, examples, rounding=rounding, int8=int8)
-        files.write_text(temporary / CARD, render(card_of(told)))
+        shipment = Shipment(run, task, score, shipped, examples, rounding=rounding, int8=int8)
+        files.write_text(temporary / CARD, render(card_of(shipment)))
         mark = {"contestant": score.contestant, "seed": score.seed, "checked": len(score.ids)}
         files.write_json(temporary / MARK, mark | {"int8": asdict(int8) if int8 else None})
     return Shipped(to, score.contestant, score.seed, len(score.ids), int8)
@@ -119,7 +119,7 @@ def _require_free(to: Path) -> None:
         raise ValueError(f"{to} exists and is no former shipment. Give --to a directory that does not exist yet")
     if added := sorted(there - {files.MANIFEST, *files.read_json(to / files.MANIFEST)}):
         raise ValueError(
-            f"{to} is a former shipment, but somebody added {', '.join(added[:3])}{', ...' if added[3:] else ''}. Move "
+            f"{to} is a former shipment to which {', '.join(added[:3])}{', ...' if added[3:] else ''} was added. Move "
             "that away, or give --to another directory"
         )
 
