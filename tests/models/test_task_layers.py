@@ -1,15 +1,16 @@
 """Taggers with more than a linear layer: what they compute, and that checkpoints of every family keep them."""
 
+import itertools
 import json
 
 import pytest
 import torch
 from transformers import AutoModel
 
-from acclimate.models.classifier import kind_of, labels_of, load_classifier, load_finetuned
+from acclimate.models.classifier import kind_in, kind_of, labels_of, load_classifier, load_finetuned
 from acclimate.models.loading import quiet
 from acclimate.models.scale import output_layer
-from acclimate.models.task_layers import crf_of
+from acclimate.models.task_layers import ConditionalRandomField, crf_of, pooled
 from families import FAMILIES, VOCABULARY
 
 LABELS = ("O", "B", "I")
@@ -114,3 +115,280 @@ def test_layers_of_tags_are_for_tags_and_transitions_for_a_crf(bert):
         tagger(bert, "bilstm", transitions="scheme")
     with pytest.raises(ValueError, match=r"transitions_rate=9\.0 is for a CRF, but the layer is 'linear'"):
         tagger(bert, "linear", transitions_rate=9.0)
+
+
+TAGS = 3
+LENGTHS = torch.tensor([4, 1, 3, 0, 2])
+EDGES = torch.tensor([[1, 1], [1, 1], [0, 1], [1, 1], [1, 0]])
+
+
+@pytest.fixture
+def crf():
+    torch.manual_seed(1)
+    field = ConditionalRandomField(TAGS).double()
+    for weight in field.parameters():
+        torch.nn.init.normal_(weight)
+    return field
+
+
+def emissions(seed=2):
+    return torch.randn(len(LENGTHS), 4, TAGS, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def tags(seed=3):
+    return torch.randint(0, TAGS, (len(LENGTHS), 4), generator=torch.Generator().manual_seed(seed))
+
+
+def score(crf, emissions_WC, sequence, begins=1, ends=1):
+    total = sum(emissions_WC[word, tag] for word, tag in enumerate(sequence))
+    total = total + sum(crf.transitions[before, tag] for before, tag in itertools.pairwise(sequence))
+    return total + begins * crf.starts[sequence[0]] + ends * crf.ends[sequence[-1]]
+
+
+def sequences(length):
+    return list(itertools.product(range(TAGS), repeat=length))
+
+
+def counted_out(crf, emissions_BWC, tags_BW):
+    values = []
+    for row, length in enumerate(LENGTHS.tolist()):
+        if not length:
+            values.append(torch.zeros((), dtype=torch.float64))
+            continue
+        scores = [score(crf, emissions_BWC[row], one, *EDGES[row].tolist()) for one in sequences(length)]
+        own = score(crf, emissions_BWC[row], tags_BW[row, :length].tolist(), *EDGES[row].tolist())
+        values.append(own - torch.logsumexp(torch.stack(scores), dim=0))
+    return torch.stack(values)
+
+
+def test_the_likelihood_is_that_of_every_sequence_counted_out(crf):
+    said = crf.log_likelihood(emissions(), tags(), LENGTHS, EDGES)
+    torch.testing.assert_close(said, counted_out(crf, emissions(), tags()), rtol=1e-12, atol=1e-12)
+    assert (said[LENGTHS > 0] < 0).all()
+
+
+def test_probabilities_of_all_sequences_add_up_to_1(crf):
+    every = torch.tensor(sequences(4))
+    one = emissions()[:1].expand(len(every), -1, -1)
+    said = crf.log_likelihood(one, every, torch.full((len(every),), 4), torch.ones(len(every), 2))
+    assert said.exp().sum().item() == pytest.approx(1, abs=1e-12)
+
+
+def test_gradients_are_those_of_finite_differences(crf):
+    weights = [weight.detach().clone().requires_grad_() for weight in crf.parameters()]
+
+    def likelihood(emissions_BWC, *values):
+        named = dict(zip(dict(crf.named_parameters()), values, strict=True))
+        arguments = (emissions_BWC, tags(), LENGTHS, EDGES)
+        return torch.func.functional_call(Likelihood(crf), {f"crf.{name}": v for name, v in named.items()}, arguments)
+
+    assert torch.autograd.gradcheck(likelihood, (emissions().requires_grad_(), *weights))
+
+
+class Likelihood(torch.nn.Module):
+    def __init__(self, crf):
+        super().__init__()
+        self.crf = crf
+
+    def forward(self, *arguments):
+        return self.crf.log_likelihood(*arguments)
+
+
+def test_what_stands_in_the_padding_has_no_say_and_gets_no_gradient(crf):
+    one, other = emissions(), emissions()
+    other_tags = tags()
+    for row, length in enumerate(LENGTHS.tolist()):
+        other[row, length:] = 1e4
+        other_tags[row, length:] = 0
+    other.requires_grad_()
+    said = crf.log_likelihood(other, other_tags, LENGTHS, EDGES)
+    assert torch.equal(said, crf.log_likelihood(one, tags(), LENGTHS, EDGES))
+    said.sum().backward()
+    assert all(not other.grad[row, length:].any() for row, length in enumerate(LENGTHS.tolist()))
+    decoded = crf.most_probable(one, LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        assert torch.equal(crf.most_probable(other, LENGTHS)[row, :length], decoded[row, :length])
+
+
+@pytest.mark.parametrize("barred", [False, True])
+def test_the_most_probable_sequence_is_the_best_of_all(crf, barred):
+    allowed = torch.ones(TAGS + 1, TAGS + 1, dtype=torch.bool)
+    if barred:
+        allowed[0, 1] = allowed[TAGS, 2] = allowed[2, TAGS] = allowed[1, 1] = False
+    changed = 0
+    for seed in range(20):
+        given = emissions(seed)
+        found = crf.most_probable(given, LENGTHS, allowed if barred else None)
+        for row, length in enumerate(LENGTHS.tolist()):
+            if length:
+                legal = [one for one in sequences(length) if all(allowed[a, b] for a, b in steps(one))]
+                best = max(legal, key=lambda one, row=row, given=given: score(crf, given[row], one).item())
+                assert tuple(found[row, :length].tolist()) == best
+                changed += best != max(sequences(length), key=lambda one, row=row: score(crf, given[row], one).item())
+    assert bool(changed) == barred
+
+
+def steps(sequence):
+    return itertools.pairwise([TAGS, *sequence, TAGS])
+
+
+def test_untrained_it_is_the_softmax_of_each_word():
+    crf, words = ConditionalRandomField(TAGS), emissions().float()
+    each = words.log_softmax(-1).gather(2, tags()[..., None])[..., 0]
+    there = torch.arange(4) < LENGTHS[:, None]
+    torch.testing.assert_close(crf.log_likelihood(words, tags(), LENGTHS, EDGES), (each * there).sum(1))
+    assert torch.equal(crf.most_probable(words, LENGTHS)[there], words.argmax(-1)[there])
+
+
+def test_a_rate_of_its_own_moves_its_weights_by_so_much_more_and_leaves_the_gradients_as_they_were():
+    plain, fast = ConditionalRandomField(TAGS), ConditionalRandomField(TAGS, rate=100.0)
+    for crf in (plain, fast):
+        optimiser = torch.optim.AdamW(crf.parameters(), lr=1e-3, weight_decay=0.0)
+        (-crf.log_likelihood(emissions().float(), tags(), LENGTHS, EDGES).sum()).backward()
+        optimiser.step()
+    for one, other, before, after in zip(
+        plain.parameters(), fast.parameters(), plain.weights(), fast.weights(), strict=True
+    ):
+        assert torch.equal(one.grad, other.grad)
+        torch.testing.assert_close(after, 100 * before)
+    slow = plain.log_likelihood(emissions().float(), tags(), LENGTHS, EDGES)
+    assert fast.log_likelihood(emissions().float(), tags(), LENGTHS, EDGES).sum() > slow.sum()
+    best = fast.most_probable(emissions().float(), LENGTHS)
+    other = ConditionalRandomField(TAGS)
+    with torch.no_grad():
+        for own, weight in zip(other.parameters(), fast.weights(), strict=True):
+            own.copy_(weight)
+    assert torch.equal(best, other.most_probable(emissions().float(), LENGTHS))
+
+
+def test_scores_of_thousands_do_not_overflow():
+    crf = ConditionalRandomField(TAGS)
+    words = torch.tensor([[[5e4, 0.0, -5e4], [0.0, 5e4, 0.0]]])
+    assert crf.log_likelihood(words, torch.tensor([[0, 1]]), torch.tensor([2]), torch.ones(1, 2)).item() == 0
+
+
+PLACES = torch.tensor([[[1, 3], [4, 5]], [[2, 3], [3, 7]]])
+
+
+def pooled_inputs():
+    generator = torch.Generator().manual_seed(0)
+    return {"input_ids": torch.randint(5, VOCABULARY, (2, 7), generator=generator), "mentions": PLACES}
+
+
+@pytest.fixture(params=[*FAMILIES])
+def encoder_directory(request, tmp_path):
+    FAMILIES[request.param]().save_pretrained(tmp_path / "encoder")
+    return tmp_path / "encoder"
+
+
+def test_mentions_are_the_largest_values_of_their_tokens_side_by_side():
+    hidden_BTD = torch.randn(2, 7, 4)
+    rows = [
+        torch.cat([hidden_BTD[row, start:end].max(dim=0).values for start, end in PLACES[row].tolist()])
+        for row in range(2)
+    ]
+    assert torch.equal(pooled(hidden_BTD, PLACES, "mentions"), torch.stack(rows))
+
+
+def test_starts_are_the_first_tokens_side_by_side():
+    hidden_BTD = torch.randn(2, 7, 4)
+    rows = [torch.cat([hidden_BTD[row, start] for start, _ in PLACES[row].tolist()]) for row in range(2)]
+    assert torch.equal(pooled(hidden_BTD, PLACES, "starts"), torch.stack(rows))
+
+
+def summary(model, hidden_BTD, pooling):
+    """What the classifier's linear layer reads, with nothing but what PyTorch has."""
+    if model.lstm is None:
+        return pooled(hidden_BTD, PLACES, pooling)
+    states_BTD, (last_2BD, _) = model.lstm(hidden_BTD)
+    half = model.lstm.hidden_size
+    ends = torch.cat([states_BTD[:, -1, :half], states_BTD[:, 0, half:]], -1)
+    assert torch.equal(ends, torch.cat([*last_2BD], -1))
+    return ends if pooling == "first" else pooled(states_BTD, PLACES, pooling)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "layer"),
+    [("mentions", "linear"), ("starts", "linear"), ("first", "bilstm"), ("mentions", "bilstm"), ("starts", "bilstm")],
+)
+def test_a_checkpoint_of_any_family_says_what_it_said(encoder_directory, tmp_path, pooling, layer):
+    model = load_classifier(encoder_directory, ("yes", "no"), seed=1, pooling=pooling, sequence_layer=layer)
+    with torch.no_grad():
+        said = model(**pooled_inputs()).logits
+        hidden = model.base_model(input_ids=inputs()["input_ids"]).last_hidden_state
+        assert torch.allclose(output_layer(model)(summary(model, hidden, pooling)), said, atol=1e-6)
+    with quiet():
+        model.save_pretrained(tmp_path / "tuned")
+        encoder = AutoModel.from_pretrained(tmp_path / "tuned")
+    again = load_finetuned(tmp_path / "tuned")
+    assert (kind_of(again), labels_of(again)) == ("sequence", ("yes", "no"))
+    with torch.no_grad():
+        assert torch.equal(again(**pooled_inputs()).logits, said)
+        assert torch.equal(encoder(input_ids=inputs()["input_ids"]).last_hidden_state, hidden)
+    config = json.loads((tmp_path / "tuned" / "config.json").read_text())
+    assert config.get("mention_pooling", "first") == pooling
+    assert config.get("sequence_layer", "linear") == layer
+    assert config["architectures"][0].endswith("ForPooledStates")
+
+
+@pytest.mark.parametrize("pooling", ["first", "mentions", "starts"])
+def test_the_lstm_sees_no_padding(encoder_directory, pooling):
+    model = load_classifier(encoder_directory, ("yes", "no"), seed=1, pooling=pooling, sequence_layer="bilstm")
+    short, places = pooled_inputs()["input_ids"][:, :5], PLACES.clamp(max=5)
+    padded = torch.nn.functional.pad(short, (0, 2), value=model.config.pad_token_id or 0)
+    mask = torch.tensor([[1, 1, 1, 1, 1, 0, 0]] * 2)
+    given = {} if pooling == "first" else {"mentions": places}
+    with torch.no_grad():
+        alone = model(input_ids=short, **given).logits
+        beside = model(input_ids=padded, attention_mask=mask, **given).logits
+    torch.testing.assert_close(beside, alone, rtol=1e-5, atol=1e-5)
+
+
+def test_the_lstm_is_float32_under_autocast(tmp_path):
+    FAMILIES["bert"]().save_pretrained(tmp_path)
+    model = load_classifier(tmp_path, ("yes", "no"), seed=1, sequence_layer="bilstm")
+    seen = []
+    model.dropout.register_forward_hook(lambda _, given, said: seen.append(said.dtype))
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        model(input_ids=inputs()["input_ids"])
+    assert seen == [torch.float32]
+
+
+def test_a_checkpoint_of_the_first_version_is_still_read(tmp_path):
+    """Which called its classes `<Family>ForMentionPairs`."""
+    FAMILIES["bert"]().save_pretrained(tmp_path / "encoder")
+    model = load_classifier(tmp_path / "encoder", ("yes", "no"), seed=1, pooling="mentions")
+    with quiet():
+        model.save_pretrained(tmp_path / "tuned")
+    place = tmp_path / "tuned" / "config.json"
+    place.write_text(place.read_text().replace("ForPooledStates", "ForMentionPairs"))
+    again = load_finetuned(tmp_path / "tuned")
+    assert (kind_in(again.config), kind_of(again)) == ("sequence", "sequence")
+    with torch.no_grad():
+        assert torch.equal(again(**pooled_inputs()).logits, model(**pooled_inputs()).logits)
+
+
+def test_the_head_of_pooled_states_depends_on_the_seed_alone(encoder_directory):
+    one, same, other = (
+        load_classifier(encoder_directory, ("a", "b"), seed=seed, pooling="mentions") for seed in (1, 1, 2)
+    )
+    heads = [output_layer(model).weight for model in (one, same, other)]
+    assert torch.equal(heads[0], heads[1])
+    assert not torch.equal(heads[0], heads[2])
+
+
+def test_a_checkpoint_that_read_mentions_can_be_tuned_to_read_the_first_token(tmp_path):
+    FAMILIES["bert"]().save_pretrained(tmp_path / "encoder")
+    with quiet():
+        load_classifier(tmp_path / "encoder", ("a", "b"), seed=1, pooling="starts").save_pretrained(tmp_path / "tuned")
+    plain = load_classifier(tmp_path / "tuned", ("a", "b"), seed=1)
+    assert type(plain).__name__ == "BertForSequenceClassification"
+    assert not hasattr(plain.config, "mention_pooling")
+
+
+def test_tags_have_no_two_mentions_and_a_layer_of_their_own(tmp_path):
+    FAMILIES["bert"]().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="sequence_layer='bilstm' is for labels of whole texts, not for kind 'tokens'"):
+        load_classifier(tmp_path, ("O", "B"), seed=1, kind="tokens", sequence_layer="bilstm")
+    with pytest.raises(ValueError, match="not for kind 'tokens'"):
+        load_classifier(tmp_path, ("O", "B"), seed=1, kind="tokens", pooling="mentions")

@@ -1,3 +1,4 @@
+import random
 import subprocess
 import sys
 import unicodedata
@@ -8,7 +9,7 @@ from transformers import AutoTokenizer, BertConfig
 from acclimate.core.types import Document
 from acclimate.text.corpus import write_corpus
 from acclimate.text.tokens import tokenizer_identity
-from acclimate.text.vocabulary import KINDS, train_tokenizer
+from acclimate.text.vocabulary import KINDS, WordCounts, train_tokenizer
 
 TRAIN = """
 import sys
@@ -176,3 +177,37 @@ def test_words_of_no_language_are_not_learnt_from(tmp_path):
     tokenizer = train_tokenizer(corpus, kind="bpe", size=300, lower=False, watch=told.append)
     assert "ACGT" not in "".join(tokenizer.get_vocab())
     assert "Words of more than 200 characters are left out: 1." in {each.values.get("note") for each in told}
+
+
+def test_counts_are_exact_where_all_words_fit():
+    counts = WordCounts(4)
+    counts.add(["a", "b", "a", "c"])
+    counts.add(["d", "a"])
+    assert counts.ordered() == [("a", 3), ("b", 1), ("c", 1), ("d", 1)]
+    assert counts.dropped == 0
+
+
+def test_the_rarest_words_go_and_are_told_while_the_frequent_ones_stay():
+    generator = random.Random(0)
+    words = [f"once{number}" for number in range(2_000)] + ["often"] * 300 + ["seldom"] * 40
+    generator.shuffle(words)
+    counts = WordCounts(100)
+    for first in range(0, len(words), 10):
+        counts.add(words[first : first + 10])
+        assert len(counts.counts) <= 100
+    assert counts.counts["often"] == 300
+    assert 20 < counts.counts["seldom"] <= 40  # dropped at first, when it was as rare as the others
+    assert counts.dropped == len(words) - sum(counts.counts.values())
+
+
+def test_of_words_met_once_those_that_stay_are_drawn_from_the_whole_text():
+    counts = WordCounts(200)
+    for number in range(4_000):
+        counts.add([f"word {number}"])
+    places = [int(word.split()[1]) for word in counts.counts]
+    assert sum(place < 3_500 for place in places) > 50  # the last 500 alone would fill it five times
+
+
+def test_a_bound_that_keeps_nothing_is_refused():
+    with pytest.raises(ValueError, match="keep 2 or more"):
+        WordCounts(1)

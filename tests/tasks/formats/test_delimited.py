@@ -1,12 +1,21 @@
 """Rows of benchmarks' tables become examples, or are rejected with file and line."""
 
 import gzip
+import json
 import zipfile
 
 import pytest
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.formats.delimited import delimited_examples, number, one_of
+from acclimate.tasks.formats.delimited import (
+    abstract_sentences,
+    delimited_examples,
+    iob_examples,
+    json_object,
+    jsonl_examples,
+    number,
+    one_of,
+)
 
 BINARY = one_of(("0", "1"))
 
@@ -93,3 +102,71 @@ def test_a_torn_csv_names_the_line(tmp_path):
                 path, "train", columns=("label", "text"), text="text", label="label", label_of=one_of("12"), comma=True
             )
         )
+
+
+WRITTEN = """-DOCSTART- 95369245
+
+IL-2\tB-DNA
+gene\tI-DNA
+of\tO
+
+-DOCSTART-\tO
+
+NF-kappa\tB-protein
+"""
+
+
+def test_lines_that_begin_documents_are_no_words_and_name_groups(tmp_path):
+    (tmp_path / "dev.tsv").write_text(WRITTEN)
+    assert list(iob_examples(tmp_path / "dev.tsv", "dev")) == [
+        Example("dev:1", "IL-2 gene of", ("B-DNA", "I-DNA", "O"), None, "dev, document 1"),
+        Example("dev:2", "NF-kappa", ("B-protein",), None, "dev, document 2"),
+    ]
+
+
+def test_types_are_merged_where_that_is_stated(tmp_path):
+    (tmp_path / "dev.tsv").write_text(WRITTEN)
+    assert [row.label for row in iob_examples(tmp_path / "dev.tsv", "dev", merged=True)] == [("B", "I", "O"), ("B",)]
+
+
+def test_a_sentence_of_which_a_word_has_no_tag_is_rejected(tmp_path):
+    (tmp_path / "dev.tsv").write_text("one\tO\ntwo\n\nthree\tO\n")
+    first, second = iob_examples(tmp_path / "dev.tsv", "dev")
+    assert isinstance(first, Rejected)
+    assert first.place == "dev.tsv:2"
+    assert second.text == "three"
+
+
+LABELS = one_of(("METHODS", "RESULTS"))
+
+
+def lines(tmp_path, *values):
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(value) + "\n" for value in values))
+    return path
+
+
+def test_a_line_is_an_example_or_rejected(tmp_path):
+    path = lines(tmp_path, {"text": " We did. ", "label": "METHODS", "metadata": [1]}, {"text": "no label"}, [1])
+    first, *others = jsonl_examples(path, "train", label_of=LABELS)
+    assert first == Example("train:1", "We did.", "METHODS")
+    assert [row.place for row in others if isinstance(row, Rejected)] == ["train.jsonl:2", "train.jsonl:3"]
+
+
+def test_an_abstracts_sentences_are_its_group(tmp_path):
+    path = lines(
+        tmp_path,
+        {"pmid": "7", "sentences": ["We did.", "It was."], "labels": ["METHODS", "RESULTS"]},
+        {"pmid": "8", "sentences": ["We did."], "labels": []},
+    )
+    *found, rejected = abstract_sentences(path, "train", label_of=LABELS)
+    assert found == [Example("7:0", "We did.", "METHODS", None, "7"), Example("7:1", "It was.", "RESULTS", None, "7")]
+    assert isinstance(rejected, Rejected)
+    assert rejected.place == "train.jsonl:2"
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{", b"\xff\xfe{}", b"[" * 100_000])
+def test_a_file_that_is_no_object_is_one_error(tmp_path, content):
+    (tmp_path / "one.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"one\.json: "):
+        json_object(tmp_path / "one.json")

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from acclimate.tasks.formats.xml import elements
+from acclimate.core.types import Example, Rejected
+from acclimate.tasks.formats.xml import ARTICLES, LABELS, elements, hyperpartisan_examples
 
 BOMB = b"""<?xml version="1.0"?>
 <!DOCTYPE a [<!ENTITY x0 "ha"><!ENTITY x1 "&x0;&x0;&x0;">]>
@@ -58,3 +59,16 @@ def test_a_document_type_may_be_named_and_is_not_fetched() -> None:
 def test_what_could_harm_is_refused(content: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         read(content, root="a", longest=1000)
+
+
+def test_an_article_is_its_title_and_text_without_tags(tmp_path):
+    (tmp_path / ARTICLES).write_text(
+        '<?xml version="1.0"?><articles>\n'
+        '<article id="1" title="Fair &amp; square"><p>One <a href="x">link</a>.</p>\n<p>Two.</p></article>\n'
+        '<article id="2" title="Unknown">text</article></articles>'
+    )
+    (tmp_path / LABELS).write_text('<articles><article hyperpartisan="true" id="1"/></articles>')
+    first, second = hyperpartisan_examples(tmp_path)
+    assert first == Example("1", "Fair & square One link . Two.", "true")
+    assert isinstance(second, Rejected)
+    assert second.place == f"{ARTICLES}:4"
