@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from acclimate.core.types import Cost, Score
-from acclimate.report.table import Row, as_csv, as_markdown, as_text, rows, without
+from acclimate.report.table import Row, as_csv, as_text, rows, without
 from acclimate.statistics.significance import compare, holm, interval
 from acclimate.tasks.metrics import METRICS
 
@@ -61,12 +61,6 @@ def test_text_with_many_seeds_still_fits(table: list[Row]) -> None:
     assert max(map(len, as_text(many).splitlines())) <= 110
 
 
-def test_markdown_has_one_line_a_row_and_bars_in_names_do_not_break_it(table: list[Row]) -> None:
-    lines = as_markdown([replace(table[0], contestant="a|b"), *table[1:]]).splitlines()
-    assert len(lines) == 2 + len(table)
-    assert {line.replace("\\|", "").count("|") for line in lines} == {11}
-
-
 def test_csv_keeps_every_digit(table: list[Row]) -> None:
     read = list(csv.DictReader(io.StringIO(as_csv(table))))
     assert [line["contestant"] for line in read] == [row.contestant for row in table]
@@ -90,7 +84,6 @@ def test_tables_tell_the_probability_of_improvement_and_one_p(table: list[Row]) 
     assert "93% [80, 99]" in as_text([table[0], *told])
     assert ".062" not in as_text([table[0], *told])
     assert as_text([table[0], *told]).count("p (Holm)") == 1
-    assert "| 93% [80, 99] |" in as_markdown([table[0], *told])
 
 
 def test_scores_without_some_items_are_those_of_the_others(make: Callable[..., list[Score]]) -> None:

@@ -1,6 +1,6 @@
-"""The outcome of a race as rows, and the rows as text, Markdown and CSV.
+"""The outcome of a race as rows, and the rows as text and CSV.
 
-Text and Markdown give scores and differences in points (the metric times 100) and costs in readable units; CSV gives
+Text gives scores and differences in points (the metric times 100) and costs in readable units; CSV gives
 everything unrounded, in units of the metric, tokens, FLOP and seconds.
 """
 
@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from acclimate.core.figures import cost_text, duration, metric_text, p_text, percent, points, si
+from acclimate.core.figures import duration, metric_text, p_text, percent, points, si
 from acclimate.core.types import Cost, Score
 from acclimate.statistics.significance import Comparison, Interval, compare_of, holm, interval_of, resample
 from acclimate.tasks.metrics import metric_named
@@ -169,30 +169,6 @@ def as_text(rows: Sequence[Row], *, general: Losses = MappingProxyType({})) -> s
     measured = [HEADING] if losses else []
     details = aligned(["", "dev", "improves", *measured, "test score of each seed"], behind)
     return "\n".join([aligned(head, result), "", *textwrap.wrap(legend, WIDTH), "", details, ""])
-
-
-def as_markdown(rows: Sequence[Row]) -> str:
-    """One GitHub table; vertical bars in names are escaped."""
-    lines = [
-        f"| contestant | test {metric_text(rows[0].metric)} (95% interval) | each seed | against untouched "
-        "| p | p (Holm) | improves | dev | adapting | fine-tuning, a seed |",
-        "|---" * 10 + "|",
-    ]
-    for row in rows:
-        cells = [
-            row.contestant,
-            interval_text(row.score),
-            " ".join(points(score) for score in row.scores),
-            difference_text(row.comparison),
-            p_text(row.comparison.p if row.comparison else None),
-            p_text(row.p_holm),
-            chance_text(row.comparison),
-            points(row.dev_mean),
-            cost_text(row.adapting),
-            cost_text(row.finetuning),
-        ]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
 
 
 def as_csv(
