@@ -93,3 +93,21 @@ def test_own_task(run, files, tmp_path):
     assert re.fullmatch(r"balanced_accuracy: [01]\.\d+ on 9 test items, [01]\.\d+ on dev\n", said)
     gold, predicted = ["dose", "dose", "dose", "gene"], ["dose", "gene", "dose", "gene"]
     assert metric.compute(gold, predicted) == pytest.approx(balanced_accuracy_score(gold, predicted))
+
+
+def test_own_method(run, toy_race, tmp_path):
+    """The method races against TAPT and the untouched model, with an estimate, a dry run, resume and report."""
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    short = ["plan.steps=4", "plan.batch=8", "max_tokens=32", "epochs=0"]
+    stated = [f"{group}.{each}" for group in ("tapt", "focal") for each in short]
+    stated += ["finetune.epochs=0", "finetune.looks=1", "finetune.plan.steps=4", "search.rates=[]", "seeds=2"]
+    given = (toy_race.inputs / "train.jsonl", base / "checkpoint", tmp_path / "run", *stated, "focal.gamma=1")
+    told = run("own_method.py", *given)
+    assert re.search(r"^focal TAPT +[1-9]", told, re.M), "its stage stands in the plan with what it takes"
+    assert "0 jobs are done already" in told
+    assert "Nothing here beats" in told or "better than" in told or "No contestant" in told
+    assert "focal TAPT" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    results = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").glob("jobs/*/result.json")}
+    again = run("own_method.py", *given)
+    assert not re.search(r"^focal TAPT", again, re.M), "all is done, and nothing is done again"
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").glob("jobs/*/result.json")} == results

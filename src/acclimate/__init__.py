@@ -27,8 +27,11 @@ _HOMES = {
     "adamw": "training.loop",
     "train": "training.loop",
     "METHODS": "methods",
+    "Contestant": "methods",
+    "Method": "methods",
     "evaluate": "methods.finetune",
     "race": "race.race",
+    "plan_race": "race.race",
     "retrieve": "data.retrieve",
     "ship": "ship.ship",
 }

@@ -9,7 +9,6 @@ import pytest
 
 from acclimate.core import files
 from acclimate.methods import tapter
-from acclimate.race import work
 from acclimate.race.contestants import enter
 from acclimate.race.cost import estimate
 from acclimate.race.outcome import read_scores, study_of
@@ -133,4 +132,3 @@ def test_what_tapter_costs_is_estimated(raced, tmp_path):
     assert {stage.label: stage for stage in estimate(recipe, unwatched, tmp_path).stages}["TAPTER"].reading == 0
     assert found["word vectors"].kind == "fixed"  # a budget shortens training, not the vectors
     assert found["word vectors"].seconds > 0
-    assert [job for job in enter(recipe, materials).models.values() if job and job.work is work.REGULARISE]

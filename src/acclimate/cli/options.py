@@ -127,7 +127,7 @@ RAW: Group = {  # raw text
         _option(
             Path | None,
             "--general",
-            "General raw text, to retrieve from (TLM) or to pretrain a small model on.",
+            "General raw text, to retrieve from or to pretrain a small model on.",
             RAW_TEXT,
         ),
         None,

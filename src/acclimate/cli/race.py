@@ -82,9 +82,9 @@ def race(
     from acclimate.jobs.job import check_format
     from acclimate.race import race
     from acclimate.race.budget import parse_budget, with_search
-    from acclimate.race.recipe import heeded
+    from acclimate.race.recipe import heeded, stated_methods
 
-    usual = race.recipe_for(model)
+    usual = race.recipe_for(model, stated_methods(session.given.get("assignments") or (), session.given.get("recipe")))
     stated = session.note(heeded(session.recipe(usual), usual))
     given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
     if budget is not None:

@@ -212,11 +212,16 @@ def _value(spec: Spec, stated: Any, made: Any) -> Any:
 
 def _helps(kind: type) -> dict[str, str]:
     """Field -> what stands beside it in the source: the string below it, else the comment on its line or lines, else
-    its entry in the docstring of the class. Of an inherited field, in the class that has it.
+    its entry in the docstring of the class, or else its metadata's "help". Of an inherited field, in the class that
+    has it.
     """
     helps: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if not dataclasses.is_dataclass(base):
+            continue
+        if made := {each.name: each.metadata["help"] for each in dataclasses.fields(base) if "help" in each.metadata}:
+            helps = made | helps
+        if base.__module__ == "types":  # of make_dataclass, which has no source
             continue
         source = textwrap.dedent(inspect.getsource(base))
         lines = source.splitlines()

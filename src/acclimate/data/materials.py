@@ -52,16 +52,8 @@ class Materials:
         if self.model is None and self.general is None:
             raise ValueError(
                 "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one "
-                "on, from which TLM retrieves (--general TEXT)"
+                "on, from which methods retrieve (--general TEXT)"
             )
-
-    def texts(self) -> dict[str, int]:
-        """Return the number of documents for each way of adapting, by its name in a race's recipe."""
-        from acclimate.methods.contestants import DOMAIN  # with torch
-
-        corpora = {"pretrain": self.general, "tapt": self.task_text, "tapter": self.task_text}
-        corpora |= {"tlm": self.general, **{field: self.domain for field, _ in DOMAIN.values()}}
-        return {name: len(corpus) for name, corpus in corpora.items() if corpus is not None}
 
     def identity(self) -> str:
         """Return what tells the given model from others; "" where none was given."""

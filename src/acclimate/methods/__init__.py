@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-from acclimate.core.types import Checkpoint
 from acclimate.methods import (
     adversarial,
     dga,
@@ -22,60 +19,50 @@ from acclimate.methods import (
     tlm,
     token_contrast,
 )
-
-
-def _one(recipe: Any) -> float:
-    return 1.0
-
-
-def _none(recipe: Any) -> float:
-    return 0.0
-
-
-@dataclass(frozen=True)
-class Method:
-    """A way of adapting an encoder.
-
-    recipe  the dataclass of its settings
-    adapt   (recipe, out, *, watch) -> Checkpoint: runs it, or goes on with a run that was stopped
-    passes  (recipe) -> passes through the encoder a step, in those of masked language modelling
-    caching (recipe) -> passes that are added where a step is cut into pieces (gradient caching)
-    """
-
-    name: str
-    recipe: type[Any]
-    adapt: Callable[..., Checkpoint]
-    passes: Callable[[Any], float] = _one
-    caching: Callable[[Any], float] = _none
-
+from acclimate.methods.method import Contestant, First, Method, file_of, fingerprint, loaded
 
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("adversarial", adversarial.AdversarialRecipe, adversarial.adapt, adversarial.passes),
-        Method("dga", dga.DgaRecipe, dga.adapt, dga.passes, dga.caching),
-        Method("distil", distil.DistilRecipe, distil.adapt, distil.passes),
-        Method("extend", extend.ExtendRecipe, extend.adapt),
-        Method("finetune", finetune.FinetuneRecipe, finetune.adapt),
-        Method("light", light.LightRecipe, light.adapt, light.passes),
-        Method("mlm", mlm.MlmRecipe, mlm.adapt),
-        Method("scratch", scratch.ScratchRecipe, scratch.adapt),
-        Method(
-            "sequence_contrast",
-            sequence_contrast.SequenceContrastRecipe,
-            sequence_contrast.adapt,
-            sequence_contrast.passes,
-            sequence_contrast.caching,
-        ),
-        Method("stilt", stilt.StiltRecipe, stilt.adapt),
-        Method("tapter", tapter.TapterRecipe, tapter.adapt),
-        Method("tlm", tlm.TlmRecipe, tlm.adapt),
-        Method(
-            "token_contrast",
-            token_contrast.TokenContrastRecipe,
-            token_contrast.adapt,
-            token_contrast.passes,
-            token_contrast.caching,
-        ),
+        mlm.METHOD,
+        tapter.METHOD,
+        dga.METHOD,
+        light.METHOD,
+        distil.METHOD,
+        sequence_contrast.METHOD,
+        token_contrast.METHOD,
+        adversarial.METHOD,
+        scratch.METHOD,
+        extend.METHOD,
+        tlm.METHOD,
+        stilt.METHOD,
+        finetune.METHOD,
     )
 }
+_here: dict[str, Method] = {}  # methods of this process that stand in no file, such as those of a notebook
+
+
+def method_called(name: str, code: Path | None = None) -> Method:
+    """The method of that name: one of METHODS, or the one that the file `code` has. Raises ValueError where there is
+    none.
+    """
+    if code is not None:
+        return loaded(code, name)
+    found = METHODS.get(name) or _here.get(name)
+    if found is None:
+        raise ValueError(f"no method is called '{name}'. Known: {', '.join(METHODS)}")
+    return found
+
+
+def code_of(method: Method) -> tuple[str, Path | None]:
+    """A hash of the code of a user's method, and the file from which another process can load it; ("", None) for one of
+    METHODS. A method without a file can be used in this process alone.
+    """
+    if METHODS.get(method.name) is method:
+        return "", None
+    if (place := file_of(method)) is None:
+        _here[method.name] = method
+    return fingerprint(method), place
+
+
+__all__ = ["METHODS", "Contestant", "First", "Method", "code_of", "method_called"]

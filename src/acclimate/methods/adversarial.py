@@ -37,6 +37,7 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
+from acclimate.methods.method import Method
 from acclimate.methods.perturbation import Perturbation, Reading, row_of_tokens, rows_in, symmetric
 from acclimate.methods.task_loss import TaskLoss, outputs_of, target_in_rows
 from acclimate.models.classifier import kind_of
@@ -312,3 +313,6 @@ def check_smart(recipe: Smoothed) -> None:
             f"smart = {recipe.smart} compares the tags of words, but with tag_layer = '{recipe.tag_layer}' whole "
             "sentences are predicted. Set tag_layer to linear or bilstm, or leave smart out"
         )
+
+
+METHOD = Method("adversarial", AdversarialRecipe, adapt, passes=passes)

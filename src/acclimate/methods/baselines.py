@@ -320,3 +320,12 @@ def _tagged(examples: Sequence[Example]) -> Iterator[tuple[str, str]]:
 
 def _most(tags: Counter[str]) -> str:
     return min(tags, key=lambda tag: (-tags[tag], tag))
+
+
+BASELINE = "TF-IDF"
+DICTIONARY = "word list"  # where words have tags
+
+
+def baseline_of(kind: str) -> str:
+    """What the contestant without an encoder is called in a task of this kind; "" where there is none."""
+    return {"tokens": DICTIONARY, "span": ""}.get(kind, BASELINE)

@@ -38,15 +38,28 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from acclimate.core import files, ranks
 from acclimate.core.types import Batch, Checkpoint, Cost, Watch, counted, unwatched
-from acclimate.methods.domain import DomainRecipe, check_dropout, hidden_states, masked_pass, row_means, unmasked
+from acclimate.methods.domain import (
+    NOISY,
+    SMALL_NOISY,
+    DomainRecipe,
+    check_dropout,
+    check_noise,
+    hidden_states,
+    masked_pass,
+    row_means,
+    unmasked,
+)
 from acclimate.methods.importance import How, Over, head_importance, normalised, random_importance
+from acclimate.methods.method import Contestant, Method
+from acclimate.methods.method import check_dropout as check_stated
 from acclimate.methods.mlm import Start, adapt_with
+from acclimate.models.dropout import DROPOUT_FIELDS
 from acclimate.models.encoder import training_flops
-from acclimate.models.gates import Part, gate_shape, gated, masked_weights, output_columns, scale_gradients
+from acclimate.models.gates import PLACES, Part, gate_shape, gated, masked_weights, output_columns, scale_gradients
 from acclimate.text.streams import evaluation_batches
 from acclimate.training.checkpoint import BEFORE
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
@@ -335,3 +348,47 @@ def _importance(recipe: DgaRecipe, start: Start, out: Path, watch: Watch) -> dic
             files.write_json(out / BEFORE, asdict(taken))
         files.write_json(path, {part: values.double().tolist() for part, values in found.items()})
     return {part: torch.tensor(values) for part, values in files.read_json(path).items()}
+
+
+PASSES_OF_IMPORTANCE = 4 / 3  # a row: two forwards, and one way back to gates alone
+
+
+def earlier(recipe: DgaRecipe, rows: float) -> tuple[float, float]:
+    """Rows of which importance is computed before the first step, and passes over each."""
+    return (min(recipe.subset, rows), PASSES_OF_IMPORTANCE) if recipe.importance == "proxy" else (0.0, 0.0)
+
+
+def check(recipe: DgaRecipe, config: PreTrainedConfig, group: str) -> None:
+    """Raises ValueError where two passes of a model of this config would be one and the same."""
+    check_stated(recipe, config, group)
+    if recipe.contrast or recipe.importance == "proxy":
+        check_noise(recipe, config, group)
+
+
+def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
+    """Heads are gated, and so have to be known."""
+    if config is None or (config.model_type in PLACES and config.model_type in DROPOUT_FIELDS):
+        return ""
+    return f"knows the heads of {', '.join(PLACES)} only"
+
+
+METHOD = Method(
+    name="dga",
+    recipe=DgaRecipe,
+    adapt=adapt,
+    contestants=(
+        # a small encoder: of two heads a layer Eq. 10 would make one and the same number
+        Contestant(
+            "DGA",
+            "domain",
+            small=DgaRecipe(**SMALL_NOISY, over="model", subset=200, anchor="mlm"),
+            usual=DgaRecipe(**NOISY),
+            default=True,
+        ),
+    ),
+    passes=passes,
+    caching=caching,
+    earlier=earlier,
+    check=check,
+    unsuited=unsuited,
+)

@@ -39,6 +39,7 @@ from transformers import PreTrainedModel
 from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
 from acclimate.methods.domain import (
+    SMALL,
     DomainRecipe,
     Frozen,
     appended,
@@ -48,6 +49,7 @@ from acclimate.methods.domain import (
     row_means,
     unmasked,
 )
+from acclimate.methods.method import Contestant, Method
 from acclimate.models.encoder import longest_input, training_flops, word_embeddings
 from acclimate.models.loading import seeded
 from acclimate.training.objective import MaskedLanguageLoss, Objective
@@ -236,3 +238,16 @@ def adapt(recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched) -> Check
             f"Set max_tokens to at most {most - 1}"
         )
     return mlm.adapt_with(recipe, out, objective, mark=with_distillation_token, watch=watch)
+
+
+METHOD = Method(
+    name="distil",
+    recipe=DistilRecipe,
+    adapt=adapt,
+    contestants=(
+        Contestant("KD", "domain", {"teacher": "kd"}, small=DistilRecipe(**SMALL)),
+        Contestant("AdaptedDeiT", "domain", {"teacher": "deit"}, small=DistilRecipe(**SMALL)),
+    ),
+    passes=passes,
+    behind=lambda recipe: int(recipe.teacher == "deit"),  # the distillation token
+)

@@ -8,18 +8,22 @@ Shape suffixes: L lines, W width of a line in tokens, R rows, T tokens of the lo
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
 from acclimate.methods import mlm
+from acclimate.models.dropout import set_dropout
 from acclimate.models.encoder import encoder_of
 from acclimate.models.heads import hidden_and_masked_logits, inputs_of, rows_of
+from acclimate.models.loading import quiet
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
 
@@ -37,6 +41,16 @@ class DomainRecipe(mlm.MlmRecipe):
     plan: Plan = field(default_factory=lambda: Plan(steps=2_500, batch=256, rate=1e-4, warmup=0.1, weight_decay=0.0))
 
 
+# for a small encoder that a race pretrains
+SMALL: dict[str, Any] = {
+    "max_tokens": 128,
+    "whole_words": True,
+    "plan": Plan(steps=300, batch=16, rate=1e-3, warmup=0.06),
+}
+SMALL_NOISY: dict[str, Any] = {**SMALL, "dropout": 0.1}  # two passes over a text have to differ
+NOISY: dict[str, Any] = {"dropout": 0.1, "attention_dropout": 0.1}  # likewise, for a model of BERT's or RoBERTa's size
+
+
 def has_dropout(model: PreTrainedModel) -> bool:
     """Whether two passes of the model in training differ."""
     return any(module.p > 0 for module in encoder_of(model).modules() if isinstance(module, nn.Dropout))
@@ -48,6 +62,22 @@ def check_dropout(model: PreTrainedModel) -> None:
         raise ValueError(
             f"two passes over a text are compared, which differ by dropout alone, but this {model.config.model_type} "
             "has none. Set dropout=0.1"
+        )
+
+
+def check_noise(recipe: DomainRecipe, config: PreTrainedConfig, group: str) -> None:
+    """As `check_dropout` of a model that has the config, in terms of settings; for methods that compare two passes."""
+    own = copy.deepcopy(config)
+    set_dropout(own, attention=recipe.attention_dropout, hidden=recipe.dropout)
+    any_model: Any = AutoModel  # its class methods are untyped in transformers
+    with torch.device("meta"), quiet():
+        noisy = has_dropout(any_model.from_config(own))
+    if not noisy:
+        dropouts = {"dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
+        given = [f"{group}{setting} = {value:g}" for setting, value in dropouts.items() if value is not None]
+        raise ValueError(
+            f"compares passes over a text that differ by dropout alone, but "
+            f"{' and '.join(given) or 'the model has no dropout'}. Set {group}dropout=0.1"
         )
 
 

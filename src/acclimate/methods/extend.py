@@ -34,6 +34,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
+from acclimate.methods.method import Method
 from acclimate.methods.tapter import VECTORS, train_on
 from acclimate.models.encoder import encoder_of, load_masked_language_model, load_tokenizer, word_embeddings
 from acclimate.models.extension import add_rows, with_backend
@@ -232,3 +233,6 @@ def _write(out: Path, report: dict[str, Any], words: Sequence[NewWord], cutter: 
             for place, word in enumerate(words)
         ]
         files.write_json(out / WORDS, {**report, "words": rows})
+
+
+METHOD = Method("extend", ExtendRecipe, adapt)

@@ -71,6 +71,7 @@ from acclimate.core.types import (
     unwatched,
 )
 from acclimate.methods.adversarial import SmartLoss, check_smart
+from acclimate.methods.method import Method
 from acclimate.methods.mlm import check_length, with_steps
 from acclimate.methods.perturbation import with_noise
 from acclimate.methods.task_loss import (
@@ -577,3 +578,6 @@ def _idle(task: Prepared) -> set[str]:
     idle = set() if mentions_stand(task) else {"pooling"}
     idle |= {*OF_TAGS} if task.kind != "tokens" else set()
     return idle | ({*OF_TEXTS} if task.kind in ("tokens", "span") else set())
+
+
+METHOD = Method("finetune", FinetuneRecipe, adapt)

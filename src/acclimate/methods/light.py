@@ -33,14 +33,16 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from acclimate.core.prompt import FIELD
 from acclimate.core.types import Batch, Checkpoint, Progress, Watch, unwatched
-from acclimate.methods.domain import DomainRecipe
+from acclimate.methods.domain import SMALL, DomainRecipe
+from acclimate.methods.method import Contestant, Method, check_dropout
 from acclimate.methods.mlm import Start, adapt_with
 from acclimate.models.encoder import weights_by_part, word_embeddings
 from acclimate.models.heads import has_sparse_head
-from acclimate.models.light import adapters_of, add_adapters, add_prompt, prompt_ids
+from acclimate.models.light import ADAPTED, BOTTLENECK, adapters_of, add_adapters, add_prompt, prompt_ids
 from acclimate.models.loading import drawn_weights
 from acclimate.training.objective import MaskedLanguageLoss
 
@@ -141,3 +143,50 @@ class LightLoss(MaskedLanguageLoss):
         within_LW = (places_LW >= 0) & (places_LW < len(self.prompt_PD))
         learnt_LWD = self.prompt_PD[places_LW.clamp(0, len(self.prompt_PD) - 1)]
         return torch.where(within_LW[..., None], learnt_LWD.to(embedded_LWD.dtype), embedded_LWD)
+
+
+def check(recipe: LightRecipe, config: PreTrainedConfig, group: str) -> None:
+    """Raises ValueError for a family whose places for adapters are not known, and for a model that has adapters or a
+    prompt of another size.
+    """
+    check_dropout(recipe, config, group)
+    if recipe.kind == "adapter" and config.model_type not in ADAPTED:
+        raise ValueError(
+            f"where adapters belong in a '{config.model_type}' is not known. Known: {', '.join(ADAPTED)}. Take a model "
+            f"of these"
+        )
+    setting, what, field = {
+        "adapter": ("bottleneck", "adapters", BOTTLENECK),
+        "prompt": ("prompt_tokens", "a prompt", FIELD),
+    }[recipe.kind]
+    there, wanted = int(getattr(config, field, 0)), getattr(recipe, setting)
+    if there not in (0, wanted):
+        raise ValueError(
+            f"{group}{setting} = {wanted}, but the model has {what} of {there} already. Set {group}{setting}={there}"
+        )
+
+
+def prompt(recipe: LightRecipe) -> int:
+    """Tokens that are learnt behind each row, and stay there."""
+    return recipe.prompt_tokens if recipe.kind == "prompt" else 0
+
+
+METHOD = Method(
+    name="light",
+    recipe=LightRecipe,
+    adapt=adapt,
+    contestants=(
+        Contestant(
+            "adapter",
+            "domain",
+            {"kind": "adapter"},
+            unread=("prompt_tokens", "prompt_rate"),
+            small=LightRecipe(**SMALL),
+        ),
+        Contestant("prompt", "domain", {"kind": "prompt"}, unread=("bottleneck",), small=LightRecipe(**SMALL)),
+    ),
+    passes=passes,
+    check=check,
+    behind=prompt,
+    prompt=prompt,
+)

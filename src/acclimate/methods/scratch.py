@@ -32,6 +32,7 @@ from acclimate.core import files, ranks
 from acclimate.core.types import Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods import next_sentence
 from acclimate.methods.adversarial import AdversarialLoss
+from acclimate.methods.method import Method
 from acclimate.methods.mlm import NO_HEAD, check_masked, with_steps
 from acclimate.methods.perturbation import Perturbation
 from acclimate.methods.perturbation import Reading as Search
@@ -560,3 +561,38 @@ def _tell(reading: Reading, watch: Watch) -> None:
             for part, phase in zip(reading.parts, phases, strict=True)
         )
         watch(Progress(STAGE, 0, plan.steps, "steps", {"note": rows}))
+
+
+CONTROL = "random weights"  # what a race calls `untrained`
+_DECIDED = (  # by a race: what it pretrains on, and for how long
+    "corpus", "general", "general_share", "dev", "tokenizer", "model", "tokens", "long_share", "least_words",
+    "adversarial",
+)  # fmt: skip
+
+
+def check_raced(pretrain: ScratchRecipe) -> None:
+    """Raises ValueError for settings that go against what a race gives it, or that no budget can cut."""
+    for each in [each for each in fields(pretrain) if each.name in _DECIDED]:
+        if (value := getattr(pretrain, each.name)) != each.default:
+            raise ValueError(
+                f"pretrain.{each.name} = {str(value)!r} is nothing for a race, which pretrains on --general alone, "
+                "for pretrain.plan.steps or pretrain.epochs. Leave it out; or pretrain with `acclimate adapt scratch "
+                f"{each.name}=...` and race with --model"
+            )
+
+
+# a small encoder on text as small as the demo's
+SMALL = ScratchRecipe(
+    vocabulary=4_000,
+    layers=2,
+    hidden=128,
+    heads=2,
+    masking=0.3,  # more to learn from a token: with .15 so few tokens teach little more than words' frequencies
+    dropout=0.0,
+    attention_dropout=0.0,
+    initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
+    plan=Plan(steps=900, batch=24, rate=3e-3, warmup=0.1),
+)
+
+
+METHOD = Method("scratch", ScratchRecipe, adapt)

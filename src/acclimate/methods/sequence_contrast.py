@@ -30,12 +30,24 @@ from typing import Literal
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
 from acclimate.methods.dga import contrast
-from acclimate.methods.domain import DomainRecipe, check_dropout, hidden_states, masked_pass, row_means, unmasked
+from acclimate.methods.domain import (
+    NOISY,
+    SMALL_NOISY,
+    DomainRecipe,
+    check_dropout,
+    check_noise,
+    hidden_states,
+    masked_pass,
+    row_means,
+    unmasked,
+)
+from acclimate.methods.method import Contestant, Method
+from acclimate.methods.method import check_dropout as check_stated
 from acclimate.models.encoder import training_flops
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
@@ -154,3 +166,25 @@ def predicted_means(hidden_LWD: Tensor, piece: Piece) -> Tensor:
 
 
 CONTRASTS: dict[str, type[SequenceContrast]] = {"simcse": SimCse, "infoword": InfoWord}
+
+
+def check(recipe: SequenceContrastRecipe, config: PreTrainedConfig, group: str) -> None:
+    """Raises ValueError where SimCSE's two passes of a model of this config would be one and the same."""
+    check_stated(recipe, config, group)
+    if recipe.contrast == "simcse":
+        check_noise(recipe, config, group)
+
+
+_SMALL, _USUAL = SequenceContrastRecipe(**SMALL_NOISY), SequenceContrastRecipe(**NOISY)
+METHOD = Method(
+    name="sequence_contrast",
+    recipe=SequenceContrastRecipe,
+    adapt=adapt,
+    contestants=(
+        Contestant("SimCSE", "domain", {"contrast": "simcse"}, small=_SMALL, usual=_USUAL),
+        Contestant("InfoWord", "domain", {"contrast": "infoword"}, small=_SMALL, usual=_USUAL),
+    ),
+    passes=passes,
+    caching=caching,
+    check=check,
+)

@@ -30,6 +30,7 @@ from typing import Literal
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.finetune import check_heeded, fitting
+from acclimate.methods.method import Method
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import identity
@@ -145,3 +146,6 @@ def _told(watch: Watch, about: str) -> Watch:
         watch(replace(progress, stage=f"{progress.stage} on {about}"))
 
     return told
+
+
+METHOD = Method("stilt", StiltRecipe, adapt)

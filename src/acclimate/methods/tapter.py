@@ -29,12 +29,12 @@ Deviations
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -42,7 +42,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
+from acclimate.core.settings import from_mapping, to_mapping
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
+from acclimate.methods.method import Contestant, First, Method
 from acclimate.methods.mlm import check_length, check_masked, load_adapted, masked_run
 from acclimate.models.encoder import load_tokenizer, require_room, word_embeddings
 from acclimate.models.loading import identity, seeded
@@ -350,3 +352,75 @@ def _write_targets(found: VocabularyVectors, out: Path) -> None:
     counts = {"regularised": int(found.regularised_V.sum()), "left_out": found.left_out}
     if ranks.is_first():
         files.write_json(out / TARGETS, {**counts, "stop_words": {"list": STOP_WORDS, "words": sorted(ENGLISH)}})
+
+
+CHARACTERS_A_WORD = 6.0  # spaces and punctuation included
+WORDS_A_SECOND = 1e5  # that vectors of 100 numbers are trained on by one thread; not measured here
+
+
+def vectors_settings(recipe: TapterRecipe) -> dict[str, Any] | None:
+    """What the vectors depend on besides texts; None where they are taken as they are. Raises ValueError where the
+    file that they go on from does not exist.
+    """
+    if recipe.vectors and not Path(recipe.vectors).is_file():
+        raise ValueError(f"tapter.vectors = {recipe.vectors}: there is no such file. Give a fastText .bin or .vec")
+    return to_mapping(recipe.skipgram) if recipe.train_vectors else None
+
+
+def vectors_start(recipe: TapterRecipe) -> Path | None:
+    return Path(recipe.vectors).absolute() if recipe.vectors else None
+
+
+def vectors_seconds(settings: Mapping[str, Any], characters: int) -> float:
+    return float(characters / CHARACTERS_A_WORD * settings["epochs"] / WORDS_A_SECOND)
+
+
+def shared_vectors(
+    settings: Mapping[str, Any], corpora: Sequence[Corpus], out: Path, *, start: Path | None, watch: Watch
+) -> Path:
+    """The file of vectors of the corpora's texts, in `out/vectors`, trained there if it is not yet."""
+    return train_on(corpora, out / VECTORS, from_mapping(Skipgram, settings), start=start, watch=watch)
+
+
+def raced(recipe: TapterRecipe) -> TapterRecipe:
+    """With the scale that is meant: a job gets vectors, and cannot tell from where. It trains none."""
+    return replace(recipe, scale=scale_of(recipe))
+
+
+# from nothing, on as little text as a race has: words that occur twice, as the paper's Table 5 has it for less text
+_SMALL_VECTORS = Skipgram(dim=100, min_count=2, buckets=50_000, lower=True, threads=1)
+
+METHOD = Method(
+    name="tapter",
+    recipe=TapterRecipe,
+    adapt=adapt,
+    contestants=(
+        Contestant(
+            "TAPTER",
+            "task",
+            small=TapterRecipe(
+                skipgram=_SMALL_VECTORS,
+                looks=10,
+                whole_words=True,
+                epochs=0.0,
+                plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06, clip=0.0),
+            ),
+            # with fewer n-gram buckets than the 2,000,000 of public vectors
+            usual=TapterRecipe(skipgram=replace(_SMALL_VECTORS, dim=300, buckets=200_000)),
+            default=True,
+            after=("DAPT",),
+        ),
+    ),
+    raced=raced,
+    first=First(
+        "word vectors",
+        "vectors",
+        vectors_settings,
+        vectors_start,
+        shared_vectors,
+        vectors_seconds,
+        then={"train_vectors": False},
+    ),
+    looked=DEV_SEGMENTS,
+    moves=True,
+)

@@ -35,13 +35,14 @@ from typing import Any
 import numpy as np
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.finetune import Looks, training_rows
+from acclimate.methods.method import Contestant, Method
 from acclimate.methods.scratch import learned_tokenizer
 from acclimate.methods.task_loss import LOSSES, predict, target_of, targets
 from acclimate.models.classifier import TOKENS, load_finetuned
@@ -418,3 +419,63 @@ def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedMo
     looks.add(len(read_log(first)), task.score([example.label for example in dev], predicted), predicted, classifier)
     looks.hand_over()
     return classifier, tokenizer
+
+
+def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
+    """The joint loss has no head for questions."""
+    return "cannot do a task of kind 'span'" if kind == "span" else ""
+
+
+def raced(recipe: TlmRecipe) -> TlmRecipe:
+    """Stage 1 alone: the second stage is the fine-tuning that every contestant gets."""
+    return replace(recipe, stage_2=True, finetune=TlmRecipe().finetune)
+
+
+def new_model(recipe: TlmRecipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """An encoder of the size of one that is trained from nothing."""
+    return new_encoder(
+        layers=recipe.layers,
+        hidden=recipe.hidden,
+        heads=recipe.heads,
+        vocabulary_size=max(recipe.vocabulary, len(tokenizer)),
+        longest=max(512, recipe.max_tokens),
+        pad=tokenizer.pad_token_id,
+        seed=0,
+        hidden_dropout=recipe.dropout,
+        attention_dropout=recipe.attention_dropout,
+    )
+
+
+_SMALL = TlmRecipe(
+    vocabulary=4_000,
+    layers=2,
+    hidden=128,
+    heads=2,
+    masking=0.3,
+    dropout=0.0,
+    attention_dropout=0.0,
+    initializer_range=0.08,
+    rho_1=3,
+    normalise=True,
+    plan=Plan(steps=500, batch=24, rate=3e-3, warmup=0.1),
+)
+
+METHOD = Method(
+    name="tlm",
+    recipe=TlmRecipe,
+    adapt=adapt,
+    contestants=(
+        Contestant(
+            "TLM",
+            "general",
+            small=_SMALL,
+            usual=_SMALL,  # it starts from nothing there too
+            default=True,
+        ),
+    ),
+    unsuited=unsuited,
+    starts=lambda recipe: bool(recipe.model),
+    new_model=new_model,
+    encoder=joint,
+    raced=raced,
+)

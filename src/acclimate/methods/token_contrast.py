@@ -45,7 +45,8 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
-from acclimate.methods.domain import DomainRecipe, Frozen, by_row, masked_pass, unmasked
+from acclimate.methods.domain import SMALL, DomainRecipe, Frozen, by_row, masked_pass, unmasked
+from acclimate.methods.method import Contestant, Method
 from acclimate.models.encoder import encoder_of, training_flops
 from acclimate.models.heads import ends_and_masked_logits, inputs_of
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
@@ -238,3 +239,22 @@ def adapt(recipe: TokenContrastRecipe, out: Path, *, watch: Watch = unwatched) -
         return mlm.adapt_with(recipe, out, aware, watch=watch)
     mark = partial(with_anchors, anchors=recipe.anchors, window=recipe.window, seed=recipe.plan.seed)
     return mlm.adapt_with(recipe, out, alignment, mark=mark, watch=watch)
+
+
+METHOD = Method(
+    name="token_contrast",
+    recipe=TokenContrastRecipe,
+    adapt=adapt,
+    contestants=(
+        Contestant(
+            "TaCL",
+            "domain",
+            {"contrast": "tacl"},
+            unread=("window", "anchors", "negatives"),
+            small=TokenContrastRecipe(**SMALL),
+        ),
+        Contestant("TaCO", "domain", {"contrast": "taco"}, small=TokenContrastRecipe(**SMALL)),
+    ),
+    passes=passes,
+    caching=caching,
+)

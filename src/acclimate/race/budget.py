@@ -13,16 +13,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 from acclimate.core import files
 from acclimate.core.figures import duration, si
 from acclimate.jobs.job import DIRECTORY, JOB, RESULT, WALL
-from acclimate.methods import mlm, scratch, tapter
-from acclimate.methods.contestants import DOMAIN, UNTOUCHED
-from acclimate.race.recipe import RaceRecipe, Search, Setting
+from acclimate.methods import mlm
+from acclimate.race.recipe import RaceRecipe, Search, Setting, contestants_of
 from acclimate.race.search import HALFWAY, tunings
 from acclimate.race.work import WORKS
+from acclimate.report.table import UNTOUCHED
 from acclimate.training import checkpoint
 from acclimate.training.checkpoint import CLOCK, LOG
 from acclimate.training.plan import Plan
@@ -33,9 +33,6 @@ LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of
 LEAST_BATCH = 8
 ENOUGH = 3  # seeds that are worth more than another setting
 SPREAD = 3.0  # the rates tried in a budgeted race that names none: the recipe's own, this much below and above
-
-ADAPTED = ("pretrain", "tapt", "tapter", *dict.fromkeys(field for field, _ in DOMAIN.values()))  # of a race's recipe
-Masked = TypeVar("Masked", mlm.MlmRecipe, scratch.ScratchRecipe, tapter.TapterRecipe)
 
 _SPELT = {
     1.0: ("s", "sec", "secs", "second", "seconds"),
@@ -170,7 +167,7 @@ def fit(
 ) -> Fitted:
     """What of the recipe fits into the budget, of which `spent` is gone; for so many contestants that are fine-tuned.
 
-    texts: documents that those of ADAPTED see.
+    texts: documents that each of `adapting_groups` sees.
 
     Raises ValueError where not even two contestants with one setting and two seeds do, saying how much would do.
     """
@@ -224,21 +221,27 @@ def _cut(recipe: RaceRecipe, share: float, tried: int, seeds: int, texts: Mappin
         recipe,
         seeds=seeds,
         search=search,
-        **{name: _shortened(getattr(recipe, name), share, texts.get(name, 0)) for name in ADAPTED},
-        tlm=replace(recipe.tlm, plan=_fewer(recipe.tlm.plan, share)),
+        **{name: _shortened(getattr(recipe, name), share, texts.get(name, 0)) for name in adapting_groups(recipe)},
     )
 
 
-def _shortened(own: Masked, share: float, texts: int) -> Masked:
+def adapting_groups(recipe: RaceRecipe) -> list[str]:
+    """The groups of a race's settings that state how a model is pretrained or adapted."""
+    found = (method.group(contestant) for method, contestant in contestants_of(recipe.methods).values())
+    return ["pretrain", *dict.fromkeys(found)]
+
+
+def _shortened(stated: Any, share: float, texts: int) -> Any:
     """A share of the steps or epochs. Where fewer than LEAST_STEPS would be left, batches get smaller instead, at a
     rate that falls as their root; how many they are is told by `texts` where the recipe counts epochs.
     """
     if share >= 1:
-        return own
-    plan = _fewer(mlm.with_steps(own.plan, own.epochs, texts), share)
-    if own.epochs:
-        return replace(own, epochs=own.epochs * share, plan=replace(plan, steps=own.plan.steps))
-    return replace(own, plan=plan)
+        return stated
+    epochs = getattr(stated, "epochs", 0.0)
+    plan = _fewer(mlm.with_steps(stated.plan, epochs, texts), share)
+    if epochs:
+        return replace(stated, epochs=epochs * share, plan=replace(plan, steps=stated.plan.steps))
+    return replace(stated, plan=plan)
 
 
 def _fewer(plan: Plan, share: float) -> Plan:

@@ -25,7 +25,7 @@ from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, Batch, Document, Stream, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, with_needs
-from acclimate.methods import METHODS, Method, dga, finetune, mlm, tapter, tlm
+from acclimate.methods import Method, finetune, mlm
 from acclimate.methods.domain import appended
 from acclimate.methods.finetune import SPANS, Tuning
 from acclimate.methods.scratch import positions
@@ -33,7 +33,7 @@ from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
 from acclimate.race import work
 from acclimate.race.budget import Costs
-from acclimate.race.contestants import Entries, enter, prompt_behind
+from acclimate.race.contestants import Entries, enter
 from acclimate.race.recipe import RaceRecipe
 from acclimate.race.search import foreseen_of, left_of
 from acclimate.tasks.rows import encode
@@ -136,7 +136,6 @@ def random_rows(lengths: np.ndarray, batch: int, vocabulary: int) -> Stream:
 # tried as it will be: the same head, on the task's own rows; what is learnt there is thrown away.
 
 
-IMPORTANCE = 4 / 3  # of training on a token: DGA's two passes forwards, and one way back to gates alone
 TRIED = 6  # steps; the first two warm up
 TOKENS = 6_144  # of a tried step, about: a few pieces of a CPU, after which the speed is that of a full step
 READ = 64  # examples that are read to see how long predicting takes
@@ -209,33 +208,28 @@ class Trial:
         """Something that is done once and trains nothing."""
         return Stage(job.label, "fixed", 0, 0, seconds)
 
-    def preparing_of(self, corpus: Path) -> float:
+    def preparing_of(self, corpus: Corpus) -> float:
         """Seconds that corpus and tokenizer take before pretraining, by those of a sample."""
-        found = Corpus(corpus)
-        return self.preparing * found.characters / sampled_characters(found)
+        return self.preparing * corpus.characters / sampled_characters(corpus)
 
-    def masked(
-        self, job: Job, corpus: Corpus, recipe: Any, *, before: float = 0.0, method: Method = METHODS["mlm"]
-    ) -> Stage:
-        """method: says how many passes a step has, in those of masked language modelling, where it has not just one."""
+    def masked(self, job: Job, corpus: Corpus, recipe: Any, method: Method, *, before: float = 0.0) -> Stage:
+        """Steps on rows of a corpus, each so many passes of masked language modelling as the method has. before:
+        seconds that go before them.
+        """
         prompt = self.prompt(job)
         lengths = self._lengths(corpus, recipe.max_tokens) + prompt
         rows = len(lengths) / sampled_share(corpus)
-        plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))  # TLM counts steps only
+        plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
-        passes = method.passes(recipe)
         cut = tokens / plan.steps > piece_tokens(plan, device())
         again = method.caching(recipe) if cut else 0.0
-        earlier = 0.0
-        if isinstance(recipe, dga.DgaRecipe) and recipe.importance == "proxy":
-            earlier = min(recipe.subset, rows) * float(np.mean(lengths))
-        speed, reading = self._speed(recipe, lengths, plan, prompt), 0.0
-        if "dev" in job.places:  # TAPTER alone is watched
-            looked = min(recipe.looks, plan.steps) * self.tokens(
-                job.places["dev"], recipe.max_tokens, tapter.DEV_SEGMENTS
-            )
+        rows_earlier, passes_earlier = method.earlier(recipe, rows)
+        earlier = rows_earlier * float(np.mean(lengths))
+        speed, reading = self._speed(recipe, method, lengths, plan, prompt), 0.0
+        if method.looked and "dev" in job.places:
+            looked = min(recipe.looks, plan.steps) * self.tokens(job.places["dev"], recipe.max_tokens, method.looked)
             reading = looked * self.tried(self.recipe.finetune).reading.seconds
-        trained = tokens * passes + earlier * IMPORTANCE
+        trained = tokens * method.passes(recipe) + earlier * passes_earlier
         seconds = before + self.loading + (trained + tokens * again) * speed.seconds + reading
         return Stage(job.label, "adapting", tokens + earlier, trained * speed.flops, seconds, reading=reading)
 
@@ -260,8 +254,8 @@ class Trial:
         """Tokens behind each row that the job's model has beside those of the model that is tried."""
         own = 0
         if job.work is work.ADAPT:
-            method = METHODS[job.settings.get("method", "mlm")]
-            own = prompt_behind(settings.from_mapping(method.recipe, job.settings["recipe"]))
+            method, recipe = work.adapting_of(job)
+            own = method.prompt(recipe)
         if prompt_length(self.tokenizer):  # it goes on with its own
             return 0
         return max(own, *(self.prompt(needed) for needed in job.needs.values()), 0)
@@ -304,18 +298,18 @@ class Trial:
         rows = encode(sampled, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[own.pooling])
         return (len(rows.ids) + prompt * len(rows)) * len(examples) / len(sampled)
 
-    def _speed(self, recipe: Any, lengths: np.ndarray, plan: Plan, prompt: int) -> _Speed:
+    def _speed(self, recipe: Any, method: Method, lengths: np.ndarray, plan: Plan, prompt: int) -> _Speed:
         """Of masked language modelling, with so many tokens of the rows at which nothing is predicted."""
         stated = settings.to_mapping(recipe)
-        if not isinstance(recipe, tlm.TlmRecipe):  # what else a method is told makes a step no faster here
-            stated = {field.name: stated[field.name] for field in fields(mlm.MlmRecipe) if field.name in stated}
+        if method.new_model is None:  # what else a method is told makes a step no faster here
+            stated = {each.name: stated[each.name] for each in fields(mlm.MlmRecipe) if each.name in stated}
         key = settings.digest(stated | {"prompt": prompt})
         if key not in self.speeds:
             rows = self._rows_tried(plan, lengths)
             bare = random_rows(lengths - prompt, rows, len(self.tokenizer))
             behind = [self.tokenizer.sep_token_id or 0] * prompt
             stream: Stream = lambda step: appended(bare(step), behind)  # noqa: E731
-            self.speeds[key] = _speed_of(MaskedLanguageLoss(self._encoder(recipe)), stream, plan)
+            self.speeds[key] = _speed_of(MaskedLanguageLoss(self._encoder(recipe, method)), stream, plan)
         return self.speeds[key]
 
     def _rows_tried(self, plan: Plan, lengths: np.ndarray) -> int:
@@ -336,21 +330,12 @@ class Trial:
         lengths: np.ndarray = np.maximum(1, np.concatenate(cut) + 2).astype(np.int64)
         return lengths + prompt_length(self.tokenizer)
 
-    def _encoder(self, own: Any) -> PreTrainedModel:
-        if isinstance(own, tlm.TlmRecipe) and not own.model:
-            return new_encoder(
-                layers=own.layers,
-                hidden=own.hidden,
-                heads=own.heads,
-                vocabulary_size=max(own.vocabulary, len(self.tokenizer)),
-                longest=max(512, own.max_tokens),
-                pad=self.tokenizer.pad_token_id,
-                seed=0,
-                hidden_dropout=own.dropout,
-                attention_dropout=own.attention_dropout,
-            )
+    def _encoder(self, recipe: Any, method: Method) -> PreTrainedModel:
+        if method.new_model is not None and not method.starts(recipe):
+            return method.new_model(recipe, self.tokenizer)
+        dropout = {name: getattr(recipe, name, None) for name in ("dropout", "attention_dropout")}
         return load_masked_language_model(
-            self.base, hidden_dropout=own.dropout, attention_dropout=own.attention_dropout
+            self.base, hidden_dropout=dropout["dropout"], attention_dropout=dropout["attention_dropout"]
         )
 
 

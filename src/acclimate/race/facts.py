@@ -14,11 +14,10 @@ from acclimate.core.figures import listed, metric_text
 from acclimate.core.types import Cost
 from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import RESULT, Job, decided
-from acclimate.methods.contestants import CONTROL, TLM
+from acclimate.methods.baselines import baseline_of
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.models.word_embeddings import Distances
 from acclimate.race import work
-from acclimate.race.recipe import baseline_of
 from acclimate.race.report import Curves, Facts, Looks
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import LOG, read_log, spent
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 POINTS = 120  # of a learning curve
-WATCHED = {"mlm": "TAPTER's language modelling", "embedding": "TAPTER's distance to the vectors of fastText"}
+WATCHED = {"mlm": "Language modelling", "embedding": "Distance to the vectors of fastText"}
 # terms of TAPTER's loss (Figure 1), and what they are measured in
 TERMS = {"mlm": "masked tokens, nats", "embedding": "distance to fastText, squared"}
 CURVE_POINTS = 60  # of a curve that is made of a log
@@ -53,7 +52,7 @@ def facts_of(ended: Ended, run: Path, command: str, winner: str) -> Facts:
             "tokens seen, millions",
             "loss, nats a masked token",
             {
-                "pretraining" if job is jobs.base else name: _smoothed(job.directory(run), name)
+                "pretraining" if job is jobs.base else name: _smoothed(job.directory(run))
                 for name, job in adaptations.items()
             },
         )
@@ -116,14 +115,14 @@ def adapting_jobs(name: str, jobs: Entries) -> list[Job]:
     return found
 
 
-def _smoothed(directory: Path, name: str) -> list[tuple[float, float]]:
-    """(millions of tokens, mean loss) of about POINTS stretches of a log; of TLM's, its steps on external text."""
+def _smoothed(directory: Path) -> list[tuple[float, float]]:
+    """(millions of tokens, mean loss) of about POINTS stretches of a log; of those on external text, if any."""
     log = read_log(directory)
     tokens = np.cumsum([line["tokens"] for line in log]) / 1e6
-    if name == TLM:
+    if both := "loss.external" in log[0]:
         external = np.array([line["loss.external"] > 0 for line in log])
         log, tokens = [line for line, own in zip(log, external, strict=True) if own], tokens[external]
-    losses = np.array([line.get("loss.mlm" if name != TLM else "loss", line["loss"]) for line in log])
+    losses = np.array([line.get("loss" if both else "loss.mlm", line["loss"]) for line in log])
     stretches = np.array_split(np.arange(len(log)), min(POINTS, len(log)))
     return [(float(tokens[own[-1]]), float(losses[own].mean())) for own in stretches]
 
@@ -153,7 +152,7 @@ def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
     if jobs.base is None:
         return {}
     cost = spent(jobs.base.directory(run))
-    return {name: cost for name in jobs.models if name not in (TLM, CONTROL)}
+    return {name: cost for name in jobs.models if name not in jobs.fresh}
 
 
 def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:
@@ -185,11 +184,9 @@ def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:
 
 
 def _retrieved(jobs: Entries, run: Path) -> list[dict[str, Any]]:
-    """A few training texts and what they brought up for TLM."""
-    job = jobs.models.get(TLM)
-    if job is None:
-        return []
-    shown: list[dict[str, Any]] = files.read_json(job.needs["retrieved"].directory(run) / work.SHOWN)
+    """A few training texts and what they brought up, where a contestant retrieves."""
+    retrieved = [job.needs["retrieved"] for job in jobs.models.values() if job and "retrieved" in job.needs]
+    shown: list[dict[str, Any]] = files.read_json(retrieved[0].directory(run) / work.SHOWN) if retrieved else []
     return shown
 
 
@@ -222,7 +219,7 @@ def _notes(jobs: Entries, run: Path) -> list[str]:
     if jobs.base is None:
         return []
     cost: Cost = spent(jobs.base.directory(run))
-    without = [name for name in jobs.models if name in (TLM, CONTROL)]
+    without = [name for name in jobs.models if name in jobs.fresh]
     less = f", though {listed(without)} did without it" if without else ""
     return [
         f"The untouched model was pretrained here: {cost.tokens:,} tokens, {cost.flops:.3g} FLOP, "

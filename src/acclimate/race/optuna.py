@@ -40,7 +40,6 @@ from optuna.storages.journal import BaseJournalBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from acclimate.core import files, ranks, settings
-from acclimate.methods.contestants import UNTOUCHED
 from acclimate.race.recipe import RaceRecipe, Search
 from acclimate.race.report import Trial
 from acclimate.race.search import (
@@ -55,6 +54,7 @@ from acclimate.race.search import (
     last_round,
     untouched_first,
 )
+from acclimate.report.table import UNTOUCHED
 
 # -------------------- optuna draws
 # What Optuna draws settings from, who draws and who judges, of a search as a recipe states it.

@@ -6,13 +6,15 @@ steps and seeds. Choices look at dev only; the test set is opened once a contest
 
 from __future__ import annotations
 
+import difflib
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.figures import metric_text
@@ -23,14 +25,16 @@ from acclimate.data.materials import DOCSTRINGS, Materials
 from acclimate.data.published import published, unplaced
 from acclimate.jobs.job import Job, check_format, claim, decided
 from acclimate.jobs.run import do, done
-from acclimate.methods.contestants import BASELINE, DICTIONARY
+from acclimate.methods import Method
+from acclimate.methods.baselines import baseline_of
+from acclimate.methods.method import load
 from acclimate.race import budget as budgets
 from acclimate.race.budget import Budget, Costs, fit, parse_budget, with_search
-from acclimate.race.contestants import Entries, enter
+from acclimate.race.contestants import Entries, enter, is_baseline, texts_of
 from acclimate.race.cost import Estimate, costs_of, estimate
 from acclimate.race.facts import facts_of
 from acclimate.race.outcome import WINNER, study_of, write_outcome, write_pages
-from acclimate.race.recipe import RaceRecipe, baseline_of, for_model
+from acclimate.race.recipe import RaceRecipe, for_model, with_methods
 from acclimate.race.report import Study
 from acclimate.race.search import dev_row, scores_of, searched
 from acclimate.report.table import ALONE, UNTOUCHED, interval_text
@@ -111,7 +115,7 @@ def _fitted(
             budget,
             costs,
             contestants=len(entries.models),
-            texts=materials.texts(),
+            texts=texts_of(recipe, materials),
             spent=budget.spent(run, searching=False),  # what was fine-tuned already is planned for again, not twice
         )
         return {
@@ -121,7 +125,7 @@ def _fitted(
         }
 
     plan = decided(run, f"fitted-{key}", decide)
-    cut = settings.from_mapping(RaceRecipe, plan["recipe"])
+    cut = settings.from_mapping(type(recipe), plan["recipe"])
     return enter(cut, materials), Costs(**plan["costs"]), tuple(plan["notes"])
 
 
@@ -143,7 +147,7 @@ def _winner(scores: list[Score]) -> tuple[str, int]:
     """The encoder with the best mean on dev, and of its seeds the best on dev: the test set chooses nothing."""
     dev: dict[str, list[Score]] = {}
     for score in scores:
-        if score.contestant not in (BASELINE, DICTIONARY):
+        if not is_baseline(score.contestant):
             dev.setdefault(score.contestant, []).append(score)
     best = max(dev.values(), key=lambda own: sum(score.dev for score in own) / len(own))
     first = max(best, key=lambda score: score.dev)
@@ -168,80 +172,113 @@ LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matte
 
 
 def race(
-    train: str | Path,
+    train: str | Path | Own,
     *,
-    dev: str | Path | None = None,
-    test: str | Path | None = None,
-    text: str = "text",
-    label: str = "label",
-    pair: str | None = None,
-    group: str | None = None,
-    id: str | None = None,
-    kind: Literal["auto", "sequence", "multilabel", "score", "tokens", "span"] = "auto",
-    separator: str = "",
-    fold_labels: bool = False,
-    metric: str = "",
-    max_tokens: int = 256,
-    split_seed: int = 0,
-    corpus: str | Path | None = None,
-    general: str | Path | None = None,
-    separated: Literal["line", "blank"] = "line",
-    data: str | Path | None = None,
+    contestants: Sequence[str | Method] | None = None,
     model: str | None = None,
+    data: str | Path | None = None,
     leaks: Leaks = "keep",
     labels_per_class: int | None = None,
     budget: str | None = None,
     recipe: RaceRecipe | None = None,
     out: str | Path = "runs/race",
-    command: str = "acclimate.race(...)",
     watch: Watch = unwatched,
+    **files: Any,
 ) -> Study:
     """Which way of adapting a model to these data gives the best model, by how much, at what cost?
 
-    train, dev, test   labelled files (CSV, TSV, JSONL, Parquet, or questions in SQuAD's JSON; .gz, .zst); what is not
-                       given is split off train. Or train="docstrings": the embedded default, with `labels_per_class`
-                       labels a class (32; 0: all)
-    text, label, pair, group, id   columns by name; rows of a group stay on one side of a split
-    kind, separator, fold_labels, metric, max_tokens, split_seed   as in tasks.labelled.Own, where the last is `seed`
-    data               the folder of a benchmark; then train names one of its datasets, such as "SciERC"
-    corpus, general    raw text of the domain; general text, from which TLM retrieves, and to pretrain a small model on
-                       where none is given
-    leaks              what becomes of labelled rows that hold a test text: kept and scored both ways, or dropped
-    budget             such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
-    out                directory of the run; the same call again goes on there
+    train        a labelled file (CSV, TSV, JSONL, Parquet, or questions in SQuAD's JSON; .gz, .zst), or all that is
+                 stated of it as tasks.labelled.Own. Or "docstrings": the embedded default, with `labels_per_class`
+                 labels a class (32; 0: all)
+    files        fields of tasks.labelled.Own: dev, test, text, label, pair, group, id, kind, metric, max_tokens, ...
+                 (`split_seed` is its `seed`). And of the raw text: corpus, of the domain; general, from which methods
+                 retrieve, and to pretrain a small model on where none is given; separated
+    contestants  names such as "TAPT", own methods (methods.Method), or "file.py::NAME" of one; None: all that can race
+    data         the folder of a benchmark; then train names one of its datasets, such as "SciERC"
+    leaks        what becomes of labelled rows that hold a test text: kept and scored both ways, or dropped
+    budget       such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
+    out          directory of the run; the same call again goes on there
 
-    Gives what `out/report.html` shows; `out/winner` is the winner's checkpoint. Raises ValueError, before anything is
+    Returns what `out/report.html` shows; `out/winner` is the winner's checkpoint. Raises ValueError, before anything is
     trained, for whatever is wrong with the files and settings.
     """
-    dev, test, corpus, general = (Path(path) if path else None for path in (dev, test, corpus, general))
-    own = Own(
-        train=Path(train),
-        dev=dev,
-        test=test,
-        text=text,
-        label=label,
-        pair=pair,
-        group=group,
-        id=id,
-        kind=kind,
-        separator=separator,
-        fold_labels=fold_labels,
-        metric=metric,
-        max_tokens=max_tokens,
-        seed=split_seed,
-    )
-    chosen = recipe or recipe_for(model)
-    check_format(Path(out))
-    given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class, "watch": watch}
+    given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
     given["data"] = Path(data) if data else None
-    with files.hold(Path(out)) if ranks.is_first() else nullcontext():
-        found = materials_of(own, Raw(corpus, general, separated), Path(out), chosen, **given)
-        return start(chosen, found, Path(out), budget=budget, command=command, watch=watch)
+    labelled, raw = stated_files(train, files)
+    chosen = recipe_of(contestants, recipe, model)
+    check_format(Path(out))
+    with hold_first(Path(out)):
+        found = materials_of(labelled, raw, Path(out), chosen, **given, watch=watch)
+        return start(chosen, found, Path(out), budget=budget, command="acclimate.race(...)", watch=watch)
 
 
-def recipe_for(model: str | None) -> RaceRecipe:
-    """What is raced where nothing is stated."""
-    return for_model() if model else RaceRecipe()
+def plan_race(
+    train: str | Path | Own,
+    *,
+    contestants: Sequence[str | Method] | None = None,
+    model: str | None = None,
+    data: str | Path | None = None,
+    leaks: Leaks = "keep",
+    labels_per_class: int | None = None,
+    budget: str | None = None,
+    recipe: RaceRecipe | None = None,
+    out: str | Path = "runs/race",
+    **files: Any,
+) -> str:
+    """What `race` with these arguments would still do in `out` and what it costs, as text. Writes nothing there."""
+    given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
+    given["data"] = Path(data) if data else None
+    labelled, raw = stated_files(train, files)
+    return plan_text(labelled, raw, Path(out), recipe_of(contestants, recipe, model), budget=budget, **given)
+
+
+def stated_files(train: str | Path | Own, files: Mapping[str, Any]) -> tuple[Own, Raw]:
+    """The labelled files and the raw text as values. files: by the names that `race` takes.
+
+    Raises TypeError for a name that neither has.
+    """
+    of_raw = {"corpus": "domain", "general": "general", "separated": "separated"}
+    of_labelled = {each.name: each.name for each in fields(Own) if each.name not in ("train", "seed")}
+    of_labelled["split_seed"] = "seed"
+    for name in files:
+        if name not in of_raw and (name not in of_labelled or isinstance(train, Own)):
+            known = [*of_raw, *([] if isinstance(train, Own) else of_labelled)]
+            near = difflib.get_close_matches(name, known, n=1)
+            told = f"did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}"
+            raise TypeError(f"race() has no argument '{name}'. {told}")
+
+    def value(name: str) -> Any:
+        given = files[name]
+        return Path(given) if name in ("dev", "test", "corpus", "general") and given else given
+
+    raw = Raw(**{field: value(name) for name, field in of_raw.items() if name in files})
+    if isinstance(train, Own):
+        return train, raw
+    stated = {field: value(name) for name, field in of_labelled.items() if name in files}
+    return Own(train=Path(train), **stated), raw
+
+
+def recipe_of(contestants: Sequence[str | Method] | None, recipe: RaceRecipe | None, model: str | None) -> RaceRecipe:
+    """What is raced: the recipe or the usual one, with these contestants if any are named."""
+    if contestants is None:
+        return recipe or recipe_for(model)
+    own = {each.name: each for each in contestants if isinstance(each, Method)}
+    own |= {each: load(each) for each in contestants if isinstance(each, str) and "::" in each}
+    extended = with_methods(own, recipe) if recipe is not None else recipe_for(model, own)
+    names: list[str] = []
+    for each in contestants:
+        names += [one.name for one in each.contestants] if isinstance(each, Method) else [each]
+    return settings.from_mapping(type(extended), {"contestants": names}, where="race", base=extended)
+
+
+def recipe_for(model: str | None, methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:
+    """What is raced where nothing is stated. methods: a user's own, as `with_methods` takes them."""
+    return for_model(methods) if model else with_methods(methods, RaceRecipe())
+
+
+def hold_first(out: Path) -> AbstractContextManager[None]:
+    """Keep other processes out of the directory; of several ranks the first one does."""
+    return files.hold(out) if ranks.is_first() else nullcontext()
 
 
 def materials_of(
@@ -357,9 +394,8 @@ def foreseen_cost(recipe: RaceRecipe, found: Materials, out: Path, *, budget: st
     searching = with_search(recipe)
     costs = costs_of(limit.unit)(searching, found, out)
     arms = len(enter(searching, found).models)
-    fitted = fit(
-        searching, limit, costs, contestants=arms, texts=found.texts(), spent=limit.spent(out, searching=False)
-    )
+    spent, texts = limit.spent(out, searching=False), texts_of(searching, found)
+    fitted = fit(searching, limit, costs, contestants=arms, texts=texts, spent=spent)
     return estimate(fitted.recipe, found, out, budgeted=True), list(fitted.notes)
 
 

@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from dataclasses import dataclass, field, replace
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from itertools import product
-from typing import Any, Literal, Protocol, TypeVar, cast
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
+
+from transformers import PreTrainedConfig
 
 from acclimate.data import retrieve
-from acclimate.methods import (
-    baselines,
-    dga,
-    distil,
-    finetune,
-    light,
-    mlm,
-    scratch,
-    sequence_contrast,
-    tapter,
-    tlm,
-    token_contrast,
-)
-from acclimate.methods.contestants import (
-    BASELINE,
-    CONTROL,
-    DICTIONARY,
-    DOMAIN,
-    TLM,
-    UNFIT,
-    Contestant,
-    check_pretraining,
-    check_unnamed,
-    unread,
-)
-from acclimate.models.gates import PLACES
-from acclimate.text.vectors.vectors import Skipgram
+from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
+from acclimate.methods.method import check_names, load
 from acclimate.training.plan import Plan
 
-# from nothing, on as little text as a race has: words that occur twice, as TAPTER's Table 5 has it for less text
-SMALL_VECTORS = Skipgram(dim=100, min_count=2, buckets=50_000, lower=True, threads=1)
-SMALL: dict[str, Any] = {  # what a small encoder does on a domain's text
-    "max_tokens": 128,
-    "whole_words": True,
-    "plan": Plan(steps=300, batch=16, rate=1e-3, warmup=0.06),
-}
-NOISY: dict[str, Any] = {**SMALL, "dropout": 0.1}  # two passes over a text have to differ
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
 DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
 
@@ -114,11 +88,6 @@ class Search:
             )
 
 
-def baseline_of(kind: str) -> str:
-    """What the contestant without an encoder is called in a task of this kind."""
-    return DICTIONARY if kind == "tokens" else BASELINE
-
-
 @dataclass(frozen=True)
 class Setting:
     """One way to fine-tune, by what it differs in."""
@@ -127,83 +96,77 @@ class Setting:
     recipe: finetune.FinetuneRecipe
 
 
-@dataclass(frozen=True)
-class RaceRecipe:
-    """A race. The untouched model always runs; `contestants` run against it, or whoever can where none are named.
+def contestants_of(methods: Mapping[str, Method]) -> dict[str, tuple[Method, Contestant]]:
+    """Name -> the method and what makes it this contestant, in the order in which they run: what adapts on the task's
+    texts first, then what needs text of the domain, then what needs general text.
+    """
+    found = [(method, each) for method in methods.values() for each in method.contestants]
+    order = ("task", "domain", "general")
+    return {each.name: (method, each) for method, each in sorted(found, key=lambda both: order.index(both[1].needs))}
 
-    The defaults are for a small encoder that is pretrained here, on text as small as the demo's: what two cores do
-    within ten minutes. `for_model` has those for a pretrained one.
+
+def chains_of(methods: Mapping[str, Method]) -> dict[str, tuple[str, ...]]:
+    """Name -> links, of contestants such as DAPT+TAPT, which go on from another's model."""
+    return {
+        f"{before}+{each.name}": (before, each.name)
+        for method in methods.values()
+        for each in method.contestants
+        for before in each.after
+    }
+
+
+def _allowed(methods: Mapping[str, Method], named: Iterable[str] = ()) -> Any:
+    """The type of `RaceRecipe.contestants`: some of the names, or None for all that can race."""
+    names = (*contestants_of(methods), *chains_of(methods), baselines.BASELINE, scratch.CONTROL, *named)
+    return tuple[Literal[names], ...] | None  # type: ignore[valid-type]
+
+
+def _settings_of(methods: Mapping[str, Method], *, known: Collection[str] = ()) -> list[tuple[str, type, Any]]:
+    """A field for each group of settings: that of a small encoder."""
+    groups: dict[str, list[tuple[Method, Contestant]]] = {}
+    for method, contestant in contestants_of(methods).values():
+        groups.setdefault(method.group(contestant), []).append((method, contestant))
+    found: list[tuple[str, type, Any]] = []
+    for name, racing in groups.items():
+        method, first = racing[0]
+        told = {"help": f"of {' and '.join(contestant.name for _, contestant in racing)}"}
+        if name not in known:
+            found.append((name, method.recipe, field(default=first.small or method.recipe(), metadata=told)))
+    return found
+
+
+if TYPE_CHECKING:
+    Names = tuple[str, ...] | None
+else:
+    Names = _allowed(METHODS)
+
+# As fields, so that settings can be read, checked and written like all others: tapt, dapt, tapter, ...
+_Methods: Any = make_dataclass("_Methods", _settings_of(METHODS), frozen=True)
+
+
+@dataclass(frozen=True)
+class RaceRecipe(_Methods):  # type: ignore[misc]
+    """A race. The untouched model always runs; `contestants` run against it, or all that can where none are named.
+
+    Beside these settings a race has those of every method that can race, under the name of the method or of the
+    contestant: `tapt.epochs=3`, `dga.temperature=0.1`. The defaults are for a small encoder that is pretrained here, on
+    text as small as the demo's: what two cores do within ten minutes. `for_model` has those for a pretrained one.
     """
 
+    methods: ClassVar[Mapping[str, Method]] = METHODS
+    named: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # "file.py::NAME" -> the contestants of the method there
+
     seeds: int = 3  # fine-tunings of each contestant; at least 2
-    contestants: tuple[Contestant, ...] | None = None
-    """Who runs against the untouched model, which always runs; none: TAPT, TAPTER, DAPT and DGA where there is raw
-    text of the domain (DGA where the heads of the model's family are known), TLM where there is general text (but not
-    with `docstrings`), TF-IDF, random weights."""
+    contestants: Names = None
+    """Names of contestants, or "file.py::NAME" of a method of your own, which run against the untouched model; none:
+    all that run by default and have their text, TF-IDF, random weights."""
     search: Search = field(default_factory=Search)  # settings of fine-tuning that every contestant tries
-    pretrain: scratch.ScratchRecipe = field(
-        default_factory=lambda: scratch.ScratchRecipe(
-            vocabulary=4_000,
-            layers=2,
-            hidden=128,
-            heads=2,
-            masking=0.3,  # more to learn from a token: with .15 so few tokens teach little more than words' frequencies
-            dropout=0.0,
-            attention_dropout=0.0,
-            initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
-            plan=Plan(steps=900, batch=24, rate=3e-3, warmup=0.1),
-        )
-    )  # of the small encoder that is pretrained if no model is given
-    tapt: mlm.MlmRecipe = field(
-        default_factory=lambda: mlm.MlmRecipe(
-            whole_words=True, epochs=0.0, plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06)
-        )
-    )  # of TAPT
-    dapt: mlm.MlmRecipe = field(
-        default_factory=lambda: mlm.MlmRecipe(
-            whole_words=True, epochs=0.0, plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06)
-        )
-    )  # of DAPT
-    tapter: tapter.TapterRecipe = field(
-        default_factory=lambda: tapter.TapterRecipe(
-            skipgram=SMALL_VECTORS,
-            looks=10,
-            whole_words=True,
-            epochs=0.0,
-            plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06, clip=0.0),
-        )
-    )  # of TAPTER; its vectors start from nothing unless vectors names some
-    dga: dga.DgaRecipe = field(  # of two heads a layer Eq. 10 would make one and the same number
-        default_factory=lambda: dga.DgaRecipe(**NOISY, over="model", subset=200, anchor="mlm")
-    )  # of DGA
-    light: light.LightRecipe = field(default_factory=lambda: light.LightRecipe(**SMALL))  # of adapter and prompt
-    distil: distil.DistilRecipe = field(default_factory=lambda: distil.DistilRecipe(**SMALL))  # of KD and AdaptedDeiT
-    sequence_contrast: sequence_contrast.SequenceContrastRecipe = field(
-        default_factory=lambda: sequence_contrast.SequenceContrastRecipe(**NOISY)
-    )  # of SimCSE and InfoWord
-    token_contrast: token_contrast.TokenContrastRecipe = field(
-        default_factory=lambda: token_contrast.TokenContrastRecipe(**SMALL)
-    )  # of TaCL and TaCO
+    pretrain: scratch.ScratchRecipe = scratch.SMALL  # of the small encoder that is pretrained if no model is given
     finetune: finetune.FinetuneRecipe = field(
         default_factory=lambda: finetune.FinetuneRecipe(epochs=6.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
     )  # of every fine-tuning
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
-    """What TLM trains on beside the task."""
-    tlm: tlm.TlmRecipe = field(
-        default_factory=lambda: tlm.TlmRecipe(
-            vocabulary=4_000,
-            layers=2,
-            hidden=128,
-            heads=2,
-            masking=0.3,
-            dropout=0.0,
-            attention_dropout=0.0,
-            initializer_range=0.08,
-            rho_1=3,
-            normalise=True,
-            plan=Plan(steps=500, batch=24, rate=3e-3, warmup=0.1),
-        )
-    )  # of TLM; its second stage is the fine-tuning that every contestant gets
+    """What contestants train on that need general text."""
     tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)  # of the baseline without an encoder
 
     def __post_init__(self) -> None:
@@ -211,33 +174,56 @@ class RaceRecipe:
             raise ValueError(
                 f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 3 or 5"
             )
+        if self.contestants is not None:
+            names = [name for each in self.contestants for name in self.named.get(each, (each,))]
+            object.__setattr__(self, "contestants", tuple(names))
         if self.contestants is not None and len(set(self.contestants)) < len(self.contestants):
             raise ValueError(f"contestants = {list(self.contestants)}: each may stand once")
-        check_unnamed(self)
-        check_pretraining(self.pretrain)
+        check_unnamed(self, self.methods)
+        scratch.check_raced(self.pretrain)
 
-    def names(self, *, domain: bool, general: bool, kind: str = "sequence", heads: bool = True) -> tuple[str, ...]:
+    def names(
+        self, *, domain: bool, general: bool, kind: str = "sequence", config: PreTrainedConfig | None = None
+    ) -> tuple[str, ...]:
         """Who races against the untouched model. domain, general: whether there is raw text of either; kind: of task;
-        heads: whether those of the model are known to DGA.
+        config: of the model, None where nothing is known of it.
 
-        Raises ValueError for one that is named and cannot do tasks of this kind.
+        Raises ValueError for one that is named and cannot do tasks of this kind, or adapt such a model.
         """
+        there = {"task": True, "domain": domain, "general": general}
+        known = contestants_of(self.methods)
+        unsuited = {name: why for name, (method, _) in known.items() if (why := method.unsuited(kind, config))}
+        if not baselines.baseline_of(kind):
+            unsuited[baselines.BASELINE] = f"cannot do a task of kind '{kind}'"
         if self.contestants is None:
-            raw = (*(("DAPT", *(("DGA",) if heads else ())) if domain else ()), *((TLM,) if general else ()))
-            everyone = ("TAPT", "TAPTER", *raw, BASELINE, CONTROL)
-            return tuple(name for name in everyone if name not in UNFIT.get(kind, ()))
-        if unfit := [name for name in self.contestants if name in UNFIT.get(kind, ())]:
-            raise ValueError(f"{' and '.join(unfit)} cannot do a task of kind '{kind}'. Leave it out of contestants")
-        if not heads and "DGA" in self.contestants:
-            raise ValueError(f"DGA knows the heads of {', '.join(PLACES)} only. Leave it out of contestants")
-        return self.contestants
+            racing = [name for name, (_, each) in known.items() if each.default and there[each.needs]]
+            return tuple(name for name in (*racing, baselines.BASELINE, scratch.CONTROL) if name not in unsuited)
+        for name in self.contestants:
+            for link in self.links(name):
+                if link in unsuited:
+                    raise ValueError(f"{link} {unsuited[link]}. Leave it out of contestants")
+        return tuple(self.contestants)
 
-    def on_domain(self, name: str) -> mlm.MlmRecipe:
-        """How a contestant of DOMAIN adapts."""
-        field, own = DOMAIN[name]
-        stated = getattr(self, field)
-        adapted: mlm.MlmRecipe = replace(stated, **own, **unread(name, stated))
-        return adapted
+    @property
+    def heldout_tokens(self) -> tuple[str, int]:
+        """The setting that states at what length losses on held-out text are read, and that length: what adapting on
+        text of the domain reads by default.
+        """
+        for method, contestant in contestants_of(self.methods).values():
+            if contestant.needs == "domain":
+                group = method.group(contestant)
+                return f"{group}.max_tokens", getattr(self, group).max_tokens
+        raise AssertionError("no method adapts on text of the domain")
+
+    def links(self, name: str) -> tuple[str, ...]:
+        """The contestants whose adapting makes this one, such as DAPT and TAPT; itself, where it is one by itself."""
+        return chains_of(self.methods).get(name, (name,))
+
+    def stated(self, name: str) -> tuple[Method, Contestant, Any]:
+        """A contestant's method, what makes it this contestant, and the recipe by which it adapts."""
+        method, contestant = contestants_of(self.methods)[name]
+        recipe = getattr(self, method.group(contestant))
+        return method, contestant, replace(recipe, **contestant.settings, **unread(contestant, recipe))
 
     def settings(self) -> tuple[Setting, ...]:
         """What each contestant tries, in a fixed order; of a search that draws, the combinations of what is listed."""
@@ -247,11 +233,73 @@ class RaceRecipe:
 
     def setting(self, *, rate: float | None = None, epochs: float | None = None, batch: int | None = None) -> Setting:
         """One way to fine-tune, named by what is given; the rest is as `finetune` has it."""
-        own = self.finetune
         named = {"rate": rate, "epochs": epochs, "batch": batch}
         name = ", ".join(f"{what} {value:g}" for what, value in named.items() if value is not None)
-        plan = replace(own.plan, rate=rate or own.plan.rate, batch=batch or own.plan.batch)
-        return Setting(name or f"rate {plan.rate:g}", replace(own, epochs=epochs or own.epochs, plan=plan))
+        usual = self.finetune
+        plan = replace(usual.plan, rate=rate or usual.plan.rate, batch=batch or usual.plan.batch)
+        return Setting(name or f"rate {plan.rate:g}", replace(usual, epochs=epochs or usual.epochs, plan=plan))
+
+
+def unread(contestant: Contestant, recipe: Any) -> dict[str, Any]:
+    """The settings that the contestant does not read, as they usually are: stated otherwise, they rename no job."""
+    return {field.name: field.default for field in fields(recipe) if field.name in contestant.unread}
+
+
+def check_unnamed(recipe: Any, methods: Mapping[str, Method]) -> None:
+    """Raises ValueError for settings that the names of contestants state. recipe: has the groups of the methods."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for method, contestant in contestants_of(methods).values():
+        for setting in contestant.settings:
+            said.setdefault((method.group(contestant), setting), []).append(contestant.name)
+    for (group, setting), names in said.items():
+        stated = getattr(recipe, group)
+        [usual] = [field.default for field in fields(stated) if field.name == setting]
+        if (value := getattr(stated, setting)) != usual:
+            raise ValueError(
+                f"{group}.{setting} = '{value}' does nothing here: contestants say it by their names, "
+                f"{' and '.join(names)}. Leave it out, and name them in contestants"
+            )
+
+
+def with_methods(methods: Mapping[str, Method], recipe: RaceRecipe) -> RaceRecipe:
+    """The recipe with settings, and contestants, of a user's own methods too.
+
+    methods: by what may stand for their contestants in `contestants`, such as "file.py::NAME"
+    Raises ValueError as `check_names`.
+    """
+    methods = {key: method for key, method in methods.items() if recipe.methods.get(method.name) is not method}
+    if not methods:
+        return recipe
+    check_names([*methods.values()], recipe.methods)
+    together = {**recipe.methods, **{method.name: method for method in methods.values()}}
+    named = {key: tuple(each.name for each in method.contestants) for key, method in methods.items()}
+    more = _settings_of(together, known=[each.name for each in fields(recipe)])
+    kind = make_dataclass(
+        "RaceRecipe",
+        [("contestants", _allowed(together, named), None), *more],
+        bases=(type(recipe),),
+        frozen=True,
+        namespace={"methods": together, "named": {**recipe.named, **named}},
+    )
+    found: RaceRecipe = kind(**{each.name: getattr(recipe, each.name) for each in fields(recipe)})
+    return found
+
+
+def stated_methods(assignments: Iterable[str], path: Path | None = None) -> dict[str, Method]:
+    """The methods that `contestants` names by their files, as "file.py::NAME", in assignments or in a TOML file.
+
+    Raises ValueError where there is none. What else is wrong there is left for settings.override to tell.
+    """
+    listed: list[Any] = []
+    texts = [each.partition("=") for each in assignments]
+    for source in [
+        *(f"contestants = {value}" for key, _, value in texts if key.strip() == "contestants"),
+        *([path.read_text(encoding="utf-8")] if path is not None and path.is_file() else []),
+    ]:
+        with contextlib.suppress(tomllib.TOMLDecodeError):
+            given = tomllib.loads(source).get("contestants", [])
+            listed += given if isinstance(given, list) else [given]
+    return {name: load(name) for name in listed if isinstance(name, str) and "::" in name}
 
 
 class _Searching(Protocol):
@@ -278,28 +326,15 @@ def heeded(stated: S, usual: S) -> S:
     return cast(S, replace(cast(Any, stated), search=search))
 
 
-def for_model() -> RaceRecipe:
+def for_model(methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:
     """The papers' own settings, for a pretrained model of the usual size.
 
-    TAPT and TAPTER as the latter states them and fine-tuning as BLURB does (the defaults of methods/mlm.py,
-    methods/tapter.py and methods/finetune.py), with BLURB's three rates to choose from; vectors from nothing,
-    of words that occur twice, with fewer n-gram buckets than the 2,000,000 of public ones; DAPT as DGA
-    states it: 2,500 steps of 256 sequences of 164 tokens, rate 1e-4, no decay; and so DGA and all that it is compared
-    with, with the dropout of BERT and RoBERTa where two passes have to differ.
+    Each method as its `usual` settings have it, or else by the defaults of its recipe; fine-tuning as BLURB does (the
+    defaults of methods/finetune.py), with BLURB's three rates to choose from.
     """
-    dapt = mlm.MlmRecipe(max_tokens=164, epochs=0.0, plan=Plan(2_500, 256, 1e-4, warmup=0.1, weight_decay=0.0))
+    recipe = with_methods(methods, RaceRecipe())
+    usual: dict[str, Any] = {}
+    for method, contestant in contestants_of(recipe.methods).values():
+        usual.setdefault(method.group(contestant), contestant.usual or method.recipe())
     search = Search(rates=(1e-5, 3e-5, 5e-5))
-    vectors = replace(SMALL_VECTORS, dim=300, buckets=200_000)
-    noise: dict[str, Any] = {"dropout": 0.1, "attention_dropout": 0.1}
-    return RaceRecipe(
-        tapt=mlm.MlmRecipe(),
-        tapter=tapter.TapterRecipe(skipgram=vectors),
-        dapt=dapt,
-        dga=dga.DgaRecipe(**noise),
-        light=light.LightRecipe(),
-        distil=distil.DistilRecipe(),
-        sequence_contrast=sequence_contrast.SequenceContrastRecipe(**noise),
-        token_contrast=token_contrast.TokenContrastRecipe(),
-        finetune=finetune.FinetuneRecipe(),
-        search=search,
-    )
+    return replace(recipe, **usual, finetune=finetune.FinetuneRecipe(), search=search)

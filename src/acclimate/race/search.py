@@ -37,11 +37,11 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, missing, note, with_needs
 from acclimate.jobs.run import Part, do_all, done
 from acclimate.methods import finetune
-from acclimate.methods.contestants import UNTOUCHED
 from acclimate.race.contestants import Entries, enter, tested, tested_baseline
 from acclimate.race.facts import adapting_jobs
 from acclimate.race.recipe import RaceRecipe, Setting, Way
 from acclimate.race.report import Trial
+from acclimate.report.table import UNTOUCHED
 from acclimate.statistics.power import beyond_reach
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import CLOCK, spent

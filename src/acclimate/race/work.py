@@ -16,12 +16,11 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT, Job, Result, Work
-from acclimate.methods import METHODS, baselines, finetune, mlm, scratch, tapter, tlm
+from acclimate.methods import METHODS, Method, baselines, finetune, method_called, mlm, scratch, tlm
 from acclimate.methods import baselines as constants
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.text.corpus import Corpus
-from acclimate.text.vectors.vectors import Skipgram
 from acclimate.training.checkpoint import CLOCK, before, read_log
 from acclimate.training.run import CHECKPOINT
 
@@ -44,50 +43,59 @@ def untrained(*, out: Path, watch: Watch, model: str | Path, seed: int) -> Resul
 
 
 def adapt(
-    *, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: str | Path, method: str = "mlm"
-) -> Result:
-    """DAPT or TAPT, by the corpus; or another method of adapting on raw text."""
-    own = METHODS[method]
-    stated = settings.from_mapping(own.recipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
-    return _trained(out, own.adapt(stated, out, watch=watch))
-
-
-def word_vectors(
-    *,
-    out: Path,
-    watch: Watch,
-    skipgram: Mapping[str, Any],
-    corpus: Path,
-    raw: Path | None = None,
-    start: Path | None = None,
-) -> Result:
-    """fastText on the task's texts and raw text, in `out/vectors`; with `start` from public vectors."""
-    begun = time.monotonic()
-    corpora = [Corpus(path) for path in (corpus, raw) if path is not None]
-    tapter.train_on(corpora, out / tapter.VECTORS, settings.from_mapping(Skipgram, skipgram), start=start, watch=watch)
-    if ranks.is_first():
-        files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
-    return {"documents": sum(map(len, corpora))}
-
-
-def regularise(
     *,
     out: Path,
     watch: Watch,
     recipe: Mapping[str, Any],
-    corpus: Path,
-    model: str | Path,
-    vectors: Path,
-    dev: Path | None = None,
+    method: str,
+    code: Path | None = None,
+    retrieved: Path | None = None,
+    **places: str | Path,
 ) -> Result:
-    """TAPTER on vectors that are trained already: a file, or that of a job."""
-    file = vectors
-    if vectors.is_dir():
-        files.check(vectors / tapter.VECTORS)
-        file = vectors / tapter.VECTORS / tapter.TRAINED
-    places = {"corpus": str(corpus), "model": _checkpoint(model), "vectors": str(file), "dev": str(dev or Path())}
-    stated = settings.from_mapping(tapter.TapterRecipe, {**recipe, **places, "train_vectors": False})
-    return _trained(out, tapter.adapt(stated, out, watch=watch))
+    """A contestant's encoder, by its method.
+
+    code       the file of a method that is none of METHODS
+    retrieved  the directory of a job that retrieved the corpus
+    places     other fields of the recipe that are paths: corpus, model, task, dev, what a job before this one left
+    """
+    found = method_called(method, code)
+    given = {name: _checkpoint(place) if name == "model" else _left(place) for name, place in places.items()}
+    if retrieved is not None:
+        given["corpus"] = str(retrieved / retrieving.CORPUS)
+    stated = settings.from_mapping(found.recipe, {**recipe, **given})
+    return _trained(out, (found.encoder or found.adapt)(stated, out, watch=watch))
+
+
+def first(
+    *,
+    out: Path,
+    watch: Watch,
+    method: str,
+    stated: Mapping[str, Any],
+    corpus: Path,
+    raw: Path | None = None,
+    start: Path | None = None,
+    code: Path | None = None,
+) -> Result:
+    """What a method does before adapting, on the contestant's corpus and raw text, such as word vectors."""
+    begun = time.monotonic()
+    work = method_called(method, code).first
+    assert work is not None
+    corpora = [Corpus(path) for path in (corpus, raw) if path is not None]
+    left = work.do(stated, corpora, out, start=start, watch=watch)
+    if ranks.is_first():
+        files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
+    return {"documents": sum(map(len, corpora)), "left": str(left.relative_to(out))}
+
+
+def _left(place: str | Path) -> str:
+    """A job's directory means what its result says that it left; whatever else was given is a file or directory."""
+    if (Path(place) / RESULT).exists():
+        directory = Path(place) / files.read_json(Path(place) / RESULT)["left"]
+        if directory.parent != Path(place):
+            files.check(directory.parent)
+        return str(directory)
+    return str(place)
 
 
 def retrieve(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, task: Path) -> Result:
@@ -103,24 +111,6 @@ def cut(*, out: Path, watch: Watch, k: int, larger: Path) -> Result:
     """What `retrieve` would have brought up with a smaller k."""
     found = retrieving.cut(larger, k, out, watch=watch).facts["selection"]
     return {"documents": found["documents"], "characters": found["characters"]}
-
-
-def joint(
-    *,
-    out: Path,
-    watch: Watch,
-    recipe: Mapping[str, Any],
-    task: Path,
-    retrieved: Path | None = None,
-    model: str | Path = "",
-    tokenizer: str | Path = "",
-) -> Result:
-    """TLM's first stage: an encoder from the task's rows and what they retrieved, at once."""
-    places = {"task": str(task), "model": _checkpoint(model) if model else "", "tokenizer": str(tokenizer)}
-    if retrieved is not None:
-        places["corpus"] = str(retrieved / retrieving.CORPUS)
-    stated = settings.from_mapping(tlm.TlmRecipe, {**recipe, **places})
-    return {**_trained(out, tlm.joint(stated, out, watch=watch)), **files.read_json(out / tlm.COST)}
 
 
 def stage_1(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
@@ -225,8 +215,6 @@ def _checkpoint(model: str | Path) -> str:
 
 # ------------------------------------------------------------------------------- what a race and the studies know of it
 
-CHARACTERS_A_WORD = 6.0  # spaces and punctuation included
-WORDS_A_SECOND = 1e5  # that vectors of 100 numbers are trained on by one thread; not measured here
 CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
 FITTED_A_SECOND = 200.0  # training rows of a baseline, all its settings together; not measured here
 LINES_AT_MOST = 2_000  # of held-out text that a loss is read on
@@ -234,36 +222,36 @@ LINES_AT_MOST = 2_000  # of held-out text that a loss is read on
 
 def _pretraining(trial: Trial, job: Job, share: float) -> Stage:
     stated = settings.from_mapping(scratch.ScratchRecipe, job.settings["recipe"])
-    return trial.masked(job, Corpus(job.places["corpus"]), stated, before=trial.preparing_of(job.places["corpus"]))
+    corpus = Corpus(job.places["corpus"])
+    return trial.masked(job, corpus, stated, METHODS["scratch"], before=trial.preparing_of(corpus))
 
 
 def _adapting(trial: Trial, job: Job, share: float) -> Stage:
-    method = METHODS[job.settings.get("method", "mlm")]
-    stated = settings.from_mapping(method.recipe, job.settings["recipe"])
-    return trial.masked(job, Corpus(job.places["corpus"]), stated, method=method)
+    method, stated = adapting_of(job)
+    if "retrieved" in job.needs:  # which is not known yet: rows of the whole general text are as long
+        assert trial.materials.general is not None
+        return trial.masked(job, trial.materials.general, stated, method)
+    return trial.masked(job, Corpus(job.places["corpus"]), stated, method)
 
 
-def _regularising(trial: Trial, job: Job, share: float) -> Stage:
-    stated = settings.from_mapping(tapter.TapterRecipe, job.settings["recipe"])
-    return trial.masked(job, Corpus(job.places["corpus"]), stated)
+def adapting_of(job: Job) -> tuple[Method, Any]:
+    """The method of an adapting job, and its recipe as far as it is known before."""
+    method = method_called(job.settings["method"], job.places.get("code"))
+    given = {"model": str(job.settings.get("model", job.places.get("model", "")))}
+    given |= {name: name for name in job.needs if name not in ("model", "retrieved")}
+    given |= {name: str(place) for name, place in job.places.items() if name not in ("model", "code")}
+    return method, settings.from_mapping(method.recipe, {**job.settings["recipe"], **given})
 
 
-def _vectors(trial: Trial, job: Job, share: float) -> Stage:
+def _first(trial: Trial, job: Job, share: float) -> Stage:
+    work = method_called(job.settings["method"], job.places.get("code")).first
+    assert work is not None
     characters = sum(Corpus(job.places[name]).characters for name in ("corpus", "raw") if name in job.places)
-    words = characters / CHARACTERS_A_WORD * job.settings["skipgram"]["epochs"]
-    return trial.fixed(job, words / WORDS_A_SECOND)
+    return trial.fixed(job, work.seconds(job.settings["stated"], characters))
 
 
 def _retrieving(trial: Trial, job: Job, share: float) -> Stage:
     return trial.fixed(job, Corpus(job.places["corpus"]).characters / CHARACTERS_A_SECOND)
-
-
-def _joint(trial: Trial, job: Job, share: float) -> Stage:
-    """Rows of general text are as long as what will be retrieved from it, which is not known yet."""
-    assert trial.materials.general is not None
-    model = str(job.settings.get("model", job.places.get("model", "")))
-    stated = settings.from_mapping(tlm.TlmRecipe, {**job.settings["recipe"], "model": model})
-    return trial.masked(job, trial.materials.general, stated)
 
 
 def _measuring(trial: Trial, job: Job, share: float) -> Stage:
@@ -306,11 +294,9 @@ def tuning_of(job: Job) -> finetune.FinetuneRecipe:
 PRETRAIN = Work("pretrain", pretrain, estimate=_pretraining, trains="encoder")
 UNTRAINED = Work("random weights", untrained, estimate=_loading)
 ADAPT = Work("adapt", adapt, estimate=_adapting, trains="encoder")
-WORD_VECTORS = Work("word vectors", word_vectors, estimate=_vectors)
-REGULARISE = Work("regularise", regularise, estimate=_regularising, trains="encoder")
+FIRST = Work("first", first, estimate=_first)
 RETRIEVE = Work("retrieve", retrieve, estimate=_retrieving)
 CUT = Work("cut", cut, estimate=_fitting)
-JOINT = Work("joint", joint, estimate=_joint, trains="encoder")
 HELDOUT = Work("held-out loss", heldout, estimate=_measuring)
 MOVE = Work("embedding distance", move, estimate=_loading)
 FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, estimate=_fine_tuning, trains="task")
@@ -324,7 +310,7 @@ CONSTANT = Work("constant answer", constant, estimate=_fitting, opens_test=True)
 WORKS: dict[str, Work] = {
     work.name: work
     for work in (
-        PRETRAIN, UNTRAINED, ADAPT, WORD_VECTORS, REGULARISE, RETRIEVE, CUT, JOINT, HELDOUT, MOVE, FINE_TUNE, STAGE_1,
+        PRETRAIN, UNTRAINED, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, FINE_TUNE, STAGE_1,
         TERMS, TEST, TEST_TOGETHER, TEST_TERMS, CONSTANT,
     )
 }  # fmt: skip

@@ -24,19 +24,26 @@ from typing import Any, Literal
 from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
-from acclimate.methods import dga, distil, finetune, light, mlm, sequence_contrast, token_contrast
-from acclimate.methods.contestants import DOMAIN, UNTOUCHED, check_unnamed, unread
+from acclimate.methods import METHODS, dga, distil, finetune, light, mlm, sequence_contrast, token_contrast
 from acclimate.methods.domain import DomainRecipe
 from acclimate.models.encoder import configuration_of
 from acclimate.models.gates import PLACES, heads_known
 from acclimate.models.loading import resolved
 from acclimate.race import work
-from acclimate.race.contestants import check_adaptations, fine_tuned, heldout_loss, on_domain, tested, with_model
+from acclimate.race.contestants import (
+    Adapting,
+    check_adaptations,
+    fine_tuned,
+    heldout_loss,
+    on_domain,
+    tested,
+    with_model,
+)
 from acclimate.race.design import Against, Cell, Design, Inputs, Losses
 from acclimate.race.race import labelled_of
-from acclimate.race.recipe import RaceRecipe
+from acclimate.race.recipe import RaceRecipe, check_unnamed, contestants_of, unread
 from acclimate.report.page import amount
-from acclimate.report.table import HEADING, MEANING
+from acclimate.report.table import HEADING, MEANING, UNTOUCHED
 from acclimate.tasks.labelled import Labelled, fewer, read_own
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
@@ -59,7 +66,11 @@ ENSEMBLE: Contestant = "Ensemble (LM+MLM)"
 # who adapts -> the method (a name of METHODS), and what makes it this contestant
 ADAPTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     MLM: ("mlm", {}),
-    **{name: DOMAIN[name] for name in TABLE_2 if name != MLM},
+    **{
+        name: (contestants_of(METHODS)[name][0].name, contestants_of(METHODS)[name][1].settings)
+        for name in TABLE_2
+        if name != MLM
+    },
     "DGA (H, I)": ("dga", {"parts": ("heads", "intermediate")}),
     "DGA (H, I, O)": ("dga", {"parts": ("heads", "intermediate", "output")}),
     "DGA (H, I, O, E)": ("dga", {"parts": ("heads", "intermediate", "output", "embeddings")}),
@@ -67,8 +78,23 @@ ADAPTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "DGA (random mask)": ("dga", {"importance": "random"}),
     "DGA (domain-specific)": ("dga", {"knowledge": "domain"}),
 }
+# settings that those of Table 3 do not read
+UNREAD: Mapping[str, tuple[str, ...]] = {
+    "DGA (w/o contrast)": ("temperature", "anchor", "knowledge"),
+    "DGA (random mask)": ("subset",),
+}
 SHARED = tuple(field.name for field in fields(DomainRecipe))
 GROUPS = ("dga", "light", "distil", "sequence_contrast", "token_contrast")
+
+
+GROUPED = {name: METHODS[name] for name in GROUPS}
+
+
+def _unread(name: str, recipe: Any) -> dict[str, Any]:
+    """The settings that a contestant does not read, as they usually are."""
+    if name in TABLE_2 and name != MLM:
+        return unread(contestants_of(METHODS)[name][1], recipe)
+    return {each.name: each.default for each in fields(recipe) if each.name in UNREAD.get(name, ())}
 
 
 @dataclass(frozen=True)
@@ -114,7 +140,7 @@ class DgaStudyRecipe:
             raise ValueError(
                 "finetune.head = 'kept' goes on with the model's own head, which what was adapted has not. Leave it out"
             )
-        check_unnamed(self)
+        check_unnamed(self, GROUPED)
         usual = DomainRecipe()
         for group in GROUPS:
             for name in SHARED:
@@ -140,7 +166,7 @@ class DgaStudyRecipe:
         if method == "mlm":
             return mlm.MlmRecipe(**shared)
         group = getattr(self, method)
-        recipe: mlm.MlmRecipe = replace(group, **shared, **own, **unread(name, group))
+        recipe: mlm.MlmRecipe = replace(group, **shared, **own, **_unread(name, group))
         return recipe
 
     def _differs_by_dropout(self, name: str) -> bool:
@@ -263,5 +289,5 @@ def _check(recipe: DgaStudyRecipe, task: Labelled, model: str) -> None:
     if of_dga and not heads_known(model):
         raise ValueError(f"{of_dga[0]} knows the heads of {', '.join(PLACES)} only. Leave it out of contestants")
     adapted = (*(name for name in names if name != ENSEMBLE), *((MLM,) if ENSEMBLE in names else ()))
-    adapting = {name: ("adapt", recipe.stated(name)) for name in adapted}
+    adapting = [Adapting(name, METHODS[ADAPTED[name][0]], "adapt", recipe.stated(name)) for name in adapted]
     check_adaptations(adapting, configuration_of(model), max_tokens=task.max_tokens)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from acclimate.core import ranks
 from acclimate.core.types import Example, Split
 from acclimate.data.published import CATALOGUES
-from acclimate.methods.contestants import BASELINE, DICTIONARY
+from acclimate.methods.baselines import BASELINE, DICTIONARY
 from acclimate.methods.finetune import FinetuneRecipe, fitting
 from acclimate.models.encoder import longest_input
 from acclimate.models.loading import identity, resolved, short_names

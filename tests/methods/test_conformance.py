@@ -1,0 +1,116 @@
+"""Every Method that can race: it adapts a toy model, goes on where it was stopped, costs what it says, and is refused
+where its text is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModel
+
+from acclimate.core import files
+from acclimate.core.types import Progress
+from acclimate.jobs.job import Job
+from acclimate.jobs.run import done
+from acclimate.methods import METHODS
+from acclimate.race import work
+from acclimate.race.contestants import enter
+from acclimate.race.cost import estimate_of_jobs
+from acclimate.race.recipe import RaceRecipe, contestants_of
+from acclimate.training.checkpoint import spent
+
+CONTESTANTS = contestants_of(METHODS)
+STEPS = 6
+
+
+@pytest.fixture(scope="module")
+def materials(toy_race: Any) -> Any:
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    return replace(toy_race.materials, model=str(base / "checkpoint"))
+
+
+def recipe_with(toy_race: Any, name: str, *, steps: int = STEPS) -> RaceRecipe:
+    """The toy race with this contestant, whose steps are few and stand in one piece."""
+    method, contestant = CONTESTANTS[name]
+    group = method.group(contestant)
+    stated = getattr(toy_race.recipe, group)
+    plan = replace(stated.plan, steps=steps, batch=8, piece_tokens=100_000)
+    small = {"layers": 1, "hidden": 32, "heads": 2, "vocabulary": 300, "rho_1": 1, "max_tokens": 32, "looks": 1}
+    given = {key: value for key, value in small.items() if key in vars(stated)}
+    recipe: RaceRecipe = replace(toy_race.recipe, contestants=(name,), **{group: replace(stated, **given, plan=plan)})
+    return recipe
+
+
+def job_of(name: str, recipe: RaceRecipe, materials: Any) -> Job:
+    job = enter(recipe, materials).models[name]
+    assert job is not None
+    return job
+
+
+@pytest.mark.parametrize("name", CONTESTANTS)
+def test_it_adapts_and_goes_on_where_it_was_stopped(name: str, toy_race: Any, materials: Any, tmp_path: Path) -> None:
+    job = job_of(name, recipe_with(toy_race, name), materials)
+
+    def stop(progress: Progress) -> None:
+        if progress.unit == "steps" and progress.done == STEPS // 2 and "loss" in progress.values:
+            raise KeyboardInterrupt
+
+    whole = done(job, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        done(job, tmp_path / "stopped", watch=stop)
+    assert done(job, tmp_path / "stopped") == whole, "the same checkpoint, by its hash"
+    files.check(job.directory(tmp_path / "whole") / "checkpoint")
+    assert AutoModel.from_pretrained(job.directory(tmp_path / "whole") / "checkpoint").config.hidden_size == 32
+
+
+@pytest.mark.parametrize("name", CONTESTANTS)
+def test_it_costs_what_is_foreseen(name: str, toy_race: Any, materials: Any, tmp_path: Path) -> None:
+    recipe = recipe_with(toy_race, name)
+    job = job_of(name, recipe, materials)
+    [stage] = estimate_of_jobs([(job, 1.0)], recipe, materials).stages
+    done(job, tmp_path)
+    took = spent(job.directory(tmp_path))
+    assert stage.kind == "adapting"
+    assert stage.tokens == pytest.approx(took.tokens, rel=0.25)
+    assert stage.flops == pytest.approx(took.flops, rel=0.25)
+
+
+@pytest.mark.parametrize("name", [name for name, (method, _) in CONTESTANTS.items() if method.new_model is None])
+def test_passes_are_those_that_torch_counts(name: str, toy_race: Any, materials: Any, tmp_path: Path) -> None:
+    """Multiplications of a step forwards and backwards, beside those of masked language modelling."""
+
+    def per_step(contestant: str) -> float:
+        counted = []
+        for steps in (2, STEPS):
+            recipe = recipe_with(toy_race, contestant, steps=steps)
+            job = job_of(contestant, recipe, materials)
+            run = tmp_path / f"{contestant}-{len(list(tmp_path.iterdir()))}"
+            for needed in job.needs.values():
+                done(needed, run)
+            with FlopCounterMode(display=False) as counter:
+                done(job, run)
+            counted.append(counter.get_total_flops())
+        return (counted[1] - counted[0]) / (STEPS - 2)
+
+    method, _, stated = recipe_with(toy_race, name).stated(name)
+    alike = "DAPT" if CONTESTANTS[name][1].needs == "domain" else "TAPT"
+    assert per_step(name) / per_step(alike) == pytest.approx(method.passes(stated), rel=0.3)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, contestant) in CONTESTANTS.items() if contestant.needs != "task"])
+def test_it_is_refused_without_its_text(name: str, toy_race: Any, materials: Any) -> None:
+    needs = CONTESTANTS[name][1].needs
+    without = replace(materials, **{needs: None})
+    with pytest.raises(
+        ValueError, match=f"^{name} .*: give --{'corpus' if needs == 'domain' else 'general'}, or leave"
+    ):
+        enter(replace(toy_race.recipe, contestants=(name,)), without)
+
+
+def test_every_kind_of_work_is_known_by_its_name() -> None:
+    kinds = [value for value in vars(work).values() if isinstance(value, work.Work)]
+    assert {kind.name: kind for kind in kinds} == work.WORKS

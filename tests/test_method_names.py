@@ -1,0 +1,73 @@
+"""Nothing outside methods/ names a method: what the rest of the package needs to know stands in `Method`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from acclimate.methods import METHODS
+from acclimate.race.recipe import chains_of, contestants_of
+
+SOURCE = Path(__file__).parents[1] / "src" / "acclimate"
+# The studies of the papers compare named methods; tasks/datasets/ has the datasets of a paper under the paper's name.
+PAPERS = ("methods", "studies", "tasks/datasets")
+# What every race does itself, whoever takes part: it pretrains the small encoder where no model is given (scratch),
+# fine-tunes every contestant (finetune), and measures and estimates by masked language modelling (mlm).
+STAGES = {"finetune", "mlm", "scratch"}
+# file -> modules of methods that it names, and why
+NAMED = {
+    "race/work.py": {"tlm"},  # Table 7 of its paper asks for stage 1 alone, which is a job of its own
+}
+PARTS = {"adapter", "prompt"}  # of an encoder, too
+NAMES = {*contestants_of(METHODS), *chains_of(METHODS)} - PARTS
+WORD = re.compile(rf"\b({'|'.join(map(re.escape, sorted(NAMES)))})\b")
+# texts for people that name one
+TOLD = {
+    "text/bm25/index.py": 1,  # the numbers of documents that its paper retrieves
+    "data/retrieved.py": 1,  # how its released code reads long documents
+    "models/joint_head.py": 2,  # the head of its first stage
+}
+
+
+def files() -> list[str]:
+    found = (str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py"))
+    return sorted(path for path in found if not path.startswith(PAPERS))
+
+
+def named_in(tree: ast.AST) -> list[str]:
+    """Strings of the code, but for docstrings, that name a contestant."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    described = [node for node in ast.walk(tree) if isinstance(node, documented) and ast.get_docstring(node)]
+    docstrings = {statement.value for node in described if isinstance(statement := node.body[0], ast.Expr)}
+    strings = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [node.value for node in strings if node not in docstrings and WORD.search(node.value)]
+
+
+@pytest.mark.parametrize("file", files())
+def test_no_other_room_names_a_method(file: str) -> None:
+    tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
+    assert len(named_in(tree)) == TOLD.get(file, 0), named_in(tree)
+    imported: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "acclimate.methods":
+            imported |= {name.name for name in node.names} & METHODS.keys()
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("acclimate.methods."):
+            imported |= {str(node.module).split(".")[2]} & METHODS.keys()
+    assert imported - STAGES == NAMED.get(file, set())
+
+
+@pytest.mark.parametrize("file", [file for file in files() if file.startswith(("race/", "jobs/", "cli/", "report/"))])
+def test_no_shared_code_asks_which_method_or_work_it_is_or_reads_a_label(file: str) -> None:
+    for node in ast.walk(ast.parse((SOURCE / file).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Compare) and isinstance(node.comparators[0], ast.Constant):
+            assert node.comparators[0].value not in METHODS.keys() | NAMES, ast.unparse(node)
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "work":
+            assert ast.unparse(node) in ASKED.get(file, ()), ast.unparse(node)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+            assert "Recipe" not in ast.unparse(node.args[1]), ast.unparse(node)
+
+
+ASKED = {"race/cost.py": ("job.work is work.ADAPT",)}  # whether a job adapts at all, and so by a method
