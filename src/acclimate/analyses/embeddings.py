@@ -214,10 +214,10 @@ class EmbeddingsAnalysis:
         rows = []
         for curve in self.curves:
             for term in TERMS:
-                if own := curve.train.get(term):
+                if train := curve.train.get(term):
                     dev = curve.dev.get(term, [])
-                    ends = [f"{points[0][1]:.3f} to {points[-1][1]:.3f}" if points else "-" for points in (own, dev)]
-                    rows.append((f"{curve.name}, {term}", f"{own[-1][0]:,.0f}", *ends))
+                    ends = [f"{points[0][1]:.3f} to {points[-1][1]:.3f}" if points else "-" for points in (train, dev)]
+                    rows.append((f"{curve.name}, {term}", f"{train[-1][0]:,.0f}", *ends))
         units = "; ".join(f"{term}: {unit}" for term, unit in TERMS.items())
         lines = (f"First to last value; {units}. Of a run that kept no curve, means of stretches of its log.",)
         lead = "What the terms of the loss were while adapting: full lines on what was trained on, broken ones on dev."
@@ -291,7 +291,7 @@ def analyse_embeddings(
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """A model beside the first one: of the pieces that both have, the first's rows (ascending) and the model's own."""
+    """A model beside the first one: of the pieces that both have, the first's rows (ascending) and the model's."""
 
     table: Embeddings
     firsts_N: np.ndarray
@@ -398,9 +398,9 @@ def scatter(panel: Panel, first: Panel, panels: Sequence[Panel], axes_: Axes, na
             axes.plot(*zip(first.marked[word], (x, y), strict=True), color=MUTED, linewidth=1)
             axes.plot(x, y, "o", color=ORANGE, markeredgecolor=CARD, markersize=5.5)
         _label_dots(axes, panel.marked)
-        told = [f"{word} at {x:.3g}, {y:.3g}" for word, (x, y) in panel.marked.items()]
-        told = [f"{len(panel.places_N2):,} pieces", *told]
-        return svg(figure, f"scatter-{name}", f"Word embeddings of {panel.name} on two principal components", told)
+        marks = [f"{word} at {x:.3g}, {y:.3g}" for word, (x, y) in panel.marked.items()]
+        marks = [f"{len(panel.places_N2):,} pieces", *marks]
+        return svg(figure, f"scatter-{name}", f"Word embeddings of {panel.name} on two principal components", marks)
 
 
 def losses(curves: Sequence[Curve]) -> str:
@@ -410,7 +410,7 @@ def losses(curves: Sequence[Curve]) -> str:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(HALF + 2, 2.6 * len(by_term) + 0.4), layout="constrained")
         panels: Any = figure.subplots(len(by_term), 1, sharex=True, squeeze=False)
-        told = []
+        marks = []
         for axes, (term, lines) in zip(panels[:, 0], by_term.items(), strict=True):
             axes.set_ylabel(TERMS[term])
             ends = []
@@ -420,13 +420,13 @@ def losses(curves: Sequence[Curve]) -> str:
                 dash, dots = "--" if side == "dev" else "-", "o" if len(points) < 12 else ""
                 axes.plot(across, up, dash, color=colours[model], marker=dots, markersize=4)
                 ends.append((float(across[-1]), float(up[-1]), name, colours[model]))
-                told.append(f"{term} of {model} on {side}: {up[0]:.4g} to {up[-1]:.4g}")
+                marks.append(f"{term} of {model} on {side}: {up[0]:.4g} to {up[-1]:.4g}")
             axes.margins(x=0.02)
             axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
             label_ends(axes, ends)
         panels[-1, 0].set_xlabel("steps")
         panels[-1, 0].xaxis.set_major_locator(MaxNLocator(integer=True))
-        return svg(figure, "losses", "Both terms of the loss while adapting", told)
+        return svg(figure, "losses", "Both terms of the loss while adapting", marks)
 
 
 def _label_dots(axes: Any, dots: Mapping[str, tuple[float, float]]) -> None:

@@ -77,8 +77,8 @@ def agreements(
         shuffled_NK = with_others(_shuffled(seen_KLH, _among(view, over), seed))
         halves = [float(with_others(_seen(halves_2LH, view, how, over))[0]) for halves_2LH in halves_K2LH]
         found[view] = [
-            Agreement(float(others), Chance.of(draws_N), own)
-            for others, draws_N, own in zip(others_K, shuffled_NK.T, halves, strict=True)
+            Agreement(float(others), Chance.of(draws_N), alike)
+            for others, draws_N, alike in zip(others_K, shuffled_NK.T, halves, strict=True)
         ]
     return found
 

@@ -403,9 +403,9 @@ def _halves(
 ) -> Tensor:
     """(2, L, H) importance on each half of the batches, under dropout noise of its own."""
     total = sum(map(len, halves))
-    told = counted(chain(*halves), watch, f"importance on {name}", total=total, unit="batches", every=1)
+    batches = counted(chain(*halves), watch, f"importance on {name}", total=total, unit="batches", every=1)
     found = [
-        head_importance(model, islice(told, len(half)), seed=seed)["heads"]
+        head_importance(model, islice(batches, len(half)), seed=seed)["heads"]
         for half, seed in zip(halves, seeds, strict=True)
     ]
     return torch.stack(found).double()
@@ -440,11 +440,11 @@ def heat_map(values_LH: np.ndarray, most: float, name: str, title: str, written:
         for (layer, head), value in np.ndenumerate(values_LH):
             ink = DARK if luminance(colours_LH4[layer, head]) > READABLE else BRIGHT
             axes.text(head, layer, written(float(value)), ha="center", va="center", color=ink, fontsize=8.5)
-        told = [
+        marks = [
             f"layer {layer + 1}: {' '.join(written(float(value)) for value in values_H)}"
             for layer, values_H in enumerate(values_LH)
         ]
-        return svg(figure, name, title, told)
+        return svg(figure, name, title, marks)
 
 
 def scale(most: float, name: str, label: str) -> str:

@@ -92,7 +92,7 @@ class Judged:
     pieces: tuple[tuple[str, ...], ...]
 
     def whole(self, number: int) -> bool:
-        """Whether the vocabulary of that number has every word of the term in one piece."""
+        """True if the vocabulary of that number has every word of the term in one piece."""
         pieces = self.pieces[number]
         return len(pieces) == len(self.term.word.split()) and UNKNOWN not in pieces
 
@@ -455,7 +455,7 @@ def _vocabulary(
 
 
 def _shared(own: set[tuple[str, bool]], reference: set[tuple[str, bool]]) -> set[tuple[str, bool]]:
-    """The reference's entries that are among one's own, case aside: an uncased vocabulary holds "dna" for "DNA"."""
+    """Return the reference's entries that are among `own`, case aside: an uncased vocabulary holds "dna" for "DNA"."""
     folded = {(text.lower(), begins) for text, begins in own}
     return {(text, begins) for text, begins in reference if (text.lower(), begins) in folded}
 

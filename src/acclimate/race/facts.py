@@ -121,10 +121,10 @@ def _smoothed(directory: Path) -> list[tuple[float, float]]:
     tokens = np.cumsum([line["tokens"] for line in log]) / 1e6
     if both := "loss.external" in log[0]:
         external = np.array([line["loss.external"] > 0 for line in log])
-        log, tokens = [line for line, own in zip(log, external, strict=True) if own], tokens[external]
+        log, tokens = [line for line, there in zip(log, external, strict=True) if there], tokens[external]
     losses = np.array([line.get("loss" if both else "loss.mlm", line["loss"]) for line in log])
     stretches = np.array_split(np.arange(len(log)), min(POINTS, len(log)))
-    return [(float(tokens[own[-1]]), float(losses[own].mean())) for own in stretches]
+    return [(float(tokens[part[-1]]), float(losses[part].mean())) for part in stretches]
 
 
 def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
@@ -142,7 +142,7 @@ def _losses(measured: Mapping[str, Job], jobs: Entries, run: Path) -> dict[str, 
 
 
 def _has_head(jobs: Entries, run: Path) -> bool:
-    """Whether the untouched model predicts words at all: of one that does not, nothing says what it forgot."""
+    """True if the untouched model predicts words at all: else its loss does not say what adapting forgot."""
     job = jobs.general_losses.get("untouched")
     return job is None or bool(_result(job, run)["head"])
 
@@ -156,7 +156,7 @@ def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
 
 
 def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:
-    """What a contestant had: the same settings tried for everybody, and how far it came with them."""
+    """Return the settings, steps, seeds and looks of a contestant, for the table that shows equal chances."""
     jobs = ended.entries
     if name not in jobs.models:
         kind = jobs.materials.task.kind
@@ -196,12 +196,12 @@ def _extent(result: Mapping[str, Any]) -> str:
 
 def _looks(task: Prepared, run: Path) -> Looks:
     """How often the labels of the test set were opened, here and, as far as this machine remembers, elsewhere."""
-    own = [look["by"] for look in task.looks()]
+    by = [look["by"] for look in task.looks()]
     # as it was when this race first ended: what others look at later is not earlier
     looks, runs = decided(
         run, f"earlier-looks-{task.hashes['test'][:12]}", lambda: [task.earlier_looks(), task.earlier_runs()]
     )
-    return Looks(len(own), runs, looks, own)
+    return Looks(len(by), runs, looks, by)
 
 
 def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
@@ -215,7 +215,7 @@ def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
 
 def _notes(jobs: Entries, run: Path) -> list[str]:
     if not _has_head(jobs, run):
-        return [f"The untouched model has {NO_HEAD}. So what adapting forgot of general text cannot be told."]
+        return [f"The untouched model has {NO_HEAD}. So what adapting forgot of general text is not known."]
     if jobs.base is None:
         return []
     cost: Cost = spent(jobs.base.directory(run))
@@ -223,7 +223,7 @@ def _notes(jobs: Entries, run: Path) -> list[str]:
     less = f", though {listed(without)} did without it" if without else ""
     return [
         f"The untouched model was pretrained here: {cost.tokens:,} tokens, {cost.flops:.3g} FLOP, "
-        f"{cost.seconds:.0f} s. That is counted to nobody{less}."
+        f"{cost.seconds:.0f} s. It counts for no contestant{less}."
     ]
 
 
@@ -280,8 +280,8 @@ def _points(entries: Any, side: str) -> dict[str, Points]:
 def _logged(log: list[dict[str, Any]]) -> dict[str, Points]:
     found: dict[str, Points] = {}
     for term in TERMS:
-        own = [(line["step"], line[f"loss.{term}"]) for line in log if f"loss.{term}" in line]
-        if own:
-            stretches = np.array_split(np.array(own, float), min(CURVE_POINTS, len(own)))
+        losses = [(line["step"], line[f"loss.{term}"]) for line in log if f"loss.{term}" in line]
+        if losses:
+            stretches = np.array_split(np.array(losses, float), min(CURVE_POINTS, len(losses)))
             found[term] = [(float(part[-1, 0]), float(part[:, 1].mean())) for part in stretches]
     return found

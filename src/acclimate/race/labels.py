@@ -69,7 +69,7 @@ def confusion(scores: Sequence[Score], *, most: int = MOST) -> Confusion:
     """Gold label by predicted label for one contestant's seeds; labels past the `most` most frequent are pooled.
 
     For tasks with one label an item. The order depends on the gold labels first, so that two contestants' tables of
-    one task stand side by side; a label that was predicted but is nobody's gold label comes last.
+    one task stand side by side; a label that was predicted but that no item has comes last.
     """
     gold = Counter(str(label) for label in scores[0].gold)
     names = sorted({*gold, *(str(label) for score in scores for label in score.predicted)}, key=lambda x: (-gold[x], x))

@@ -86,15 +86,15 @@ def study_of(run: Path) -> Study:
 
 def beside(scores: Sequence[Score], rows: Sequence[Row]) -> str:
     """The other metrics that are reported of the same predictions, means over seeds; "" where there are none."""
-    told = []
+    sentences = []
     for metric in reported_with(metric_named(scores[0].metric)):
         if metric.name != scores[0].metric:
             values: dict[str, list[float]] = {row.contestant: [] for row in rows}
             for score in scores:
                 values[score.contestant].append(metric.compute(score.gold, score.predicted))
-            means = [f"{name} {points(sum(own) / len(own))}" for name, own in values.items()]
-            told.append(f"{metric_text(metric.name)}: {', '.join(means)}")
-    return f"Of the same predictions, means over seeds: {'; '.join(told)}." if told else ""
+            means = [f"{name} {points(sum(each) / len(each))}" for name, each in values.items()]
+            sentences.append(f"{metric_text(metric.name)}: {', '.join(means)}")
+    return f"Of the same predictions, means over seeds: {'; '.join(sentences)}." if sentences else ""
 
 
 def leakage_of(
@@ -159,15 +159,15 @@ def write_pages(run: Path) -> Study:
 def _label_parts(kind: Kind, scores: Sequence[Score], winner: str) -> dict[str, Any]:
     """Of a Study, what is shown label by label or item by item: for the untouched model and the winner."""
     names = dict.fromkeys((table.UNTOUCHED, winner))
-    own = {name: [score for score in scores if score.contestant == name] for name in names}
+    by_contestant = {name: [score for score in scores if score.contestant == name] for name in names}
     if kind == "score":
-        return {"predictions": {name: mean_predictions(side) for name, side in own.items()}}
+        return {"predictions": {name: mean_predictions(side) for name, side in by_contestant.items()}}
     if kind == "tokens":
         counted = "entities" if scores[0].metric == "entity_f1" else "words"
-        return {"labels": per_type(own[table.UNTOUCHED], own[winner]), "counted": counted}
+        return {"labels": per_type(by_contestant[table.UNTOUCHED], by_contestant[winner]), "counted": counted}
     if kind not in ("sequence", "multilabel"):
         return {}
-    parts: dict[str, Any] = {"labels": per_label(own[table.UNTOUCHED], own[winner])}
+    parts: dict[str, Any] = {"labels": per_label(by_contestant[table.UNTOUCHED], by_contestant[winner])}
     if kind == "sequence":
-        parts["confusions"] = [confusion(side) for side in own.values()]
+        parts["confusions"] = [confusion(side) for side in by_contestant.values()]
     return parts

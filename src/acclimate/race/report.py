@@ -100,11 +100,11 @@ class Looks:
 
 
 def search_remark(search: Sequence[Trial]) -> str:
-    """Whether every contestant had equally many settings tried, in a sentence; nothing where nothing was searched."""
+    """Say in a sentence if every contestant had equally many settings tried; "" where nothing was searched."""
     settings: dict[str, set[str]] = {}
     for trial in search:
         settings.setdefault(trial.contestant, set()).add(trial.setting)
-    numbers = {name: len(own) for name, own in settings.items()}
+    numbers = {name: len(tried) for name, tried in settings.items()}
     different = set(numbers.values())
     if different <= {1}:
         return ""
@@ -523,11 +523,11 @@ def _leakage(study: Study, leakage: Leakage) -> Section:
         if leak.examples
     ]
     if leakage.leaked and not leakage.rows:
-        told = (
+        warning = (
             f"{leakage.leaked:,} of the {leakage.items:,} test items stand in the training data too, which leaves too "
             "few to score without them."
         )
-        parts.append(Section("", items=(Item(told, "warning"),)))
+        parts.append(Section("", items=(Item(warning, "warning"),)))
     elif leakage.rows:
         parts.append(_scored_both_ways(study, leakage))
     return Section("Leakage", columns, rows, lines, lead=lead, parts=tuple(parts))

@@ -16,7 +16,8 @@ def verdict(rows: Sequence[Row], *, baselines: Collection[str] = (), cut: Sequen
     cut        contestants that were given up on dev, so that the test set never saw them and no row is theirs
     stopped    why the race ended before its budget, as a clause such as "nothing could win any more"
 
-    Without rivals the score itself is told. Raises ValueError where there is no untouched model or more than one.
+    Without rivals the sentence has the score itself. Raises ValueError where there is no untouched model or more than
+    one.
     """
     rivals = _rivals(rows)
     if len(rows) - len(rivals) != 1:
@@ -45,17 +46,17 @@ def remarks(rows: Sequence[Row]) -> list[str]:
         "score": {row.contestant: row.score.caution.splitlines() for row in rows},
         "difference": {row.contestant: row.comparison.caution.splitlines() for row in rows if row.comparison},
     }
-    texts = dict.fromkeys(text for cautions in sides.values() for own in cautions.values() for text in own)
-    told = []
+    texts = dict.fromkeys(text for cautions in sides.values() for each in cautions.values() for text in each)
+    said = []
     for text in texts:
-        about = {what: [name for name, own in side.items() if text in own] for what, side in sides.items()}
+        about = {what: [name for name, each in side.items() if text in each] for what, side in sides.items()}
         everywhere = any(names and len(names) == len(sides[what]) for what, names in about.items())
         if everywhere and not text.startswith("It "):
-            told.append(text)
+            said.append(text)
             continue
         figures = [_figures(what, names, len(sides[what])) for what, names in about.items() if names]
-        told.append(cautioned(" and ".join(figures), sum(map(len, about.values())), text))
-    return told
+        said.append(cautioned(" and ".join(figures), sum(map(len, about.values())), text))
+    return said
 
 
 def _figures(what: str, names: Sequence[str], there: int) -> str:
@@ -86,7 +87,7 @@ def _outcome(rows: Sequence[Row], rivals: Sequence[Row], baselines: Collection[s
     if simple is not None and encoders and _mean(simple) >= _mean(encoders[0]):
         return _baseline_wins(simple, encoders[0])
     better = [row for row in rivals if _supported(row)]
-    return _winner(better, rivals) if better else _nobody(rivals[0])
+    return _winner(better, rivals) if better else _nothing_better(rivals[0])
 
 
 def _baseline_wins(simple: Row, encoder: Row) -> str:
@@ -118,17 +119,17 @@ def _winner(better: Sequence[Row], rivals: Sequence[Row]) -> str:
     return sentence
 
 
-def _nobody(nearest: Row) -> str:
+def _nothing_better(nearest: Row) -> str:
     gain, unit = _gain(nearest), f"points of {metric_text(nearest.metric)}"
     opening = "Nothing here beats plain fine-tuning of the untouched model"
     if gain > 0:
         # an interval of one comparison may leave out zero where the test that counts them all cannot
         doubt = "is within noise" if _comparison(nearest).low <= 0 else "may be chance, all comparisons counted"
-        told = f"the largest difference, {nearest.contestant}'s {points(gain, sign='+')} {unit}, {doubt}"
+        said = f"the largest difference, {nearest.contestant}'s {points(gain, sign='+')} {unit}, {doubt}"
     else:
         where = f"is {points(-gain)} {unit} below" if gain < 0 else "is level with it"
-        told = f"no contestant scores above it, and the nearest, {nearest.contestant}, {where}"
-    return f"{opening}: {told} ({_chance(nearest)})"
+        said = f"no contestant scores above it, and the nearest, {nearest.contestant}, {where}"
+    return f"{opening}: {said} ({_chance(nearest)})"
 
 
 def _evidence(row: Row) -> str:

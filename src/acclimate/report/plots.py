@@ -103,10 +103,10 @@ def score_against_cost(rows: Sequence[Row], *, quantity: str = "seconds") -> str
                 for name, x, row in zip(names, where, rows, strict=True)
             },
         )
-        told = [
+        marks = [
             f"{row.contestant}: {interval_text(row.score)} at {written(x)}" for row, x in zip(rows, taken, strict=True)
         ]
-        return svg(figure, f"score-against-{quantity}", f"Test score against {quantity}", told)
+        return svg(figure, f"score-against-{quantity}", f"Test score against {quantity}", marks)
 
 
 def differences(rows: Sequence[Row]) -> str:
@@ -135,8 +135,10 @@ def differences(rows: Sequence[Row]) -> str:
             text = f"{difference_text(other)}, p (Holm) {p_text(row.p_holm)}".replace("-", "\N{MINUS SIGN}")
             axes.text(1.02, place, text, transform=axes.get_yaxis_transform(), va="center")
         _names(axes, [row.contestant for row in rivals])
-        told = [f"{row.contestant}: {difference_text(row.comparison)}, Holm's p {p_text(row.p_holm)}" for row in rivals]
-        return svg(figure, "differences", "Differences to the untouched model", told)
+        marks = [
+            f"{row.contestant}: {difference_text(row.comparison)}, Holm's p {p_text(row.p_holm)}" for row in rivals
+        ]
+        return svg(figure, "differences", "Differences to the untouched model", marks)
 
 
 def learning_curves(
@@ -164,8 +166,8 @@ def learning_curves(
         if all(float(across).is_integer() for points in curves.values() for across, _ in points):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         label_ends(axes, ends)
-        told = [f"{name}: ends at {up:.4g}" for _, up, name, _ in ends]
-        return svg(figure, f"curves-{zlib.crc32(title.encode()):08x}", title, told)
+        marks = [f"{name}: ends at {up:.4g}" for _, up, name, _ in ends]
+        return svg(figure, f"curves-{zlib.crc32(title.encode()):08x}", title, marks)
 
 
 def heldout_losses(losses: Mapping[str, tuple[float, float]], kind: str) -> str:
@@ -184,8 +186,8 @@ def heldout_losses(losses: Mapping[str, tuple[float, float]], kind: str) -> str:
             text = f"{before:.2f} \N{RIGHTWARDS ARROW} {after:.2f}"
             axes.text(1.02, place, text, transform=axes.get_yaxis_transform(), va="center")
         _names(axes, list(losses))
-        told = [f"{name}: {before:.3f} before, {after:.3f} after" for name, (before, after) in losses.items()]
-        return svg(figure, f"heldout-losses-{kind}", f"Loss on held-out {kind} text before and after adapting", told)
+        marks = [f"{name}: {before:.3f} before, {after:.3f} after" for name, (before, after) in losses.items()]
+        return svg(figure, f"heldout-losses-{kind}", f"Loss on held-out {kind} text before and after adapting", marks)
 
 
 def gold_against_predicted(pairs: Sequence[tuple[float, float]], contestant: str) -> str:
@@ -203,14 +205,14 @@ def gold_against_predicted(pairs: Sequence[tuple[float, float]], contestant: str
         axes.plot([low, high], [low, high], color=MUTED, linewidth=1, dashes=(4, 3))
         axes.plot(gold, predicted, "o", color=PALETTE[0], markersize=3.5, alpha=0.45, markeredgewidth=0)
         errors = np.abs(np.array([right - guess for right, guess in pairs]))
-        told = [
+        marks = [
             f"{len(pairs):,} test items, {len(drawn):,} of them drawn",
             f"gold from {gold.min():.4g} to {gold.max():.4g}",
             f"predicted from {predicted.min():.4g} to {predicted.max():.4g}",
             f"they differ by {errors.mean():.4g} on average and {np.median(errors):.4g} in the median",
         ]
         name = f"gold-against-predicted-{zlib.crc32(contestant.encode()):08x}"
-        return svg(figure, name, f"Gold against predicted, {contestant}", told)
+        return svg(figure, name, f"Gold against predicted, {contestant}", marks)
 
 
 def colours_of(rows: Sequence[Row]) -> dict[str, str]:
@@ -249,10 +251,10 @@ def _ticks(low: float, high: float, quantity: str) -> list[float]:
     return inside[:: -(-len(inside) // 7) or 1]
 
 
-def svg(figure: Figure, name: str, title: str, told: Sequence[str]) -> str:
+def svg(figure: Figure, name: str, title: str, marks: Sequence[str]) -> str:
     """The figure as an <svg> element, as the top of this file says. name: starts every id, so unique on a page.
 
-    title, told: for screen readers, what the plot is and, one phrase a mark, what it shows.
+    title, marks: for screen readers, what the plot is and, one phrase a mark, what it shows.
     """
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
@@ -268,7 +270,7 @@ def svg(figure: Figure, name: str, title: str, told: Sequence[str]) -> str:
         body = body.replace(stand_in, colour)
     body = body.replace("'DejaVu Sans'", FONTS)
     described = (
-        f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-desc">{escape("; ".join(told))}</desc>'
+        f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-desc">{escape("; ".join(marks))}</desc>'
     )
     width = figure.get_figwidth()
     widths = f"min-width:{5 * width:g}rem;max-width:{7 * width:g}rem"  # between them the text can be read

@@ -26,8 +26,8 @@ ALONE = "model"  # what people read in its place where it runs alone, as in eval
 WIDTH = 110
 HEADING = "general loss"
 MEANING = (
-    "masked language modelling on general text that nobody trained on here, nats a masked sub-word, the same masks for "
-    "all; in brackets how much higher than before adapting: what was forgotten."
+    "masked language modelling on general text that no model here was trained on, nats a masked sub-word, the same "
+    "masks for all; in brackets how much higher than before adapting: what was forgotten."
 )
 
 Losses = Mapping[str, tuple[float, float]]  # contestant -> before and after adapting
@@ -63,8 +63,8 @@ class Row:
 def rows(scores: Sequence[Score], metric: Metric, *, untouched: str = UNTOUCHED) -> list[Row]:
     """A row for each contestant: the untouched model first, then by falling mean score, equal means by name.
 
-    p_holm corrects for all comparisons with the untouched model together. Raises ValueError where nobody is called
-    `untouched` and where the scores cannot be compared (see significance.compare).
+    p_holm corrects for all comparisons with the untouched model together. Raises ValueError where no contestant is
+    called `untouched` and where the scores cannot be compared (see significance.compare).
     """
     names = list(dict.fromkeys(score.contestant for score in scores))
     if untouched not in names:
@@ -77,20 +77,20 @@ def rows(scores: Sequence[Score], metric: Metric, *, untouched: str = UNTOUCHED)
     corrected = dict(zip(rivals, holm([comparisons[name].p for name in rivals]), strict=True))
     built = []
     for name in names:
-        own = sorted((score for score in scores if score.contestant == name), key=lambda score: score.seed)
+        seeds_of = sorted((score for score in scores if score.contestant == name), key=lambda score: score.seed)
         built.append(
             Row(
                 contestant=name,
-                task=own[0].task,
+                task=seeds_of[0].task,
                 metric=metric.name,
-                seeds=tuple(score.seed for score in own),
-                scores=tuple(score.test for score in own),
-                dev=tuple(score.dev for score in own),
+                seeds=tuple(score.seed for score in seeds_of),
+                scores=tuple(score.test for score in seeds_of),
+                dev=tuple(score.dev for score in seeds_of),
                 score=interval_of(draws[name]),
                 comparison=comparisons.get(name),
                 p_holm=corrected.get(name),
-                adapting=_mean_cost([score.adapting for score in own]),
-                finetuning=_mean_cost([score.finetuning for score in own]),
+                adapting=_mean_cost([score.adapting for score in seeds_of]),
+                finetuning=_mean_cost([score.finetuning for score in seeds_of]),
             )
         )
     return sorted(built, key=lambda row: (row.comparison is not None, -row.score.mean, row.contestant))
@@ -271,5 +271,5 @@ def beside(contestants: Sequence[str], losses: Losses) -> dict[str, GeneralLoss]
     if not losses:
         return {}
     before, _ = next(iter(losses.values()))
-    measured = {name: GeneralLoss(after, after - own) for name, (own, after) in losses.items()}
+    measured = {name: GeneralLoss(after, after - start) for name, (start, after) in losses.items()}
     return {contestants[0]: GeneralLoss(before), **dict.fromkeys(contestants[1:], GeneralLoss()), **measured}

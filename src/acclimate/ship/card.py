@@ -64,7 +64,8 @@ class Card:
                  their adapting forgot, as report.Study has it
     base         the hub id that everything began from; "": no id is known, `origin` says it in words
     sizes        split -> number of examples; files: name -> (rows, accepted) as they were read
-    leaks        None: nobody looked; rows_without, verdict_without: with the `leaked` test items left out, if any
+    leaks        None: the data were not searched; rows_without, verdict_without: with the `leaked` test items left out,
+                 if any
     unseen       labels that no test item bears
     cut          test texts that were longer than max_tokens
     adapters     their bottleneck, where the encoder has some, which transformers alone does not load
@@ -193,12 +194,12 @@ def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dic
     """F1 label by label of the untouched model and the shipped one, and the labels without a test item."""
     if task.kind == "score":
         return {}
-    own = {
+    by_contestant = {
         name: [score for score in scores if score.contestant == name] for name in (table.UNTOUCHED, shipped.contestant)
     }
     if task.kind == "tokens":
-        return {"per_label": per_type(own[table.UNTOUCHED], own[shipped.contestant])}
-    labels = per_label(own[table.UNTOUCHED], own[shipped.contestant])
+        return {"per_label": per_type(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])}
+    labels = per_label(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])
     seen = {label.label for label in labels}
     return {"per_label": labels, "unseen": [label for label in task.labels if label not in seen]}
 

@@ -1,4 +1,4 @@
-"""Users' words in a model card: Markdown that shows them as they are, and paths of which only the last name is told."""
+"""Users' words in a model card: Markdown that shows them as they are; of paths only the last name is shown."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def processor() -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What exporter and quantiser say of their own insides stays out of the way; what they raise does not."""
+    """Keep the warnings of exporter and quantiser away from the terminal; what they raise is raised."""
     before = {name: logging.getLogger(name).level for name in LOUD}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -55,7 +55,7 @@ Row = tuple[int, list[int], Places]  # of which sentence, token ids, and where t
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model and its tokenizer, as anybody loads them. asked: its logits of a batch."""
+    """A model and its tokenizer, as a user loads them. asked: its logits of a batch."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -209,10 +209,10 @@ def _windows(examples: Sequence[Example], numbers: Sequence[int], tokenizer: Pre
     batch = encode(examples, tokenizer, tokenizer.model_max_length - prompt_length(tokenizer), "tokens")
     rows = []
     for row, sentence in enumerate(batch.rows["example"].tolist()):
-        own = slice(batch.offsets[row], batch.offsets[row + 1])
-        words = batch.tokens[WORD][own]
+        part = slice(batch.offsets[row], batch.offsets[row + 1])
+        words = batch.tokens[WORD][part]
         places = {int(words[position]): int(position) for position in np.flatnonzero(words != NOT_PREDICTED)}
-        rows.append((numbers[sentence], batch.ids[own].tolist(), places))
+        rows.append((numbers[sentence], batch.ids[part].tolist(), places))
     return rows
 
 

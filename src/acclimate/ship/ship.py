@@ -79,8 +79,8 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
     """The winner's score and the task of a race that has come to its end."""
     if not run.is_dir():
         raise ValueError(f"{run}: there is no such directory. Give the --out of a race")
-    told = run / WINNER / "race.json"
-    for needed in (run / FACTS, told):
+    named = run / WINNER / "race.json"
+    for needed in (run / FACTS, named):
         if not needed.exists():
             raise ValueError(
                 f"{run} holds no finished race: it has no {needed.relative_to(run)}. Run the same race again to go on "
@@ -88,7 +88,7 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
             )
     scores = read_scores(run)
     files.check(run / WINNER)
-    winner = files.read_json(told)
+    winner = files.read_json(named)
     for score in scores:
         if (score.contestant, score.seed) == (winner["contestant"], winner["seed"]):
             break
