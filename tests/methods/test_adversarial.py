@@ -36,7 +36,7 @@ def test_both_terms_are_learnt_from_a_corpus(encoder, tmp_path):
     ("stated", "said"),
     [
         ({"weight": 0.0}, "weight = 0.0 is out of range: above 0, or take the method mlm"),
-        ({"noise": 0.0}, "noise = 0.0 is out of range: above 0, or the gradient is 0"),
+        ({"noise": 0.0}, "noise = 0.0 is out of range: above 0: at a delta of 0"),
         ({"ascents": 0}, "ascents = 0 is out of range: at least 1"),
         ({"masking": 0.0}, "masking = 0.0 is out of range"),
     ],

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from acclimate.methods.domain import hidden_states
-from acclimate.methods.importance import divergence, head_importance, normalised, row_gradients
+from acclimate.methods.domain import divergence, hidden_states
+from acclimate.methods.importance import head_importance, normalised, row_gradients
 from acclimate.models.gates import PARTS, gate_shape, gated
 from acclimate.models.heads import keeps_rows_apart
 from acclimate.training.pieces import pad, together

@@ -85,11 +85,11 @@ def test_epochs_count_steps_until_every_row_was_seen():
     assert [mlm.with_steps(plan, epochs, 25).steps for epochs in (0, 0.001, 1, 2, 3)] == [7, 1, 3, 5, 8]
 
 
-@pytest.mark.parametrize("method", [mlm, tapter, finetune])
-def test_steps_that_epochs_would_overrule_are_refused(method):
+@pytest.mark.parametrize("recipe", [mlm.MlmRecipe, tapter.TapterRecipe, finetune.FinetuneRecipe])
+def test_steps_that_epochs_would_overrule_are_refused(recipe):
     with pytest.raises(ValueError, match=r"epochs = \d+ and plan\.steps = 500 both say how long it is"):
-        settings.override(method.recipe(), ["plan.steps=500"])
-    assert settings.override(method.recipe(), ["plan.steps=500", "epochs=0"]).plan.steps == 500
+        settings.override(recipe(), ["plan.steps=500"])
+    assert settings.override(recipe(), ["plan.steps=500", "epochs=0"]).plan.steps == 500
 
 
 def test_epochs_of_a_run(recipe, toy_race, tmp_path):

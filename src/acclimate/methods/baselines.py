@@ -1,8 +1,20 @@
-"""TF-IDF and a linear model: no encoder at all, the baseline that keeps everyone honest.
+"""Baselines without an encoder: TF-IDF with a linear model, a constant answer, and a word list.
 
-Words and pairs of words, sublinear term frequency, L2-normalised. One label a text: multinomial logistic regression;
-several: a logistic regression for each; a number: ridge regression. The one setting, how strongly it is regularised, is
-chosen on dev, as every contestant's checkpoint is.
+TF-IDF: words and pairs of words, sublinear term frequency, L2-normalised. One label a text: multinomial logistic
+regression; several: a logistic regression for each; a number: ridge regression. The one setting, how strongly it is
+regularised, is chosen on dev, as every contestant's checkpoint is.
+
+Constant: the answer, the same for all texts, that scores best on the training labels; of equals the commonest. One
+label a text: for accuracy it is the majority class, for a metric that leaves a class out it is another. Several: no
+label, the commonest set of them, or any number of the most frequent ones. Tags: one for every word. A number: the mean,
+whose correlation with anything is 0.
+
+Word list, for tagged words: a word gets the tag that it has most often in the training sentences, spelt the same; else
+that of the word in lower case; a word that never occurs there gets the most frequent tag of all words that occur once,
+which are most like new words. Of equals the first by name wins. CoNLL's baseline (Tjong Kim Sang and De Meulder, 2003,
+section 4.1) looks up whole entities instead of words. Neither of these two has a setting, so dev is only scored.
+
+Shape suffixes: R rows, C labels.
 """
 
 from __future__ import annotations
@@ -28,25 +40,28 @@ Predict = Callable[[Any], list[Label]]  # sparse features (rows, features) -> a 
 
 @dataclass(frozen=True)
 class TfidfRecipe:
-    """Settings tried on dev and what counts as a term."""
+    """The settings that are tried on dev, and the length of a term."""
 
-    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)
-    """Values of C tried on dev, where labels are predicted."""
-    alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)  # of ridge regression, where a number is predicted
-    longest: int = 2  # words a term at most
+    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)  # values tried as C of logistic regressions
+    alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)  # values tried as alpha of ridge regression, for a number
+    longest: int = 2  # number of words in a term at most
 
     def tried(self, kind: str) -> tuple[float, ...]:
-        """What is tried for a task of this kind, the strongest regularisation first."""
+        """The values tried for a task of this kind, the strongest regularisation first."""
         return tuple(sorted(self.alphas, reverse=True)) if kind == "score" else tuple(sorted(self.strengths))
 
     def only(self, strength: float) -> TfidfRecipe:
-        """The recipe with nothing to choose from, whatever the kind."""
+        """The recipe with this one value to try, whatever the kind."""
         return replace(self, strengths=(strength,), alphas=(strength,))
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The model that dev chose. strength: its C, or alpha; tokens: words of the training texts."""
+    """A fitted baseline.
+
+    strength  the C or alpha that dev chose; 0 where there is none
+    tokens    number of words of the training texts that were used
+    """
 
     strength: float
     dev: float
@@ -112,11 +127,11 @@ def evaluate(
 
 
 class _Features:
-    """TF-IDF rows with the terms that stand in one training text only put together, a column a text.
+    """TF-IDF rows, where the terms that occur in one training text only are merged into one column for each text.
 
-    Nearly all pairs of words are of that sort. What is learnt of those of one text are multiples of their values there,
-    because the squares of all weights are kept small; so one weight says it all, and the model is the same with a
-    quarter of the columns. `merge` has orthonormal columns: x -> x @ merge.
+    Nearly all pairs of words are such terms. Under an L2 penalty the weights of those of one text are multiples of
+    their values there, so one weight suffices, and the model is the same with a quarter of the columns. `merge` has
+    orthonormal columns: x -> x @ merge.
 
     Where no training text has a word of two letters, there is one column, of zeros: a model is left with its intercept,
     and predicts the most frequent label or the mean of the numbers.
@@ -152,10 +167,10 @@ def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength
 
 
 def _several_labels(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: float) -> Predict:
-    """A label that all training rows have, or none, is predicted as it was: there is nothing to tell it by."""
+    """A label that all training rows have, or none, is predicted for all texts, or none."""
     deciders: list[Callable[[Any], Any]] = []
     for label in labels:
-        has = np.array([isinstance(own, tuple) and label in own for own in gold])
+        has = np.array([isinstance(labels_of_row, tuple) and label in labels_of_row for labels_of_row in gold])
         if has.all() or not has.any():
             deciders.append(partial(_always, bool(has[0])))
         else:
@@ -182,7 +197,7 @@ FITS: dict[str, Callable[[Any, Sequence[Label], Sequence[str], float], Predict]]
     "multilabel": _several_labels,
     "score": _number,
 }
-"""Kind of task -> (features, gold labels, all labels, strength) -> what predicts."""
+"""Kind of task -> (features, gold labels, all labels, strength) -> a function that predicts."""
 
 
 def _logistic(strength: float) -> LogisticRegression:
@@ -193,21 +208,11 @@ def _texts(examples: Sequence[Example]) -> list[str]:
     return [f"{example.text} {example.pair}" if example.pair else example.text for example in examples]
 
 
-# -------------------- constant
-# The same answer to everything: what is to be had without reading a text.
-#
-# Of all constant answers the one that scores best on the training labels; of equals the commonest. One label a text:
-# for
-# accuracy that is the majority class, for a metric that leaves a class out it is another. Several: no label, the
-# commonest set of them, or any number of the most frequent ones. Tags: one for every word. A number: the mean, whose
-# correlation with anything is 0. There is nothing to choose on dev, so dev is only scored.
-
-
 Labels = Sequence[Label]
 
 
 def fit_constant(task: Prepared) -> Fitted:
-    """Count, choose on the training labels, and score on dev. The test set stays sealed.
+    """Choose the constant answer on the training labels, and score it on dev. The test set stays sealed.
 
     Raises ValueError for a kind of task in which no answer can be the same for all texts.
     """
@@ -217,22 +222,22 @@ def fit_constant(task: Prepared) -> Fitted:
     train, dev = task.examples("train"), task.examples("dev")
     gold = [example.label for example in train]
 
-    def given(answer: Label, examples: Sequence[Example]) -> list[Label]:
+    def answers(answer: Label, examples: Sequence[Example]) -> list[Label]:
         if task.kind != "tokens":
             return [answer] * len(examples)
         assert isinstance(answer, str)
         return [(answer,) * len(words_of(example.text)) for example in examples]
 
-    scores = {answer: task.score(gold, given(answer, train)) for answer in ANSWERS[task.kind](gold)}
+    scores = {answer: task.score(gold, answers(answer, train)) for answer in ANSWERS[task.kind](gold)}
     best = max(scores, key=lambda answer: scores[answer])  # the first of equals
-    predicted = given(best, dev)
+    predicted = answers(best, dev)
     return Fitted(
         strength=0.0,
         dev=task.score([example.label for example in dev], predicted),
         predicted_dev=tuple(predicted),
         tokens=0,
         seconds=time.perf_counter() - begun,
-        predict=lambda examples: given(best, examples),
+        predict=lambda examples: answers(best, examples),
     )
 
 
@@ -243,7 +248,7 @@ def _classes(gold: Labels) -> Iterable[Label]:
 def _sets(gold: Labels) -> Iterable[Label]:
     sets = [label for label in gold if isinstance(label, tuple)]
     names = _ranked(name for label in sets for name in label)
-    commonest = min(Counter(sets).items(), key=lambda own: (-own[1], own[0]))[0]
+    commonest = min(Counter(sets).items(), key=lambda pair: (-pair[1], pair[0]))[0]
     return [commonest, *(tuple(sorted(names[:count])) for count in range(len(names) + 1))]
 
 
@@ -257,7 +262,7 @@ def _mean(gold: Labels) -> Iterable[Label]:
 
 def _ranked(names: Iterable[str]) -> list[str]:
     """The commonest first, equals by name."""
-    return [name for name, _ in sorted(Counter(names).items(), key=lambda own: (-own[1], own[0]))]
+    return [name for name, _ in sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0]))]
 
 
 ANSWERS: dict[str, Callable[[Labels], Iterable[Label]]] = {
@@ -269,19 +274,11 @@ ANSWERS: dict[str, Callable[[Labels], Iterable[Label]]] = {
 """Kind of task -> (training labels) -> the constant answers that are tried, the commonest first."""
 
 
-# -------------------- dictionary
-# The most frequent tag of each word: no model at all, the baseline that a tagger must beat.
-#
-# A word gets the tag that it has most often in the training sentences, spelt the same; else, of the word in small
-# letters; a word that never occurs there gets the most frequent tag of all words that occur once, which is what new
-# words
-# are like. Of equals the first by name wins. There is nothing to choose, so dev is only scored.
-#
-# CoNLL's baseline (Tjong Kim Sang and De Meulder, 2003, section 4.1) looks up whole entities instead of words.
-
-
 def fit_dictionary(task: Prepared) -> Fitted:
-    """Count, and score on dev. The test set stays sealed. Raises ValueError for a kind of task without words' tags."""
+    """Count the tags of each word, and score on dev. The test set stays sealed.
+
+    Raises ValueError for a kind of task without tagged words.
+    """
     begun = time.perf_counter()
     if task.kind != "tokens":
         raise ValueError(f"a task of kind '{task.kind}' has no tags of words; these have: tokens")

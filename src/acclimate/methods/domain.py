@@ -1,9 +1,10 @@
-"""What DGA and the methods that it is compared with share: settings, and the passages of a step as they were.
+"""What DGA and the methods that it is compared with share: their settings, and passes over the unmasked text.
 
-Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", section 4.2: all adapt on raw text
-of the domain with masked language modelling, for equally many steps, and add something to it.
+Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", section 4.2: all methods adapt on
+raw text of the domain with masked language modelling, for the same number of steps, and each adds a term of its own.
 
-Shape suffixes: L lines, W width of a line in tokens, R rows, T tokens of the longest, D hidden.
+Shape suffixes: L lines, W width of a line in tokens, R rows, T tokens of the longest row, D hidden, M predicted
+positions, N tokens of a batch, V vocabulary.
 """
 
 from __future__ import annotations
@@ -24,21 +25,23 @@ from acclimate.models.dropout import set_dropout
 from acclimate.models.encoder import encoder_of
 from acclimate.models.heads import hidden_and_masked_logits, inputs_of, rows_of
 from acclimate.models.loading import quiet
+from acclimate.training.objective import masked_cross_entropy
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
 
-PREDICTED = ("labels", TAGS)  # fields of a token that are left out where they are NOT_PREDICTED
+PREDICTED = ("labels", TAGS)  # fields of a batch's tokens in which NOT_PREDICTED means that there is none
 
 
 @dataclass(frozen=True)
 class DomainRecipe(mlm.MlmRecipe):
     """Masked language modelling with section 4.2's settings as defaults: 2,500 steps of 256 sequences of 164 tokens at
-    rate 1e-4. What it leaves open is as in the released code: 10% warm-up, no decay, sub-words masked at 15%.
+    rate 1e-4. What that section leaves open is as in the released code: 10% warm-up, no decay, 15% of sub-words masked.
     """
 
-    max_tokens: int = 164
-    epochs: float = 0.0
+    max_tokens: int = 164  # longest sequence in tokens, special ones included; the paper: 164
+    epochs: float = 0.0  # passes over the corpus; 0: plan.steps sets the length, 2,500 in the paper
     plan: Plan = field(default_factory=lambda: Plan(steps=2_500, batch=256, rate=1e-4, warmup=0.1, weight_decay=0.0))
+    """Steps, batch, rate, precision: 2,500 steps of 256 sequences at 1e-4 in the paper"""
 
 
 # for a small encoder that a race pretrains
@@ -52,12 +55,12 @@ NOISY: dict[str, Any] = {"dropout": 0.1, "attention_dropout": 0.1}  # likewise, 
 
 
 def has_dropout(model: PreTrainedModel) -> bool:
-    """Whether two passes of the model in training differ."""
+    """True if two passes of the model over the same text differ in training."""
     return any(module.p > 0 for module in encoder_of(model).modules() if isinstance(module, nn.Dropout))
 
 
 def check_dropout(model: PreTrainedModel) -> None:
-    """Raises ValueError where two passes of the model in training would be one and the same."""
+    """Raises ValueError where two passes of the model over the same text would not differ."""
     if not has_dropout(model):
         raise ValueError(
             f"two passes over a text are compared, which differ by dropout alone, but this {model.config.model_type} "
@@ -82,7 +85,7 @@ def check_noise(recipe: DomainRecipe, config: PreTrainedConfig, group: str) -> N
 
 
 def unmasked(piece: Piece) -> Piece:
-    """The piece with the tokens that the text has at the predicted positions."""
+    """The piece with the original tokens in place of the masked ones."""
     ids_LW, labels_M = piece["input_ids"], piece["labels"]
     there_M = labels_M != NOT_PREDICTED
     flat = ids_LW.flatten().index_put((piece["positions"][there_M],), labels_M[there_M])
@@ -90,42 +93,48 @@ def unmasked(piece: Piece) -> Piece:
 
 
 def hidden_states(model: PreTrainedModel, piece: Piece) -> Tensor:
-    """(L, W, D) what the encoder hands to its heads."""
+    """(L, W, D) the encoder's last hidden states."""
     hidden_LWD: Tensor = encoder_of(model)(**inputs_of(model, piece)).last_hidden_state
     return hidden_LWD
 
 
 def masked_pass(model: PreTrainedModel, piece: Piece) -> tuple[Tensor, Tensor]:
-    """The sum of masked language modelling over the piece, and (L, W, D) the last hidden states, of one pass."""
+    """L_MLM as a sum over the piece, and (L, W, D) the last hidden states, both of one pass over the masked text."""
     hidden_LWD, logits_MV = hidden_and_masked_logits(model, piece, piece["positions"])
-    return nn.functional.cross_entropy(logits_MV.float(), piece["labels"], reduction="sum"), hidden_LWD
+    return masked_cross_entropy(logits_MV, piece), hidden_LWD
 
 
 def by_row(hidden_LWD: Tensor, piece: Piece) -> tuple[Tensor, Tensor]:
-    """(R, T, D) each row on a line of its own, and (R, T) bool: where it has a token, special ones included."""
+    """(R, T, D) the states with one row a line, and (R, T) bool: True at a token, special ones included."""
     if (rows := rows_of(piece)) is not None:
         return hidden_LWD.flatten(0, 1)[rows.places_RT], rows.there_RT
     return hidden_LWD, piece.get("attention_mask", torch.ones_like(piece["input_ids"])) > 0
 
 
 def row_means(hidden_LWD: Tensor, piece: Piece) -> Tensor:
-    """(R, D) float32: of each row, the mean over its tokens, special ones included and padding left out."""
+    """(R, D) float32, the mean over each row's tokens, special ones included and padding left out."""
     hidden_RTD, there_RT = by_row(hidden_LWD.float(), piece)
     return (hidden_RTD * there_RT[:, :, None]).sum(1) / there_RT.sum(1, keepdim=True)
+
+
+def divergence(p: Tensor, q: Tensor) -> Tensor:
+    """(..., C), (..., C) -> (...) KL(softmax(p) || softmax(q)) in nats, float32."""
+    log_p, log_q = p.float().log_softmax(-1), q.float().log_softmax(-1)
+    return (log_p.exp() * (log_p - log_q)).sum(-1)
 
 
 def appended(batch: Batch, ids: Sequence[int]) -> Batch:
     """The batch with these tokens behind each row; nothing is predicted at them."""
     ends = batch.offsets[1:]
-    more = np.repeat(ends, len(ids))
-
-    def put(values: np.ndarray, fill: np.ndarray | int) -> np.ndarray:
-        return np.insert(values, more, np.tile(fill, len(ends)) if isinstance(fill, np.ndarray) else fill)
-
+    places = np.repeat(ends, len(ids))  # in the batch as it was, a place for each new token
+    new_ids = np.tile(np.asarray(ids, np.int64), len(ends))
     return Batch(
-        ids=put(batch.ids, np.asarray(ids, np.int64)),
+        ids=np.insert(batch.ids, places, new_ids),
         offsets=batch.offsets + len(ids) * np.arange(len(batch.offsets)),
-        tokens={name: put(values, NOT_PREDICTED if name in PREDICTED else 0) for name, values in batch.tokens.items()},
+        tokens={
+            name: np.insert(values_N, places, NOT_PREDICTED if name in PREDICTED else 0)
+            for name, values_N in batch.tokens.items()
+        },
         rows=batch.rows,
         names=batch.names,
         pad=batch.pad,
@@ -133,12 +142,9 @@ def appended(batch: Batch, ids: Sequence[int]) -> Batch:
 
 
 class Frozen(nn.Module):
-    """A model that no loss moves: without gradients, and without dropout whatever is said of its parent.
+    """A teacher: a model without gradients and without dropout, whatever mode its parent is in."""
 
-    A run that goes on makes it of the recipe's model again, so states go without it.
-    """
-
-    made_anew = True
+    made_anew = True  # a run that goes on makes it from the recipe's model again, so saved states leave it out
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
@@ -150,5 +156,5 @@ class Frozen(nn.Module):
 
     @torch.no_grad()
     def hidden_states(self, piece: Piece) -> Tensor:
-        """(L, W, D) as the function of that name."""
+        """(L, W, D) the last hidden states, as the function of this name."""
         return hidden_states(self.model, piece)

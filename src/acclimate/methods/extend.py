@@ -1,23 +1,27 @@
-"""Give a model's vocabulary the words of a domain that it breaks into pieces. Nothing is trained; `mlm` goes on.
+"""Add to a model's vocabulary the words of a domain that it breaks into pieces. Nothing is trained here.
 
-Words are found in the corpus by what they save, count times pieces (text/new_words.py), or given as a list. They become
-entries of the tokenizer (text/new_words.py) and rows of the model (models/extension.py). Where a row begins:
+Words are found in the corpus by the number of pieces that they save, or given as a list. They become entries of the
+tokenizer (text/new_words.py) and rows of the model's embeddings (models/extension.py); then `mlm` can go on with the
+checkpoint. A new row starts, by `start`, as
 
-    pieces   the mean of the embeddings of the pieces that the word was made of
-    vectors  W v + b of the word's fastText vector v, W and b by least squares from the words that the domain's vectors
-             and the vocabulary share: Poerner, Waltinger and Schütze (2020), "Inexpensive Domain Adaptation of
+    pieces   the mean of the embeddings of the pieces that the word was broken into
+    vectors  W v + b, with v the word's fastText vector, and W and b by least squares from the words that the domain's
+             vectors and the vocabulary share: Poerner, Waltinger and Schütze (2020), "Inexpensive Domain Adaptation of
              Pretrained Language Models", who have no b (text/vectors/of_vocabulary.py)
 
 Sachidananda, Kessler and Lai (2021), "Efficient Domain Adaptation of Language Models via Adaptive Tokenization", find
-words otherwise: by how much more probable a sequence of pieces is in the domain than elsewhere.
+words in another way: by how much more probable a sequence of pieces is in the domain than elsewhere.
+
+Shape suffixes: N new words, D numbers of an embedding.
 
 Readings
-  The new row of an output layer of its own, and its bias, are means of the pieces' whatever `start` says.
+  Where the output layer does not share the embeddings, its new row and bias are the means of the pieces' whatever
+  `start` says.
   A shared word is an entry of two letters or more that the tokenizer gives for that very word, after a blank where that
-  makes a difference, and that has a row of its own among the vectors. Vectors are of lower-cased text, and words are
-  looked up in lower case.
-  A word without a vector begins as the mean of its pieces.
-  A checkpoint without a language modelling head stays without one: to draw one here would hide that it has learnt
+  makes a difference, and that is one of the words of the vectors. Vectors are of lower-cased text, and words are looked
+  up in lower case.
+  A word without a vector starts as the mean of its pieces.
+  A checkpoint without a language modelling head stays without one: drawing one here would hide that it has learnt
   nothing.
 """
 
@@ -63,17 +67,16 @@ WORDS = "new_words.json"
 class ExtendRecipe:
     """More words for a model's vocabulary."""
 
-    model: str = ""  # a local directory or a hub id
-    corpus: Path = Path()  # a directory that text.corpus.write_corpus wrote
-    words: int = 1000  # entries that are added at most, found in the corpus; where there is no word_list
-    least: int = 10  # how often a word that is found occurs
-    word_list: Path = Path()  # a text file, a word or term a line: these are added, and none is found
+    model: str = ""  # checkpoint to extend: a local directory or a hub id
+    corpus: Path = Path()  # texts to find words in: raw text on the command line, or a corpus that was written before
+    words: int = 1000  # number of words that are added at most, at least 1; without effect on a word_list
+    least: int = 10  # a word that is found occurs at least this number of times
+    word_list: Path = Path()  # text file with a word or term a line, which are added in place of words of the corpus
     start: Literal["pieces", "vectors"] = "pieces"
-    """Where new embeddings begin: the mean of the pieces, or mapped fastText vectors."""
-    vectors: str = ""  # a fastText .bin or .vec to map; "": trained on the corpus and `vectors_corpus`
-    vectors_corpus: Path = Path()  # more text for the vectors, beside `corpus`
-    skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))
-    """How the word vectors are trained."""
+    """What a new embedding starts as: the mean of the pieces' embeddings, or a mapped fastText vector."""
+    vectors: str = ""  # fastText .bin or .vec for start="vectors"; "": trained on corpus and vectors_corpus
+    vectors_corpus: Path = Path()  # more text to train vectors on, beside `corpus`
+    skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))  # how vectors are trained
 
     def __post_init__(self) -> None:
         for name in ("words", "least"):
@@ -92,8 +95,8 @@ def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     if not recipe.model:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     sources = _sources(recipe)
-    told = replace(recipe, word_list=Path())  # where the list lies is nobody's business; `sources` has its content
-    if done := finished(out, told, sources):
+    stated = replace(recipe, word_list=Path())  # without the list's path: `sources` has the hash of its content
+    if done := finished(out, stated, sources):
         return done
     lines = _lines(recipe.word_list)
     tokenizer, model = load_tokenizer(recipe.model), load_masked_language_model(recipe.model)
@@ -113,24 +116,24 @@ def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Check
         start_ND, facts = _mapped(model, tokenizer, words, vectors, cutter, lower=recipe.skipgram.lower)
     add_rows(model, [word.pieces for word in words], _first(cutter), start_ND=start_ND)
     before, after = fertility(parts, cutter), fertility(parts, longer)
-    report = {"before": _said(before), "after": _said(after), **facts, "left_out": parts.left_out}
+    report = {"before": _saved(before), "after": _saved(after), **facts, "left_out": parts.left_out}
     old = woken(cutter, longer) if cutter.kind == "BPE" else 0
     report |= {"old_entries_now_whole": old} if cutter.kind == "BPE" else {}
     _write(out, report, words, cutter)
-    told_of = note(before, after, len(words), parts.left_out)
-    told_of += f"; {old:,} old entries that no merge came to are whole now too" if old else ""
-    watch(Progress("adapt", 0, 0, "steps", {"note": told_of}))
-    return write_checkpoint(out, model, with_backend(tokenizer, longer.backend), told, sources)
+    summary = note(before, after, len(words), parts.left_out)
+    summary += f"; {old:,} old entries that no merge came to are whole now too" if old else ""
+    watch(Progress("adapt", 0, 0, "steps", {"note": summary}))
+    return write_checkpoint(out, model, with_backend(tokenizer, longer.backend), stated, sources)
 
 
 def note(before: Fertility, after: Fertility, words: int, left_out: int) -> str:
-    """A sentence on what the words save."""
+    """A sentence on the number of pieces that the words save."""
     less = 1 - after.tokens / before.tokens
-    said = (
+    sentence = (
         f"the texts break into {before.pieces_a_word:.2f} pieces a word, and into {after.pieces_a_word:.2f} with "
         f"{words:,} new words ({less:.1%} fewer pieces in all)"
     )
-    return f"{said}; {left_out:,} occurrences of rare strings were not counted" if left_out else said
+    return f"{sentence}; {left_out:,} occurrences of rare strings were not counted" if left_out else sentence
 
 
 def _lines(path: Path) -> list[str]:
@@ -175,25 +178,26 @@ def _mapped(
     *,
     lower: bool,
 ) -> tuple[Tensor, dict[str, Any]]:
-    """(N, D) the words' first embeddings, and what is to be told of the map."""
+    """(N, D) the embeddings that the words start with, and facts about the map for the report."""
     embedded = word_embeddings(model).detach()
-    own = set(vectors.words)
+    with_vector = set(vectors.words)
     texts = [text.lower() if lower else text for text in piece_texts(tokenizer, len(embedded))]
     shared = [
         number
         for number, (text, entry) in enumerate(zip(texts, _entries(cutter, len(embedded)), strict=True))
-        if text in own and cutter.parts(f" {cutter.text(entry)}") == [entry] == cutter.forms(entry)
+        if text in with_vector and cutter.parts(f" {cutter.text(entry)}") == [entry] == cutter.forms(entry)
     ]
     mapped = fit_map(vectors.of([texts[number] for number in shared])[0], embedded[shared].numpy())
-    asked, known = vectors.of([word.text.lower() if lower else word.text for word in words])
+    vectors_of_words, known = vectors.of([word.text.lower() if lower else word.text for word in words])
     means = torch.stack([embedded[list(word.pieces)].double().mean(0).float() for word in words])
-    start_ND = torch.where(torch.from_numpy(known)[:, None], torch.from_numpy(mapped(asked)), means)
-    told = {"shared_words": mapped.words, "variance_explained": mapped.explained}
-    return start_ND, {"start": "vectors", **told, "without_a_vector": int((~known).sum())}
+    mapped_ND = torch.from_numpy(mapped(vectors_of_words))  # W v + b
+    start_ND = torch.where(torch.from_numpy(known)[:, None], mapped_ND, means)
+    facts = {"shared_words": mapped.words, "variance_explained": mapped.explained}
+    return start_ND, {"start": "vectors", **facts, "without_a_vector": int((~known).sum())}
 
 
 def _entries(cutter: Cutter, size: int) -> list[str]:
-    """The entry with each id, "" where there is none."""
+    """The vocabulary's entry for each id; "" where there is none."""
     return [cutter.backend.id_to_token(number) or "" for number in range(size)]
 
 
@@ -202,7 +206,7 @@ def _first(cutter: Cutter) -> int:
 
 
 def _sources(recipe: ExtendRecipe) -> dict[str, str]:
-    """What the run reads, by its content."""
+    """Hashes of all that the run reads."""
     sources = {"corpus": Corpus(recipe.corpus).hash, "model": identity(recipe.model)}
     if recipe.vectors_corpus != Path():
         sources["vectors_corpus"] = Corpus(recipe.vectors_corpus).hash
@@ -214,12 +218,12 @@ def _sources(recipe: ExtendRecipe) -> dict[str, str]:
     return sources
 
 
-def _said(found: Fertility) -> dict[str, Any]:
+def _saved(found: Fertility) -> dict[str, Any]:
     return asdict(found) | {"a_word": found.pieces_a_word}
 
 
 def _write(out: Path, report: dict[str, Any], words: Sequence[NewWord], cutter: Cutter) -> None:
-    """For people: the words in the order of their ids."""
+    """Write `out/new_words.json`: the report, and the words in the order of their ids."""
     if ranks.is_first():
         first = _first(cutter)
         rows = [

@@ -1,40 +1,42 @@
 """Fine-tune an encoder on a labelled task: choose on dev, test once.
 
-Devlin et al. (2019), section 4; BLURB's settings (Gu et al., 2021, section 6.2): a linear classifier on the encoder,
-all weights trained, slanted triangular rate with 10% warm-up, dropout .1, the best of several looks at dev. The loss
-(methods/task_loss.py) is the mean over the rows of the cross entropy of the label; of the binary cross entropy of each
-label where a row may have several; of the squared error of a number; over words, of the cross entropy of the tag
-at a word's first piece (Devlin et al., section 5.3); or, over both ends of an answer, of the cross entropy of the token
-at which it stands (section 4.2).
+Devlin et al. (2019), "BERT", section 4, with BLURB's settings (Gu et al., 2021, section 6.2): a linear classifier on
+the encoder, all weights trained, a rate that rises over 10% of the steps and then falls, dropout .1, the best of
+several looks at dev. The loss (methods/task_loss.py) is by kind of task a mean over
+
+    rows                of the cross entropy of the label, or of the squared error of a number
+    rows times labels   of the binary cross entropy of each label, where a row may have several
+    tagged words        of the cross entropy of the tag at a word's first piece (Devlin et al., section 5.3)
+    ends of answers     of the cross entropy of the token at which the answer begins or ends (section 4.2)
+
+and, with `smart`, the smoothness of Jiang et al. (2020) beside it (methods/adversarial.py).
 
 Readings
   How often to look at dev is not stated: `looks` times, evenly spaced, the last one at the end; the earliest best wins.
   The head is drawn anew, also where the model is a fine-tuned checkpoint: of that the encoder is taken, the pooler
-  not. head = "kept" goes on with the checkpoint's own head and pooler (models/classifier.py): of another dataset of the
-  same kind, as Nishida et al. (2021) train on SQuAD and then on BioASQ.
+  not. head = "kept" goes on with the checkpoint's own head and pooler (models/classifier.py), which then are of another
+  dataset of the same kind, as Nishida et al. (2021) train on SQuAD and then on BioASQ.
   A number is learnt in standard deviations of the training examples, so that the same rates suit any unit. The unit is
   folded into the last layer of the checkpoint, and into every look at dev.
-  A sentence of tagged words that is longer than max_tokens is read in windows that overlap (tasks/rows.py), in training
-  and after it: every word is learnt and predicted once. So is a context of a question (tasks/spans.py), whose answers
-  are the best of all its windows. An epoch has as many rows as there are sentences or questions.
-  Of a relation (tasks/relations.py) "mentions" and "starts" are the encodings of Gu et al., Table 12; a mention that
-  max_tokens cut off is read as the first token, and the number of such training rows is told. Special tokens are new
-  rows of the embeddings, drawn with the seed.
-  A word of which the tokenizer leaves no piece (a zero-width space) is predicted to be O, and learnt by nobody.
-  tag_layer, sequence_layer and tag_scheme are the choices of Gu et al., Tables 10 and 11, who state no more of the LSTM
-  than that it is one in both directions: ours reads all tokens of the row, is as wide as the encoder, both directions
-  together, and has the linear layer's dropout behind it. Of a text that is read at its first token it stands in that
-  token's place with the state of each direction once it has read the whole row (models/task_layers.py).
+  A sentence of tagged words that is longer than max_tokens is split into windows that overlap (tasks/rows.py), in
+  training and after it: every word is learnt and predicted once. So is a context of a question (tasks/spans.py), whose
+  answers are the best of all its windows. An epoch has as many rows as there are sentences or questions.
+  Of a relation (tasks/relations.py) "mentions" and "starts" are the encodings of Gu et al., Table 12; for a mention
+  that max_tokens cut off the first token stands in, and `watch` gets the number of such training rows. Special tokens
+  are new rows of the embeddings, drawn with the seed.
+  A word of which the tokenizer leaves no piece (a zero-width space) is predicted to be O, and is not trained on.
+  tag_layer, sequence_layer and tag_scheme are the choices of Gu et al., Tables 10 and 11, who say of the LSTM only that
+  it is bidirectional: ours sees all tokens of the row, is as wide as the encoder, both directions together, and has the
+  linear layer's dropout behind it. Where a text is represented by its first token, the LSTM gives in its place the
+  state of each direction after the whole row (models/task_layers.py).
   head_rate is no setting of the papers: a small encoder with few rows needs it (docs/methods/finetune.md).
-  A CRF (models/task_layers.py) starts with transitions of 0 and learns them at tag_transitions_rate times the
-  plan's rate. It
-  is trained on rows, and predicts whole sentences: a window scores no start or end that is not the sentence's.
-  With tag_scheme, training tags are written in that scheme, and predictions in the task's own again, before anything is
-  scored. In IO, entities of one type that touch become one, and stay one.
-  smart adds the smoothness of Jiang et al. (2020) to the loss (methods/adversarial.py).
+  A CRF (models/task_layers.py) starts with transitions of 0 and learns them at tag_transitions_rate times the plan's
+  rate. It is trained on rows, and predicts whole sentences: a window has no score for a start or end that is not the
+  sentence's.
+  With tag_scheme, training tags are written in that scheme, and predictions in the task's own scheme again, before
+  anything is scored. In IO, entities of one type that touch become one, and stay one.
 Deviations
-  Dev and test are scored in float32 whatever the training precision, so that the checkpoint, loaded by anybody,
-  predicts what was scored.
+  Dev and test are scored in float32 whatever the training precision, so that the checkpoint predicts what was scored.
   Of a span, padding has no part in the softmax over a row's tokens, as it has in BERT's released code.
 """
 
@@ -101,87 +103,12 @@ from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device
 from acclimate.training.run import finished, run, write_checkpoint
 
-# -------------------- looks
-# What a fine-tuning saw on dev: a score at each look, the best weights so far, what they predict.
-#
-# dev.json             [[step, score], ...]
-# predicted_dev.json   what the checkpoint that was handed over predicts for dev, in its order
-# best.safetensors     only while the run goes on
+BEST = "best.safetensors"  # the best weights so far, with their predictions for dev; only while the run goes on
+DEV = "dev.json"  # [[step, score], ...] of the looks at dev
+PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
+BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that a search stopped early
 
-
-BEST = "best.safetensors"
-DEV = "dev.json"
-PREDICTED_DEV = "predicted_dev.json"
-
-
-class Looks:
-    """The looks at dev, and the best weights so far with what they predict, in files of their own.
-
-    A run that goes on from an earlier state looks again and finds the same scores; so a best that the killed run left
-    from a later step is still the best of the whole run, and is kept. The last look is always this process's own.
-    """
-
-    def __init__(self, out: Path, *, keep_best: bool) -> None:
-        self.scores_path, self.best_path, self.predicted_path = out / DEV, out / BEST, out / PREDICTED_DEV
-        self.keep_best = keep_best
-        self.scores: dict[int, float] = {}
-        if self.scores_path.exists():
-            self.scores = dict(files.read_json(self.scores_path))
-        self.best: float | None = None
-        self.predicted: list[Any] = []  # by the weights that are to be handed over
-        if self.best_path.exists():
-            with safe_open(self.best_path, framework="pt") as file:
-                # one file, so that a kill never parts the weights from what they predict
-                self.best = float(file.metadata()["score"])
-                self.predicted = json.loads(file.metadata()["predicted"])
-
-    def add(self, step: int, score: float, predicted: list[Label], model: PreTrainedModel) -> None:
-        if not ranks.is_first():
-            return
-        if not self.keep_best:
-            self.predicted = predicted
-        elif self.best is None or score > self.best:
-            self.best, self.predicted = score, predicted
-            tensors = {name: value.detach().cpu().contiguous() for name, value in model.named_parameters()}
-            about = {"score": repr(score), "step": str(step), "predicted": json.dumps(predicted, allow_nan=False)}
-            files.write_bytes(self.best_path, save(tensors, metadata=about))
-        self.scores[step] = score
-        files.write_json(self.scores_path, sorted(self.scores.items()))
-
-    @torch.no_grad()
-    def load_best(self, model: PreTrainedModel) -> None:
-        ranks.agree(None)
-        with safe_open(self.best_path, framework="pt") as file:
-            for name, parameter in model.named_parameters():
-                parameter.copy_(file.get_tensor(name))
-
-    def hand_over(self) -> None:
-        """Write what the chosen weights predict for dev."""
-        if ranks.is_first():
-            files.write_json(self.predicted_path, self.predicted)
-
-
-def drop_best(out: Path) -> None:
-    if ranks.is_first():
-        (out / BEST).unlink(missing_ok=True)
-
-
-def dev_score(out: Path, choose: str) -> float:
-    """The dev score of the checkpoint that was handed over."""
-    scores: list[float] = [score for _, score in files.read_json(out / DEV)]
-    return max(scores) if choose == "best" else scores[-1]
-
-
-def predicted_dev(out: Path) -> list[Label]:
-    """What the checkpoint that was handed over predicts for dev, in its order."""
-    return [label_of(label) for label in files.read_json(out / PREDICTED_DEV)]
-
-
-# -------------------- tuning
-# A fine-tuning at work: its model, its rows, its looks at dev. methods/finetune.py says what it is told.
-
-
-# where the mentions that are read stand in a text
+# pooling -> where in a text the mentions stand that are pooled
 SPANS: dict[Pooling, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
     "first": None,
     "mentions": mention_spans,
@@ -189,157 +116,46 @@ SPANS: dict[Pooling, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
 }
 
 
-class Tuning:
-    """A fine-tuning in its directory: the model in training, and its looks at dev."""
-
-    def __init__(self, recipe: FinetuneRecipe, task: Prepared, out: Path, watch: Watch) -> None:
-        self.recipe, self.task, self.out, self.watch = recipe, task, out, watch
-        self.tokenizer = load_tokenizer(recipe.model)
-        # whoever truncates with the checkpoint's tokenizer cuts as we did
-        self.tokenizer.model_max_length = task.max_tokens + prompt_length(self.tokenizer)
-        self.labels = trained_labels(task, recipe.tag_scheme)
-        self.model = _loaded(recipe, task, self.labels, watch)
-        register(self.model, self.tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
-        self.rows, self.scale = training_rows(task, self.tokenizer, recipe.pooling, recipe.tag_scheme)
-        if self.scale is not None and recipe.head == "kept":
-            fold(self.model, self.scale.back)  # its outputs were in own units
-        if recipe.pooling != "first" and (lost := cut_off(self.rows)):
-            note = f"of {lost:,} of {len(self.rows):,} training texts a mention stands beyond {task.max_tokens} tokens"
-            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
-        if lost := merged(task, recipe.tag_scheme):
-            note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities become one with the entity before"
-            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
-        dev = task.examples("dev")
-        self.dev_rows = encoded(task, "dev", dev, self.tokenizer, spans=SPANS[recipe.pooling])
-        self.gold, self.dev_texts = [example.label for example in dev], [example.text for example in dev]
-        self.plan = with_steps(recipe.plan, recipe.epochs, task.sizes["train"])
-        out.mkdir(parents=True, exist_ok=True)
-        self.seen = Looks(out, keep_best=recipe.choose == "best")
-
-    def train(self, *, until: int | None = None) -> None:
-        """To the end, or until so many steps are done."""
-        looks = {round(self.plan.steps * (look + 1) / self.recipe.looks) for look in range(self.recipe.looks)} - {0}
-
-        def after(step: Step) -> dict[str, float]:
-            with folded(self.model, self.scale):
-                score, predicted = self.look()
-                self.seen.add(step.number, score, predicted, self.model)
-            return {"dev": score}
-
-        run(
-            self.objective(),
-            self.stream(),
-            self.plan,
-            self.out,
-            stage="fine-tune",
-            watch=self.watch,
-            after=after,
-            looks=looks,
-            until=until,
-        )
-
-    def objective(self) -> Objective:
-        """What is minimised."""
-        recipe = self.recipe
-        if not recipe.smart:
-            return TaskLoss(self.model, head_rate=recipe.head_rate)
-        return SmartLoss(
-            self.model,
-            weight=recipe.smart,
-            step=recipe.smart_step,
-            noise=recipe.smart_noise,
-            radius=recipe.smart_radius,
-            ascents=recipe.smart_ascents,
-            head_rate=recipe.head_rate,
-        )
-
-    def stream(self) -> Stream:
-        """The rows of each step."""
-        seed = self.plan.seed
-        rows = rows_stream(self.rows, batch=self.plan.batch, seed=seed)
-        return (lambda step: with_noise(rows(step), seed=seed, step=step)) if self.recipe.smart else rows
-
-    def look(self) -> tuple[float, list[Label]]:
-        """The dev score of the weights as they are, and what they predict."""
-        said = predict(self.model, self.dev_rows, self.labels, texts=self.dev_texts)
-        predicted = as_given(said, self.labels, self.task)
-        return self.task.score(self.gold, predicted), predicted
-
-    def choose(self) -> None:
-        """Put the weights that are to be handed over into the model, and write what they predict for dev."""
-        if self.recipe.choose == "best":
-            self.seen.load_best(self.model)
-        elif self.scale is not None:
-            fold(self.model, self.scale)
-        self.seen.hand_over()
-
-
-def _loaded(recipe: FinetuneRecipe, task: Prepared, labels: Sequence[str], watch: Watch) -> PreTrainedModel:
-    known = dropout_known(recipe.model)
-    if not known:
-        watch(Progress("fine-tune", 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
-    load = partial(load_classifier, seed=recipe.plan.seed) if recipe.head == "fresh" else load_with_head
-    return load(
-        recipe.model,
-        labels,
-        kind=task.kind,
-        dropout=recipe.dropout if known else None,
-        hidden_dropout=recipe.dropout if known else None,
-        attention_dropout=recipe.attention_dropout,
-        pooling=recipe.pooling,
-        sequence_layer=recipe.sequence_layer,
-        layer=recipe.tag_layer,
-        transitions=recipe.tag_transitions,
-        transitions_rate=recipe.tag_transitions_rate,
-    )
-
-
-def training_rows(
-    task: Prepared,
-    tokenizer: PreTrainedTokenizerBase,
-    pooling: Pooling = "first",
-    scheme: Tagging = "given",
-) -> tuple[Batch, Scale | None]:
-    """The training rows with their labels; numbers standardised, and the scale that they had; tags in a scheme."""
-    train = task.examples("train")
-    read = encoded(task, "train", train, tokenizer, spans=SPANS[pooling])
-    rows = labelled(read, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
-    if task.kind != "score":
-        return rows, None
-    scale = scale_of(rows.rows["label"])
-    numbers = scale.standardised(rows.rows["label"]).astype(np.float32)
-    return replace(rows, rows={**rows.rows, "label": numbers}), scale
-
-
-BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that was stopped to be compared
-
-
 @dataclass(frozen=True)
 class FinetuneRecipe:
     """Fine-tuning. Rate, batch and epochs within BLURB's search range (1e-5 to 5e-5, 16 or 32, 2 to 60)."""
 
-    model: str = ""  # a local directory or a hub id
-    task: Path = Path()  # a directory that tasks.prepared.prepare wrote
-    choose: Literal["best", "last"] = "best"  # the best look at dev, or the last step
-    looks: int = 10  # looks at dev, evenly spaced, the last one at the end
-    dropout: float = 0.1  # of hidden states and before the output layer
-    attention_dropout: float | None = None  # none: as the model has it
-    head: Literal["fresh", "kept"] = "fresh"  # kept: that of the fine-tuned checkpoint which the model then must be
-    head_rate: float = 1.0  # of the head's weights, a pooler included but no CRF, in multiples of the plan's rate
-    pooling: Pooling = "first"  # what the classifier reads of a relation's text: its first token, or its two mentions
-    sequence_layer: SequenceLayer = "linear"  # of labels of whole texts: what stands between encoder and classifier
-    special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
-    tag_layer: Layer = "linear"  # of a task of tagged words: what stands between the encoder and the tags
-    tag_transitions: Transitions = "any"  # which tags a CRF may predict after which: any, or those of the scheme
-    tag_transitions_rate: float = 1.0  # of a CRF's own weights, in multiples of the plan's rate
-    tag_scheme: Tagging = "given"  # how entities are tagged in training; predictions are scored as given
-    smart: float = 0.0  # lambda_s, the weight of SMART's regulariser (1, 3 and 5 are tried there); 0: none
-    smart_step: float = 1e-3  # of its ascent (η), times the gradient divided by its largest number in the row
-    smart_noise: float = 1e-5  # standard deviation of the noise that the ascent starts from (σ)
-    smart_radius: float = 1e-5  # epsilon, the most that a number of a word's embedding is changed by
-    smart_ascents: int = 1  # steps of the search
-    epochs: float = 10.0  # 0: plan.steps counts
+    # what is fine-tuned, and on what
+    model: str = ""  # checkpoint to start from: a local directory or a hub id
+    task: Path = Path()  # the labelled data: a directory that tasks.prepared.prepare wrote
+
+    # how it is trained
+    epochs: float = 10.0  # passes over the training rows; 0: plan.steps sets the length; BLURB: 2 to 60
     plan: Plan = field(default_factory=lambda: Plan(batch=32, rate=3e-5, warmup=0.1))
+    """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up"""
+    dropout: float = 0.1  # dropout of hidden states and before the output layer, 0 to 1; BLURB: .1
+    attention_dropout: float | None = None  # dropout of attention, 0 to 1; None: as the model's configuration has it
+
+    # which weights become the checkpoint
+    looks: int = 10  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
+    choose: Literal["best", "last"] = "best"  # the weights of the best look at dev, or of the last step
+
+    # the head
+    head: Literal["fresh", "kept"] = "fresh"  # a new head, or the one of the fine-tuned checkpoint that `model` then is
+    head_rate: float = 1.0  # learning rate of the head and pooler in multiples of plan.rate, above 0; not of a CRF
+    special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
+
+    # the head of whole texts
+    pooling: Pooling = "first"  # what represents a relation's text: its first token, or its two mentions (Table 12)
+    sequence_layer: SequenceLayer = "linear"  # between the encoder and labels of whole texts: linear or LSTM (Table 11)
+
+    # the head of tagged words
+    tag_layer: Layer = "linear"  # between the encoder and the tags: linear, LSTM or CRF (Table 11)
+    tag_transitions: Transitions = "any"  # tags that a CRF may predict after each other: any, or those of the "scheme"
+    tag_transitions_rate: float = 1.0  # learning rate of the CRF's weights in multiples of plan.rate, above 0
+    tag_scheme: Tagging = "given"  # how entities are tagged in training (Table 10); predictions are scored as given
+
+    # SMART (Jiang et al., 2020)
+    smart: float = 0.0  # lambda_s, weight of the smoothness, at least 0; 0: none; the paper tries 1, 3 and 5
+    smart_step: float = 1e-3  # eta, length of a step of the search for the perturbation, above 0; the paper: 1e-3
+    smart_noise: float = 1e-5  # sigma, standard deviation of the noise that the search starts from; the paper: 1e-5
+    smart_radius: float = 1e-5  # epsilon, the most that a number of a word's embedding is changed by; the paper: 1e-5
+    smart_ascents: int = 1  # number of steps of the search, at least 1; the paper: 1
 
     def __post_init__(self) -> None:
         for name, least in (("looks", 1), ("epochs", 0)):
@@ -359,8 +175,8 @@ class FinetuneRecipe:
 
 
 def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
-    """Fine-tune and write `out/checkpoint`, the dev score of each look to `out/dev.json`, and what the checkpoint
-    predicts for dev to `out/predicted_dev.json`. Never opens the test set.
+    """Fine-tune and write `out/checkpoint`, the dev score of each look to `out/dev.json`, and the checkpoint's
+    predictions for dev to `out/predicted_dev.json`. Never opens the test set.
 
     The seed of a fresh head, of the order of the rows and of dropout is `recipe.plan.seed`.
     """
@@ -377,73 +193,10 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
     return done
 
 
-def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unwatched) -> float:
-    """Train the first `share` of the steps in `out` and stop there: the best dev score so far.
-
-    `adapt` goes on in the same directory and ends as if it had never stopped, so nothing is paid for twice;
-    `give_up` drops what it needs for that. Where the run went past the share before, the score is that of its looks up
-    to there.
-    """
-    task, sources = _inputs(recipe)
-    scores: dict[str, float] = ranks.agree(files.read_json(out / BEGUN) if (out / BEGUN).exists() else {})
-    steps = steps_of(recipe, task, share)
-    if str(steps) in scores:
-        return scores[str(steps)]
-    if finished(out, recipe, sources):
-        looks: list[tuple[int, float]] = files.read_json(out / DEV)
-        return max([score for step, score in looks if step <= steps] or [looks[0][1]])
-    check_may_work(f"{out.name}, its first {steps:,} steps")
-    tuning = Tuning(recipe, task, out, watch)
-    tuning.train(until=steps)
-    with folded(tuning.model, tuning.scale):
-        now, _ = tuning.look()
-    before = [*tuning.seen.scores.items(), *((int(step), score) for step, score in scores.items())]
-    best = ranks.agree(max([now, *(score for step, score in before if step <= steps)]))
-    if ranks.is_first():
-        files.write_json(out / BEGUN, {**scores, str(steps): best})
-    ranks.wait()
-    return best
-
-
-def give_up(out: Path) -> None:
-    """Drop what a run that began would have gone on from: its log and its scores stay."""
-    drop_best(out)
-    finish(out)
-
-
-def steps_of(recipe: FinetuneRecipe, task: Prepared, share: float = 1.0) -> int:
-    """How many steps a share of the run takes. Raises ValueError for a share that is not above 0 and at most 1."""
-    if not 0 < share <= 1:
-        raise ValueError(f"share = {share} is out of range: above 0, and at most 1")
-    return max(1, round(share * with_steps(recipe.plan, recipe.epochs, task.sizes["train"]).steps))
-
-
-def _inputs(recipe: FinetuneRecipe) -> tuple[Prepared, dict[str, str]]:
-    """The task, and hashes of all that a run reads."""
-    if not recipe.model:
-        raise ValueError("no model given. Add model=PATH or model=HUB_ID")
-    task = open_prepared(recipe.task)
-    check_task(recipe, task)
-    return task, {name: task.hashes[name] for name in ("about", "train", "dev")} | {"model": identity(recipe.model)}
-
-
-def check_task(recipe: FinetuneRecipe, task: Prepared) -> None:
-    """Raises ValueError for what the model's config and the task's labels already tell: that the model reads no texts
-    as long as the task's, or that a CRF's transitions follow a scheme which the tags have not."""
-    longest = longest_input(recipe.model)
-    if longest is not None and task.max_tokens > longest:
-        raise ValueError(
-            f"{task.name} has examples of up to {task.max_tokens} tokens, but {recipe.model} reads at most {longest}. "
-            f"Prepare it with max_tokens={longest}"
-        )
-    if recipe.tag_transitions == "scheme":
-        allowed_transitions(trained_labels(task, recipe.tag_scheme))
-
-
 def evaluate(recipe: FinetuneRecipe, out: Path, *, by: str = "", watch: Watch = unwatched) -> Score:
     """Fine-tune with the plan's seed, choose on dev, test once; the checkpoint stays in `out/checkpoint`.
 
-    by: what the look at the test set is written down as; "": the model and the seed.
+    by  the name under which the look at the test set is recorded; "": the model and the seed
     """
     checkpoint, task = adapt(recipe, out, watch=watch), open_prepared(recipe.task)
     look = by or f"evaluate {recipe.model}, seed {recipe.plan.seed}"
@@ -483,7 +236,7 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
 def load_tested(
     checkpoint: Checkpoint, task: Prepared
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, tuple[str, ...]]:
-    """A fine-tuned model where it is to predict, its tokenizer and labels.
+    """A fine-tuned model on this process's device, its tokenizer and its labels.
 
     Raises ValueError where it was fine-tuned for another kind of task or other labels.
     """
@@ -498,27 +251,268 @@ def load_tested(
     return model, tokenizer, labels
 
 
-# -------------------- ensemble
-# The mean of what several fine-tuned models hold probable.
-#
-# Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge" (DGA), the row "Ensemble
-# (LM+MLM)"
-# of Table 3: end-task fine-tuning of the model as it is and of the one that MLM adapted, "concatenating their outputs
-# and
-# taking the average".
-#
-# Readings
-# The models are fine-tuned one without the other, and what is averaged are the probabilities of the labels.
+class Tuning:
+    """A fine-tuning under way in its directory: the model, its rows, and its looks at dev."""
+
+    def __init__(self, recipe: FinetuneRecipe, task: Prepared, out: Path, watch: Watch) -> None:
+        self.recipe, self.task, self.out, self.watch = recipe, task, out, watch
+        self.tokenizer = load_tokenizer(recipe.model)
+        # so that truncation with the checkpoint's tokenizer cuts where training did
+        self.tokenizer.model_max_length = task.max_tokens + prompt_length(self.tokenizer)
+        self.labels = trained_labels(task, recipe.tag_scheme)
+        self.model = _loaded(recipe, task, self.labels, watch)
+        register(self.model, self.tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
+        self.rows, self.scale = training_rows(task, self.tokenizer, recipe.pooling, recipe.tag_scheme)
+        if self.scale is not None and recipe.head == "kept":
+            fold(self.model, self.scale.back)  # the kept head's outputs are in the unit of the numbers
+        if recipe.pooling != "first" and (lost := cut_off(self.rows)):
+            note = f"of {lost:,} of {len(self.rows):,} training texts a mention stands beyond {task.max_tokens} tokens"
+            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+        if lost := merged(task, recipe.tag_scheme):
+            note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities become one with the entity before"
+            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+        dev = task.examples("dev")
+        self.dev_rows = encoded(task, "dev", dev, self.tokenizer, spans=SPANS[recipe.pooling])
+        self.gold, self.dev_texts = [example.label for example in dev], [example.text for example in dev]
+        self.plan = with_steps(recipe.plan, recipe.epochs, task.sizes["train"])
+        out.mkdir(parents=True, exist_ok=True)
+        self.looks = Looks(out, keep_best=recipe.choose == "best")
+
+    def train(self, *, until: int | None = None) -> None:
+        """Train to the end, or until that number of steps is done."""
+        looks = {round(self.plan.steps * (look + 1) / self.recipe.looks) for look in range(self.recipe.looks)} - {0}
+
+        def after(step: Step) -> dict[str, float]:
+            with folded(self.model, self.scale):
+                score, predicted = self.look()
+                self.looks.add(step.number, score, predicted, self.model)
+            return {"dev": score}
+
+        run(
+            self.objective(),
+            self.stream(),
+            self.plan,
+            self.out,
+            stage="fine-tune",
+            watch=self.watch,
+            after=after,
+            looks=looks,
+            until=until,
+        )
+
+    def objective(self) -> Objective:
+        """The loss that is minimised: L_task, with SMART L_task + lambda_s l_s."""
+        recipe = self.recipe
+        if not recipe.smart:
+            return TaskLoss(self.model, head_rate=recipe.head_rate)
+        return SmartLoss(
+            self.model,
+            weight=recipe.smart,
+            step=recipe.smart_step,
+            noise=recipe.smart_noise,
+            radius=recipe.smart_radius,
+            ascents=recipe.smart_ascents,
+            head_rate=recipe.head_rate,
+        )
+
+    def stream(self) -> Stream:
+        """The batch of each step."""
+        seed = self.plan.seed
+        rows = rows_stream(self.rows, batch=self.plan.batch, seed=seed)
+        return (lambda step: with_noise(rows(step), seed=seed, step=step)) if self.recipe.smart else rows
+
+    def look(self) -> tuple[float, list[Label]]:
+        """The dev score of the weights as they are, and their predictions."""
+        learnt = predict(self.model, self.dev_rows, self.labels, texts=self.dev_texts)
+        predicted = as_given(learnt, self.labels, self.task)
+        return self.task.score(self.gold, predicted), predicted
+
+    def choose(self) -> None:
+        """Put the chosen weights into the model, and write their predictions for dev."""
+        if self.recipe.choose == "best":
+            self.looks.load_best(self.model)
+        elif self.scale is not None:
+            fold(self.model, self.scale)
+        self.looks.write_predicted()
 
 
-KIND = "sequence"  # of the tasks that it is for: one label a row
+def _loaded(recipe: FinetuneRecipe, task: Prepared, labels: Sequence[str], watch: Watch) -> PreTrainedModel:
+    known = dropout_known(recipe.model)
+    if not known:
+        watch(Progress("fine-tune", 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
+    load = partial(load_classifier, seed=recipe.plan.seed) if recipe.head == "fresh" else load_with_head
+    return load(
+        recipe.model,
+        labels,
+        kind=task.kind,
+        dropout=recipe.dropout if known else None,
+        hidden_dropout=recipe.dropout if known else None,
+        attention_dropout=recipe.attention_dropout,
+        pooling=recipe.pooling,
+        sequence_layer=recipe.sequence_layer,
+        layer=recipe.tag_layer,
+        transitions=recipe.tag_transitions,
+        transitions_rate=recipe.tag_transitions_rate,
+    )
+
+
+def training_rows(
+    task: Prepared,
+    tokenizer: PreTrainedTokenizerBase,
+    pooling: Pooling = "first",
+    scheme: Tagging = "given",
+) -> tuple[Batch, Scale | None]:
+    """The training rows with their labels, tags in the scheme, numbers standardised; and the scale of the numbers."""
+    train = task.examples("train")
+    inputs = encoded(task, "train", train, tokenizer, spans=SPANS[pooling])
+    rows = labelled(inputs, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
+    if task.kind != "score":
+        return rows, None
+    scale = scale_of(rows.rows["label"])
+    numbers = scale.standardised(rows.rows["label"]).astype(np.float32)
+    return replace(rows, rows={**rows.rows, "label": numbers}), scale
+
+
+class Looks:
+    """The looks at dev so far, and the best weights with their predictions, in files beside the run's states.
+
+    A run that goes on from an earlier state looks again and finds the same scores; so a best that the killed run left
+    from a later step is still the best of the whole run, and is kept.
+
+    keep_best  keep the best weights; False: the last ones are chosen
+    """
+
+    def __init__(self, out: Path, *, keep_best: bool) -> None:
+        self.scores_path, self.best_path, self.predicted_path = out / DEV, out / BEST, out / PREDICTED_DEV
+        self.keep_best = keep_best
+        self.scores: dict[int, float] = {}
+        if self.scores_path.exists():
+            self.scores = dict(files.read_json(self.scores_path))
+        self.best: float | None = None
+        self.predicted: list[Any] = []  # the predictions of the weights that would be chosen now
+        if self.best_path.exists():
+            with safe_open(self.best_path, framework="pt") as file:
+                # one file, so that a kill never leaves weights with the predictions of others
+                self.best = float(file.metadata()["score"])
+                self.predicted = json.loads(file.metadata()["predicted"])
+
+    def add(self, step: int, score: float, predicted: list[Label], model: PreTrainedModel) -> None:
+        if not ranks.is_first():
+            return
+        if not self.keep_best:
+            self.predicted = predicted
+        elif self.best is None or score > self.best:
+            self.best, self.predicted = score, predicted
+            tensors = {name: value.detach().cpu().contiguous() for name, value in model.named_parameters()}
+            about = {"score": repr(score), "step": str(step), "predicted": json.dumps(predicted, allow_nan=False)}
+            files.write_bytes(self.best_path, save(tensors, metadata=about))
+        self.scores[step] = score
+        files.write_json(self.scores_path, sorted(self.scores.items()))
+
+    @torch.no_grad()
+    def load_best(self, model: PreTrainedModel) -> None:
+        ranks.agree(None)
+        with safe_open(self.best_path, framework="pt") as file:
+            for name, parameter in model.named_parameters():
+                parameter.copy_(file.get_tensor(name))
+
+    def write_predicted(self) -> None:
+        """Write the chosen weights' predictions for dev."""
+        if ranks.is_first():
+            files.write_json(self.predicted_path, self.predicted)
+
+
+def drop_best(out: Path) -> None:
+    if ranks.is_first():
+        (out / BEST).unlink(missing_ok=True)
+
+
+def dev_score(out: Path, choose: str) -> float:
+    """The dev score of the checkpoint that was chosen."""
+    scores: list[float] = [score for _, score in files.read_json(out / DEV)]
+    return max(scores) if choose == "best" else scores[-1]
+
+
+def predicted_dev(out: Path) -> list[Label]:
+    """The predictions of the checkpoint for dev, in its order."""
+    return [label_of(label) for label in files.read_json(out / PREDICTED_DEV)]
+
+
+def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unwatched) -> float:
+    """Train the first `share` of the steps in `out`, stop there and return the best dev score so far.
+
+    `adapt` goes on in the same directory and ends as if it had never stopped, so no step is done twice; `give_up`
+    deletes what it needs for that. Where the run has gone past the share already, the score is that of the looks up to
+    there.
+    """
+    task, sources = _inputs(recipe)
+    scores: dict[str, float] = ranks.agree(files.read_json(out / BEGUN) if (out / BEGUN).exists() else {})
+    steps = steps_of(recipe, task, share)
+    if str(steps) in scores:
+        return scores[str(steps)]
+    if finished(out, recipe, sources):
+        looks: list[tuple[int, float]] = files.read_json(out / DEV)
+        return max([score for step, score in looks if step <= steps] or [looks[0][1]])
+    check_may_work(f"{out.name}, its first {steps:,} steps")
+    tuning = Tuning(recipe, task, out, watch)
+    tuning.train(until=steps)
+    with folded(tuning.model, tuning.scale):
+        now, _ = tuning.look()
+    before = [*tuning.looks.scores.items(), *((int(step), score) for step, score in scores.items())]
+    best = ranks.agree(max([now, *(score for step, score in before if step <= steps)]))
+    if ranks.is_first():
+        files.write_json(out / BEGUN, {**scores, str(steps): best})
+    ranks.wait()
+    return best
+
+
+def give_up(out: Path) -> None:
+    """Delete the states that a run that began would go on from; its log and its scores stay."""
+    drop_best(out)
+    finish(out)
+
+
+def steps_of(recipe: FinetuneRecipe, task: Prepared, share: float = 1.0) -> int:
+    """The number of steps in a share of the run. Raises ValueError for a share that is not above 0 and at most 1."""
+    if not 0 < share <= 1:
+        raise ValueError(f"share = {share} is out of range: above 0, and at most 1")
+    return max(1, round(share * with_steps(recipe.plan, recipe.epochs, task.sizes["train"]).steps))
+
+
+def _inputs(recipe: FinetuneRecipe) -> tuple[Prepared, dict[str, str]]:
+    """The task, and hashes of all that the run reads."""
+    if not recipe.model:
+        raise ValueError("no model given. Add model=PATH or model=HUB_ID")
+    task = open_prepared(recipe.task)
+    check_task(recipe, task)
+    return task, {name: task.hashes[name] for name in ("about", "train", "dev")} | {"model": identity(recipe.model)}
+
+
+def check_task(recipe: FinetuneRecipe, task: Prepared) -> None:
+    """Raises ValueError where the task's texts are longer than the model can take, or its tags are of no scheme that a
+    CRF's transitions could follow; the model's config and the task's labels suffice to say so.
+    """
+    longest = longest_input(recipe.model)
+    if longest is not None and task.max_tokens > longest:
+        raise ValueError(
+            f"{task.name} has examples of up to {task.max_tokens} tokens, but {recipe.model} reads at most {longest}. "
+            f"Prepare it with max_tokens={longest}"
+        )
+    if recipe.tag_transitions == "scheme":
+        allowed_transitions(trained_labels(task, recipe.tag_scheme))
+
+
+KIND = "sequence"  # the kind of task that an ensemble is for: one label a row
 
 
 def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str, watch: Watch) -> dict[str, Any]:
-    """Predict the sealed texts, then open their labels in the name of `by`, as `finetune.test` does; and as `dev` the
-    score on dev.
+    """As `test`, and as `dev` the score on dev, by the mean of the label probabilities of several fine-tuned models.
 
-    Raises ValueError where a checkpoint was fine-tuned for another task, and where rows have no one label.
+    Ke et al. (2022), DGA, Table 3, the row "Ensemble (LM+MLM)": end-task fine-tuning of the model as it is and of the
+    one that MLM adapted, "concatenating their outputs and taking the average". We fine-tune the models one without the
+    other, and average the probabilities of the labels.
+
+    Raises ValueError where a checkpoint was fine-tuned for another task, and for a task that has not one label a row.
     """
     if task.kind != KIND:
         raise ValueError(f"an ensemble is for tasks of one label a row, but {task.name} is of kind '{task.kind}'")
@@ -529,8 +523,8 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
         for split in splits:
             spans = SPANS[pooling_of(model.config)]
             rows = encoded(task, split, task.examples(split), tokenizer, spans=spans)
-            said_BC = probabilities(model, rows, labels, watch=watch)[:, [labels.index(name) for name in task.labels]]
-            means[split] = means.get(split, 0.0) + said_BC / len(checkpoints)
+            found_BC = probabilities(model, rows, labels, watch=watch)[:, [labels.index(name) for name in task.labels]]
+            means[split] = means.get(split, 0.0) + found_BC / len(checkpoints)
     predicted: dict[Split, list[Label]] = {
         split: [task.labels[int(code)] for code in means[split].argmax(-1)] for split in splits
     }
@@ -545,36 +539,33 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
     }
 
 
-# -------------------- fitting
-# Settings of fine-tuning that are for one kind of task, where tasks of several kinds share what is stated.
+OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
+OF_TEXTS = ("sequence_layer",)  # settings for labels of whole texts alone
 
 
-OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")
-OF_TEXTS = ("sequence_layer",)
-
-
-def fitting(own: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
-    """The settings, those at their defaults that mean nothing on the task."""
+def fitting(recipe: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
+    """The recipe with those settings at their defaults that mean nothing on the task; for tasks that share a recipe."""
     default = FinetuneRecipe()
-    return replace(own, **{name: getattr(default, name) for name in _idle(task)})
+    return replace(recipe, **{name: getattr(default, name) for name in _idle(task)})
 
 
-def check_heeded(own: FinetuneRecipe, tasks: Sequence[Prepared]) -> None:
+def check_heeded(recipe: FinetuneRecipe, tasks: Sequence[Prepared]) -> None:
     """Raises ValueError for a stated setting that means nothing on any of the tasks."""
     default = FinetuneRecipe()
     for name in sorted(set.intersection(*(_idle(task) for task in tasks))):
-        if (value := getattr(own, name)) != getattr(default, name):
+        if (value := getattr(recipe, name)) != getattr(default, name):
             raise ValueError(
                 f"finetune.{name} = {value!r} means nothing on {', '.join(task.name for task in tasks)}. Leave it out"
             )
 
 
 def mentions_stand(task: Prepared) -> bool:
-    """Whether the texts are of relations and say where the two mentions stand."""
+    """True if the texts are of relations and have the places of their two mentions."""
     return task.kind == "sequence" and all(len(example.spans) == 2 for example in task.examples("train"))
 
 
 def _idle(task: Prepared) -> set[str]:
+    """The settings that mean nothing on the task."""
     idle = set() if mentions_stand(task) else {"pooling"}
     idle |= {*OF_TAGS} if task.kind != "tokens" else set()
     return idle | ({*OF_TEXTS} if task.kind in ("tokens", "span") else set())

@@ -1,12 +1,16 @@
-"""Which heads a masked language model's robustness rests on, told from raw text.
+"""Importance of attention heads: how much a masked language model's robustness depends on each, from raw text.
 
 Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge" (DGA), section 3.1. The importance
 of head h of layer l is
 
-    I_lh = 1/M sum_m |d KL(f1(x_m), f2(x_m)) / d g_lh|                                                   (Eq. 6 to 8)
+    I_lh = 1/M sum_m |d L_impt(x_m) / d g_lh|                                                            (Eq. 6 and 7)
+    L_impt(x_m) = KL(f1(x_m), f2(x_m))                                                                         (Eq. 8)
+    I^norm_lh = |tanh(Normalize(I_lh))|                                                                       (Eq. 10)
 
 where g_lh = 1 multiplies the head's output (Eq. 5), and f1 and f2 are passes over the same text under different
 dropout; the other parts of Table 3 likewise (models/gates.py).
+
+Shape suffixes: R rows, L lines, W width of a line in tokens, D hidden.
 
 Readings
   "The KL-divergence of the two representations" is that of softmax over the numbers of the last hidden state, averaged
@@ -20,8 +24,6 @@ Deviations
   softmax over the positions; and sums gradients with their signs. None of that is done here.
   As |tanh z| is printed, the least important heads of a layer are protected like the most important ones. "min-max"
   (the least important 0, the most important 1) and "rank" (the share of the others that are less important) do not.
-
-Shape suffixes: R rows, L lines, W width of a line in tokens, D hidden.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from acclimate.core.types import Batch
-from acclimate.methods.domain import hidden_states, row_means, unmasked
+from acclimate.methods.domain import divergence, hidden_states, row_means, unmasked
 from acclimate.models.gates import Part, gate_shape, gated
 from acclimate.models.heads import keeps_rows_apart
 from acclimate.training.gradients import noise_seed
@@ -54,14 +56,14 @@ def head_importance(
     seed: int,
     plan: Plan | None = None,
 ) -> dict[Part, Tensor]:
-    """Part -> importance of each gate, float32 on the CPU, shaped as `gate_shape` says.
+    """Part -> I of each gate (Eq. 6), float32 on the CPU, shaped as `gate_shape` says.
 
-    Each row has gates of its own, so a single backward pass has every |gradient| of Eq. 6; no weight gets one. The cost
-    is 4/3 of training on the batches once. The model is moved to this process's device, and is else as it was.
+    Each row has separate gates, so a single backward pass gives every |gradient| of Eq. 6; no weight gets one. The cost
+    is 4/3 of training on the batches once. The model is moved to this process's device, and otherwise left as it was.
 
-    batches  texts; tokens that are masked (`labels`) are put back
+    batches  texts; masked tokens (`labels`) are replaced by the original ones
     seed     of the dropout noise
-    plan     says how many tokens may go through the model at once (`piece_tokens`)
+    plan     its `piece_tokens` says how many tokens may go through the model at once
 
     Raises ValueError where the model has no dropout, for a family whose heads are not known, and without texts.
     """
@@ -78,51 +80,47 @@ def head_importance(
                 with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
                     torch.manual_seed(noise_seed(seed, step, index))
                     for part, gradients in row_gradients(model, piece, len(layout.rows_R), parts).items():
-                        sums[part] += gradients.abs().sum(0, dtype=torch.float64)
+                        sums[part] += gradients.abs().sum(0, dtype=torch.float64)  # the sum of Eq. 6
             rows += len(batch)
     if not rows:
-        raise ValueError("there are no texts to tell the importance of heads from. Give some of the domain")
-    return {part: (total / rows).float().cpu() for part, total in sums.items()}
+        raise ValueError("there are no texts to compute the importance of heads from. Give some of the domain")
+    return {part: (total / rows).float().cpu() for part, total in sums.items()}  # 1/M of Eq. 6
 
 
 def row_gradients(model: PreTrainedModel, piece: Piece, rows: int, parts: Sequence[Part]) -> dict[Part, Tensor]:
-    """Part -> (R, ...) for each row, the gradient at its gates of the KL-divergence of two passes (Eq. 7 and 8).
+    """Part -> (R, ...) the gradient of each row's L_impt (Eq. 8) at that row's gates (Eq. 7).
 
-    Raises ValueError where the passes do not differ.
+    Raises ValueError where the two passes do not differ.
     """
-    gates = {part: torch.ones(rows, *gate_shape(model, part), device=model.device) for part in parts}
+    gates = {part: torch.ones(rows, *gate_shape(model, part), device=model.device) for part in parts}  # g, Eq. 5
     for values in gates.values():
         values.requires_grad_()
     with gated(model, gates, piece):
-        first_LWD, second_LWD = hidden_states(model, piece), hidden_states(model, piece)
+        first_LWD, second_LWD = hidden_states(model, piece), hidden_states(model, piece)  # f1(x_m) and f2(x_m)
     if torch.equal(first_LWD, second_LWD):
         raise ValueError(
             "the model has no dropout, so two passes over a text are one and the same, and their difference says "
             "nothing about heads. Set dropout=0.1 and attention_dropout=0.1, as BERT and RoBERTa had"
         )
-    found = torch.autograd.grad(row_means(divergence(first_LWD, second_LWD)[..., None], piece).sum(), [*gates.values()])
-    return dict(zip(gates, found, strict=True))
-
-
-def divergence(first_LWD: Tensor, second_LWD: Tensor) -> Tensor:
-    """(L, W) KL(p || q) of each token, p and q softmax over the numbers of its two states."""
-    log_p_LWD, log_q_LWD = first_LWD.float().log_softmax(-1), second_LWD.float().log_softmax(-1)
-    return (log_p_LWD.exp() * (log_p_LWD - log_q_LWD)).sum(-1)
+    loss_R1 = row_means(divergence(first_LWD, second_LWD)[..., None], piece)  # Eq. 8, the mean over a row's tokens
+    # a row's gates touch that row alone, so the gradients of the sum are those of each row
+    gradients = torch.autograd.grad(loss_R1.sum(), [*gates.values()])  # Eq. 7
+    return dict(zip(gates, gradients, strict=True))
 
 
 def normalised(importance: Tensor, how: How = "paper", *, over: Over = "layer") -> Tensor:
     """I^norm in [0, 1], shaped like the importance (layers, gates).
 
     how   "paper": |tanh z|, Eq. 10; "min-max"; "rank"
-    over  what z, least and most, or ranks are told among: the gates of a layer, or all
+    over  the gates among which z, least and most, or ranks are computed: those of a layer, or of the whole model
 
-    Where all of them are equally important, "paper" and "min-max" are 0 and "rank" is 1/2.
+    Where all gates are equally important, "paper" and "min-max" give 0 and "rank" gives 1/2.
     """
     groups = importance.double().flatten() if over == "model" else importance.double()
     groups = groups.reshape(-1, groups.shape[-1])
     if how == "paper":
         spread = groups.std(-1, keepdim=True) if groups.shape[-1] > 1 else torch.zeros(len(groups), 1)
-        scaled = _ratio(groups - groups.mean(-1, keepdim=True), spread).tanh().abs()
+        scaled = _ratio(groups - groups.mean(-1, keepdim=True), spread).tanh().abs()  # Eq. 10
     elif how == "min-max":
         least, most = groups.aminmax(dim=-1, keepdim=True)
         scaled = _ratio(groups - least, most - least)
@@ -132,13 +130,13 @@ def normalised(importance: Tensor, how: How = "paper", *, over: Over = "layer") 
 
 
 def random_importance(shape: tuple[int, ...], seed: int) -> Tensor:
-    """Drawn evenly from [0, 1): Table 3's "random mask", before normalisation."""
+    """Importances drawn uniformly from [0, 1), before normalisation: Table 3's "random mask"."""
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
 
 
 @contextmanager
 def _only_noise(model: PreTrainedModel) -> Iterator[None]:
-    """In the block the model has dropout, and no weight gets a gradient; then it is as it was."""
+    """Within the block the model is in training mode and no weight gets a gradient; afterwards it is as before."""
     modes = [(module, module.training) for module in model.modules()]
     wanted = [(weight, weight.requires_grad) for weight in model.parameters()]
     model.train().requires_grad_(False)
@@ -152,12 +150,12 @@ def _only_noise(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _ratio(above: Tensor, below: Tensor) -> Tensor:
-    """Their quotient, 0 where nothing differs."""
+    """above / below, and 0 where below is 0."""
     return torch.where(below > 0, above / below.clamp(min=torch.finfo(below.dtype).tiny), 0.0)
 
 
 def _ranks(values: Tensor) -> Tensor:
-    """The share of the others that are smaller; equal ones count half."""
+    """The share of the other values that are smaller; equal ones count half."""
     _, which, times = torch.unique(values, return_inverse=True, return_counts=True)
     smaller: Tensor = times.cumsum(0) - times + (times - 1) / 2
     return smaller.double()[which] / max(1, len(values) - 1)

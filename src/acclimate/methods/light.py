@@ -1,25 +1,29 @@
-"""Go on with masked language modelling on raw text of the domain, the model itself frozen: adapters, or a prompt.
+"""Adapters and prompts: go on with masked language modelling on raw text of the domain, with the model itself frozen.
 
 Two of DGA's baselines (Ke et al., 2022, section 4.2). "MLM (Adapter)": two fully connected layers with a skip
 connection, bottleneck 64, behind each attention and each feed-forward layer (Houlsby et al., 2019, "Parameter-Efficient
 Transfer Learning for NLP"). "MLM (Prompt)": 100 tokens at the end of every sequence (Lester et al., 2021, "The Power of
-Scale for Parameter-Efficient Prompt Tuning"). The loss is that of `training.objective.MaskedLanguageLoss`, as a
-function of these alone; in fine-tuning all that the checkpoint has is trained.
+Scale for Parameter-Efficient Prompt Tuning"). The loss is L_MLM of `training.objective.MaskedLanguageLoss`, minimised
+over these new weights alone; fine-tuning then trains all weights of the checkpoint. The weights themselves are in
+models/light.py.
+
+Shape suffixes: L lines, W width of a line in tokens, D hidden, P tokens of the prompt.
 
 Readings
   An adapter is as in Houlsby et al. and their code: GELU, weights from a normal of .001 cut off at two of them, biases
-  0, so that it begins as the identity; after the dropout, before what it is added to. Of DistilBERT, whose attention
-  has no dropout behind it, after the projection; of ModernBERT, whose layers normalise first, at the end of the
-  branches. Layer normalisation, which Houlsby et al. train too, stays frozen: "only the adapters are trained".
-  Prompt tokens begin evenly between -.5 and .5 and learn at .3 (both Lester et al.'s; with AdamW and the plan's course
-  of the rate, where they have Adafactor at a constant one). Adapters learn at the plan's rate.
-  Settings of length leave the prompt out: a text is cut where other methods cut it.
-  A checkpoint that has adapters, or a prompt, goes on with its own.
-  A language modelling head that the checkpoint lacks is drawn, as by every method, and learns too: frozen, it would
-  have the rest adapt to chance.
+  0, so that it begins as the identity; it stands after the dropout, before the residual is added. In DistilBERT, whose
+  attention has no dropout behind it, it stands after the projection; in ModernBERT, whose layers normalise first, at
+  the end of the branches. Layer normalisation, which Houlsby et al. train too, stays frozen: "only the adapters are
+  trained".
+  Prompt tokens begin uniformly between -.5 and .5 and learn at .3 (both Lester et al.'s; with AdamW and the plan's
+  schedule, where they have Adafactor at a constant rate). Adapters learn at the plan's rate.
+  `max_tokens` does not count the prompt: a text is cut where other methods cut it.
+  A checkpoint that already has adapters, or a prompt, goes on with them.
+  A language modelling head that the checkpoint lacks is drawn, as by every method, and is trained too: if it were
+  frozen, the new weights would adapt to chance.
 Deviations
-  The released code hands the embedding layer's output to it again as if it were of word embeddings, so that positions
-  and layer normalisation come twice. Here a prompt is pieces of the vocabulary, which the tokenizer puts behind each
+  The released code hands the embedding layer's output to it again as if it were word embeddings, so that positions and
+  layer normalisation are applied twice. Here a prompt is pieces of the vocabulary, which the tokenizer puts behind each
   row: they have positions and normalisation as any other token has. Nothing is predicted at them, and no head predicts
   them.
 """
@@ -47,61 +51,12 @@ from acclimate.models.loading import drawn_weights
 from acclimate.training.objective import MaskedLanguageLoss
 
 
-@dataclass(frozen=True)
-class LightRecipe(DomainRecipe):
-    """Adapters or a prompt, with section 4.2's settings as defaults."""
-
-    kind: Literal["adapter", "prompt"] = "adapter"  # what learns beside the frozen model
-    bottleneck: int = 64  # of adapters
-    prompt_tokens: int = 100  # of a prompt
-    prompt_rate: float = 0.3  # of a prompt, in place of the plan's rate; it rises and falls as that does
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("bottleneck", "prompt_tokens", "prompt_rate"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range: above 0")
-
-
-def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
-    """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
-
-    Raises ValueError where the corpus has no text, the model cannot be loaded, is of a family whose places for adapters
-    are not known, has adapters or a prompt of another size, or has no room for a prompt behind `max_tokens`.
-    """
-
-    def ready(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-        if recipe.kind == "prompt":
-            return add_prompt(model, tokenizer, recipe.prompt_tokens, seed=recipe.plan.seed)
-        add_adapters(model, recipe.bottleneck, seed=recipe.plan.seed)
-        return tokenizer
-
-    def objective(start: Start) -> LightLoss:
-        if recipe.kind == "adapter":
-            return LightLoss(start.model)
-        return LightLoss(start.model, prompt_ids(start.tokenizer), prompt_rate=recipe.prompt_rate / recipe.plan.rate)
-
-    done = adapt_with(recipe, out, objective, ready=ready, watch=watch)
-    if recipe.kind == "adapter":
-        alone = "transformers alone loads this checkpoint without its adapters"
-        watch(Progress("adapt", 0, 0, "steps", {"note": alone}))
-    return done
-
-
-def passes(recipe: LightRecipe) -> float:
-    """Of the encoder in a step, in those of masked language modelling: weights that are frozen get no gradient."""
-    return 2 / 3
-
-
 class LightLoss(MaskedLanguageLoss):
-    """`mlm` as MaskedLanguageLoss has it, as a function of the model's adapters alone, or of its prompt's embeddings;
-    and of a head that the checkpoint lacked.
+    """L_MLM as a function of the model's adapters, or of its prompt's embeddings, and of a head that the checkpoint
+    lacked; everything else is frozen.
 
-    A prompt's embeddings are learnt beside the matrix whose rows they are, and put there after each step: so neither
-    the other rows nor the output layer that shares them can move.
-
-    prompt       ids, each one more than the one before; (): adapters learn
-    prompt_rate  of the prompt, in multiples of the plan's rate
+    prompt       the ids of the prompt, each one more than the one before; (): adapters are trained
+    prompt_rate  the prompt's rate in multiples of the plan's
     """
 
     def __init__(self, model: PreTrainedModel, prompt: Sequence[int] = (), *, prompt_rate: float = 1.0) -> None:
@@ -117,9 +72,19 @@ class LightLoss(MaskedLanguageLoss):
                 adapter.requires_grad_(True)
             self.prompt_PD = None
             return
+        # a parameter beside the embedding matrix, copied there after each step, so that neither the matrix's other rows
+        # nor the output layer that shares them can move
         self.rows = slice(prompt[0], prompt[0] + len(prompt))
         self.prompt_PD = nn.Parameter(word_embeddings(model)[self.rows].clone())
         model.get_input_embeddings().register_forward_hook(self._with_prompt)
+
+    def _with_prompt(self, _: nn.Module, inputs: Any, embedded_LWD: Tensor) -> Tensor:
+        """The word embeddings with those of the prompt's ids replaced by `prompt_PD`."""
+        assert self.prompt_PD is not None
+        numbers_LW = inputs[0] - self.rows.start  # a prompt token's number within the prompt
+        within_LW = (numbers_LW >= 0) & (numbers_LW < len(self.prompt_PD))
+        learnt_LWD = self.prompt_PD[numbers_LW.clamp(0, len(self.prompt_PD) - 1)]
+        return torch.where(within_LW[..., None], learnt_LWD.to(embedded_LWD.dtype), embedded_LWD)
 
     def rate_multiple(self, name: str) -> float:
         return self.prompt_rate if name == "prompt_PD" else 1.0
@@ -131,18 +96,57 @@ class LightLoss(MaskedLanguageLoss):
 
     def flops(self, batch: Batch) -> float:
         """As masked language modelling without the gradients of frozen weights: 4 operations a weight, not 6. What lies
-        before the first adapter, and needs no gradient of its input either, is counted as if it did.
+        before the first adapter needs no gradient of its input either, but is counted as if it did.
         """
         body, head = weights_by_part(self.model, among=lambda weight: not weight.requires_grad)
         predicted = self.counts(batch)["mlm"] if has_sparse_head(self.model) else len(batch.ids)
         return super().flops(batch) - 2.0 * (body * len(batch.ids) + head * predicted)
 
-    def _with_prompt(self, _: nn.Module, inputs: Any, embedded_LWD: Tensor) -> Tensor:
-        assert self.prompt_PD is not None
-        places_LW = inputs[0] - self.rows.start
-        within_LW = (places_LW >= 0) & (places_LW < len(self.prompt_PD))
-        learnt_LWD = self.prompt_PD[places_LW.clamp(0, len(self.prompt_PD) - 1)]
-        return torch.where(within_LW[..., None], learnt_LWD.to(embedded_LWD.dtype), embedded_LWD)
+
+@dataclass(frozen=True)
+class LightRecipe(DomainRecipe):
+    """Adapters or a prompt, with section 4.2's settings as defaults."""
+
+    kind: Literal["adapter", "prompt"] = "adapter"  # what is trained
+    bottleneck: int = 64  # numbers between an adapter's two layers, above 0; the paper: 64
+    prompt_tokens: int = 100  # tokens of a prompt, above 0; the paper: 100
+    prompt_rate: float = 0.3  # a prompt's learning rate in place of the plan's, above 0; Lester et al.: .3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("bottleneck", "prompt_tokens", "prompt_rate"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} = {getattr(self, name)} is out of range: above 0")
+
+
+def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
+
+    Raises ValueError where the corpus has no text, or the model cannot be loaded, is of a family whose places for
+    adapters are not known, has adapters or a prompt of another size, or has no room for a prompt behind `max_tokens`.
+    """
+
+    def ready(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+        if recipe.kind == "prompt":
+            return add_prompt(model, tokenizer, recipe.prompt_tokens, seed=recipe.plan.seed)
+        add_adapters(model, recipe.bottleneck, seed=recipe.plan.seed)
+        return tokenizer
+
+    def objective(start: Start) -> LightLoss:
+        if recipe.kind == "adapter":
+            return LightLoss(start.model)
+        return LightLoss(start.model, prompt_ids(start.tokenizer), prompt_rate=recipe.prompt_rate / recipe.plan.rate)
+
+    done = adapt_with(recipe, out, objective, ready=ready, watch=watch)
+    if recipe.kind == "adapter":
+        note = "transformers alone loads this checkpoint without its adapters"
+        watch(Progress("adapt", 0, 0, "steps", {"note": note}))
+    return done
+
+
+def passes(recipe: LightRecipe) -> float:
+    """Of the encoder in a step, in those of masked language modelling: weights that are frozen get no gradient."""
+    return 2 / 3
 
 
 def check(recipe: LightRecipe, config: PreTrainedConfig, group: str) -> None:

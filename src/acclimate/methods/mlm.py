@@ -1,13 +1,15 @@
-"""Go on with masked language modelling on other text: DAPT, TAPT, and one after the other.
+"""DAPT and TAPT: go on with masked language modelling on other text.
 
-Gururangan et al. (2020), "Don't Stop Pretraining", sections 3 and 4. DAPT trains on raw text of the domain, TAPT on the
-texts of the task, whatever their labels; TAPT after DAPT is two runs, the second from the first's checkpoint. The loss
-is that of `training.objective.MaskedLanguageLoss`.
+Gururangan et al. (2020), "Don't Stop Pretraining: Adapt Language Models to Domains and Tasks", sections 3 and 4. DAPT
+trains on raw text of the domain, TAPT on the texts of the task without their labels; TAPT after DAPT is two runs, the
+second from the checkpoint of the first. The loss is that of `training.objective.MaskedLanguageLoss`:
+
+    L_MLM = mean over the masked positions m of -log p(w_m | the text with its masks)
 
 Readings
   The defaults are TAPT's as TAPTER states them (its Table 4: 100 epochs, batch 256, rate 5e-5, warm-up .06, decay .01),
   but for `max_tokens`: 512 there, for questions with their contexts.
-  "Epoch": as many steps as it takes to see each segment once; the last step of one shares its batch with the next.
+  An epoch is as many steps as it takes to see each segment once; the last step of one shares its batch with the next.
 Deviations
   Documents are never joined, so a sequence holds text of one document only. RoBERTa joined them to fill 512 tokens;
   without joining no padding is saved, because the loop pads next to nothing anyway.
@@ -38,20 +40,22 @@ from acclimate.training.objective import MaskedLanguageLoss, Objective, measure
 from acclimate.training.plan import Plan
 from acclimate.training.run import finished, run, write_checkpoint
 
+NO_HEAD = "no language modelling head: one was drawn, which has learnt nothing yet"
+
 
 @dataclass(frozen=True)
 class MlmRecipe:
     """Masked language modelling from a checkpoint. Either `epochs` or `plan.steps` sets the length of the run."""
 
-    model: str = ""  # a local directory or a hub id
-    corpus: Path = Path()  # raw text (command line), or a corpus that was written before; needed
-    max_tokens: int = 128  # of a sequence, special tokens included; longer documents are cut, nothing is dropped
-    masking: float = 0.15  # share of the tokens that are predicted
+    model: str = ""  # checkpoint to start from: a local directory or a hub id
+    corpus: Path = Path()  # texts to train on: raw text on the command line, or a corpus written before; needed
+    max_tokens: int = 128  # longest sequence in tokens, special ones included; longer documents are cut, not dropped
+    masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1
     whole_words: bool = False  # predict all tokens of a word or none
-    dropout: float | None = None  # of hidden states; None: as the model has it
-    attention_dropout: float | None = None  # likewise; 0 lets attention run fused: 1.3 to 1.6 times as fast on a CPU
-    epochs: float = 100.0  # passes over the corpus; 0: `plan.steps` counts
-    plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))
+    dropout: float | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
+    attention_dropout: float | None = None  # dropout of attention; None: as the model has it; 0 is 1.3 to 1.6x as fast
+    epochs: float = 100.0  # passes over the corpus; 0: plan.steps sets the length
+    plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))  # steps, batch, rate, precision
 
     def __post_init__(self) -> None:
         check_masked(self)
@@ -68,7 +72,7 @@ def adapt(recipe: MlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
 
 @dataclass(frozen=True)
 class Start:
-    """What a run on a corpus begins from. model: what is trained, in place, and handed over."""
+    """What a run on a corpus begins with. model: is trained in place and becomes the checkpoint."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -84,16 +88,18 @@ def adapt_with(
     mark: Callable[[Batch], Batch] | None = None,
     watch: Watch = unwatched,
 ) -> Checkpoint:
-    """`adapt` with any loss on masked batches.
+    """`adapt` with another loss on the masked batches.
 
-    ready  puts into the model, in place, what the method adds to it, and gives the tokenizer to go on with
-    mark   what else a step's batch gets, a pure function of it
+    objective  makes the loss
+    ready      adds the method's own weights to the model, in place, and returns the tokenizer that goes with it
+    mark       adds to a step's batch what the loss needs; a pure function of the batch
     """
     if not recipe.model:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     corpus = Corpus(recipe.corpus)
     sources = {"corpus": corpus.hash, "model": identity(recipe.model)}
-    if done := finished(out, recipe, sources, extends=recipe.epochs == 0):  # a step's batch hangs on its number alone
+    # with epochs = 0 a batch depends on the number of its step alone, so a run may be made longer
+    if done := finished(out, recipe, sources, extends=recipe.epochs == 0):
         return done
     model, tokenizer = load_adapted(recipe, watch), load_tokenizer(recipe.model)
     if ready is not None:
@@ -108,8 +114,32 @@ def adapt_with(
     return done
 
 
+class Adapted(Protocol):
+    """A recipe that starts from a checkpoint."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def dropout(self) -> float | None: ...
+    @property
+    def attention_dropout(self) -> float | None: ...
+
+
+def load_adapted(recipe: Adapted, watch: Watch) -> PreTrainedModel:
+    """The masked language model to go on with. `watch` gets a note where its head is new, or slow."""
+    model = load_masked_language_model(
+        recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
+    )
+    if head_drawn(model):
+        watch(Progress("adapt", 0, 0, "steps", {"note": f"{recipe.model} has {NO_HEAD}"}))
+    if not has_sparse_head(model):
+        note = f"{model.config.model_type}: no sparse head, so every position goes through the whole MLM head"
+        watch(Progress("adapt", 0, 0, "steps", {"note": note}))
+    return model
+
+
 class Masked(Protocol):
-    """What a recipe says of masked language modelling."""
+    """A recipe with masked language modelling in it."""
 
     @property
     def max_tokens(self) -> int: ...
@@ -123,40 +153,8 @@ class Masked(Protocol):
     def plan(self) -> Plan: ...
 
 
-class Adapted(Protocol):
-    """What a recipe says of the model that it goes on with."""
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def dropout(self) -> float | None: ...
-    @property
-    def attention_dropout(self) -> float | None: ...
-
-
-def load_adapted(recipe: Adapted, watch: Watch) -> PreTrainedModel:
-    """The masked language model to go on with; somebody is told where its head is slow."""
-    model = load_masked_language_model(
-        recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
-    )
-    if head_drawn(model):
-        watch(Progress("adapt", 0, 0, "steps", {"note": f"{recipe.model} has {NO_HEAD}"}))
-    if not has_sparse_head(model):
-        told = {"note": f"{model.config.model_type}: no sparse head, so every position goes through the whole MLM head"}
-        watch(Progress("adapt", 0, 0, "steps", told))
-    return model
-
-
-def train_masked(
-    model: PreTrainedModel, tokens: Tokens, recipe: Masked, out: Path, *, stage: str, watch: Watch
-) -> None:
-    """Train the model, in place, to fill in what is masked of a corpus."""
-    stream, plan = masked_run(tokens, recipe)
-    run(MaskedLanguageLoss(model), stream, plan, out, stage=stage, watch=watch)
-
-
 def masked_run(tokens: Tokens, recipe: Masked) -> tuple[Stream, Plan]:
-    """The batches of a run over a corpus, and its plan with the steps that its epochs take."""
+    """The masked batches of a run over a corpus, and its plan with the number of steps that its epochs take."""
     plan = with_steps(recipe.plan, recipe.epochs, len(segments(tokens, recipe.max_tokens)) - 1)
     stream = masked_stream(
         tokens,
@@ -167,6 +165,11 @@ def masked_run(tokens: Tokens, recipe: Masked) -> tuple[Stream, Plan]:
         whole_words=recipe.whole_words,
     )
     return stream, plan
+
+
+def with_steps(plan: Plan, epochs: float, rows: float) -> Plan:
+    """The plan with the steps that `epochs` passes over `rows` rows take; unchanged where epochs is 0."""
+    return plan if epochs == 0 else replace(plan, steps=max(1, math.ceil(epochs * rows / plan.batch)))
 
 
 def check_masked(recipe: Masked) -> None:
@@ -182,20 +185,12 @@ def check_masked(recipe: Masked) -> None:
 
 
 def check_length(epochs: float, plan: Plan) -> None:
-    """Raises ValueError where both say how long a run is."""
+    """Raises ValueError where both epochs and steps are stated."""
     if epochs and plan.steps != Plan().steps:
         raise ValueError(
             f"epochs = {epochs:g} and plan.steps = {plan.steps} both say how long it is. Set epochs=0 for so many "
             f"steps, or leave plan.steps out"
         )
-
-
-def with_steps(plan: Plan, epochs: float, rows: float) -> Plan:
-    """The plan with the steps that `epochs` passes over `rows` rows take; as it is where epochs is 0."""
-    return plan if epochs == 0 else replace(plan, steps=max(1, math.ceil(epochs * rows / plan.batch)))
-
-
-NO_HEAD = "no language modelling head: one was drawn, which has learnt nothing yet"
 
 
 def heldout_loss(
@@ -208,10 +203,10 @@ def heldout_loss(
 def heldout(
     model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
 ) -> tuple[float, bool]:
-    """Mean MLM loss, in nats a masked sub-word, on text that was not trained on, under masks fixed by a seed;
-    and whether the checkpoint has a head that predicts them: else one is drawn, and the loss is that of chance.
+    """L_MLM in nats a masked sub-word, on text that was not trained on, under masks that are fixed by a seed; and
+    whether the checkpoint has a language modelling head. Where it has none, one is drawn, and the loss is at chance.
 
-    most: segments; where the corpus has more, a seeded sample of them.
+    most  number of segments at most; of a longer corpus a seeded sample
 
     Raises ValueError where a prompt of the model does not fit behind `max_tokens`.
     """
@@ -221,8 +216,8 @@ def heldout(
     batches = evaluation_batches(
         tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=True, segments_at_most=most
     )
-    told = counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1)
-    return measure(MaskedLanguageLoss(loaded), told)["mlm"], not head_drawn(loaded)
+    followed = counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1)
+    return measure(MaskedLanguageLoss(loaded), followed)["mlm"], not head_drawn(loaded)
 
 
 # A small encoder on a domain's text, as small as the demo's: what two cores do within ten minutes.

@@ -4,9 +4,10 @@ Devlin et al. (2019), "BERT", section 3.1, task 2; PubMedBERT (Gu et al., 2021) 
 
     L = L_mlm + L_nsp,    L_nsp = - mean over rows of log softmax(W_2 tanh(W_1 h_[CLS] + b_1) + b_2) at the label
 
-on the pairs of text/rows.py. W_1 and b_1 are BERT's pooler, which fine-tuning goes on with.
+on the pairs of text/rows.py. W_1 and b_1 are BERT's pooler, which fine-tuning goes on with. `scratch` minimises it with
+`next_sentence = true`.
 
-Shape suffixes: B lines, T tokens of a line, R rows, D hidden, M predicted positions, V vocabulary.
+Shape suffixes: L lines, W width of a line in tokens, R rows, D hidden, M predicted positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from acclimate.models.encoder import family, training_flops
 from acclimate.models.heads import has_sparse_head, hidden_and_masked_logits, keeps_rows_apart
 from acclimate.models.loading import configuration, drawn_weights, load_weights, reading, seeded
 from acclimate.text.rows import RANDOM_NEXT
-from acclimate.training.objective import Objective
+from acclimate.training.objective import Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
 
-FAMILY = "bert"  # whose checkpoints have a place for pooler and classifier
+FAMILY = "bert"  # the family whose checkpoints have a place for pooler and classifier
 
 
 class NextSentenceHead(nn.Module):
-    """BERT's pooler and the classifier on it; by its names, class 0 is "follows" and 1 "does not"."""
+    """BERT's pooler and the classifier on it; class 0 is "follows" and class 1 "does not", as in BERT's code."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -38,13 +39,13 @@ class NextSentenceHead(nn.Module):
         self.classifier = nn.Linear(hidden, 2)
 
     def forward(self, first_RD: Tensor) -> Tensor:
-        """(R, 2) logits of each row's first token."""
-        logits_R2: Tensor = self.classifier(torch.tanh(self.pooler(first_RD)))
+        """(R, 2) logits from the last hidden state of each row's first token, h_[CLS]."""
+        logits_R2: Tensor = self.classifier(torch.tanh(self.pooler(first_RD)))  # W_2 tanh(W_1 h + b_1) + b_2
         return logits_R2
 
 
 class NextSentenceLoss(Objective):
-    """Terms `mlm`, averaged over the predicted tokens, and `nsp`, averaged over the rows; both of one pass."""
+    """L_mlm + L_nsp of one pass. Terms: `mlm`, averaged over the predicted tokens, and `nsp`, averaged over rows."""
 
     def __init__(self, model: PreTrainedModel, head: NextSentenceHead) -> None:
         super().__init__()
@@ -56,10 +57,10 @@ class NextSentenceLoss(Objective):
         return {"mlm": int(np.count_nonzero(batch.tokens["labels"] != NOT_PREDICTED)), "nsp": len(batch)}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        hidden_BTD, logits_MV = hidden_and_masked_logits(self.model, piece, piece["positions"])
-        first_RD = hidden_BTD.flatten(0, 1).index_select(0, piece["firsts"])
+        hidden_LWD, logits_MV = hidden_and_masked_logits(self.model, piece, piece["positions"])
+        first_RD = hidden_LWD.flatten(0, 1).index_select(0, piece["firsts"])
         return {
-            "mlm": nn.functional.cross_entropy(logits_MV.float(), piece["labels"], reduction="sum"),
+            "mlm": masked_cross_entropy(logits_MV, piece),
             "nsp": nn.functional.cross_entropy(self.head(first_RD).float(), piece[RANDOM_NEXT], reduction="sum"),
         }
 
@@ -70,7 +71,7 @@ class NextSentenceLoss(Objective):
 
 
 def require_pairs(model: PreTrainedModel) -> None:
-    """Raises ValueError for a model that cannot learn from pairs, or whose checkpoint could not keep what it learns."""
+    """Raises ValueError for a model that is not a BERT with two token types."""
     if family(model) != FAMILY or model.config.type_vocab_size < 2:
         raise ValueError(
             f"next_sentence = true needs a BERT with two token types, but the model is a '{family(model)}'. Set "
@@ -79,7 +80,7 @@ def require_pairs(model: PreTrainedModel) -> None:
 
 
 def new_head(model: PreTrainedModel, *, seed: int) -> NextSentenceHead:
-    """With random weights, as the model's own were drawn."""
+    """A head with random weights, drawn as the model's were."""
     with seeded(seed):
         head = NextSentenceHead(model.config.hidden_size)
         for weight in head.parameters():
@@ -91,7 +92,7 @@ def new_head(model: PreTrainedModel, *, seed: int) -> NextSentenceHead:
 
 
 def head_of(model: str, *, seed: int) -> tuple[NextSentenceHead, bool]:
-    """That of a BERT's checkpoint, and whether the checkpoint has one: else it is drawn."""
+    """The head of a BERT's checkpoint and True; or, where the checkpoint has none, a new one and False."""
     with reading(model) as where:
         loaded: Any
         loaded, _ = load_weights(BertForPreTraining, where, configuration(where), seed)
@@ -104,7 +105,7 @@ def head_of(model: str, *, seed: int) -> tuple[NextSentenceHead, bool]:
 
 
 def with_head(model: PreTrainedModel, head: NextSentenceHead) -> PreTrainedModel:
-    """The BERT with its pooler and both heads, as its authors hand it over; AutoModelForMaskedLM loads it too."""
+    """The BERT with its pooler and both heads, as its authors publish it; AutoModelForMaskedLM loads it too."""
     with seeded(0):
         whole: Any = BertForPreTraining(cast(BertConfig, model.config))
     lacking, unknown = whole.load_state_dict(model.state_dict(), strict=False)
@@ -113,5 +114,5 @@ def with_head(model: PreTrainedModel, head: NextSentenceHead) -> PreTrainedModel
     whole.bert.pooler.dense.load_state_dict(head.pooler.state_dict())
     whole.cls.seq_relationship.load_state_dict(head.classifier.state_dict())
     whole.train(False)
-    handed_over: PreTrainedModel = whole
-    return handed_over
+    pretrained: PreTrainedModel = whole
+    return pretrained

@@ -1,19 +1,22 @@
-"""The change of an encoder's input, within reach, that changes most what a model says of it: its adversary.
+"""The adversary: the small change of an encoder's input that changes the model's output most (ALUM, SMART).
 
 Liu et al. (2020), "Adversarial Training for Large Neural Language Models" (ALUM), Algorithm 1, lines 3 to 7; Jiang et
 al. (2020), "SMART: Robust and Efficient Fine-Tuning for Pre-trained Natural Language Models through Principled
-Regularized Optimization", Algorithm 1, lines 5 to 9. x are the embeddings, s what the model is compared by:
+Regularized Optimization", Algorithm 1, lines 5 to 9. x are the embeddings, f(x) the model's output, s a distance of two
+outputs:
 
-    delta <- N(0, noise^2);    `ascents` times:  g <- the gradient of s(f(x), f(x + delta)) at delta
-                                                 delta <- within `radius` of 0:  delta + step * g
+    delta ~ N(0, noise^2)                                                                                       (line 3)
+    `ascents` times:  g = the gradient of s(f(x), f(x + delta)) at delta                                        (line 5)
+                      delta = the point nearest to delta + step * g within `radius` of 0                        (line 6)
 
-reading     what is perturbed        g                       within the radius
-"paper"     the words' embeddings    by its largest number   each number is cut off at it
-                                     of the row
-"released"  what the embeddings      as it is                each token's delta is made as long: its largest number
-            hand to the first layer                          is the radius, 1
+reading     x, which is perturbed   g                             within the radius
+"paper"     the words' embeddings   divided by the largest        each number is cut off at the radius
+                                    number of its row
+"released"  what the embeddings     as it is                      each token's delta is scaled so that its largest
+            give the first layer                                  number is the radius, 1
 
-Shape suffixes: L lines, W width of a line in tokens, R rows, D numbers of an embedding.
+Shape suffixes: L lines, W width of a line in tokens, R rows, D numbers of an embedding, P pairs of them, B rows of the
+step, C outputs.
 """
 
 from __future__ import annotations
@@ -34,17 +37,17 @@ from acclimate.models.heads import rows_of
 from acclimate.training.pieces import Piece
 
 Reading = Literal["paper", "released"]
-Distance = Callable[[Tensor, Tensor], Tensor]  # what is said of the text, and of the text perturbed -> a sum
+Distance = Callable[[Tensor, Tensor], Tensor]  # (f(x), f(x + delta)) -> a sum over the piece
 
-NOISE = "noise"  # of `Batch.rows`: a number for each row, where a row is to meet another noise each time it comes
+NOISE = "noise"  # of `Batch.rows`: a number for each row, where a row shall get another noise each time it comes
 RADIUS: dict[Reading, float] = {"paper": 1e-5, "released": 1.0}
 ABOVE_0 = 1e-6  # added to what the released code divides by
-_WORD = 2**32 - 1
+LOW_32_BITS = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """Settings of the search above. radius: 0 stands for the reading's own, RADIUS."""
+    """Settings of the search above. radius: 0 stands for RADIUS of the reading."""
 
     step: float = 1e-3
     noise: float = 1e-5
@@ -55,7 +58,7 @@ class Perturbation:
     def __post_init__(self) -> None:
         rules = {
             "step": (self.step > 0, "above 0"),
-            "noise": (self.noise > 0, "above 0, or the gradient is 0: where nothing is changed yet, s is least"),
+            "noise": (self.noise > 0, "above 0: at a delta of 0 s is at its least, and g is 0"),
             "radius": (self.radius >= 0, "at least 0, where 0 is the reading's own"),
             "ascents": (self.ascents >= 1, "at least 1"),
         }
@@ -63,12 +66,8 @@ class Perturbation:
             if not holds:
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range: {wanted}")
 
-    @property
-    def reach(self) -> float:
-        return self.radius or RADIUS[self.reading]
-
     def place(self, model: PreTrainedModel) -> nn.Module:
-        """The module whose output is perturbed. Raises ValueError where the reading's is not there."""
+        """The module whose output x is. Raises ValueError where the model's family has no such module."""
         if self.reading == "paper":
             words: Any = model.get_input_embeddings()
             place: nn.Module = words
@@ -81,69 +80,76 @@ class Perturbation:
             )
         return embeddings
 
-    def searched(
+    def compare(
         self,
         model: PreTrainedModel,
         piece: Piece,
-        say: Callable[[], Tensor],
-        *,
-        ascended: Distance,
+        output: Callable[[], Tensor],
         distance: Distance,
+        *,
+        ascent: Distance | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """What the model says of the piece, and the distance from that to what it says of the piece perturbed.
+        """f(x) of the piece, and its distance from f(x + delta) for the delta that the search finds.
 
-        say       a pass of the model over the piece
-        ascended  s of the search, whose gradient at one row is not to depend on another
-        distance  s of the result, with gradients for the model's weights; the perturbation counts as given
+        output    a pass of the model over the piece: f
+        distance  of the result, with gradients for the model's weights; delta counts as given
+        ascent    s of the search, in which the gradient at one row may not depend on another row; None: distance
 
-        The paper's changes are a few hundred-thousandths, which bfloat16 does not see, and nothing beside what another
-        dropout changes. So all its passes are in float32 whatever the plan's precision, and under the same dropout. The
-        released code's, of 1, are in the plan's precision, each under a dropout of its own, as there.
+        The paper's deltas are a few hundred-thousandths, which bfloat16 cannot represent and which are nothing beside
+        the effect of another dropout. So under "paper" all passes are in float32 whatever the plan's precision, and
+        under the same dropout. Those of the released code, with deltas of 1, are in the plan's precision and each
+        under another dropout, as there.
         """
         where, paper = piece["input_ids"].device, self.reading == "paper"
-        place = self.place(model)
+        place, s = self.place(model), ascent or distance
         precision: AbstractContextManager[Any] = torch.autocast(where.type, enabled=False) if paper else nullcontext()
         with precision:
-            dropout = _generators(where)
-            with _changed(place, lambda embedded: embedded) as seen:
-                said = say()
-            [clean_LWD] = seen
-            delta_LWD = self.noise * gaussian(piece, clean_LWD.shape[-1])
+            dropout = _generator_states(where)
+            with _changed(place, lambda embedded_LWD: embedded_LWD) as embedded:
+                clean = output()  # f(x)
+            [x_LWD] = embedded
 
             def perturbed(delta_LWD: Tensor) -> Tensor:
-                def change(embedded_LWD: Tensor) -> Tensor:
-                    # the released code's embeddings stay those of the first pass, and learn nothing from this one
-                    return (embedded_LWD if paper else clean_LWD.detach()) + delta_LWD.to(embedded_LWD.dtype)
+                """f(x + delta)."""
 
-                drawn: AbstractContextManager[None] = _replayed(dropout, where) if paper else nullcontext()
-                with drawn, _changed(place, change):
-                    return say()
+                def moved(embedded_LWD: Tensor) -> Tensor:
+                    # the released code keeps the x of the first pass, so the embeddings get no gradient of this one
+                    return (embedded_LWD if paper else x_LWD.detach()) + delta_LWD.to(embedded_LWD.dtype)
 
+                same_dropout: AbstractContextManager[None] = _replayed(dropout, where) if paper else nullcontext()
+                with same_dropout, _changed(place, moved):
+                    return output()
+
+            delta_LWD = self.noise * gaussian(piece, x_LWD.shape[-1])  # line 3
             for _ in range(self.ascents):
                 with torch.enable_grad():
                     delta_LWD.requires_grad_()
-                    s = ascended(said.detach(), perturbed(delta_LWD))
-                    (gradient_LWD,) = torch.autograd.grad(s, delta_LWD)
-                delta_LWD = self._moved(delta_LWD.detach(), gradient_LWD, piece)
-            return said, distance(said, perturbed(delta_LWD))
+                    change = s(clean.detach(), perturbed(delta_LWD))
+                    (g_LWD,) = torch.autograd.grad(change, delta_LWD)  # line 5
+                delta_LWD = self._ascended(delta_LWD.detach(), g_LWD, piece)  # line 6
+            return clean, distance(clean, perturbed(delta_LWD))
 
-    def _moved(self, delta_LWD: Tensor, gradient_LWD: Tensor, piece: Piece) -> Tensor:
+    def _ascended(self, delta_LWD: Tensor, g_LWD: Tensor, piece: Piece) -> Tensor:
+        """(L, W, D) delta after a step along g, brought back to within the radius."""
+        radius = self.radius or RADIUS[self.reading]
         if self.reading == "released":
-            delta_LWD = delta_LWD + self.step * gradient_LWD
-            return self.reach * delta_LWD / (delta_LWD.abs().amax(-1, keepdim=True) + ABOVE_0)
-        rows_LW, most_LW = row_of_tokens(piece), gradient_LWD.abs().amax(-1)
-        most_R = most_LW.new_zeros(rows_in(piece) + 1).scatter_reduce(0, rows_LW.flatten(), most_LW.flatten(), "amax")
-        scale_LW1 = most_R[rows_LW][..., None].clamp(min=torch.finfo(most_R.dtype).tiny)
-        return (delta_LWD + self.step * gradient_LWD / scale_LW1).clamp(-self.reach, self.reach)
+            delta_LWD = delta_LWD + self.step * g_LWD
+            return radius * delta_LWD / (delta_LWD.abs().amax(-1, keepdim=True) + ABOVE_0)
+        # the largest number of g in each row; padding has a place of its own behind the rows
+        rows_LW, largest_LW = row_of_tokens(piece), g_LWD.abs().amax(-1)
+        zeros = largest_LW.new_zeros(rows_in(piece) + 1)
+        largest_R = zeros.scatter_reduce(0, rows_LW.flatten(), largest_LW.flatten(), "amax")
+        scale_LW1 = largest_R[rows_LW][..., None].clamp(min=torch.finfo(largest_R.dtype).tiny)
+        return (delta_LWD + self.step * g_LWD / scale_LW1).clamp(-radius, radius)
 
 
 def rows_in(piece: Mapping[str, Tensor]) -> int:
-    """R, how many rows a piece has."""
+    """R, the number of rows of a piece."""
     return len(piece["lengths"] if "lengths" in piece else piece["input_ids"])
 
 
 def row_of_tokens(piece: Mapping[str, Tensor]) -> Tensor:
-    """(L, W) int64: which row of the piece a token is of, R for padding, which has a place behind them all."""
+    """(L, W) int64: the number of each token's row within the piece; R at padding."""
     ids_LW = piece["input_ids"]
     if (rows := rows_of(piece)) is None:
         numbers_LW = torch.arange(len(ids_LW), device=ids_LW.device)[:, None].expand_as(ids_LW)
@@ -156,8 +162,10 @@ def row_of_tokens(piece: Mapping[str, Tensor]) -> Tensor:
 
 
 def gaussian(piece: Mapping[str, Tensor], width: int) -> Tensor:
-    """(L, W, D) float32 numbers from N(0, 1), a function of the row (its tokens, and its NOISE where it has one), the
-    token's place in it and the number's: however a step is cut and laid out, a row meets the same. 0 at padding.
+    """(L, W, D) float32 numbers from N(0, 1); 0 at padding.
+
+    They are a function of the row (its tokens, and its NOISE where it has one), of the token's place in it and of the
+    number's place in the token, so a row gets the same noise however a step is cut and laid out.
     """
     ids_LW, rows_LW = piece["input_ids"], row_of_tokens(piece)
     there_LW = rows_LW < rows_in(piece)
@@ -169,65 +177,65 @@ def gaussian(piece: Mapping[str, Tensor], width: int) -> Tensor:
     key_LW = _mixed(_mixed(key_R)[rows_LW] ^ places_LW)
     pairs_P = torch.arange(2 * ((width + 1) // 2), device=ids_LW.device).view(2, -1)
     first_LWP, second_LWP = (_uniform(key_LW[..., None] ^ _mixed(pairs)) for pairs in pairs_P)
-    # Box and Muller: two even numbers make two normal ones
+    # Box and Muller: two uniform numbers make two normal ones
     length_LWP, angle_LWP = (-2 * first_LWP.log()).sqrt(), 2 * torch.pi * second_LWP
     both_LWD = torch.cat([length_LWP * angle_LWP.cos(), length_LWP * angle_LWP.sin()], dim=-1)
     return both_LWD[..., :width] * there_LW[..., None]
 
 
 def with_noise(batch: Batch, *, seed: int, step: int) -> Batch:
-    """The batch of a step with its NOISE: for rows that are the same in each epoch, unlike masked ones."""
-    drawn_B = np.random.default_rng([seed, step]).integers(_WORD, size=len(batch))
+    """The step's batch with NOISE, for rows that are the same in each epoch (masked rows are not)."""
+    drawn_B = np.random.default_rng([seed, step]).integers(LOW_32_BITS, size=len(batch))
     return replace(batch, rows={**batch.rows, NOISE: drawn_B})
 
 
 def symmetric(logits: Tensor, others: Tensor) -> Tensor:
     """(..., C), (..., C) -> (...) KL(P || Q) + KL(Q || P) of their softmaxes, in nats, float32.
 
-    As sum of (p - q) (log p - log q), of which no part is below 0: apart, the two are differences of numbers a million
-    times as large as themselves where P and Q are as near to each other as here.
+    It is computed as the sum of (p - q) (log p - log q), of which no summand is below 0. Each KL by itself is a sum in
+    which numbers a million times as large cancel, where P and Q are as near to each other as here.
     """
     log_p, log_q = logits.float().log_softmax(-1), others.float().log_softmax(-1)
     return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1)
 
 
 def _mixed(numbers: Tensor) -> Tensor:
-    """32 bits of each number, well mixed. The factors are below 2^31, so no product leaves an int64."""
-    numbers = numbers & _WORD
+    """A 32-bit hash of each number, int64. The factors are below 2^31, so no product overflows."""
+    numbers = numbers & LOW_32_BITS
     for shift, factor in ((16, 0x7FEB352D), (15, 0x2C1B3C6D)):
-        numbers = ((numbers ^ (numbers >> shift)) * factor) & _WORD
+        numbers = ((numbers ^ (numbers >> shift)) * factor) & LOW_32_BITS
     return numbers ^ (numbers >> 16)
 
 
 def _uniform(numbers: Tensor) -> Tensor:
-    """Float32 above 0, and at most 1."""
+    """Float32 numbers above 0 and at most 1, from the hashes of the numbers."""
     return (_mixed(numbers).float() + 1) / 2**32
 
 
 @contextmanager
 def _changed(place: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[list[Tensor]]:
-    """In the block a module hands on its output changed. Gives a list that holds the outputs as they were."""
-    seen: list[Tensor] = []
+    """Within the block the module's output is changed. Yields a list of its outputs before the change."""
+    outputs: list[Tensor] = []
 
-    def hook(_: nn.Module, __: Any, said: Tensor) -> Tensor:
-        seen.append(said)
-        return change(said)
+    def hook(_: nn.Module, __: Any, output: Tensor) -> Tensor:
+        outputs.append(output)
+        return change(output)
 
     handle = place.register_forward_hook(hook)
     try:
-        yield seen
+        yield outputs
     finally:
         handle.remove()
 
 
-def _generators(where: torch.device) -> list[Tensor]:
-    """The states that dropout is drawn from."""
+def _generator_states(where: torch.device) -> list[Tensor]:
+    """The states of the random generators that dropout on this device is drawn from."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(where)] if where.type == "cuda" else [])]
 
 
 @contextmanager
 def _replayed(states: list[Tensor], where: torch.device) -> Iterator[None]:
-    """In the block dropout is drawn from these states; afterwards from where it was before."""
+    """Within the block dropout is drawn from these states; afterwards the generators go on where they were."""
     with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
         torch.set_rng_state(states[0])
         if where.type == "cuda":

@@ -1,17 +1,20 @@
-"""Pretrain an encoder from random weights, with a vocabulary learned from the same text; or go on with given weights.
+"""Pretrain an encoder from random weights, with a vocabulary learnt from the same text; or go on with given weights.
 
-Gu et al. (2021), "Domain-Specific Language Model Pretraining for Biomedical NLP" (PubMedBERT), sections 2, 3, 6.1 and
-6.4: the vocabulary first, then masked language modelling with whole words masked. The loss is that of
-`training.objective.MaskedLanguageLoss`, or with next-sentence prediction that of methods/next_sentence.py, or with
-adversarial pretraining (Table 9) that of methods/adversarial.py.
+Gu et al. (2021), "Domain-Specific Language Model Pretraining for Biomedical Natural Language Processing" (PubMedBERT),
+sections 2, 3, 6.1 and 6.4: the vocabulary first, then masked language modelling with whole words masked. The loss is
+
+    L_MLM                                            (training.objective.MaskedLanguageLoss)
+    L_MLM + L_NSP, with `next_sentence`              (methods/next_sentence.py)
+    L_MLM + weight * L_adv, with `adversarial`       (methods/adversarial.py; Table 9)
 
 Readings
   Sequence length is not stated in the paper; its cited code trains 90% of the steps on 128 tokens and the rest on 512.
   Here: all of them on 128, unless `long_share` says otherwise; both phases have batches of as many rows and one plan.
   A masking rate that rises has `masking` as its mean: .05 to .25 for .15 (section 2.3).
-  Two texts make up every batch together, in the same shares; a vocabulary is learned from both.
-  A word of `least_words` is what white space parts.
+  Two texts make up every batch together, in the same shares; a vocabulary is learnt from both.
+  `least_words` counts words as what white space separates.
 Deviations
+  Documents of fewer than 128 words are kept unless `least_words` is 128; the paper leaves them out.
   No next-sentence prediction unless `next_sentence` is set; the paper keeps it only to compare with earlier models.
 """
 
@@ -61,108 +64,115 @@ from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.plan import Plan
 from acclimate.training.run import LossCurve, finished, run, write_checkpoint
 
-# -------------------- pretraining start
-# What a run of `scratch` starts from and minimises: the model, the objective, the looks at held-out text.
-
-
 STAGE = "pretrain"
-DEV_SEGMENTS = 512  # of dev, drawn by a seed where there are more
+DOCUMENTS = "documents"  # in the directory of a run: for each text of which documents are left out, a byte a document
+DEV_SEGMENTS = 512  # segments of dev that the curve is measured on; of more, a seeded sample
+MOST_MASKED = 0.6  # of a masking rate that rises, the mean
+
+OF_VOCABULARY = ("vocabulary", "lower", "kind")  # settings of a vocabulary that is learnt
+OF_SHAPE = ("size", "layers", "hidden", "heads", "architecture")  # settings of an encoder with random weights
+OF_ADVERSARY = ("adversarial_step", "adversarial_radius", "adversarial_reading")
 
 
-def positions(recipe: ScratchRecipe) -> int:
-    """How many tokens the encoder can read at once."""
-    return max(512, recipe.max_tokens, recipe.long_tokens if recipe.long_share else 0)
-
-
-def encoder_for(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, vocabulary_size: int) -> PreTrainedModel:
-    """With random weights, drawn under the plan's seed."""
-    return new_encoder(
-        **vars(recipe.shape),
-        vocabulary_size=vocabulary_size,
-        longest=positions(recipe),
-        pad=tokenizer.pad_token_id,
-        seed=recipe.plan.seed,
-        hidden_dropout=recipe.dropout,
-        attention_dropout=recipe.attention_dropout,
-        initializer_range=recipe.initializer_range,
-        architecture=recipe.architecture,
-        ends=(tokenizer.cls_token_id, tokenizer.sep_token_id),
-    )
-
-
-def model_of(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, watch: Watch) -> PreTrainedModel:
-    """What is trained, in place.
-
-    Raises ValueError where a given one cannot be loaded, or reads fewer tokens than a row has.
+@dataclass(frozen=True)
+class ScratchRecipe:
+    """A BERT from nothing. The defaults are those of PubMedBERT (section 6.1): BERT-base, 62,500 steps of 8,192
+    sequences; but for `least_words` and `next_sentence`, which are 128 and true in the paper.
     """
-    if not recipe.model:
-        return encoder_for(recipe, tokenizer, vocabulary_size=len(tokenizer))
-    dropouts = {"hidden_dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
-    if not dropout_known(recipe.model):
-        watch(Progress(STAGE, 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
-        dropouts = {}
-    model = load_masked_language_model(recipe.model, **dropouts, seed=recipe.plan.seed)
-    if head_drawn(model):
-        watch(Progress(STAGE, 0, 0, "steps", {"note": f"{recipe.model} has {NO_HEAD}"}))
-    rows = {"max_tokens": recipe.max_tokens} | ({"long_tokens": recipe.long_tokens} if recipe.long_share else {})
-    for name, tokens in rows.items():
-        require_room(model, tokens, name)
-    return model
+
+    # the text
+    corpus: Path = Path()  # texts to pretrain on: raw text on the command line, or a written corpus; needed
+    general: Path = Path()  # a second text to mix in, as for corpus
+    general_share: float | None = None  # share of the rows from `general`, between 0 and 1; None: by the texts' sizes
+    least_words: int = 0  # documents of fewer words are left out; the paper: 128
+    dev: Path = Path()  # held-out text, as for corpus, whose loss goes to `curve.json`
+    looks: int = 20  # number of times that dev is measured, at least 1, evenly spaced, the last one at the end
+
+    # the vocabulary
+    tokenizer: str = ""  # directory or hub id whose vocabulary is used; "": learn one from the text
+    vocabulary: int = 30_522  # number of pieces at most, where they are learnt; BERT: 30,522
+    lower: bool = True  # lower-case and drop accents, where the vocabulary is learnt; the paper: true
+    kind: Kind = "wordpiece"  # kind of vocabulary that is learnt; the paper: wordpiece
+
+    # the encoder
+    model: str = ""  # checkpoint to go on with, its vocabulary included (the paper's mixed domain); "": random weights
+    architecture: Architecture = "bert"  # of the new encoder
+    size: Size = ""  # layers, hidden and heads by a name (models/encoder.py)
+    layers: int | None = None  # layers of the new encoder; None: 12, or those of `size`
+    hidden: int | None = None  # width, a multiple of `heads`; None: 768, or that of `size`
+    heads: int | None = None  # attention heads of a layer; None: 12, or those of `size`
+    initializer_range: float = 0.02  # deviation of the random weights; BERT: .02; about 1/sqrt(`hidden`) if narrow
+    dropout: float = 0.1  # dropout of hidden states, 0 to 1; BERT: .1
+    attention_dropout: float = 0.1  # dropout of attention, 0 to 1; BERT: .1
+
+    # the rows
+    max_tokens: int = 128  # longest sequence in tokens, special ones included, in the first phase
+    long_tokens: int = 512  # the same in the second phase
+    long_share: float = 0.0  # share of the steps in the second phase, at the end, below 1; 0: no second phase
+    masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
+    masking_schedule: Literal["constant", "steps"] = "constant"
+    """`"steps"`: a third of `masking` in the first fifth of the steps, and as much more in each further one."""
+    whole_words: bool = True  # predict all tokens of a word or none; the paper: true
+    next_sentence: bool = False  # add next-sentence prediction, on pairs of stretches half of which follow one another
+
+    # the length of the run: one of epochs, tokens and plan.steps
+    epochs: float = 0.0  # passes over the corpus; 0: tokens or plan.steps set the length
+    tokens: int = 0  # number of tokens in all, special ones included; 0: epochs or plan.steps set the length
+    plan: Plan = field(default_factory=lambda: Plan(steps=62_500, batch=8_192, rate=6e-4, warmup=0.1))
+    """Steps, batch, rate, precision; the paper: 62,500 steps of 8,192 sequences at 6e-4, 10% warm-up"""
+
+    # adversarial pretraining (Table 9)
+    adversarial: float = 0.0  # weight of the adversarial term, at least 0; 0: none; ALUM: 10
+    adversarial_step: float = 1e-3  # length of a step of its search, above 0; ALUM: 1e-3
+    adversarial_radius: float = 0.0  # the most that a number is changed by; 0: 1e-5 (next to nothing), or 1 as released
+    adversarial_reading: Search = "paper"  # what is perturbed and how: as the "paper" has it, or the "released" code
+
+    def __post_init__(self) -> None:
+        check_masked(self)
+        check_reading(self, general=self.general != Path())
+        for name, least in (("least_words", 0), ("adversarial", 0), ("looks", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least {least}")
+        _check_start(self)
+        if self.next_sentence and (self.architecture != "bert" or self.kind == "bpe"):
+            raise ValueError(
+                "next_sentence = true tells two texts apart by token types, which neither a modernbert nor a "
+                "vocabulary of kind bpe has. Set next_sentence=false"
+            )
+        if self.next_sentence and self.adversarial:
+            raise ValueError(
+                "next_sentence and adversarial cannot go together. Set next_sentence=false, or adversarial=0"
+            )
+
+    @property
+    def shape(self) -> Shape:
+        return shape_of(self.size, self.architecture, layers=self.layers, hidden=self.hidden, heads=self.heads)
 
 
-def objective_of(recipe: ScratchRecipe, model: PreTrainedModel, *, watch: Watch) -> Objective:
-    """What is minimised. Raises ValueError where the model cannot be trained on pairs of texts."""
+def _check_start(recipe: ScratchRecipe) -> None:
+    """Raises ValueError for settings of vocabulary, shape or adversary that other settings make void."""
+    _ = recipe.shape
+    if recipe.model:
+        why = f"model = {recipe.model!r} comes with its own weights and vocabulary"
+        _require_default(recipe, ("tokenizer", *OF_SHAPE, "initializer_range", *OF_VOCABULARY), why)
+    if recipe.tokenizer:
+        _require_default(recipe, OF_VOCABULARY, f"tokenizer = {recipe.tokenizer!r} is a vocabulary, so none is learned")
     if recipe.adversarial:
-        return AdversarialLoss(
-            model,
-            weight=recipe.adversarial,
-            step=recipe.adversarial_step,
-            radius=recipe.adversarial_radius,
-            reading=recipe.adversarial_reading,
-        )
-    if not recipe.next_sentence:
-        return MaskedLanguageLoss(model)
-    next_sentence.require_pairs(model)
-    if not recipe.model:
-        return next_sentence.NextSentenceLoss(model, next_sentence.new_head(model, seed=recipe.plan.seed))
-    head, known = next_sentence.head_of(recipe.model, seed=recipe.plan.seed)
-    if not known:
-        told = f"{recipe.model} has no head for next sentences: one was drawn"
-        watch(Progress(STAGE, 0, 0, "steps", {"note": told}))
-    return next_sentence.NextSentenceLoss(model, head)
+        Perturbation(recipe.adversarial_step, 1e-5, recipe.adversarial_radius, 1, recipe.adversarial_reading)
+    else:
+        _require_default(recipe, OF_ADVERSARY, "adversarial = 0")
 
 
-def curve_of(
-    recipe: ScratchRecipe,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    plan: Plan,
-    out: Path,
-    *,
-    watch: Watch,
-) -> LossCurve | None:
-    """Masked language modelling of dev, with whole words masked at 15% whatever the recipe masks, so that recipes of
-    one vocabulary can be compared; None without dev.
-    """
-    if recipe.dev == Path():
-        return None
-    tokens = ranks.first_then_all(lambda: Corpus(recipe.dev).tokens(tokenizer, watch=watch))
-    batches = evaluation_batches(tokens, batch=64, longest=recipe.max_tokens, seed=0, segments_at_most=DEV_SEGMENTS)
-    return LossCurve(MaskedLanguageLoss(model), batches, plan, recipe.looks, out)
-
-
-# -------------------- pretraining text
-# What a run of `scratch` reads: one text or two, of which documents may be left out, in one phase or two.
-#
-# Nothing is written but `out/documents/`: a file for each text of which documents are left out, a byte a document.
-
-
-DOCUMENTS = "documents"
-MOST_MASKED = 0.6  # of a rate that rises
+def _require_default(recipe: ScratchRecipe, names: Sequence[str], why: str) -> None:
+    """Raises ValueError where one of these settings is not at its default, because it would do nothing."""
+    defaults = {field.name: field.default for field in fields(recipe)}
+    for name in names:
+        if (value := getattr(recipe, name)) != defaults[name]:
+            raise ValueError(f"{name} = {value!r} does nothing: {why}. Leave {name} out, or the other")
 
 
 class Settings(Protocol):
-    """What a recipe says of what is read, and how long."""
+    """A recipe with settings of the rows and of the length of the run."""
 
     @property
     def max_tokens(self) -> int: ...
@@ -188,18 +198,224 @@ class Settings(Protocol):
     def long_share(self) -> float: ...
 
 
+def check_reading(recipe: Settings, *, general: bool) -> None:
+    """Raises ValueError for settings out of range, or that contradict each other. general: True if it is given."""
+    share = recipe.general_share
+    rules = {
+        "tokens": (recipe.tokens >= 0, "at least 0"),
+        "general_share": (share is None or 0 < share < 1, "above 0 and below 1"),
+        "long_share": (0 <= recipe.long_share < 1, "at least 0, and below 1"),
+    }
+    for name, (holds, wanted) in rules.items():
+        if not holds:
+            raise ValueError(f"{name} = {getattr(recipe, name)} is out of range: {wanted}")
+    if recipe.tokens and recipe.epochs:
+        raise ValueError(
+            f"epochs = {recipe.epochs} and tokens = {recipe.tokens} both say how long the run is. Leave one of them 0"
+        )
+    if share is not None and not general:
+        raise ValueError(f"general_share = {share}, but there is no general text. Add general=TEXTS, or leave it out")
+    if recipe.long_share and recipe.long_tokens <= recipe.max_tokens:
+        raise ValueError(
+            f"long_tokens = {recipe.long_tokens} of the second phase are no more than max_tokens = {recipe.max_tokens} "
+            "of the first. Raise long_tokens, or set long_share=0"
+        )
+    if recipe.masking_schedule == "steps" and recipe.masking > MOST_MASKED:
+        raise ValueError(
+            f"masking = {recipe.masking} rises to five thirds of it, more than all tokens. Set at most {MOST_MASKED}, "
+            'or masking_schedule="constant"'
+        )
+    for name, default in (("long_share", 0), ("masking_schedule", "constant")):
+        if (value := getattr(recipe, name)) != default and recipe.plan.schedule != "linear":
+            raise ValueError(
+                f"plan.schedule = '{recipe.plan.schedule}' is for runs that may get longer, but {name} = {value!r} "
+                f'goes by shares of the steps. Leave {name} out, or set plan.schedule="linear"'
+            )
+
+
+def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Learn the vocabulary, pretrain, write `out/checkpoint` and with `dev` `out/curve.json`; a stopped run goes on, an
+    ended one is returned.
+    """
+    corpora = {name: Corpus(at) for name in ("corpus", "general", "dev") if (at := getattr(recipe, name)) != Path()}
+    corpora["corpus"] = Corpus(recipe.corpus)
+    sources = {name: corpus.hash for name, corpus in corpora.items()}
+    sources |= {name: identity(at) for name in ("model", "tokenizer") if (at := getattr(recipe, name))}
+    # with any of these a step depends on the length of the run, which then cannot be made longer
+    fixed = recipe.epochs or recipe.tokens or recipe.long_share or "dev" in corpora
+    if done := finished(out, recipe, sources, extends=not fixed and recipe.masking_schedule == "constant"):
+        return done
+    texts = [
+        open_text(corpora[name], out, recipe.least_words, name=name, watch=watch)
+        for name in ("corpus", "general")
+        if name in corpora
+    ]
+    tokenizer = _tokenizer(recipe, texts, out, watch)
+    model = model_of(recipe, tokenizer, watch=watch)
+    objective = objective_of(recipe, model, watch=watch)
+    reading = Reading(recipe, texts, tokenizer, watch=watch)
+    _tell(reading, watch)
+    curve = curve_of(recipe, model, tokenizer, reading.plan, out, watch=watch)
+    if curve:
+        curve.begin()
+    run(
+        objective,
+        reading.stream,
+        reading.plan,
+        out,
+        stage=STAGE,
+        watch=watch,
+        after=curve,
+        looks=curve.steps if curve else (),
+    )
+    if curve:
+        curve.write()
+    if isinstance(objective, next_sentence.NextSentenceLoss):
+        model = next_sentence.with_head(model, objective.head)
+    done = write_checkpoint(out, model, tokenizer, recipe, sources)
+    finish(out)
+    return done
+
+
+def _tokenizer(recipe: ScratchRecipe, texts: Sequence[Text], out: Path, watch: Watch) -> PreTrainedTokenizerBase:
+    """The recipe's tokenizer, or one learnt from all texts."""
+    if given := recipe.model or recipe.tokenizer:
+        return load_tokenizer(given)
+    return learned_tokenizer(
+        Together(texts),
+        out / "vocabulary",
+        kind=recipe.kind,
+        size=recipe.vocabulary,
+        lower=recipe.lower,
+        longest=positions(recipe),
+        watch=watch,
+    )
+
+
+def learned_tokenizer(
+    texts: Documents, path: Path, *, size: int, lower: bool, longest: int, watch: Watch, kind: Kind = "wordpiece"
+) -> PreTrainedTokenizerBase:
+    """The tokenizer in `path`, which the first process learns from the texts where it is missing."""
+
+    def learn() -> None:
+        if not (path / files.MANIFEST).exists():
+            tokenizer = train_tokenizer(texts, kind=kind, size=size, lower=lower, longest=longest, watch=watch)
+            with files.new_directory(path) as temporary:
+                tokenizer.save_pretrained(temporary)
+
+    ranks.first_then_all(learn)
+    return load_tokenizer(path)
+
+
+def model_of(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, watch: Watch) -> PreTrainedModel:
+    """The model that is trained, in place.
+
+    Raises ValueError where a given one cannot be loaded, or has fewer positions than a row has tokens.
+    """
+    if not recipe.model:
+        return encoder_for(recipe, tokenizer, vocabulary_size=len(tokenizer))
+    dropouts = {"hidden_dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
+    if not dropout_known(recipe.model):
+        watch(Progress(STAGE, 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
+        dropouts = {}
+    model = load_masked_language_model(recipe.model, **dropouts, seed=recipe.plan.seed)
+    if head_drawn(model):
+        watch(Progress(STAGE, 0, 0, "steps", {"note": f"{recipe.model} has {NO_HEAD}"}))
+    rows = {"max_tokens": recipe.max_tokens} | ({"long_tokens": recipe.long_tokens} if recipe.long_share else {})
+    for name, tokens in rows.items():
+        require_room(model, tokens, name)
+    return model
+
+
+def encoder_for(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, vocabulary_size: int) -> PreTrainedModel:
+    """An encoder with random weights, drawn with the plan's seed."""
+    return new_encoder(
+        **vars(recipe.shape),
+        vocabulary_size=vocabulary_size,
+        longest=positions(recipe),
+        pad=tokenizer.pad_token_id,
+        seed=recipe.plan.seed,
+        hidden_dropout=recipe.dropout,
+        attention_dropout=recipe.attention_dropout,
+        initializer_range=recipe.initializer_range,
+        architecture=recipe.architecture,
+        ends=(tokenizer.cls_token_id, tokenizer.sep_token_id),
+    )
+
+
+def positions(recipe: ScratchRecipe) -> int:
+    """The number of positions of the encoder: the longest row that it can take, in tokens."""
+    return max(512, recipe.max_tokens, recipe.long_tokens if recipe.long_share else 0)
+
+
+def configuration(recipe: ScratchRecipe) -> PreTrainedConfig:
+    """The new encoder's configuration before its vocabulary is known."""
+    return new_configuration(
+        recipe.shape,
+        recipe.architecture,
+        longest=positions(recipe),
+        hidden_dropout=recipe.dropout,
+        attention_dropout=recipe.attention_dropout,
+    )
+
+
+def objective_of(recipe: ScratchRecipe, model: PreTrainedModel, *, watch: Watch) -> Objective:
+    """The loss that is minimised. Raises ValueError where the model cannot be trained on pairs of texts."""
+    if recipe.adversarial:
+        return AdversarialLoss(
+            model,
+            weight=recipe.adversarial,
+            step=recipe.adversarial_step,
+            radius=recipe.adversarial_radius,
+            reading=recipe.adversarial_reading,
+        )
+    if not recipe.next_sentence:
+        return MaskedLanguageLoss(model)
+    next_sentence.require_pairs(model)
+    if not recipe.model:
+        return next_sentence.NextSentenceLoss(model, next_sentence.new_head(model, seed=recipe.plan.seed))
+    head, known = next_sentence.head_of(recipe.model, seed=recipe.plan.seed)
+    if not known:
+        note = f"{recipe.model} has no head for next sentences: one was drawn"
+        watch(Progress(STAGE, 0, 0, "steps", {"note": note}))
+    return next_sentence.NextSentenceLoss(model, head)
+
+
+def curve_of(
+    recipe: ScratchRecipe,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    plan: Plan,
+    out: Path,
+    *,
+    watch: Watch,
+) -> LossCurve | None:
+    """The curve of L_MLM on dev, with whole words masked at 15% whatever the recipe masks, so that recipes with one
+    vocabulary can be compared; None without dev.
+    """
+    if recipe.dev == Path():
+        return None
+    tokens = ranks.first_then_all(lambda: Corpus(recipe.dev).tokens(tokenizer, watch=watch))
+    batches = evaluation_batches(tokens, batch=64, longest=recipe.max_tokens, seed=0, segments_at_most=DEV_SEGMENTS)
+    return LossCurve(MaskedLanguageLoss(model), batches, plan, recipe.looks, out)
+
+
 @dataclass(frozen=True, eq=False)
 class Text:
-    """A corpus, of which some documents take part: (D,) bool, None for all. name: of a document, before its number."""
+    """A corpus, or part of it.
+
+    kept  (D,) bool, True for the documents that are used; None: all are
+    name  what a document is called in messages, before its number
+    """
 
     corpus: Corpus
     kept: np.ndarray | None = None
     name: str = "document"
 
     def documents(self) -> Iterator[Document]:
-        """Those that take part."""
-        own = self.corpus.documents()
-        return own if self.kept is None else compress(own, self.kept)
+        """The documents that are used."""
+        documents = self.corpus.documents()
+        return documents if self.kept is None else compress(documents, self.kept)
 
     def __len__(self) -> int:
         return len(self.corpus) if self.kept is None else int(self.kept.sum())
@@ -207,7 +423,7 @@ class Text:
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """Several texts as one, for a vocabulary of all."""
+    """Several texts as one, to learn a vocabulary from."""
 
     texts: Sequence[Text]
 
@@ -220,13 +436,15 @@ class Together:
 
 
 def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: Watch) -> Text:
-    """The documents of at least so many words; somebody is told how many are left out. name: "corpus" or "general".
+    """The corpus without documents of fewer than `least_words` words; `watch` gets their number.
+
+    name  "corpus" or "general"
 
     Raises ValueError where none is left.
     """
-    called = "document" if name == "corpus" else f"{name} document"
+    document = "document" if name == "corpus" else f"{name} document"
     if not least_words:
-        return Text(corpus, name=called)
+        return Text(corpus, name=document)
     path = out / DOCUMENTS / f"{name}-{least_words}-{corpus.hash[:12]}.bin"
 
     def find() -> np.ndarray:
@@ -236,29 +454,10 @@ def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: 
             files.write_bytes(path, kept.tobytes())
         return np.frombuffer(path.read_bytes(), bool)
 
-    text = Text(corpus, ranks.first_then_all(find), called)
-    told = f"{name}: {len(text):,} of {len(corpus):,} documents have at least {least_words} words; the rest is left out"
-    watch(Progress("pretrain", 0, 0, "steps", {"note": told}))
+    text = Text(corpus, ranks.first_then_all(find), document)
+    note = f"{name}: {len(text):,} of {len(corpus):,} documents have at least {least_words} words; the rest is left out"
+    watch(Progress(STAGE, 0, 0, "steps", {"note": note}))
     return text
-
-
-@dataclass(frozen=True, eq=False)
-class Phase:
-    """Part of a run. rows: of the domain, and of general text where there is some, which makes `share` of all rows."""
-
-    rows: Sequence[Rows]
-    share: float
-
-    @property
-    def epoch_rows(self) -> float:
-        """Rows, general ones too, until each of the domain was seen once."""
-        return len(self.rows[0]) / (1 - self.share) if self.share else len(self.rows[0])
-
-    @property
-    def mean_tokens(self) -> float:
-        """Of a row."""
-        own = self.rows[0].mean_tokens
-        return (1 - self.share) * own + self.share * self.rows[1].mean_tokens if self.share else own
 
 
 class Reading:
@@ -328,204 +527,27 @@ class Reading:
         )
 
 
-def check_reading(recipe: Settings, *, general: bool) -> None:
-    """Raises ValueError for settings out of range, or against each other. general: whether general text is given."""
-    share = recipe.general_share
-    rules = {
-        "tokens": (recipe.tokens >= 0, "at least 0"),
-        "general_share": (share is None or 0 < share < 1, "above 0 and below 1"),
-        "long_share": (0 <= recipe.long_share < 1, "at least 0, and below 1"),
-    }
-    for name, (holds, wanted) in rules.items():
-        if not holds:
-            raise ValueError(f"{name} = {getattr(recipe, name)} is out of range: {wanted}")
-    if recipe.tokens and recipe.epochs:
-        raise ValueError(
-            f"epochs = {recipe.epochs} and tokens = {recipe.tokens} both say how long the run is. Leave one of them 0"
-        )
-    if share is not None and not general:
-        raise ValueError(f"general_share = {share}, but there is no general text. Add general=TEXTS, or leave it out")
-    if recipe.long_share and recipe.long_tokens <= recipe.max_tokens:
-        raise ValueError(
-            f"long_tokens = {recipe.long_tokens} of the second phase are no more than max_tokens = {recipe.max_tokens} "
-            "of the first. Raise long_tokens, or set long_share=0"
-        )
-    if recipe.masking_schedule == "steps" and recipe.masking > MOST_MASKED:
-        raise ValueError(
-            f"masking = {recipe.masking} rises to five thirds of it, more than all tokens. Set at most {MOST_MASKED}, "
-            'or masking_schedule="constant"'
-        )
-    by_share = {"long_share": recipe.long_share, "masking_schedule": recipe.masking_schedule}
-    shared = [name for name, none in (("long_share", 0), ("masking_schedule", "constant")) if by_share[name] != none]
-    if shared and recipe.plan.schedule != "linear":
-        name = shared[0]
-        raise ValueError(
-            f"plan.schedule = '{recipe.plan.schedule}' is for runs that may get longer, but {name} = "
-            f"{by_share[name]!r} goes by "
-            f'shares of the steps. Leave {name} out, or set plan.schedule="linear"'
-        )
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """Part of a run, with rows of one length.
 
+    rows   those of the corpus, and those of the general text where there is some
+    share  the share of all rows that are general
+    """
 
-@dataclass(frozen=True)
-class ScratchRecipe:
-    """A BERT from nothing. The defaults are PubMedBERT's (section 6.1): BERT-base, 62,500 steps of 8,192 sequences."""
-
-    corpus: Path = Path()  # as for mlm
-    vocabulary: int = 30_522  # pieces at most
-    lower: bool = True  # lower-case and drop accents
-    layers: int | None = None  # None: 12, or what `size` has
-    hidden: int | None = None  # width, a multiple of `heads`; none: 768, likewise
-    heads: int | None = None  # attention heads; none: 12, likewise
-    max_tokens: int = 128  # of a sequence
-    masking: float = 0.15  # share of the tokens that are predicted
-    whole_words: bool = True  # predict all tokens of a word or none
-    dropout: float = 0.1  # of hidden states
-    attention_dropout: float = 0.1  # of attention weights
-    initializer_range: float = 0.02
-    """Standard deviation of the random weights; about 1/sqrt(`hidden`) for narrow models."""
-    epochs: float = 0.0  # passes over corpus; 0: tokens or plan.steps count
-    plan: Plan = field(default_factory=lambda: Plan(steps=62_500, batch=8_192, rate=6e-4, warmup=0.1))
-    tokens: int = 0  # so many in all, special ones included, on average over rows; 0: epochs or plan.steps count
-    least_words: int = 0  # documents of fewer words, as white space parts them, are left out; the paper has 128
-    kind: Kind = "wordpiece"  # of the vocabulary that is learned (vocabulary)
-    tokenizer: str = ""  # take the vocabulary of this directory or hub id; "": learn one from the text
-    model: str = ""  # go on with these weights and their vocabulary (the paper's mixed domain); "": random ones
-    size: Size = ""  # layers, hidden and heads by a name (models/encoder.py)
-    architecture: Architecture = "bert"  # of the encoder
-    general: Path = Path()  # a second text to mix in, as for mlm
-    general_share: float | None = None  # of the rows; None: as many as it has, as if both texts were one
-    masking_schedule: Literal["constant", "steps"] = "constant"
-    """`"steps"`: a third of `masking` in the first fifth of the steps, and as much more in each further one."""
-    next_sentence: bool = False  # rows are pairs of stretches, of which half follow one another; term `nsp`
-    long_tokens: int = 512  # max_tokens of the second phase
-    long_share: float = 0.0  # of the steps, the last ones, which are the second phase; 0: none
-    dev: Path = Path()  # text that nobody trains on, as for mlm: its loss goes into `curve.json`
-    looks: int = 20  # at dev, evenly spaced, the last one at the end
-    adversarial: float = 0.0  # weight of the adversarial term; 0: none
-    adversarial_step: float = 1e-3  # as `step`, `radius` and `reading` of methods/adversarial.py
-    adversarial_radius: float = 0.0  # as `radius` there; the paper's changes next to nothing
-    adversarial_reading: Search = "paper"  # as `reading` there
-
-    def __post_init__(self) -> None:
-        check_masked(self)
-        check_reading(self, general=self.general != Path())
-        for name, least in (("least_words", 0), ("adversarial", 0), ("looks", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least {least}")
-        _check_start(self)
-        if self.next_sentence and (self.architecture != "bert" or self.kind == "bpe"):
-            raise ValueError(
-                "next_sentence = true tells two texts apart by token types, which neither a modernbert nor a "
-                "vocabulary of kind bpe has. Set next_sentence=false"
-            )
-        if self.next_sentence and self.adversarial:
-            raise ValueError(
-                "next_sentence and adversarial cannot go together. Set next_sentence=false, or adversarial=0"
-            )
+    rows: Sequence[Rows]
+    share: float
 
     @property
-    def shape(self) -> Shape:
-        return shape_of(self.size, self.architecture, layers=self.layers, hidden=self.hidden, heads=self.heads)
+    def epoch_rows(self) -> float:
+        """The number of rows, general ones included, until each row of the corpus was seen once."""
+        return len(self.rows[0]) / (1 - self.share) if self.share else len(self.rows[0])
 
-
-def _check_start(recipe: ScratchRecipe) -> None:
-    """Raises ValueError where what is stated of vocabulary or shape goes against what else is."""
-    _ = recipe.shape
-    learning, shape = ("vocabulary", "lower", "kind"), ("size", "layers", "hidden", "heads", "architecture")
-    idle = {
-        f"model = {recipe.model!r} comes with its own weights and vocabulary": (
-            *("tokenizer", *shape, "initializer_range", *learning) * bool(recipe.model),
-        ),
-        f"tokenizer = {recipe.tokenizer!r} is a vocabulary, so none is learned": learning * bool(recipe.tokenizer),
-        "adversarial = 0": tuple(f"adversarial_{name}" for name in ("step", "radius", "reading"))
-        * (not recipe.adversarial),
-    }
-    usual = {field.name: field.default for field in fields(recipe)}
-    for why, names in idle.items():
-        for name in names:
-            if (value := getattr(recipe, name)) != usual[name]:
-                raise ValueError(f"{name} = {value!r} does nothing: {why}. Leave {name} out, or the other")
-    if recipe.adversarial:
-        Perturbation(recipe.adversarial_step, 1e-5, recipe.adversarial_radius, 1, recipe.adversarial_reading)
-
-
-def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
-    """Learn the vocabulary, pretrain, write `out/checkpoint` and with `dev` `out/curve.json`; a stopped run goes on, an
-    ended one is returned.
-    """
-    corpora = {name: Corpus(at) for name in ("corpus", "general", "dev") if (at := getattr(recipe, name)) != Path()}
-    corpora["corpus"] = Corpus(recipe.corpus)
-    sources = {name: corpus.hash for name, corpus in corpora.items()}
-    sources |= {name: identity(at) for name in ("model", "tokenizer") if (at := getattr(recipe, name))}
-    # with any of these something hangs on how long the run is: which step is of which phase, or looked after
-    longer = not (recipe.epochs or recipe.tokens or recipe.long_share or "dev" in corpora)
-    if done := finished(out, recipe, sources, extends=longer and recipe.masking_schedule == "constant"):
-        return done
-    texts = [
-        open_text(corpora[name], out, recipe.least_words, name=name, watch=watch)
-        for name in ("corpus", "general")
-        if name in corpora
-    ]
-    tokenizer = _tokenizer(recipe, texts, out, watch)
-    model = model_of(recipe, tokenizer, watch=watch)
-    objective = objective_of(recipe, model, watch=watch)
-    reading = Reading(recipe, texts, tokenizer, watch=watch)
-    _tell(reading, watch)
-    curve = curve_of(recipe, model, tokenizer, reading.plan, out, watch=watch)
-    if curve:
-        curve.begin()
-    run(
-        objective,
-        reading.stream,
-        reading.plan,
-        out,
-        stage=STAGE,
-        watch=watch,
-        after=curve,
-        looks=curve.steps if curve else (),
-    )
-    if curve:
-        curve.write()
-    if isinstance(objective, next_sentence.NextSentenceLoss):
-        model = next_sentence.with_head(model, objective.head)
-    done = write_checkpoint(out, model, tokenizer, recipe, sources)
-    finish(out)
-    return done
-
-
-def configuration(recipe: ScratchRecipe) -> PreTrainedConfig:
-    """What is known of the encoder before its vocabulary is."""
-    return new_configuration(
-        recipe.shape,
-        recipe.architecture,
-        longest=positions(recipe),
-        hidden_dropout=recipe.dropout,
-        attention_dropout=recipe.attention_dropout,
-    )
-
-
-def learned_tokenizer(
-    texts: Documents, path: Path, *, size: int, lower: bool, longest: int, watch: Watch, kind: Kind = "wordpiece"
-) -> PreTrainedTokenizerBase:
-    """The tokenizer in `path`, learned from the texts by the first process that asks."""
-
-    def learn() -> None:
-        if not (path / files.MANIFEST).exists():
-            tokenizer = train_tokenizer(texts, kind=kind, size=size, lower=lower, longest=longest, watch=watch)
-            with files.new_directory(path) as temporary:
-                tokenizer.save_pretrained(temporary)
-
-    ranks.first_then_all(learn)
-    return load_tokenizer(path)
-
-
-def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:
-    """A checkpoint of the same architecture and vocabulary with random weights: what is pretraining worth?"""
-    recipe = Untrained(model=model, seed=seed)
-    sources = {"model": identity(model)}
-    if done := finished(out, recipe, sources):
-        return done
-    return write_checkpoint(out, random_twin(model, seed=seed), load_tokenizer(model), recipe, sources)
+    @property
+    def mean_tokens(self) -> float:
+        """The mean number of tokens of a row."""
+        mean = self.rows[0].mean_tokens
+        return (1 - self.share) * mean + self.share * self.rows[1].mean_tokens if self.share else mean
 
 
 @dataclass(frozen=True)
@@ -536,23 +558,17 @@ class Untrained:
     seed: int
 
 
-def _tokenizer(recipe: ScratchRecipe, texts: Sequence[Text], out: Path, watch: Watch) -> PreTrainedTokenizerBase:
-    """Given, or learned from all that is read."""
-    if given := recipe.model or recipe.tokenizer:
-        return load_tokenizer(given)
-    return learned_tokenizer(
-        Together(texts),
-        out / "vocabulary",
-        kind=recipe.kind,
-        size=recipe.vocabulary,
-        lower=recipe.lower,
-        longest=positions(recipe),
-        watch=watch,
-    )
+def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:
+    """A checkpoint of the same architecture and vocabulary with random weights, to measure what pretraining adds."""
+    recipe = Untrained(model=model, seed=seed)
+    sources = {"model": identity(model)}
+    if done := finished(out, recipe, sources):
+        return done
+    return write_checkpoint(out, random_twin(model, seed=seed), load_tokenizer(model), recipe, sources)
 
 
 def _tell(reading: Reading, watch: Watch) -> None:
-    """What is read, where that is more than the recipe says."""
+    """Tell `watch` the rows and shares of texts and phases, where the recipe does not state them."""
     plan, phases = reading.plan, reading.phases
     if len(reading.texts) > 1 or len(phases) > 1 or reading.recipe.tokens:
         rows = "; ".join(

@@ -1,21 +1,24 @@
-"""Go on with masked language modelling, and tell each text's representation from those of the other texts.
+"""SimCSE and InfoWord: go on with masked language modelling, and tell each text's representation from those of others.
 
 Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", section 4.1, baselines 7 and 8.
-SimCSE (after Gao et al., 2021) and InfoWord (after Kong et al., 2020, "A Mutual Information Maximization Perspective of
-Language Representation Learning") minimise
+SimCSE (after Gao et al., 2021, Eq. 4) and InfoWord (after Kong et al., 2020, "A Mutual Information Maximization
+Perspective of Language Representation Learning") minimise
 
     L_MLM + weight * mean over texts m of -log( e^(sim(a_m, b_m) / tau) / sum_j e^(sim(a_m, b_j) / tau) )
 
-with the cosine as sim and the texts of the step as j (methods/dga.py). In SimCSE a and b are the same text's
-mean state in two passes, which differ by dropout alone; in InfoWord a is the mean state of the masked text, and b, of
-the text itself, that of the tokens that are masked in a: a whole against what is missing from it.
+with the cosine as sim and the texts of the step as j (`dga.contrast`). In SimCSE a and b are the mean states of the
+same text in two passes, which differ by dropout alone. In InfoWord a is the mean state of the masked text, and b is the
+mean state of the masked tokens in a pass over the text itself: a whole against what is missing from it.
+
+Shape suffixes: L lines, W width of a line in tokens, R rows of a piece, B rows of the step, D hidden, N tokens of a
+batch, P predicted tokens of a piece.
 
 Readings
   tau = .05 and weight 1 are those of DGA's own contrast. A mean is over all tokens of a row, special ones included
   (footnote 13 has it for SimCSE), not the first token or BERT's pooler, as SimCSE itself has.
-  SimCSE reads the text as it is, in two passes beside that of language modelling; InfoWord's a comes from the latter.
+  SimCSE makes two passes over the unmasked text beside that of language modelling; InfoWord's a comes from the latter.
   InfoWord's span is all that is masked of a row, as in the released code of DGA; Kong et al. have an n-gram.
-  A row of which nothing is masked, as it has special tokens only, is not contrasted in InfoWord.
+  A row without a masked token (it has special tokens only) is not contrasted in InfoWord.
 Deviations
   The released code of DGA has two different texts as a positive pair in SimCSE; here it is one text twice.
 """
@@ -53,14 +56,88 @@ from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
 
 
+class SequenceContrast(Objective):
+    """Terms: `mlm`, as MaskedLanguageLoss has it, and `contrast`, averaged over the rows that have both a and b."""
+
+    couples_rows = True
+
+    def __init__(self, model: PreTrainedModel, *, temperature: float = 0.05, weight: float = 1.0) -> None:
+        super().__init__()
+        self.language = MaskedLanguageLoss(model)
+        self.weights = {"mlm": 1.0, "contrast": weight}
+        self.shares_lines = self.language.shares_lines
+        self.temperature = temperature
+
+    @abstractmethod
+    def views(self, piece: Piece) -> Tensor:
+        """(R, 2, D) a and b of each row; b is 0 for a row that has none."""
+
+    def compared(self, views_B2D: Tensor) -> dict[str, Tensor]:
+        return {"contrast": contrast(views_B2D[views_B2D[:, 1].any(-1)], self.temperature)}
+
+
+class SimCse(SequenceContrast):
+    """a and b: the same text in two passes. Without dropout both are one, and only other texts are told apart."""
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {**self.language.counts(batch), "contrast": len(batch)}
+
+    def views(self, piece: Piece) -> Tensor:
+        text, model = unmasked(piece), self.language.model
+        return torch.stack([row_means(hidden_states(model, text), text) for _ in range(2)], dim=1)  # a, b
+
+    def forward(self, piece: Piece) -> dict[str, Tensor]:
+        views_R2D = self.views(piece)
+        return {**self.language(piece), VIEWS: views_R2D}
+
+    def flops(self, batch: Batch) -> float:
+        return self.language.flops(batch) + 2 * training_flops(self.language.model, batch.lengths, predicted=0)
+
+
+class InfoWord(SequenceContrast):
+    """a: the masked text. b: the masked tokens, in a pass over the text itself."""
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        predicted_N = batch.tokens["labels"] != NOT_PREDICTED
+        rows = np.unique(np.repeat(np.arange(len(batch)), batch.lengths)[predicted_N])
+        return {**self.language.counts(batch), "contrast": len(rows)}
+
+    def views(self, piece: Piece) -> Tensor:
+        return self._views(piece, hidden_states(self.language.model, piece))
+
+    def forward(self, piece: Piece) -> dict[str, Tensor]:
+        mlm_sum, hidden_LWD = masked_pass(self.language.model, piece)
+        return {"mlm": mlm_sum, VIEWS: self._views(piece, hidden_LWD)}
+
+    def _views(self, piece: Piece, masked_LWD: Tensor) -> Tensor:
+        text_LWD = hidden_states(self.language.model, unmasked(piece))
+        return torch.stack([row_means(masked_LWD, piece), predicted_means(text_LWD, piece)], dim=1)  # a, b
+
+    def flops(self, batch: Batch) -> float:
+        return self.language.flops(batch) + training_flops(self.language.model, batch.lengths, predicted=0)
+
+
+def predicted_means(hidden_LWD: Tensor, piece: Piece) -> Tensor:
+    """(R, D) float32, the mean over the predicted tokens of each row; 0 where it has none."""
+    places_P = piece["positions"][piece["labels"] != NOT_PREDICTED]
+    rows_P = torch.searchsorted(piece["firsts"], places_P, right=True) - 1
+    counts_R = torch.bincount(rows_P, minlength=len(piece["firsts"]))
+    hidden_PD = hidden_LWD.flatten(0, 1)[places_P].float()
+    sums_RD = hidden_PD.new_zeros(len(counts_R), hidden_PD.shape[1]).index_add(0, rows_P, hidden_PD)
+    return sums_RD / counts_R.clamp(min=1)[:, None]
+
+
+CONTRASTS: dict[str, type[SequenceContrast]] = {"simcse": SimCse, "infoword": InfoWord}
+
+
 @dataclass(frozen=True)
 class SequenceContrastRecipe(DomainRecipe):
     """SimCSE or InfoWord, with the settings of DGA's section 4.2."""
 
     contrast: Literal["simcse", "infoword"] = "simcse"
     """What is compared: a text with itself under other dropout, or a masked text with what is masked of it."""
-    temperature: float = 0.05  # what cosines are divided by
-    weight: float = 1.0  # of the second term
+    temperature: float = 0.05  # tau, which cosines are divided by, above 0; the paper: .05
+    weight: float = 1.0  # weight of the second term, above 0; the paper: 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,7 +150,7 @@ class SequenceContrastRecipe(DomainRecipe):
 def adapt(recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does.
 
-    Raises ValueError as that does, and where SimCSE's two passes would be one for want of dropout.
+    Raises ValueError as that does, and where the model has no dropout and SimCSE's two passes would be the same.
     """
 
     def objective(start: mlm.Start) -> Objective:
@@ -92,80 +169,6 @@ def passes(recipe: SequenceContrastRecipe) -> float:
 def caching(recipe: SequenceContrastRecipe) -> float:
     """Likewise, what is added where a step is cut into pieces: both views, without gradient."""
     return 2 / 3
-
-
-class SequenceContrast(Objective):
-    """Terms `mlm`, as MaskedLanguageLoss has it, and `contrast`, averaged over the rows that have both views."""
-
-    couples_rows = True
-
-    def __init__(self, model: PreTrainedModel, *, temperature: float = 0.05, weight: float = 1.0) -> None:
-        super().__init__()
-        self.language = MaskedLanguageLoss(model)
-        self.weights = {"mlm": 1.0, "contrast": weight}
-        self.shares_lines = self.language.shares_lines
-        self.temperature = temperature
-
-    @abstractmethod
-    def views(self, piece: Piece) -> Tensor:
-        """(R, 2, D) a and b of each row; a row that has no b has 0 there."""
-
-    def compared(self, views_B2D: Tensor) -> dict[str, Tensor]:
-        return {"contrast": contrast(views_B2D[views_B2D[:, 1].any(-1)], self.temperature)}
-
-
-class SimCse(SequenceContrast):
-    """The same text twice. Without dropout, a and b are one, and nothing but other texts is told apart."""
-
-    def counts(self, batch: Batch) -> dict[str, int]:
-        return {**self.language.counts(batch), "contrast": len(batch)}
-
-    def views(self, piece: Piece) -> Tensor:
-        text, model = unmasked(piece), self.language.model
-        return torch.stack([row_means(hidden_states(model, text), text) for _ in range(2)], dim=1)
-
-    def forward(self, piece: Piece) -> dict[str, Tensor]:
-        views_R2D = self.views(piece)
-        return {**self.language(piece), VIEWS: views_R2D}
-
-    def flops(self, batch: Batch) -> float:
-        return self.language.flops(batch) + 2 * training_flops(self.language.model, batch.lengths, predicted=0)
-
-
-class InfoWord(SequenceContrast):
-    """A masked text, and what is masked of it."""
-
-    def counts(self, batch: Batch) -> dict[str, int]:
-        predicted_N = batch.tokens["labels"] != NOT_PREDICTED
-        rows = np.unique(np.repeat(np.arange(len(batch)), batch.lengths)[predicted_N])
-        return {**self.language.counts(batch), "contrast": len(rows)}
-
-    def views(self, piece: Piece) -> Tensor:
-        return self._views(piece, hidden_states(self.language.model, piece))
-
-    def forward(self, piece: Piece) -> dict[str, Tensor]:
-        loss, hidden_LWD = masked_pass(self.language.model, piece)
-        return {"mlm": loss, VIEWS: self._views(piece, hidden_LWD)}
-
-    def flops(self, batch: Batch) -> float:
-        return self.language.flops(batch) + training_flops(self.language.model, batch.lengths, predicted=0)
-
-    def _views(self, piece: Piece, masked_LWD: Tensor) -> Tensor:
-        text_LWD = hidden_states(self.language.model, unmasked(piece))
-        return torch.stack([row_means(masked_LWD, piece), predicted_means(text_LWD, piece)], dim=1)
-
-
-def predicted_means(hidden_LWD: Tensor, piece: Piece) -> Tensor:
-    """(R, D) float32: of each row, the mean over its predicted tokens; 0 where it has none."""
-    places_N = piece["positions"][piece["labels"] != NOT_PREDICTED]
-    rows_N = torch.searchsorted(piece["firsts"], places_N, right=True) - 1
-    counts_R = torch.bincount(rows_N, minlength=len(piece["firsts"]))
-    hidden_ND = hidden_LWD.flatten(0, 1)[places_N].float()
-    sums_RD = hidden_ND.new_zeros(len(counts_R), hidden_ND.shape[1]).index_add(0, rows_N, hidden_ND)
-    return sums_RD / counts_R.clamp(min=1)[:, None]
-
-
-CONTRASTS: dict[str, type[SequenceContrast]] = {"simcse": SimCse, "infoword": InfoWord}
 
 
 def check(recipe: SequenceContrastRecipe, config: PreTrainedConfig, group: str) -> None:

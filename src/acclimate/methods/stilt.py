@@ -1,4 +1,4 @@
-"""STILT: fine-tune on a labelled task first, then on the one that counts.
+"""STILT: fine-tune on an intermediate labelled task first, then on the target task.
 
 Phang, Févry and Bowman (2018, arXiv 1811.01088), section 3; on BLURB: Jeong and Hwang, "Empirical Study on Intermediate
 Fine-tuning for Biomedical Domain Tasks", section 2.2: "first fine-tunes the PTLM to the intermediate task, and
@@ -6,19 +6,19 @@ subsequently fine-tunes the resulting model to the target task". Each stage is f
 its own loss; tasks of any kinds may follow each other, and more than two.
 
 Readings
-  The papers do not say what of the first model goes on, and the label sets differ: the encoder alone does, its word
-  embeddings included, not the head, nor BERT's pooler, which is drawn with the head. A head of the same shape is drawn
-  anew too: under one seed it is the very head that fine-tuning without an intermediate task starts from.
-  Optimiser, schedule, warm-up and the order of the rows begin afresh; all stages have one seed.
-  Which checkpoint of the intermediate task goes on is not stated: that of its best look at dev, or the last
+  The papers do not say which weights of the first model go on, and the label sets differ: the encoder's do, its word
+  embeddings included, but not the head's, nor those of BERT's pooler, which is drawn with the head. A head of the same
+  shape is drawn anew too: with one seed it is the head that fine-tuning without an intermediate task starts from.
+  Optimiser, schedule, warm-up and the order of the rows begin anew; all stages have one seed.
+  The papers do not say which checkpoint of the intermediate task goes on: that of its best look at dev, or the last
   (`intermediate.choose`).
-  "The hyperparameters of fine-tuning are the same as those of PubMedBERT": both stages have those of `finetune`, but
-  for what `intermediate` states otherwise. What is for one kind of task (pooling, sequence_layer, tag_...) is for those
-  stages whose task is of that kind; the others have the defaults (methods/finetune.py).
+  "The hyperparameters of fine-tuning are the same as those of PubMedBERT": both stages have the settings of `finetune`,
+  but for those that `intermediate` states. Settings for one kind of task (pooling, sequence_layer, tag_...) are for
+  stages with a task of that kind; the others have the defaults (methods/finetune.py).
   Special tokens that an intermediate task put into the vocabulary stay there.
 Deviations
-  None. What of an intermediate task's training rows stands in the target's dev or test set stays there, as it must have
-  in the papers; the matrix of all pairs counts such rows and leaves them out (studies/stilt.py).
+  None. Training rows of an intermediate task that are also in the target's dev or test set are kept, as they must have
+  been in the papers; the matrix of all pairs counts such rows and leaves them out (studies/stilt.py).
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ STAGE = "stage-{}"  # directory of a stage, counted from 1
 
 @dataclass(frozen=True)
 class Intermediate:
-    """What an intermediate task has otherwise than the target; none: as the target."""
+    """Settings of the intermediate tasks that differ from the target's; None: the target's."""
 
-    choose: Literal["best", "last"] | None = None  # which of its checkpoints goes on: the best look at dev, or the last
-    looks: int | None = None  # looks at dev
-    dropout: float | None = None  # of hidden states
+    choose: Literal["best", "last"] | None = None  # weights that go on: of the best look at dev, or of the last step
+    looks: int | None = None  # number of times that dev is scored
+    dropout: float | None = None  # dropout of hidden states and before the output layer, 0 to 1
     epochs: float | None = None  # passes over the training rows
-    steps: int | None = None  # in place of epochs
+    steps: int | None = None  # number of steps, in place of epochs
     batch: int | None = None  # rows of a step
-    rate: float | None = None  # peak learning rate
+    rate: float | None = None  # highest learning rate
     warmup: float | None = None  # share of the steps over which the rate rises
 
     def __post_init__(self) -> None:
@@ -61,8 +61,8 @@ class Intermediate:
             )
 
     def on(self, target: finetune.FinetuneRecipe) -> finetune.FinetuneRecipe:
-        """The target's settings with these."""
-        given = {own.name: value for own in fields(self) if (value := getattr(self, own.name)) is not None}
+        """The target's settings, changed by these."""
+        given = {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
         planned = {name: given.pop(name) for name in ("steps", "batch", "rate", "warmup") if name in given}
         if "steps" in planned:
             given["epochs"] = 0.0
@@ -71,26 +71,26 @@ class Intermediate:
 
 @dataclass(frozen=True)
 class StiltRecipe:
-    """A chain of fine-tunings. `finetune` is what all have; `intermediate`: what those before the last have instead."""
+    """A chain of fine-tunings, one after the other."""
 
-    model: str = ""  # a local directory or a hub id
-    tasks: tuple[Path, ...] = ()  # directories that tasks.prepared.prepare wrote, in their order, the target last
+    model: str = ""  # checkpoint to start from: a local directory or a hub id
+    tasks: tuple[Path, ...] = ()  # two or more directories that tasks.prepared.prepare wrote, in order, the target last
     intermediate: Intermediate = field(default_factory=Intermediate)
-    """What the tasks before the target have instead; none: as finetune has it."""
+    """Settings that the tasks before the target have instead; none: those of finetune"""
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
-    """Of all tasks; without model, task and head."""
+    """Settings of all fine-tunings; model, task and head are left out"""
 
     def __post_init__(self) -> None:
         check_chained(self.finetune)
 
 
 def stage_of(recipe: StiltRecipe, task: Prepared, *, last: bool) -> finetune.FinetuneRecipe:
-    """How a task is learnt: the target, which is the last, or one before it."""
+    """The settings with which a task is fine-tuned on. last: True for the target."""
     return fitting(recipe.finetune if last else recipe.intermediate.on(recipe.finetune), task)
 
 
 def check_chained(recipe: finetune.FinetuneRecipe) -> None:
-    """Raises ValueError for settings of fine-tuning that a chain decides by itself."""
+    """Raises ValueError for settings of fine-tuning that the chain itself fills in."""
     if recipe.head == "kept":
         raise ValueError(
             "finetune.head = 'kept': the tasks of a chain share the encoder, and each has a head of its own. Leave it "
@@ -102,21 +102,21 @@ def check_chained(recipe: finetune.FinetuneRecipe) -> None:
 
 
 def adapt(recipe: StiltRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
-    """Fine-tune on each task in turn; `out/checkpoint` is the last stage's. Each stage lies in `out/stage-N`, as
-    `finetune.adapt` leaves it. A stopped chain goes on where it stood. Never opens a test set.
+    """Fine-tune on each task in turn; `out/checkpoint` is that of the last stage. Each stage lies in `out/stage-N`, as
+    `finetune.adapt` leaves it. A stopped chain goes on where it stopped. Never opens a test set.
 
     Raises ValueError for fewer than two tasks, and as `finetune.adapt` does.
     """
     tasks, sources = _inputs(recipe)
-    stated = replace(recipe, tasks=())  # places, which `sources` tells by their content
+    stated = replace(recipe, tasks=())  # without the tasks' paths: `sources` has the hashes of their content
     if done := finished(out, stated, sources):
         return done
     last: Checkpoint | None = None
     for number, task in enumerate(tasks, 1):
-        own = stage_of(recipe, task, last=number == len(tasks))
-        own = replace(own, model=str(last.path) if last else recipe.model, task=task.path)
-        told = _told(watch, f"{task.name}, {number} of {len(tasks)}")
-        last = finetune.adapt(own, out / STAGE.format(number), watch=told)
+        stage = stage_of(recipe, task, last=number == len(tasks))
+        stage = replace(stage, model=str(last.path) if last else recipe.model, task=task.path)
+        followed = _named(watch, f"{task.name}, {number} of {len(tasks)}")
+        last = finetune.adapt(stage, out / STAGE.format(number), watch=followed)
     assert last is not None
     return write_checkpoint(out, load_finetuned(last.path), load_tokenizer(last.path), stated, sources)
 
@@ -133,19 +133,21 @@ def _inputs(recipe: StiltRecipe) -> tuple[list[Prepared], dict[str, str]]:
     tasks = [open_prepared(place) for place in recipe.tasks]
     check_heeded(recipe.finetune, tasks)
     for number, task in enumerate(tasks, 1):
-        own = stage_of(recipe, task, last=number == len(tasks))
-        finetune.check_task(replace(own, model=recipe.model), task)
+        stage = stage_of(recipe, task, last=number == len(tasks))
+        finetune.check_task(replace(stage, model=recipe.model), task)
     sources = {"model": identity(recipe.model)}
     for number, task in enumerate(tasks, 1):
         sources |= {f"{number}.{name}": task.hashes[name] for name in ("about", "train", "dev")}
     return tasks, sources
 
 
-def _told(watch: Watch, about: str) -> Watch:
-    def told(progress: Progress) -> None:
-        watch(replace(progress, stage=f"{progress.stage} on {about}"))
+def _named(watch: Watch, task: str) -> Watch:
+    """The watch, with the task in the name of each stage."""
 
-    return told
+    def named(progress: Progress) -> None:
+        watch(replace(progress, stage=f"{progress.stage} on {task}"))
+
+    return named
 
 
 METHOD = Method("stilt", StiltRecipe, adapt)

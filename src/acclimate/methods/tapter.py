@@ -1,29 +1,32 @@
-"""Go on with masked language modelling on a task's texts, word embeddings held close to the domain's fastText vectors.
+"""TAPTER: go on with masked language modelling on a task's texts, and keep word embeddings near fastText vectors.
 
-Nishida, Nishida and Yoshida (2021), "Task-adaptive Pre-training of Language Models with Word Embedding Regularization"
-(TAPTER), section 3. First fastText vectors are trained on the texts, from public ones
-(text/vectors/vectors.py); then the model
-minimises, in methods/tapter.py,
+Nishida, Nishida and Yoshida (2021), "Task-adaptive Pre-training of Language Models with Word Embedding Regularization",
+section 3. First fastText vectors F are trained on the texts, starting from public ones (text/vectors/vectors.py). Then
+the model minimises
 
     L_LM(X) + 1/|R(X)| sum over x in R(X) of ||f(E_x) - F_x||^2,    f(z) = LN(W_f z + b_f)                (Eq. 1)
 
-and f is thrown away: what is handed over is an ordinary checkpoint. The paper's third stage is methods/finetune.py.
+where E_x is x's row of the word embeddings, and f is thrown away afterwards: the checkpoint is an ordinary one. The
+paper's third stage is methods/finetune.py.
+
+Shape suffixes: V vocabulary, D numbers of an embedding, F of a fastText vector, N tokens of a batch, U distinct pieces.
 
 Readings
   X is the whole batch of a step: the mean is over all tokens of R in it, not of each sequence by itself.
-  R has every occurrence of a piece (`per`), by what the text has at a masked position, not the mask (`ids`). Outside it
-  are special tokens, stop words (text/words.py; the paper's list is not known), pieces whose text is shorter than
-  fastText's shortest n-gram, and pieces without a vector; `out/regularised.json` counts them and lists the stop words.
+  R has every occurrence of a piece (`per`), by the token that the text has at a masked position, not by the mask
+  (`ids`). Outside R are special tokens, stop words (text/words.py; the paper's list is not known), pieces whose text is
+  shorter than fastText's shortest n-gram, and pieces without a vector; `out/regularised.json` counts them and lists the
+  stop words.
   F is the mean of a piece's rows, as fastText composes it, and is not normalised; so LN has a gain and a bias, which
-  start at the vectors' own spread and mean.
+  start at the vectors' standard deviation and mean.
   W_f, b_f and LN learn at the rate of everything else.
-  Public vectors are as large as they are given; those from nothing are brought to unit spread (`scale`).
-  Gradients are not clipped: the second term is so much longer than the first that at a length of 1 those of both fall
-  below AdamW's epsilon.
+  Public vectors keep their scale; vectors trained from nothing are brought to a standard deviation of 1 (`scale`).
+  Gradients are not clipped: the second term's gradient is so much longer than the first's that at a length of 1 both
+  together fall below AdamW's epsilon.
   Vectors are of lower-cased text, as the public wiki.en.bin is, and pieces are looked up in lower case.
 Deviations
   Without public vectors (`vectors`) fastText starts from nothing, on the texts and `vectors_corpus`.
-  On from a .bin fastText goes at rate .025, not .05 (docs/methods/tapter.md has the measurement).
+  From a .bin fastText goes on at rate .025, not .05 (docs/methods/tapter.md has the measurement).
   fastText runs on one thread, so that equal runs give equal bytes; skipgram.threads=0 takes all.
 """
 
@@ -51,7 +54,7 @@ from acclimate.models.loading import identity, seeded
 from acclimate.text.corpus import Corpus
 from acclimate.text.streams import evaluation_batches
 from acclimate.text.tokens import Tokens
-from acclimate.text.vectors.of_vocabulary import STOP_WORDS, VocabularyVectors, vocabulary_vectors
+from acclimate.text.vectors.of_vocabulary import STOP_WORDS, vocabulary_vectors
 from acclimate.text.vectors.vectors import Skipgram, open_vectors, train_vectors
 from acclimate.text.words import ENGLISH
 from acclimate.training.checkpoint import finish
@@ -60,29 +63,28 @@ from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
 from acclimate.training.run import LossCurve, finished, run, write_checkpoint
 
-# -------------------- embedding loss
-# What TAPTER minimises: L_LM plus how far the word embeddings, projected, are from fastText's vectors (Eq. 1).
-#
-# Shape suffixes: V vocabulary, D numbers of an embedding, F of a fastText vector, N tokens of a batch, U distinct
-# pieces.
-
-
-REGULARISED = "regularised"  # of `Batch.tokens`: 1 + the piece that counts at a position, 0 where none does
-ROUND = 64  # distinct pieces are filled up to a multiple of it: few shapes, for which the CPU's kernels are made once
+REGULARISED = "regularised"  # of `Batch.tokens`: 1 + the piece where the position is in R(X), 0 elsewhere
+ROUND = 64  # distinct pieces are padded to a multiple of it: few shapes, for which the CPU's kernels are made once
 EPSILON = 1e-12  # of layer normalisation, as in BERT
+
+VECTORS = "vectors"  # in the directory of a run: the directory with
+TRAINED = "vectors.bin"
+TARGETS = "regularised.json"
+DEV_SEGMENTS = 256  # segments of dev that the curve is measured on; of more, a seeded sample
 
 Per = Literal["occurrence", "type"]
 Ids = Literal["original", "masked"]
+Scale = Literal["auto", "given", "unit"]
 
 
 def with_regularised(
     batch: Batch, regularised_V: np.ndarray, *, per: Per = "occurrence", ids: Ids = "original"
 ) -> Batch:
-    """The step's batch, masked for language modelling, with tokens["regularised"]: R(X), position by position.
+    """The step's masked batch with tokens["regularised"], which marks R(X) position by position.
 
-    regularised_V  (V,) bool: the pieces that R may have
-    per            "type": only the first occurrence of a piece in the step counts
-    ids            at predicted positions: the piece that the text has there, or that of the masked input
+    regularised_V  (V,) bool: the pieces that may be in R
+    per            "occurrence": every occurrence of a piece counts; "type": only the first one in the step
+    ids            at predicted positions the piece of the text ("original"), or that of the masked input ("masked")
     """
     pieces_N, labels_N = batch.ids, batch.tokens["labels"]
     if ids == "original":
@@ -96,13 +98,13 @@ def with_regularised(
 
 
 def spread_of(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> float:
-    """The standard deviation of the numbers of the vectors that count, about the mean of each of the F numbers."""
-    counted_RF = vectors_VF[regularised_V]
-    return float((counted_RF - counted_RF.mean(axis=0)).std())
+    """The standard deviation of the regularised pieces' vectors about their mean vector."""
+    kept_RF = vectors_VF[regularised_V]
+    return float((kept_RF - kept_RF.mean(axis=0)).std())
 
 
 def of_unit_spread(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> np.ndarray:
-    """The vectors divided by their spread. Raises ValueError where they have none."""
+    """The vectors divided by `spread_of` them. Raises ValueError where that is 0."""
     spread = spread_of(vectors_VF, regularised_V)
     if not spread > 0:
         raise ValueError(
@@ -113,17 +115,16 @@ def of_unit_spread(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> np.ndar
 
 
 class TapterLoss(Objective):
-    """Terms `mlm`, as MaskedLanguageLoss has it, and `embedding`: ||f(E_x) - F_x||^2 with f(z) = LN(W z + b), averaged
-    over R, which batches carry as `with_regularised` puts it there.
+    """Eq. 1. Terms: `mlm`, as MaskedLanguageLoss has it, and `embedding`, the second term, averaged over R(X), which
+    `with_regularised` has marked in the batch.
 
     E_x is the row of the embedding matrix itself, before positions and normalisation, whatever else it is tied to. f is
-    a child of the objective, so states have it; the model, and so its checkpoint, has not.
+    a child of this objective, so saved states contain it; the model and its checkpoint do not.
 
-    vectors_VF      (V, F) float32, a row for each of the model's embeddings
-    regularised_V   (V,) bool: the rows that count
+    vectors_VF      (V, F) float32: F, a row for each of the model's embeddings
+    regularised_V   (V,) bool: the pieces that may be in R
     regularisation  weight of the second term; 1 in the paper
-    seed            of W. LN starts at the vectors' mean and spread, not at 0 and 1: at the rates of language modelling
-                    a run would not get it from there to their scale
+    seed            of W_f
 
     Raises ValueError where there are not as many vectors as embeddings.
     """
@@ -147,8 +148,9 @@ class TapterLoss(Objective):
         # a parameter that learns nothing: a buffer would be sent between processes at every step
         self.vectors_VF = nn.Parameter(torch.from_numpy(vectors_VF), requires_grad=False)
         with seeded(seed):
-            self.linear = nn.Linear(width, vectors_VF.shape[1])
+            self.linear = nn.Linear(width, vectors_VF.shape[1])  # W_f (F, D) and b_f (F)
         self.norm = nn.LayerNorm(vectors_VF.shape[1], eps=EPSILON)
+        # from a gain of 1 and a bias of 0 a run at the rates of language modelling would not reach the vectors' scale
         with torch.no_grad():
             self.norm.weight.fill_(spread_of(vectors_VF, regularised_V))
             self.norm.bias.copy_(torch.from_numpy(vectors_VF[regularised_V].mean(axis=0)))
@@ -157,29 +159,21 @@ class TapterLoss(Objective):
         return {**self.language.counts(batch), "embedding": int(np.count_nonzero(batch.tokens[REGULARISED]))}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        # a piece that occurs ten times is projected once and counts tenfold
-        found_U, times_U = torch.unique(piece[REGULARISED], return_counts=True)
-        filling = (0, -len(found_U) % ROUND)
-        found_U, times_U = nn.functional.pad(found_U, filling), nn.functional.pad(times_U, filling)
-        pieces_U, times_U = (found_U - 1).clamp(min=0), times_U * (found_U > 0)
-        embeddings_UD = nn.functional.embedding(pieces_U, word_embeddings(self.language.model))
-        projected_UF = self.norm(self.linear(embeddings_UD)).float()
-        distance_U = (projected_UF - self.vectors_VF[pieces_U]).square().sum(-1)
-        return {**self.language(piece), "embedding": (times_U * distance_U).sum()}
+        # each distinct piece of R(X) is projected once, and counts as often as it occurs
+        marks_U, times_U = torch.unique(piece[REGULARISED], return_counts=True)
+        padding = (0, -len(marks_U) % ROUND)
+        marks_U, times_U = nn.functional.pad(marks_U, padding), nn.functional.pad(times_U, padding)
+        times_U = times_U * (marks_U > 0)  # 0 marks positions outside R, and pads
+        x_U = (marks_U - 1).clamp(min=0)
+        embeddings_UD = nn.functional.embedding(x_U, word_embeddings(self.language.model))  # E_x
+        projected_UF = self.norm(self.linear(embeddings_UD)).float()  # f(E_x) = LN(W_f E_x + b_f)
+        distance_U = (projected_UF - self.vectors_VF[x_U]).square().sum(-1)  # ||f(E_x) - F_x||^2
+        return {**self.language(piece), "embedding": (times_U * distance_U).sum()}  # Eq. 1; the loop divides by |R(X)|
 
     def flops(self, batch: Batch) -> float:
-        """As masked language modelling; f once for each distinct piece of the step, as if it were not cut."""
+        """As masked language modelling, and f once for each distinct piece of the step, as if it were not cut."""
         distinct = np.count_nonzero(np.unique(batch.tokens[REGULARISED]))
         return self.language.flops(batch) + 6.0 * self.linear.weight.numel() * distinct
-
-
-VECTORS = "vectors"  # a directory in that of a run, with
-TRAINED = "vectors.bin"
-TARGETS = "regularised.json"
-DEV_SEGMENTS = 256  # of dev, drawn by a seed where there are more
-
-
-Scale = Literal["auto", "given", "unit"]
 
 
 @dataclass(frozen=True)
@@ -188,30 +182,30 @@ class TapterRecipe:
     to start from (none are given here) and the rate at which vectors go on from a .bin (.025; the tool's .05 there).
     """
 
-    model: str = ""  # a local directory or a hub id
-    corpus: Path = Path()  # the task's texts: a directory that text.corpus.write_corpus wrote
+    model: str = ""  # checkpoint to start from: a local directory or a hub id
+    corpus: Path = Path()  # the task's texts: raw text on the command line, or a corpus that was written before
     dev: Path = Path()
-    """Texts of the same kind that nobody trains on, as for mlm: their losses go into `curve.json`; none: the training
-    losses alone."""
-    vectors: str = ""  # a fastText .bin or .vec to go on from; "": from nothing
-    train_vectors: bool = True  # False: take `vectors` as they are
-    vectors_corpus: Path = Path()  # more text that vectors are trained on beside `corpus`, as for mlm
-    skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))
-    """How the word vectors are trained."""
+    """Held-out texts of the same kind, as for corpus: both terms on them go to `curve.json`; none: the training losses
+    alone."""
+    vectors: str = ""  # a fastText .bin or .vec to go on from (the paper: wiki.en.bin); "": start from nothing
+    train_vectors: bool = True  # train the vectors on the texts; false: take `vectors` as they are
+    vectors_corpus: Path = Path()  # more text to train vectors on, beside `corpus`
+    skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))  # how vectors are trained
     scale: Scale = "auto"
-    """Of the vectors; `"unit"`: all divided by their standard deviation; `"auto"`: so where they start from nothing,
-    as given where `vectors` names some (why)."""
-    per: Per = "occurrence"  # the second term has every occurrence of a piece, or each distinct piece of a step once
-    ids: Ids = "original"  # what counts at predicted positions: "masked": the piece of the masked input
-    regularisation: float = 1.0  # weight of the second term
-    looks: int = 20  # points of `curve.json`, evenly spaced, the last one at the end; a run's seconds count them
-    max_tokens: int = 128  # of a sequence, special tokens included; longer documents are cut, nothing is dropped
-    masking: float = 0.15  # share of the tokens that are predicted
+    """Scale of the vectors. `"given"`: as they are; `"unit"`: all divided by their standard deviation; `"auto"`: unit
+    where they are trained from nothing, given where `vectors` names some."""
+    per: Per = "occurrence"  # what R(X) counts: every occurrence of a piece, or each "type" once in a step
+    ids: Ids = "original"  # at predicted positions R(X) has the piece of the text, or the one of the "masked" input
+    regularisation: float = 1.0  # weight of the second term, above 0; the paper: 1
+    looks: int = 20  # number of points of `curve.json`, at least 1, evenly spaced, the last one at the end
+    max_tokens: int = 128  # longest sequence in tokens, special ones included; longer documents are cut; the paper: 512
+    masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
     whole_words: bool = False  # predict all tokens of a word or none
-    dropout: float | None = None  # of hidden states; None: as the model has it
-    attention_dropout: float | None = None  # likewise
-    epochs: float = 100.0  # passes over the corpus; 0: `plan.steps` counts
+    dropout: float | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
+    attention_dropout: float | None = None  # dropout of attention, 0 to 1; None: as the model has it
+    epochs: float = 100.0  # passes over the corpus; 0: plan.steps sets the length; the paper: 100
     plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06, clip=0.0))
+    """Steps, batch, rate, precision: batches of 256 at 5e-5 with 6% warm-up in the paper; gradients are not clipped"""
 
     def __post_init__(self) -> None:
         check_masked(self)
@@ -238,26 +232,39 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     tokenizer = load_tokenizer(recipe.model)
     tokens = _tokens(recipe.corpus, tokenizer, watch)
     dev = None if recipe.dev == Path() else _tokens(recipe.dev, tokenizer, watch)
-    vectors = _vectors(recipe, out, watch)
+
+    # stage 1: fastText vectors F, and a target for each piece of the vocabulary
+    vectors = open_vectors(_vectors(recipe, out, watch))
     model = load_adapted(recipe, watch)
     require_room(model, recipe.max_tokens)
-    found = vocabulary_vectors(
-        tokenizer,
-        open_vectors(vectors),
-        size=len(word_embeddings(model)),
-        lower=recipe.skipgram.lower,
-    )
-    _write_targets(found, out)
+    targets = vocabulary_vectors(tokenizer, vectors, size=len(word_embeddings(model)), lower=recipe.skipgram.lower)
+    if ranks.is_first():
+        counts = {"regularised": int(targets.regularised_V.sum()), "left_out": targets.left_out}
+        files.write_json(out / TARGETS, {**counts, "stop_words": {"list": STOP_WORDS, "words": sorted(ENGLISH)}})
+
+    # stage 2: masked language modelling, the embeddings kept near them
+    scaled = scale_of(recipe) == "unit"
     objective = TapterLoss(
         model,
-        found.vectors_VF if scale_of(recipe) == "given" else of_unit_spread(found.vectors_VF, found.regularised_V),
-        found.regularised_V,
+        of_unit_spread(targets.vectors_VF, targets.regularised_V) if scaled else targets.vectors_VF,
+        targets.regularised_V,
         regularisation=recipe.regularisation,
         seed=recipe.plan.seed,
     )
-    mark = partial(with_regularised, regularised_V=found.regularised_V, per=recipe.per, ids=recipe.ids)
+    mark = partial(with_regularised, regularised_V=targets.regularised_V, per=recipe.per, ids=recipe.ids)
     masked, plan = masked_run(tokens, recipe)
-    heldout = [mark(batch) for batch in _batches(dev, recipe)] if dev else []
+    heldout: list[Batch] = []
+    if dev is not None:
+        batches = evaluation_batches(
+            dev,
+            batch=64,
+            longest=recipe.max_tokens,
+            seed=recipe.plan.seed,
+            rate=recipe.masking,
+            whole_words=recipe.whole_words,
+            segments_at_most=DEV_SEGMENTS,
+        )
+        heldout = [mark(batch) for batch in batches]
     curve = LossCurve(objective, heldout, plan, recipe.looks, out)
     curve.begin()
     run(
@@ -279,7 +286,7 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
 
 
 def scale_of(recipe: TapterRecipe) -> Scale:
-    """What is done where "auto" is stated: vectors from nothing are as large as they were trained for long."""
+    """The recipe's scale, with "auto" resolved: the size of vectors from nothing depends on how long they trained."""
     if recipe.scale != "auto":
         return recipe.scale
     return "given" if recipe.vectors else "unit"
@@ -288,9 +295,12 @@ def scale_of(recipe: TapterRecipe) -> Scale:
 def train_on(
     corpora: Sequence[Corpus], out: Path, settings: Skipgram, *, start: Path | None = None, watch: Watch = unwatched
 ) -> Path:
-    """Vectors of the corpora's texts, `vectors.bin` in the directory `out`, trained by the first process that asks.
+    """The file of vectors trained on the corpora, `vectors.bin` in the directory `out`; the first process trains them
+    where they are missing.
 
-    Raises DamagedError where those that stand there are not what was written.
+    start  the vectors to go on from; None: from nothing
+
+    Raises DamagedError where the files in `out` are not what was written.
     """
 
     def texts() -> Iterator[str]:
@@ -308,7 +318,7 @@ def train_on(
 
 
 def _vectors(recipe: TapterRecipe, out: Path, watch: Watch) -> Path:
-    """Where the vectors are, trained if need be."""
+    """The file of the vectors, which are trained first where the recipe says so."""
     start = Path(recipe.vectors) if recipe.vectors else None
     if start is not None and not recipe.train_vectors:
         return start
@@ -317,7 +327,7 @@ def _vectors(recipe: TapterRecipe, out: Path, watch: Watch) -> Path:
 
 
 def _sources(recipe: TapterRecipe) -> dict[str, str]:
-    """What the run reads, by its content."""
+    """Hashes of all that the run reads."""
     corpora = {"corpus": recipe.corpus, "dev": recipe.dev, "vectors_corpus": recipe.vectors_corpus}
     sources = {name: Corpus(path).hash for name, path in corpora.items() if name == "corpus" or path != Path()}
     sources["model"] = identity(recipe.model)
@@ -332,26 +342,6 @@ def _sources(recipe: TapterRecipe) -> dict[str, str]:
 
 def _tokens(corpus: Path, tokenizer: PreTrainedTokenizerBase, watch: Watch) -> Tokens:
     return ranks.first_then_all(lambda: Corpus(corpus).tokens(tokenizer, watch=watch))
-
-
-def _batches(dev: Tokens, recipe: TapterRecipe) -> list[Batch]:
-    """Of dev, masked once and for all as the training texts are."""
-    return evaluation_batches(
-        dev,
-        batch=64,
-        longest=recipe.max_tokens,
-        seed=recipe.plan.seed,
-        rate=recipe.masking,
-        whole_words=recipe.whole_words,
-        segments_at_most=DEV_SEGMENTS,
-    )
-
-
-def _write_targets(found: VocabularyVectors, out: Path) -> None:
-    """Of which pieces R is made, for people."""
-    counts = {"regularised": int(found.regularised_V.sum()), "left_out": found.left_out}
-    if ranks.is_first():
-        files.write_json(out / TARGETS, {**counts, "stop_words": {"list": STOP_WORDS, "words": sorted(ENGLISH)}})
 
 
 CHARACTERS_A_WORD = 6.0  # spaces and punctuation included

@@ -1,22 +1,24 @@
-"""Train a task's model on its own rows and on retrieved text at once, from random weights: no pretrained model needed.
+"""TLM: train a task's model on its own rows and on retrieved text at once, from random weights.
 
-Yao et al. (2022), "NLP From Scratch Without Large-Scale Pretraining: A Simple and Efficient Framework" (TLM), section
-3.1. External data S are what the task's texts retrieve as queries (not done here: text/bm25/build.py), internal data T
-are the task's. Stage 1 minimises, over batches of which rho_1 are external, then one is internal,
+Yao et al. (2022), "NLP From Scratch Without Large-Scale Pretraining: A Simple and Efficient Framework", section 3.1.
+External data S are documents that the task's texts retrieve as queries (not done here: text/bm25/build.py), internal
+data T are the task's. Stage 1 minimises, over rho_1 external batches and then one internal batch,
 
-    rho_1 E_S[L_mlm(x)] + E_T[rho_2 L_mlm(x) + L_task(f(x), y)]              (methods/tlm.py)
+    rho_1 E_S[L_mlm(x)] + E_T[rho_2 L_mlm(x) + L_task(f(x), y)]
 
-and stage 2 the task's loss alone with a new classifier (methods/finetune.py).
+and stage 2 the task's loss alone, with a new classifier (methods/finetune.py).
+
+Shape suffixes: L lines, W width of a line in tokens, R rows, D hidden, M predicted positions, V vocabulary.
 
 Readings
   "One batch of internal data with rho_1 batches of external data": a step's whole batch is of one kind, the internal
   one last. On an external step the classifier's gradient is 0 and Adam's moments decay, as in the released code.
-  L_task sees the masked text: both losses of an internal batch come from one forward pass (released code).
+  L_task is computed on the masked text: both losses of an internal batch come from one forward pass (released code).
   15% of the sub-words, 80/10/10, anew at every step; no whole words (released code).
   The classifier of stage 1 is Linear-GELU-Linear on the first position, no pooler, no dropout (released code), with
   BERT's initialisation; for tagged words, of which the paper has none, Linear on every position.
-  Without stage 2 (Table 7) the weights of stage 1's last step are handed over.
-  The task's texts help to learn a vocabulary, where none is given.
+  Without stage 2 (Table 7) the checkpoint has the weights of stage 1's last step.
+  Where no vocabulary is given, it is learnt from the retrieved text and the task's texts.
 Deviations
   The sum of the paper is the default. The released code, and so presumably what made the paper's figures, divides an
   internal batch's loss by rho_2 + 1: `normalise`.
@@ -65,25 +67,23 @@ from acclimate.text.masking import replacement_of
 from acclimate.text.streams import interleaved, masked_rows_stream, masked_stream
 from acclimate.text.words import word_starts_in_rows
 from acclimate.training.checkpoint import finish, read_log, spent
-from acclimate.training.objective import Objective
+from acclimate.training.objective import Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan, device
 from acclimate.training.run import CHECKPOINT, finished, run, write_checkpoint
 
-# -------------------- joint loss
-# What TLM's first stage minimises: L_mlm on external text, rho_2 L_mlm + L_task on the task's own rows.
-#
-# Shape suffixes: B lines, T tokens of a line, D hidden, M predicted positions, V vocabulary.
+JOINT, SECOND = "joint", "finetune"  # directories of the stages within a run
+HEAD = "classifier.safetensors"  # stage 1's, beside its checkpoint
+COST = "joint.json"
 
 
 class JointLoss(Objective):
-    """Terms `external` and `mlm`, averaged over the predicted tokens of external and of internal rows, and `task`, as
-    in `TaskLoss`. A batch with labels or tags is internal. A term that a batch has nothing for is 0.
+    """Stage 1. Terms: `external`, L_mlm averaged over the predicted tokens of external rows; `mlm`, the same of
+    internal rows; and `task`, averaged as in `TaskLoss`. A term of the other kind of batch is 0.
 
-    Both losses of an internal row come from one pass over its masked input: the encoder with its language modelling
-    head is `model`, the classifier is `head`, on each row's first position; of tagged words, on every position.
-
-    normalise  weights of an internal batch add up to 1, as in the released code; False: the paper's sum
+    model      the encoder with its language modelling head
+    head       the classifier f, on each row's first position; of tagged words, on every position
+    normalise  divide the weights of an internal batch by rho_2 + 1, as the released code does; False: the paper's sum
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class JointLoss(Objective):
         super().__init__()
         self.model, self.head, self.kind = model, head, kind
         share = 1.0 / (rho_2 + 1.0) if normalise else 1.0
-        self.weights = {"external": 1.0, "mlm": share * rho_2, "task": share}
+        self.weights = {"external": 1.0, "mlm": share * rho_2, "task": share}  # rho_1 is the number of external batches
         self.shares_lines = keeps_rows_apart(model)
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -102,17 +102,20 @@ class JointLoss(Objective):
         return {"external": predicted, "mlm": 0, "task": 0}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        hidden_BTD, logits_MV = hidden_and_masked_logits(self.model, piece, piece["positions"])
-        mlm = nn.functional.cross_entropy(logits_MV.float(), piece["labels"], reduction="sum")
+        hidden_LWD, logits_MV = hidden_and_masked_logits(self.model, piece, piece["positions"])
+        mlm = masked_cross_entropy(logits_MV, piece)  # L_mlm(x)
         internal = _is_internal(piece)
-        everywhere = internal and self.kind == TOKENS
-        read = hidden_BTD if everywhere else hidden_BTD.flatten(0, 1).index_select(0, piece["firsts"])
-        outputs = self.head(read).float()
+        if internal and self.kind == TOKENS:
+            outputs = self.head(hidden_LWD).float()  # f(x), (L, W, C)
+        else:
+            first_RD = hidden_LWD.flatten(0, 1).index_select(0, piece["firsts"])
+            outputs = self.head(first_RD).float()  # f(x), (R, C)
         # not a plain 0: processes can average gradients only of weights that took part in every batch
         nothing = 0.0 * outputs.sum()
         if not internal:
             return {"external": mlm, "mlm": nothing, "task": nothing}
-        return {"external": nothing, "mlm": mlm, "task": LOSSES[self.kind](outputs, target_of(piece))}
+        task = LOSSES[self.kind](outputs, target_of(piece))  # L_task(f(x), y)
+        return {"external": nothing, "mlm": mlm, "task": task}
 
     def flops(self, batch: Batch) -> float:
         count = self.counts(batch)
@@ -123,20 +126,163 @@ class JointLoss(Objective):
 
 
 def _is_internal(*fields: Mapping[str, object]) -> bool:
+    """True if the batch or piece has labels or tags."""
     return any("label" in field or TAGS in field for field in fields)
 
 
-# -------------------- tlm inputs
-# What TLM's first stage trains on and starts from: vocabulary, encoder, and the two kinds of batches.
+@dataclass(frozen=True)
+class TlmRecipe:
+    """TLM. The defaults are BERT-base and the steps of the small scale (Table B.1; the rest as released)."""
+
+    # the data
+    task: Path = Path()  # internal data: a directory that tasks.prepared.prepare wrote
+    corpus: Path = Path()  # external data, raw text or a written corpus; not used where rho_1 is 0
+
+    # the encoder
+    model: str = ""  # checkpoint to start from, a directory or a hub id (Table 8); "": random weights, as in the paper
+    tokenizer: str = ""  # directory or hub id whose vocabulary is used; "": learn one from corpus and task
+    vocabulary: int = 30_522  # number of word pieces at most, where they are learnt; BERT: 30,522
+    lower: bool = True  # lower-case and drop accents, where the vocabulary is learnt
+    layers: int = 12  # of the new encoder; BERT-base: 12
+    hidden: int = 768  # width of the new encoder, a multiple of `heads`; BERT-base: 768
+    heads: int = 12  # attention heads of a layer; BERT-base: 12
+    initializer_range: float = 0.02  # deviation of the random weights; BERT: .02; about 1/sqrt(`hidden`) if narrow
+    dropout: float = 0.1  # dropout of hidden states, 0 to 1
+    attention_dropout: float = 0.1  # dropout of attention, 0 to 1
+
+    # stage 1
+    rho_1: int = 99  # external batches for each internal one; 0: internal data only; the paper: 1 to 999 by task
+    rho_2: float = 20.0  # weight of L_mlm of internal rows, at least 0; the paper: 20, 100 or 1000 by task
+    external_only: bool = False  # no internal batch at all: the paper's rho_1 = infinity (Table 5)
+    normalise: bool = False  # divide an internal batch's loss by rho_2 + 1, as the released code does
+    max_tokens: int = 128  # longest external sequence in tokens; longer documents are cut, nothing is dropped
+    internal_tokens: int | None = None  # tokens at which an internal row is cut off; None: the task's max_tokens
+    masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
+    whole_words: bool = False  # predict all tokens of a word or none
+    plan: Plan = field(default_factory=lambda: Plan(steps=150_000, batch=256, rate=1e-4, warmup=0.0667))
+    """Steps, batch, rate, precision of stage 1: 150,000 steps of 256 at 1e-4 in the paper's small scale"""
+
+    # stage 2
+    stage_2: bool = True  # fine-tune after stage 1; false: the checkpoint is stage 1's model and classifier (Table 7)
+    finetune: finetune.FinetuneRecipe = field(
+        default_factory=lambda: finetune.FinetuneRecipe(
+            looks=30, epochs=0.0, plan=Plan(steps=30_000, batch=32, rate=2e-5, warmup=0.1, weight_decay=0.0)
+        )
+    )
+    """Settings of stage 2; model and task are filled in"""
+
+    def __post_init__(self) -> None:
+        rules = {
+            "rho_1": self.rho_1 >= 0,
+            "rho_2": self.rho_2 >= 0,
+            "max_tokens": self.max_tokens >= 3,
+            "internal_tokens": self.internal_tokens is None or self.internal_tokens >= 3,
+            "masking": 0 < self.masking <= 1,
+        }
+        for name, holds in rules.items():
+            if not holds:
+                raise ValueError(f"{name} = {getattr(self, name)} is out of range")
+        if self.model and self.tokenizer:
+            raise ValueError("model comes with a tokenizer of its own. Leave tokenizer out, or model")
+        if self.external_only and not self.stage_2:
+            raise ValueError(
+                "external_only trains no classifier, so there is nothing without stage 2. Set stage_2=true"
+            )
+
+    @property
+    def reads_corpus(self) -> bool:
+        return self.external_only or self.rho_1 > 0
+
+    @property
+    def batches(self) -> tuple[int, int]:
+        """External and internal batches of stage 1."""
+        internal = 0 if self.external_only else self.plan.steps // (self.rho_1 + 1)
+        return self.plan.steps - internal, internal
+
+
+def adapt(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Do both stages and write `out/checkpoint`, a classifier. Stage 1 lies in `out/joint` (see `joint`), stage 2 in
+    `out/finetune`; without stage 2, `out/dev.json` and `out/predicted_dev.json` are as `finetune` writes them.
+    Never opens the test set.
+    """
+    task, sources = _inputs(recipe)
+    sources["dev"] = task.hashes["dev"]
+    if done := finished(out, recipe, sources):
+        return done
+    if not recipe.stage_2 and recipe.model:
+        require_alike(recipe.model)
+    first = joint(recipe, out / JOINT, watch=watch)
+    if recipe.stage_2:
+        tuned = replace(recipe.finetune, model=str(first.path), task=recipe.task)
+        second = finetune.adapt(tuned, out / SECOND, watch=watch)
+        model, tokenizer = load_finetuned(second.path), load_tokenizer(second.path)
+    else:
+        model, tokenizer = _stage_1_alone(out / JOINT, task, out)
+    return write_checkpoint(out, model, tokenizer, recipe, sources)
+
+
+def joint(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Do stage 1: write `out/checkpoint`, an ordinary masked language model to fine-tune, its classifier beside it, and
+    its cost to `out/joint.json`. A stopped run goes on, an ended one is returned. Settings of stage 2 do not matter.
+    """
+    recipe = replace(recipe, stage_2=True, finetune=TlmRecipe().finetune)
+    task, sources = _inputs(recipe)
+    if done := finished(out, recipe, sources):
+        return done
+    _tell(recipe, task, watch)
+    inputs = Inputs(recipe, task, out, watch)
+    model = inputs.encoder()
+    head = new_joint_head(model, task.kind, task.labels, seed=recipe.plan.seed)
+    objective = JointLoss(model, head, kind=task.kind, rho_2=recipe.rho_2, normalise=recipe.normalise)
+    run(objective, inputs.stream(), recipe.plan, out, stage="joint", watch=watch)
+    if ranks.is_first():
+        parameters = sum(weight.numel() for weight in objective.parameters())
+        files.write_json(out / COST, _cost(recipe, task, out, parameters))
+        tensors = {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}
+        files.write_bytes(out / HEAD, save(tensors))
+    done = write_checkpoint(out, model, inputs.tokenizer, recipe, sources)
+    finish(out)
+    return done
+
+
+def without_stage_2(first: Path, task: Prepared, out: Path) -> Checkpoint:
+    """Write the encoder and the classifier of a finished stage 1 in `first`, as `adapt` without stage 2 does."""
+    stated = TlmRecipe(stage_2=False)
+    sources = {name: task.hashes[name] for name in ("about", "dev")} | {"joint": identity(str(first / CHECKPOINT))}
+    if done := finished(out, stated, sources):
+        return done
+    return write_checkpoint(out, *_stage_1_alone(first, task, out), stated, sources)
+
+
+def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Stage 1's model and classifier as one, and its tokenizer; writes the predictions for dev as fine-tuning does."""
+    model, tokenizer = load_masked_language_model(first / CHECKPOINT), load_tokenizer(first / CHECKPOINT)
+    head = new_joint_head(model, task.kind, task.labels, seed=0)
+    head.load_state_dict(load_file(first / HEAD))
+    classifier = as_classifier(model, head, task.kind, task.labels)
+    _, scale = training_rows(task, tokenizer)
+    if scale is not None:
+        fold(classifier, scale)
+    tokenizer.model_max_length = task.max_tokens + prompt_length(tokenizer)
+    dev = task.examples("dev")
+    classifier.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
+    predicted = predict(classifier, encode(dev, tokenizer, task.max_tokens, task.kind), task.labels)
+    looks = Looks(out, keep_best=False)
+    looks.add(len(read_log(first)), task.score([example.label for example in dev], predicted), predicted, classifier)
+    looks.write_predicted()
+    return classifier, tokenizer
 
 
 def internal_tokens(recipe: TlmRecipe, task: Prepared) -> int:
-    """The longest row of the task in stage 1."""
+    """The number of tokens at which an internal row is cut off in stage 1."""
     return recipe.internal_tokens or task.max_tokens
 
 
 class Inputs:
-    """Of one run in `out`; the vocabulary is learned there where none is given."""
+    """What stage 1 starts from and trains on: tokenizer, encoder, and the stream of external and internal batches.
+
+    A vocabulary that is learnt lies in `out`.
+    """
 
     def __init__(self, recipe: TlmRecipe, task: Prepared, out: Path, watch: Watch) -> None:
         self.recipe, self.task, self.watch = recipe, task, watch
@@ -155,11 +301,11 @@ class Inputs:
         self.tokenizer = load_tokenizer(given) if given else self._learned(out / "vocabulary")
 
     def encoder(self) -> PreTrainedModel:
-        """The masked language model to start from."""
+        """The masked language model that stage 1 starts from."""
         recipe = self.recipe
         if recipe.model and not dropout_known(recipe.model):
-            told = {"note": "a family whose dropout cannot be set: left as it is"}
-            self.watch(Progress("joint", 0, recipe.plan.steps, "steps", told))
+            note = "a family whose dropout cannot be set: left as it is"
+            self.watch(Progress("joint", 0, recipe.plan.steps, "steps", {"note": note}))
             return load_masked_language_model(recipe.model)
         if recipe.model:
             return load_masked_language_model(
@@ -179,7 +325,7 @@ class Inputs:
         )
 
     def stream(self) -> Stream:
-        """rho_1 external batches, then one internal; or only one kind."""
+        """rho_1 external batches, then one internal one, and again; or batches of one kind only."""
         recipe, corpus = self.recipe, self.corpus
         shared: dict[str, Any] = {"batch": recipe.plan.batch, "seed": recipe.plan.seed, "rate": recipe.masking}
         if corpus is None:
@@ -215,7 +361,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class _Texts:
-    """What a vocabulary is learned from: the corpus, then the training examples' texts."""
+    """The texts that a vocabulary is learnt from: the corpus, then the training examples."""
 
     corpus: Corpus | None
     task: Prepared
@@ -229,119 +375,8 @@ class _Texts:
         return (len(self.corpus) if self.corpus else 0) + self.task.sizes["train"]
 
 
-JOINT, SECOND = "joint", "finetune"  # directories of the stages within a run
-HEAD = "classifier.safetensors"  # stage 1's, beside its checkpoint
-COST = "joint.json"
-
-
-@dataclass(frozen=True)
-class TlmRecipe:
-    """TLM. The defaults are BERT-base and the steps of the small scale (Table B.1; the rest as released)."""
-
-    task: Path = Path()  # a directory that tasks.prepared.prepare wrote
-    corpus: Path = Path()  # external data: a directory that text.corpus.write_corpus wrote; unread where rho_1 is 0
-    model: str = ""  # start from these weights, a local directory or a hub id; none: random ones
-    tokenizer: str = ""  # take the vocabulary of this directory or hub id; "": learn one from corpus and task
-    vocabulary: int = 30_522  # word pieces at most, where they are learned
-    lower: bool = True  # lower-case and drop accents, where they are learned
-    layers: int = 12  # of random weights, as the next three
-    hidden: int = 768  # width; a multiple of `heads`
-    heads: int = 12  # attention heads
-    initializer_range: float = 0.02  # standard deviation; about 1/sqrt(`hidden`) for narrow models
-    rho_1: int = 99  # external batches for each internal one; 0: task data only
-    rho_2: float = 20.0  # weight of the language modelling of internal rows
-    external_only: bool = False  # no internal batch at all: the paper's rho_1 = infinity (Table 5)
-    normalise: bool = False  # divide an internal batch's loss by rho_2 + 1, as the released code does
-    max_tokens: int = 128  # of an external sequence; longer documents are cut, nothing is dropped
-    internal_tokens: int | None = None  # of an internal row, whose rest is cut off; None: the task's max_tokens
-    masking: float = 0.15  # share of the tokens that are predicted
-    whole_words: bool = False  # predict all tokens of a word or none
-    dropout: float = 0.1  # of hidden states, in stage 1
-    attention_dropout: float = 0.1  # in stage 1
-    stage_2: bool = True  # False: hand over stage 1's model with its classifier (Table 7)
-    plan: Plan = field(default_factory=lambda: Plan(steps=150_000, batch=256, rate=1e-4, warmup=0.0667))  # of stage 1
-    finetune: finetune.FinetuneRecipe = field(
-        default_factory=lambda: finetune.FinetuneRecipe(
-            looks=30, epochs=0.0, plan=Plan(steps=30_000, batch=32, rate=2e-5, warmup=0.1, weight_decay=0.0)
-        )
-    )  # of stage 2; model and task are filled in
-
-    def __post_init__(self) -> None:
-        rules = {
-            "rho_1": self.rho_1 >= 0,
-            "rho_2": self.rho_2 >= 0,
-            "max_tokens": self.max_tokens >= 3,
-            "internal_tokens": self.internal_tokens is None or self.internal_tokens >= 3,
-            "masking": 0 < self.masking <= 1,
-        }
-        for name, holds in rules.items():
-            if not holds:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range")
-        if self.model and self.tokenizer:
-            raise ValueError("model comes with a tokenizer of its own. Leave tokenizer out, or model")
-        if self.external_only and not self.stage_2:
-            raise ValueError(
-                "external_only trains no classifier, so there is nothing without stage 2. Set stage_2=true"
-            )
-
-    @property
-    def reads_corpus(self) -> bool:
-        return self.external_only or self.rho_1 > 0
-
-    @property
-    def batches(self) -> tuple[int, int]:
-        """External and internal batches of stage 1."""
-        internal = 0 if self.external_only else self.plan.steps // (self.rho_1 + 1)
-        return self.plan.steps - internal, internal
-
-
-def adapt(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
-    """Both stages; writes `out/checkpoint`, a classifier. Stage 1 lies in `out/joint` (see `joint`), stage 2 in
-    `out/finetune`; without stage 2, `out/dev.json` and `out/predicted_dev.json` are as `finetune` writes them.
-    Never opens the test set.
-    """
-    task, sources = _inputs(recipe)
-    sources["dev"] = task.hashes["dev"]
-    if done := finished(out, recipe, sources):
-        return done
-    if not recipe.stage_2 and recipe.model:
-        require_alike(recipe.model)
-    first = joint(recipe, out / JOINT, watch=watch)
-    if recipe.stage_2:
-        tuned = replace(recipe.finetune, model=str(first.path), task=recipe.task)
-        second = finetune.adapt(tuned, out / SECOND, watch=watch)
-        model, tokenizer = load_finetuned(second.path), load_tokenizer(second.path)
-    else:
-        model, tokenizer = _stage_1_alone(out / JOINT, task, out)
-    return write_checkpoint(out, model, tokenizer, recipe, sources)
-
-
-def joint(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
-    """Stage 1: writes `out/checkpoint`, an ordinary masked language model to fine-tune, its classifier beside it, and
-    what it cost to `out/joint.json`. A stopped run goes on, an ended one is returned. Nothing of stage 2 counts.
-    """
-    recipe = replace(recipe, stage_2=True, finetune=TlmRecipe().finetune)
-    task, sources = _inputs(recipe)
-    if done := finished(out, recipe, sources):
-        return done
-    _tell(recipe, task, watch)
-    inputs = Inputs(recipe, task, out, watch)
-    model = inputs.encoder()
-    head = new_joint_head(model, task.kind, task.labels, seed=recipe.plan.seed)
-    objective = JointLoss(model, head, kind=task.kind, rho_2=recipe.rho_2, normalise=recipe.normalise)
-    run(objective, inputs.stream(), recipe.plan, out, stage="joint", watch=watch)
-    if ranks.is_first():
-        parameters = sum(weight.numel() for weight in objective.parameters())
-        files.write_json(out / COST, _cost(recipe, task, out, parameters))
-        tensors = {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}
-        files.write_bytes(out / HEAD, save(tensors))
-    done = write_checkpoint(out, model, inputs.tokenizer, recipe, sources)
-    finish(out)
-    return done
-
-
 def paper_flops(recipe: TlmRecipe, parameters: float, internal_tokens: int) -> float:
-    """6 x training tokens x parameters (Table 2, note 1): all rows of stage 1 as if they were of full length."""
+    """6 x training tokens x parameters (Table 2, note 1), with all rows of stage 1 counted at full length."""
     external, internal = recipe.batches
     tokens = recipe.plan.batch * (external * recipe.max_tokens + internal * internal_tokens)
     return 6.0 * tokens * parameters
@@ -361,25 +396,25 @@ def _inputs(recipe: TlmRecipe) -> tuple[Prepared, dict[str, str]]:
 
 
 def _epochs(recipe: TlmRecipe, task: Prepared) -> float:
-    """How often stage 1 sees each training example."""
+    """The number of times that stage 1 sees each training example."""
     return recipe.batches[1] * recipe.plan.batch / task.sizes["train"]
 
 
 def _tell(recipe: TlmRecipe, task: Prepared, watch: Watch) -> None:
-    """What rho_1 implies, before hours are spent on it."""
+    """Tell `watch` how many batches are internal by rho_1, before hours are spent on them."""
     epochs, rows = _epochs(recipe, task), task.sizes["train"]
-    said = "external data only" if recipe.external_only else f"rho_1 = {recipe.rho_1}"
-    said += f": {recipe.batches[1]:,} of {recipe.plan.steps:,} batches are internal, "
-    said += f"{epochs:.2f} epochs over the {rows:,} training examples"
+    note = "external data only" if recipe.external_only else f"rho_1 = {recipe.rho_1}"
+    note += f": {recipe.batches[1]:,} of {recipe.plan.steps:,} batches are internal, "
+    note += f"{epochs:.2f} epochs over the {rows:,} training examples"
     if epochs < 1 and not recipe.external_only:
         most = recipe.plan.steps // -(-rows // recipe.plan.batch) - 1
         way_out = f"lower rho_1 to {most}, or raise plan.steps" if most >= 0 else "raise plan.steps"
-        said = f"Warning: {said}, so some of them are never seen. To see each once, {way_out}"
-    watch(Progress(JOINT, 0, recipe.plan.steps, "steps", {"note": said}))
+        note = f"Warning: {note}, so some of them are never seen. To see each once, {way_out}"
+    watch(Progress(JOINT, 0, recipe.plan.steps, "steps", {"note": note}))
 
 
 def _cost(recipe: TlmRecipe, task: Prepared, out: Path, parameters: int) -> dict[str, Any]:
-    """What stage 1 took, as the paper counts it and by its log (models/encoder.py; padding left out)."""
+    """The cost of stage 1, as the paper counts it, and as its log does (models/encoder.py; without padding)."""
     external, internal = recipe.batches
     real = spent(out)
     return {
@@ -391,34 +426,6 @@ def _cost(recipe: TlmRecipe, task: Prepared, out: Path, parameters: int) -> dict
         "flops": real.flops,
         "tokens": real.tokens,
     }
-
-
-def without_stage_2(first: Path, task: Prepared, out: Path) -> Checkpoint:
-    """Hand over the encoder and the classifier of a stage 1 that ended in `first`, as `adapt` without stage 2 does."""
-    stated = TlmRecipe(stage_2=False)
-    sources = {name: task.hashes[name] for name in ("about", "dev")} | {"joint": identity(str(first / CHECKPOINT))}
-    if done := finished(out, stated, sources):
-        return done
-    return write_checkpoint(out, *_stage_1_alone(first, task, out), stated, sources)
-
-
-def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Stage 1's model and classifier as one, and what it predicts for dev, written down as fine-tuning does."""
-    model, tokenizer = load_masked_language_model(first / CHECKPOINT), load_tokenizer(first / CHECKPOINT)
-    head = new_joint_head(model, task.kind, task.labels, seed=0)
-    head.load_state_dict(load_file(first / HEAD))
-    classifier = as_classifier(model, head, task.kind, task.labels)
-    _, scale = training_rows(task, tokenizer)
-    if scale is not None:
-        fold(classifier, scale)
-    tokenizer.model_max_length = task.max_tokens + prompt_length(tokenizer)
-    dev = task.examples("dev")
-    classifier.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
-    predicted = predict(classifier, encode(dev, tokenizer, task.max_tokens, task.kind), task.labels)
-    looks = Looks(out, keep_best=False)
-    looks.add(len(read_log(first)), task.score([example.label for example in dev], predicted), predicted, classifier)
-    looks.hand_over()
-    return classifier, tokenizer
 
 
 def unsuited(kind: str, config: PreTrainedConfig | None) -> str:

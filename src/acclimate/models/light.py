@@ -104,6 +104,10 @@ def attach_adapters(model: PreTrainedModel, bottleneck: int) -> None:
     setattr(model.config, BOTTLENECK, bottleneck)
 
 
+def _through_adapter(place: nn.Module, _: Any, output: Tensor) -> Tensor:
+    return cast(Tensor, cast(Adapter, place.adapter)(output))
+
+
 def add_adapters(model: PreTrainedModel, bottleneck: int, *, seed: int) -> None:
     """Give a model adapters, in place; those that it has stay as they are.
 
@@ -152,33 +156,33 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     return cast(list[int], tokenizer.convert_tokens_to_ids(_names(prompt_length(tokenizer))))
 
 
-def _through_adapter(place: nn.Module, _: Any, output: Tensor) -> Tensor:
-    return cast(Tensor, cast(Adapter, place.adapter)(output))
-
-
 def _names(count: int) -> list[str]:
     return [f"[PROMPT {number}]" for number in range(count)]
 
 
 def _prompted(tokenizer: PreTrainedTokenizerBase, count: int) -> PreTrainedTokenizerBase:
-    """The tokenizer with a prompt, of no family's class: those frame rows in their own way whatever their file says."""
+    """The tokenizer with a prompt of `count` new pieces behind every row.
+
+    Its class is PreTrainedTokenizerFast, not the family's: the families' classes build the special tokens of a row by
+    themselves, whatever their tokenizer.json says.
+    """
     if not tokenizer.is_fast:
         raise ValueError("the tokenizer has no fast version. Save one (tokenizer.json) with transformers")
-    names = _names(count)
+    pieces = _names(count)
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    backend.add_special_tokens(names)
-    rules = json.loads(backend.to_str())
-    ids = {name: cast(int, backend.token_to_id(name)) for name in names}
-    rules["post_processor"] = _framed(rules["post_processor"] or {"type": "none"}, ids)
-    stated = {name: str(value) for name, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
-    extra = [token for token in tokenizer.all_special_tokens if token not in stated.values()]
-    made: Any = PreTrainedTokenizerFast
+    backend.add_special_tokens(pieces)
+    ids = {piece: cast(int, backend.token_to_id(piece)) for piece in pieces}
+    content = json.loads(backend.to_str())  # of tokenizer.json
+    content["post_processor"] = _with_prompt_behind(content["post_processor"] or {"type": "none"}, ids)
+    special = {name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
+    extra = [token for token in tokenizer.all_special_tokens if token not in special.values()]
+    fast: Any = PreTrainedTokenizerFast  # untyped in transformers
     return cast(
         PreTrainedTokenizerBase,
-        made(
-            tokenizer_object=Tokenizer.from_str(json.dumps(rules)),
-            **stated,
-            extra_special_tokens=[*extra, *names],
+        fast(
+            tokenizer_object=Tokenizer.from_str(json.dumps(content)),
+            **special,
+            extra_special_tokens=[*extra, *pieces],
             model_input_names=list(tokenizer.model_input_names),
             model_max_length=tokenizer.model_max_length,
             padding_side=tokenizer.padding_side,
@@ -188,38 +192,62 @@ def _prompted(tokenizer: PreTrainedTokenizerBase, count: int) -> PreTrainedToken
     )
 
 
-def _framed(rules: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
-    """Return the post-processor of a tokenizer.json with these pieces behind every row, of token type 0."""
-    kind = rules["type"]
-    if kind == "Sequence" and rules["processors"]:
-        *others, last = rules["processors"]
-        return {**rules, "processors": [*others, _framed(last, ids)]}
-    if kind == "RobertaProcessing":
-        spaces = {"type": "ByteLevel", "use_regex": True}
-        spaces |= {name: rules[name] for name in ("add_prefix_space", "trim_offsets")}
-        return {"type": "Sequence", "processors": [spaces, _framed(_template(rules, between=2, second=0), ids)]}
-    if kind == "BertProcessing":
-        return _framed(_template(rules, between=1, second=1), ids)
+def _with_prompt_behind(processor: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
+    """The post-processor of a tokenizer.json, changed so that it puts these pieces behind every row, of token type 0.
+
+    All kinds are brought to a TemplateProcessing, which lists what a row is made of, such as [CLS] A [SEP]:
+    {"single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, ...],
+    "pair": [...], "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [101], "tokens": ["[CLS]"]}, ...}}
+
+    ids  piece of the prompt -> its id
+    """
+    kind = processor["type"]
+    if kind == "Sequence" and processor["processors"]:
+        *others, last = processor["processors"]
+        return {**processor, "processors": [*others, _with_prompt_behind(last, ids)]}
+    if kind == "RobertaProcessing":  # <s> A </s></s> B </s>, and it trims the offsets of words
+        trimming = {"type": "ByteLevel", "use_regex": True}
+        trimming |= {name: processor[name] for name in ("add_prefix_space", "trim_offsets")}
+        template = _as_template(processor, separators=2, type_of_second=0)
+        return {"type": "Sequence", "processors": [trimming, _with_prompt_behind(template, ids)]}
+    if kind == "BertProcessing":  # [CLS] A [SEP] B [SEP], the second text of token type 1
+        return _with_prompt_behind(_as_template(processor, separators=1, type_of_second=1), ids)
     if kind != "TemplateProcessing":
         raise ValueError(f"how the tokenizer frames rows ('{kind}') is not known, so no prompt can stand behind them")
-    tail = [{"SpecialToken": {"id": name, "type_id": 0}} for name in ids]
-    known = {name: {"id": name, "ids": [number], "tokens": [name]} for name, number in ids.items()}
-    framed = {part: [*rules[part], *tail] for part in ("single", "pair")}
-    return {**rules, **framed, "special_tokens": {**rules["special_tokens"], **known}}
+    behind = [{"SpecialToken": {"id": piece, "type_id": 0}} for piece in ids]
+    special = {piece: {"id": piece, "ids": [number], "tokens": [piece]} for piece, number in ids.items()}
+    return {
+        **processor,
+        "single": [*processor["single"], *behind],
+        "pair": [*processor["pair"], *behind],
+        "special_tokens": {**processor["special_tokens"], **special},
+    }
 
 
-def _template(rules: dict[str, Any], *, between: int, second: int) -> dict[str, Any]:
-    """Return what BertProcessing or RobertaProcessing does:
+def _as_template(processor: dict[str, Any], *, separators: int, type_of_second: int) -> dict[str, Any]:
+    """A BertProcessing or RobertaProcessing as the TemplateProcessing that does the same.
 
-    `between` separators, the second text of token type `second`.
+    separators      number of them between the two texts of a pair
+    type_of_second  token type of a pair's second text and of the separator behind it
     """
-    names = {part: rules[part][0] for part in ("cls", "sep")}
-
-    def special(part: str, kind: int = 0) -> dict[str, Any]:
-        return {"SpecialToken": {"id": names[part], "type_id": kind}}
-
-    single = [special("cls"), {"Sequence": {"id": "A", "type_id": 0}}, special("sep")]
-    other = [{"Sequence": {"id": "B", "type_id": second}}, special("sep", second)]
-    known = {name: {"id": name, "ids": [rules[part][1]], "tokens": [name]} for part, name in names.items()}
-    pair = [*single, *[special("sep")] * (between - 1), *other]
-    return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": known}
+    cls, cls_id = processor["cls"]
+    sep, sep_id = processor["sep"]
+    separator = {"SpecialToken": {"id": sep, "type_id": 0}}
+    single = [
+        {"SpecialToken": {"id": cls, "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+        separator,
+    ]
+    second = [
+        {"Sequence": {"id": "B", "type_id": type_of_second}},
+        {"SpecialToken": {"id": sep, "type_id": type_of_second}},
+    ]
+    return {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": [*single, *[separator] * (separators - 1), *second],
+        "special_tokens": {
+            cls: {"id": cls, "ids": [cls_id], "tokens": [cls]},
+            sep: {"id": sep, "ids": [sep_id], "tokens": [sep]},
+        },
+    }

@@ -77,6 +77,14 @@ class Objective(nn.Module):
         """Change the weights after the optimiser moved them; the loop calls this once a step."""
 
 
+def masked_cross_entropy(logits_MV: Tensor, piece: Piece) -> Tensor:
+    """L_MLM as a sum over the predicted positions of the piece, a float32 scalar, in nats.
+
+    logits_MV  what the language modelling head gives at `piece["positions"]`
+    """
+    return nn.functional.cross_entropy(logits_MV.float(), piece["labels"], reduction="sum")
+
+
 class MaskedLanguageLoss(Objective):
     """-log p(w_m | the text with m masked), averaged over the masked positions of the step (Devlin et al., 2019, 3.1).
 
@@ -95,7 +103,7 @@ class MaskedLanguageLoss(Objective):
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         logits_MV = masked_logits(self.model, piece, piece["positions"])
-        return {"mlm": nn.functional.cross_entropy(logits_MV.float(), piece["labels"], reduction="sum")}
+        return {"mlm": masked_cross_entropy(logits_MV, piece)}
 
     def flops(self, batch: Batch) -> float:
         predicted = self.counts(batch)["mlm"] if has_sparse_head(self.model) else len(batch.ids)
