@@ -130,11 +130,6 @@ class Section:
     id: str = field(default="", kw_only=True)
     ids: tuple[str, ...] = field(default=(), kw_only=True)
 
-    def escaped(self) -> Section:
-        """The same with plain texts, each fit to be shown on a terminal."""
-        rows = tuple(tuple(escaped(str(cell)) for cell in row) for row in self.rows)
-        return Section(escaped(self.title), tuple(map(escaped, self.columns)), rows, tuple(map(escaped, self.lines)))
-
 
 @dataclass(frozen=True)
 class Page:
