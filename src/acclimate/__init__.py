@@ -41,8 +41,8 @@ __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  every name in it is a strin
 
 
 class _Package(ModuleType):
-    """`acclimate.race` and `acclimate.ship` are functions, though folders have these names too: when Python imports such
-    a folder, it would set it in place of the function.
+    """`acclimate.race` and `acclimate.ship` are functions, though folders have these names too: as it imports such a
+    folder, Python would set it in place of the function.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -211,9 +211,9 @@ def _value(spec: Spec, stated: Any, made: Any) -> Any:
 
 
 def _helps(kind: type) -> dict[str, str]:
-    """Field -> what stands beside it in the source: the string below it, else the comment on its line or lines, else
-    its entry in the docstring of the class, or else its metadata's "help". Of an inherited field, in the class that
-    has it.
+    """Field -> what stands beside it in the source: the string below it, else the comment on its line, else that above
+    it, else its entry in the docstring of the class, or else its metadata's "help". Of an inherited field, in the class
+    that has it.
     """
     helps: dict[str, str] = {}
     for base in reversed(kind.__mro__):
@@ -233,15 +233,20 @@ def _helps(kind: type) -> dict[str, str]:
         [node] = ast.parse(source).body
         assert isinstance(node, ast.ClassDef)
         told = _table(inspect.cleandoc(base.__doc__ or ""))
+
+        def alone(at: int, comments: Mapping[int, str] = comments, lines: list[str] = lines) -> bool:
+            """True if a comment is all that the line has."""
+            return at in comments and lines[at - 1].lstrip().startswith("#")
+
         for statement, after in zip(node.body, [*node.body[1:], None], strict=True):
             if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
                 continue
             name, last = statement.target.id, statement.end_lineno or statement.lineno
-            beside = [comments[last]] if last in comments else []  # further up stand reasons of parts of the default
-            below = last + 1
-            while beside and below in comments and lines[below - 1].lstrip().startswith("#"):  # a comment that goes on
-                beside.append(comments[below])
-                below += 1
+            beside = [last] if last in comments else []  # further up stand reasons of parts of the default
+            above = statement.lineno - 1
+            while last not in comments and alone(above):
+                beside.insert(0, above)
+                above -= 1
             if (
                 isinstance(after, ast.Expr)
                 and isinstance(after.value, ast.Constant)
@@ -249,7 +254,7 @@ def _helps(kind: type) -> dict[str, str]:
             ):
                 helps[name] = " ".join(after.value.value.split())
             elif beside:
-                helps[name] = " ".join(beside)
+                helps[name] = " ".join(comments[at] for at in beside)
             elif name in told:
                 helps[name] = told[name]
     return helps
