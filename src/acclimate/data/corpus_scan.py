@@ -250,5 +250,5 @@ class _LeftOutTally:
 
 
 def _unread(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Any]]]:
-    """Yield as `Sealed.in_documents` where nothing is sealed."""
+    """Yield what `Sealed.in_documents` does if nothing is sealed."""
     return ((name, text, []) for name, text in texts)

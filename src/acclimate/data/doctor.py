@@ -364,7 +364,7 @@ def examine(
     near: float = NEAR,
     watch: Watch = unwatched,
 ) -> Examination:
-    """Return what there is to say of a labelled task, a model (directory or hub id) and corpora ("domain", "general").
+    """Return the findings on a labelled task, a model (directory or hub id) and corpora ("domain", "general").
 
     seeds, comparisons   to come, for the smallest difference that can be detected; 0: nothing is compared on test
     near                 least Jaccard similarity of a near-duplicate; 0: only exact ones and shared runs of words

@@ -167,14 +167,18 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
             f"of all tokens stand behind the first {most} of their text and are not read."
         )
         found.append(Finding("warning" if measured.cut >= MUCH_CUT else "note", text, _longer(measured, most)))
-    own = next((each for each in broken if each.of == "task"), None)
+    task_pieces = next((each for each in broken if each.of == "task"), None)
     general = next((each for each in broken if each.of == "general"), None)
-    if own is not None and own.unknown >= 0.001:
-        text = f"{share(own.unknown)} of the pieces are unknown to the model: it cannot tell those words apart."
+    if task_pieces is not None and task_pieces.unknown >= 0.001:
+        text = f"{share(task_pieces.unknown)} of the pieces are unknown to the model: it cannot tell those words apart."
         found.append(Finding("warning", text, "Choose a model that was trained on this language and script."))
-    if own is not None and own.per_word >= 1.5 and (general is None or own.per_word >= 1.15 * general.per_word):
+    if (
+        task_pieces is not None
+        and task_pieces.per_word >= 1.5
+        and (general is None or task_pieces.per_word >= 1.15 * general.per_word)
+    ):
         beside = "" if general is None else f", {general.per_word:.2f} in general text"
-        text = f"Under the model the texts break into {own.per_word:.2f} pieces a word{beside}: much of their"
+        text = f"Under the model the texts break into {task_pieces.per_word:.2f} pieces a word{beside}: much of their"
         way_out = "Adapting on text of the domain, or a model of the domain, should help; how many it would be under a"
         way_out += " vocabulary of their own says `acclimate data vocabulary`."
         found.append(Finding("note", f"{text} vocabulary is foreign to it.", way_out))
@@ -206,7 +210,7 @@ def _suggested(tokens: np.ndarray, limit: int, reads: int | None) -> int | None:
 
 
 def _reads(config: Any) -> int | None:
-    """Return as models.encoder.longest_input has it, from config.json alone."""
+    """Return what models.encoder.longest_input does, from config.json alone."""
     positions = config.get("max_position_embeddings")
     if not positions:
         return None

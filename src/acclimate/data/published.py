@@ -212,7 +212,10 @@ def published(name: str, folder: Path) -> Labelled:
         metric=dataset.metric,
         max_tokens=dataset.max_tokens,
         splits=splits,
-        files=tuple(FileRead(Path(f"{dataset.name} {split}"), len(own), len(own), ()) for split, own in splits.items()),
+        files=tuple(
+            FileRead(Path(f"{dataset.name} {split}"), len(examples), len(examples), ())
+            for split, examples in splits.items()
+        ),
         notes=tuple(notes),
         cautions=tuple(cautions),
         source=task.source,

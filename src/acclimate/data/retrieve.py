@@ -326,7 +326,7 @@ def retrieve(
     `.as_text()` is the report. Raises ValueError for whatever is wrong with the files and settings.
     """
     dev, test = (Path(path) if path else None for path in (dev, test))
-    own = Own(
+    stated = Own(
         train=Path(train),
         dev=dev,
         test=test,
@@ -342,7 +342,7 @@ def retrieve(
     )
     with files.hold(Path(out)) if ranks.is_first() else nullcontext():
         return for_files(
-            own,
+            stated,
             Path(corpus),
             Path(out),
             recipe or RetrieveRecipe(),
@@ -364,7 +364,7 @@ def for_files(
     cluster: str,
     watch: Watch,
 ) -> Retrieved:
-    """Return as `retrieve`, in a directory that the caller holds. `watch` is told what was left out of the files."""
+    """Do what `retrieve` does, in a directory that the caller has locked. `watch` is told what was left out."""
     labelled = read_own(own)
     searched = corpus_at(corpus, out, separated=separated, watch=watch)
     for note in filter(None, [*labelled.notes, note_on(searched)]):

@@ -261,8 +261,8 @@ def shown(selection: Selection, corpus: Corpus, index: Index | Shards) -> list[Q
         numbers, ranks, scores = (values[:BROUGHT].tolist() for values in selection.of(query))
         documents = zip(corpus.take(numbers), numbers, ranks, scores, strict=True)
         brought = [
-            DocumentShown(own.id, own.source, own.text, rank, score, index.explain(text, number))
-            for own, number, rank, score in documents
+            DocumentShown(document.id, document.source, document.text, rank, score, index.explain(text, number))
+            for document, number, rank, score in documents
         ]
         found.append(QueryShown(name, text, brought))
     return found

@@ -201,8 +201,8 @@ def outputs_of_kind(kind: str, labels: Sequence[str]) -> tuple[str, ...]:
 def _auto(kind: str, pooling: Pooling, sequence_layer: SequenceLayer, layer: Layer) -> Any:
     if layer != "linear":
         return SequenceTaggers
-    own = pooling != "first" or sequence_layer != "linear"
-    return PooledClassifiers if own else _AUTO.get(kind, _SequenceClassifier)
+    pooled_states = pooling != "first" or sequence_layer != "linear"
+    return PooledClassifiers if pooled_states else _AUTO.get(kind, _SequenceClassifier)
 
 
 def _kind_of(architecture: str) -> str:

@@ -306,8 +306,8 @@ def weights_by_part(
     base = model.base_model_prefix + "."
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.LSTM):
-            own = (weight for weight in module.parameters(recurse=False) if weight.dim() > 1 and among(weight))
-            weights = sum(weight.numel() for weight in own)
+            matrices = (weight for weight in module.parameters(recurse=False) if weight.dim() > 1 and among(weight))
+            weights = sum(weight.numel() for weight in matrices)
             if name.startswith(base) and "pooler" not in name:
                 body += weights
             else:

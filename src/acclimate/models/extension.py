@@ -99,7 +99,7 @@ def _output(model: PreTrainedModel) -> tuple[nn.Linear | None, nn.Parameter | No
 
 def _means(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
     """(N, ...) the mean of each word's rows, in double precision and then as the rows are."""
-    return torch.stack([rows[list(own)].double().mean(0) for own in pieces]).to(rows.dtype)
+    return torch.stack([rows[list(ids)].double().mean(0) for ids in pieces]).to(rows.dtype)
 
 
 def _rules(backend: Tokenizer) -> dict[str, Any]:

@@ -257,9 +257,9 @@ def short_names(models: Sequence[str]) -> list[str]:
     if len(set(parts)) < len(parts):
         return list(models)
     depth = 1
-    while len({own[-depth:] for own in parts}) < len(parts):
+    while len({names[-depth:] for names in parts}) < len(parts):
         depth += 1
-    short = [own[-depth:] for own in parts]
-    while len(short) > 1 and min(map(len, short)) > 1 and len({own[-1] for own in short}) == 1:
-        short = [own[:-1] for own in short]
-    return ["/".join(own) or name for own, name in zip(short, models, strict=True)]
+    short = [names[-depth:] for names in parts]
+    while len(short) > 1 and min(map(len, short)) > 1 and len({names[-1] for names in short}) == 1:
+        short = [names[:-1] for names in short]
+    return ["/".join(names) or name for names, name in zip(short, models, strict=True)]

@@ -311,7 +311,10 @@ class ConditionalRandomField(nn.Module):
         others where gradients are clipped to one norm.
         """
         parameters = (self.transitions, self.starts, self.ends)
-        scaled = (own if self.rate == 1 else own + (self.rate - 1) * own.detach() for own in parameters)
+        scaled = (
+            parameter if self.rate == 1 else parameter + (self.rate - 1) * parameter.detach()
+            for parameter in parameters
+        )
         transitions, starts, ends = scaled
         return transitions, starts, ends
 

@@ -225,7 +225,7 @@ def _for_columns(stated: Own) -> str:
     """Return the first option that is for files with columns and labels, as it was stated; "" where none was."""
     usual = Own(train=stated.train)
     names = ("text", "label", "pair", "group", "id", "separator", "fold_labels")
-    return next((f"{name}={own!r}" for name in names if (own := getattr(stated, name)) != getattr(usual, name)), "")
+    return next((f"{name}={value!r}" for name in names if (value := getattr(stated, name)) != getattr(usual, name)), "")
 
 
 def _split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Split) -> list[Example]:
@@ -450,8 +450,8 @@ def _read_tagged(
     """Return the same for a tag a word: no class need stand on both sides of a split, and documents stay whole."""
     files = {}
     for split, rows in raw.items():
-        own, told = apart(paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS))
-        files[split] = _labelled(paths[split], own, "tokens", stated)
+        examples, told = apart(paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS))
+        files[split] = _labelled(paths[split], examples, "tokens", stated)
         notes += told
     spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels, of="words")
     files = {

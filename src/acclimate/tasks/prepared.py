@@ -95,8 +95,8 @@ class Prepared:
             noted = _records(self._ledger(cache))
         except OSError:
             return []
-        own = {look.get("time") for look in self.looks()}
-        return [look for look in noted if look.get("run") != self._run or look.get("time") not in own]
+        times = {look.get("time") for look in self.looks()}
+        return [look for look in noted if look.get("run") != self._run or look.get("time") not in times]
 
     def score(self, gold: Sequence[Label], predicted: Sequence[Label]) -> float:
         return self.metric.compute(gold, predicted)

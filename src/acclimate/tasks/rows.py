@@ -189,14 +189,14 @@ def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBa
         pieces = np.asarray(encoded["input_ids"][number], dtype=np.int64)
         offsets = np.asarray(encoded["offset_mapping"][number], dtype=np.int64).reshape(-1, 2)
         word = _first_pieces(text, offsets)
-        for window, own in _windows(len(pieces), room):
+        for window, centre in _windows(len(pieces), room):
             kept = np.full(len(before) + (window.stop - window.start) + len(after), NOT_PREDICTED)
-            kept[len(before) + own.start - window.start : len(before) + own.stop - window.start] = word[own]
+            kept[len(before) + centre.start - window.start : len(before) + centre.stop - window.start] = word[centre]
             ids.append(np.concatenate([before, pieces[window], after]))
             words.append(kept)
             of.append(number)
             counts.append(len(text))
-            edges.append((own.start == 0, own.stop == len(pieces)))
+            edges.append((centre.start == 0, centre.stop == len(pieces)))
     return Batch(
         ids=np.concatenate(ids).astype(np.int64),
         offsets=np.concatenate([[0], np.cumsum([len(row) for row in ids])]).astype(np.int64),

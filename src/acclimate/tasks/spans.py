@@ -101,8 +101,8 @@ def with_ends(rows: Batch, examples: Sequence[Example]) -> Batch:
     """
     ends_B2 = np.zeros((len(rows), 2), dtype=np.int64)
     for row, number in enumerate(rows.rows[EXAMPLE]):
-        own = slice(rows.offsets[row], rows.offsets[row + 1])
-        begin, end = rows.tokens[BEGIN][own], rows.tokens[END][own]
+        tokens_of_row = slice(rows.offsets[row], rows.offsets[row + 1])
+        begin, end = rows.tokens[BEGIN][tokens_of_row], rows.tokens[END][tokens_of_row]
         context = np.flatnonzero(begin != NOT_PREDICTED)
         if not len(context):
             continue
@@ -127,11 +127,11 @@ def best_answers(
     assert rows.rows[EXAMPLE].max(initial=-1) < len(texts), "the texts of all examples are needed"
     found: list[list[tuple[float, int, int]]] = [[] for _ in texts]
     for row, number in enumerate(rows.rows[EXAMPLE]):
-        own = slice(rows.offsets[row], rows.offsets[row + 1])
-        context = np.flatnonzero(rows.tokens[BEGIN][own] != NOT_PREDICTED)
+        tokens_of_row = slice(rows.offsets[row], rows.offsets[row + 1])
+        context = np.flatnonzero(rows.tokens[BEGIN][tokens_of_row] != NOT_PREDICTED)
         if len(context):
-            begin, end = rows.tokens[BEGIN][own][context], rows.tokens[END][own][context]
-            for score, first, last in _best_spans(scores_N2[own][context], longest):
+            begin, end = rows.tokens[BEGIN][tokens_of_row][context], rows.tokens[END][tokens_of_row][context]
+            for score, first, last in _best_spans(scores_N2[tokens_of_row][context], longest):
                 found[number].append((score, int(begin[first]), int(end[last])))
     return [_different(text, spans, count) for text, spans in zip(texts, found, strict=True)]
 

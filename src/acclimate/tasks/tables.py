@@ -297,7 +297,7 @@ def read_labelled(
     Labels that are integers or booleans become their Python spelling ("1", "True"). Without an id column, an example's
     id is `<file stem>:<row>`, rows counted from 1. Empty lines are skipped; an empty pair or group is none.
 
-    Raises ValueError where the file or any row of it cannot be used; `own.read_own` rejects and counts such rows.
+    Raises ValueError where the file or any row of it cannot be used; tasks/labelled.py rejects and counts such rows.
     """
     examples = []
     for row in read_rows(path, Columns(text, label, pair, group, id), limits=limits):

@@ -95,7 +95,7 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     ValueError for any other tag, and for a joint one of one type twice.
     """
     if any(len(parts_of(tag)) > 1 for tag in tags):
-        return {entity for own in _by_type(tags) for entity in entities(own)}
+        return {entity for one_type in _by_type(tags) for entity in entities(one_type)}
     found: set[tuple[int, int, str]] = set()
     start, before, kind_before = 0, OUTSIDE, ""
     for place, tag in enumerate([*tags, OUTSIDE]):
@@ -162,9 +162,11 @@ def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
 def _by_type(tags: Sequence[str]) -> list[list[str]]:
     """For each type the tags of its entities alone, O elsewhere."""
     parts = [{part.partition("-")[2]: part for part in parts_of(tag) if part != OUTSIDE} for tag in tags]
-    if odd := [tag for tag, own in zip(tags, parts, strict=True) if tag != OUTSIDE and len(own) < len(parts_of(tag))]:
+    if odd := [
+        tag for tag, types in zip(tags, parts, strict=True) if tag != OUTSIDE and len(types) < len(parts_of(tag))
+    ]:
         raise ValueError(f"the tag {odd[0]!r} joins two of one type; a word can bear one of each. Correct the labels")
-    return [[own.get(kind, OUTSIDE) for own in parts] for kind in sorted(set().union(*parts))]
+    return [[types.get(kind, OUTSIDE) for types in parts] for kind in sorted(set().union(*parts))]
 
 
 def borne(tags: Sequence[str], *, named: bool) -> tuple[str, ...]:

@@ -217,8 +217,8 @@ class Counts:
             for kind, count in getattr(other, name).items():
                 mine[kind] = mine.get(kind, 0) + count
         for kind, told in other.examples.items():
-            own = self.examples.setdefault(kind, [])
-            own += told[: TOLD - len(own)]
+            kept = self.examples.setdefault(kind, [])
+            kept += told[: TOLD - len(kept)]
 
 
 @dataclass(frozen=True)
@@ -327,7 +327,7 @@ class _Reading:
         write_json(directory / "part.json", {"rows": before + self.rows, "last": self.last, "counts": counts})
 
     def _documents(self) -> Iterator[Document]:
-        """Yield those that stay, until the part is large enough."""
+        """Yield the documents that stay, until the part is large enough."""
         characters = 0
         for place, values in self._given:
             self.rows += 1

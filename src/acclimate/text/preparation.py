@@ -125,12 +125,12 @@ class Texts:
         return [part.sketches() for part in self._parts]
 
     def citations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return as `superseded` takes them."""
+        """Return the citations as the arrays that `superseded` takes."""
         found = [np.empty((0, 3), np.int64)]
         for part, begin in zip(self._parts, self.begins.tolist(), strict=False):
-            own = np.array(part.array("citations"))
-            own[own[:, 2] >= 0, 2] += begin
-            found.append(own)
+            cited = np.array(part.array("citations"))
+            cited[cited[:, 2] >= 0, 2] += begin
+            found.append(cited)
         pmids, versions, numbers = np.concatenate(found).T
         return pmids, versions, numbers
 

@@ -317,7 +317,7 @@ def _citation(pmid: str, version: str) -> Citation | None:
 
 
 def xml_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[int, Values | Deletion]]:
-    """Yield as `pubmed_articles` or `jats_articles` has them. Raises ValueError as they do."""
+    """Yield the articles of `pubmed_articles` or `jats_articles`. Raises ValueError as they do."""
     readers = jats_articles if _outermost(path, limits) in ROOTS else pubmed_articles
     yield from readers(path, field, limits)
 

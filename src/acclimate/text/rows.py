@@ -227,8 +227,8 @@ class Pairs:
         second_B = np.where(random_B, other_begins_B, cuts_B)
         lengths_B = np.where(random_B, other_ends_B, ends_B) - second_B
         names = [
-            f"{self.segments.name} {own}" + (f" and {other}" if random else "")
-            for own, other, random in zip(
+            f"{self.segments.name} {document}" + (f" and {other}" if random else "")
+            for document, other, random in zip(
                 self.document_of[chosen].tolist(), self.document_of[others_B].tolist(), random_B.tolist(), strict=True
             )
         ]
@@ -243,8 +243,8 @@ class Pairs:
             generator=generator,
             whole_words=self.segments.whole_words,
         )
-        own = {"labels": labels, TYPES: framed.tokens[TYPES]}
-        return Batch(ids, framed.offsets, tokens=own, rows=rows, names=names, pad=tokens.pad)
+        targets = {"labels": labels, TYPES: framed.tokens[TYPES]}
+        return Batch(ids, framed.offsets, tokens=targets, rows=rows, names=names, pad=tokens.pad)
 
     def _cuts(
         self, begins_B: np.ndarray, ends_B: np.ndarray, generator: np.random.Generator, last_B: np.ndarray | None = None

@@ -48,7 +48,7 @@ def masked_stream(
 
 
 def even(batch: int, first_step: int = 0) -> Window:
-    """Return so many rows at every step from `first_step` on."""
+    """Return a stream with this many rows at every step from `first_step` on."""
     return lambda step: ((step - first_step) * batch, (step + 1 - first_step) * batch)
 
 
@@ -60,11 +60,11 @@ def sampled(rows: Rows, window: Window, *, seed: int, rate: float | Callable[[in
 
     A step whose window is empty gives a batch without rows.
     """
-    own = [_BESIDE + beside] if beside else []
-    numbers = _in_epochs(len(rows), seed, *own)
+    stream_number = [_BESIDE + beside] if beside else []
+    numbers = _in_epochs(len(rows), seed, *stream_number)
 
     def stream(step: int) -> Batch:
-        generator = np.random.default_rng([seed, step, _STEP_MASKS, *own])
+        generator = np.random.default_rng([seed, step, _STEP_MASKS, *stream_number])
         return rows(numbers(*window(step)), rate=rate(step) if callable(rate) else rate, generator=generator)
 
     return stream
@@ -225,17 +225,17 @@ def in_turn(first: Stream, second: Stream, *, at: int) -> Stream:
 
 def joined(batches: Sequence[Batch]) -> Batch:
     """One batch of the rows of all; those without rows need not have the fields of the others."""
-    own = [batch for batch in batches if len(batch)]
-    first, *others = own
+    filled = [batch for batch in batches if len(batch)]
+    first, *others = filled
     assert all(
         batch.tokens.keys() == first.tokens.keys() and batch.rows.keys() == first.rows.keys() for batch in others
     )
-    lengths = np.concatenate([batch.lengths for batch in own])
+    lengths = np.concatenate([batch.lengths for batch in filled])
     return Batch(
-        ids=np.concatenate([batch.ids for batch in own]),
+        ids=np.concatenate([batch.ids for batch in filled]),
         offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        tokens={name: np.concatenate([batch.tokens[name] for batch in own]) for name in first.tokens},
-        rows={name: np.concatenate([batch.rows[name] for batch in own]) for name in first.rows},
-        names=[name for batch in own for name in batch.names],
+        tokens={name: np.concatenate([batch.tokens[name] for batch in filled]) for name in first.tokens},
+        rows={name: np.concatenate([batch.rows[name] for batch in filled]) for name in first.rows},
+        names=[name for batch in filled for name in batch.names],
         pad=first.pad,
     )

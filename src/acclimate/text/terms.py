@@ -138,9 +138,9 @@ def log_odds(y: np.ndarray, y_general: np.ndarray, n: int, n_general: int) -> np
     """z of words that are met y times among n, and y_general times among n_general."""
     prior = min(n, n_general)
     a = prior * (y + y_general) / (n + n_general)
-    own, other = y + a, y_general + a
-    delta = np.log(own / (n + prior - own)) - np.log(other / (n_general + prior - other))
-    z: np.ndarray = delta / np.sqrt(1 / own + 1 / other)
+    domain_y, other = y + a, y_general + a
+    delta = np.log(domain_y / (n + prior - domain_y)) - np.log(other / (n_general + prior - other))
+    z: np.ndarray = delta / np.sqrt(1 / domain_y + 1 / other)
     return z
 
 

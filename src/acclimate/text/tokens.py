@@ -180,7 +180,7 @@ class Chunked:
 
 
 def encode_whole(backend: tokenizers.Tokenizer, texts: Sequence[str]) -> Encoded:
-    """Return as `Chunked.encode`, by the tokenizer alone."""
+    """Do what `Chunked.encode` does, with the tokenizer alone."""
     encodings = backend.encode_batch(list(texts), add_special_tokens=False)
     counts = np.fromiter(map(len, encodings), np.int64, len(encodings))
     ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int64, counts.sum())
@@ -197,15 +197,19 @@ def _kind(rules: dict[str, Any]) -> tuple[Literal["", "words", "bytes"], tuple[s
     """
     model, normaliser, splitter = (rules[name] or {} for name in ("model", "normalizer", "pre_tokenizer"))
     named = model.get("type"), normaliser.get("type"), splitter.get("type")
-    own = [token for token in rules["added_tokens"] if token["lstrip"] or token["rstrip"] or " " in token["content"]]
+    special_rules = [
+        token for token in rules["added_tokens"] if token["lstrip"] or token["rstrip"] or " " in token["content"]
+    ]
     # what such a token is, once the text is normalised, cannot be looked for in the text, unless it is blanks alone
-    unseen = [token for token in own if token["normalized"] and token["content"].strip(" ")]
-    odd = tuple(dict.fromkeys(token["content"] for token in own))
+    unseen = [token for token in special_rules if token["normalized"] and token["content"].strip(" ")]
+    odd = tuple(dict.fromkeys(token["content"] for token in special_rules))
     if not unseen and named in (
         ("WordPiece", "BertNormalizer", "BertPreTokenizer"),
         ("WordPiece", None, "BertPreTokenizer"),
     ):
-        blanks = any(token["normalized"] for token in own)  # BERT's normaliser makes blanks of tabs and others
+        blanks = any(
+            token["normalized"] for token in special_rules
+        )  # BERT's normaliser makes blanks of tabs and others
         return ("", ()) if blanks else ("words", odd)
     by_rules = splitter.get("use_regex", True) and not model.get("dropout")
     if not unseen and by_rules and named in (("BPE", None, "ByteLevel"), ("BPE", "NFC", "ByteLevel")):
@@ -417,7 +421,7 @@ def _known_tokenizer(rules: str, encode_special: bool) -> Chunked:
 
 
 def _encode(rules: str, encode_special: bool, texts: list[str]) -> Encoded:
-    """Return as `Chunked.encode`, in another process. rules: the file of the tokenizer, read once in each."""
+    """Do what `Chunked.encode` does, in another process. rules: the tokenizer's file, read once a process."""
     return _known_tokenizer(rules, encode_special).encode(texts)
 
 

@@ -277,7 +277,7 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
     heldout = [found for found in domain if found.module in apart]
     domain = [found for found in domain if found.module not in apart]
     heldout = _without_copies(heldout, [found.text for found in domain], "heldout", counts)
-    general, unseen = (_distinct(told(own), seen, counts) for own in (GENERAL, UNSEEN))
+    general, unseen = (_distinct(told(packages), seen, counts) for packages in (GENERAL, UNSEEN))
     general = _without_copies(general, [*evaluation, *(found.text for found in heldout)], "general", counts)
     others = [*evaluation, *(found.text for found in (*general, *domain))]
     unseen = _without_copies(unseen, others, "general_heldout", counts)

@@ -42,7 +42,9 @@ def _glue(
     """Return a task with GLUE's files. columns: which of them `delimited_examples` is to read."""
     train, test = counts
     reader = partial(delimited_examples, label_of=one_of(labels), **columns)
-    own = cut_form("GLUE", train="train.tsv", test=dev_file, reader=reader, count=min(train // 10, MOST), note=NOTE)
+    divided_form = cut_form(
+        "GLUE", train="train.tsv", test=dev_file, reader=reader, count=min(train // 10, MOST), note=NOTE
+    )
     return Dataset(
         name=name,
         type="classification",
@@ -54,7 +56,7 @@ def _glue(
         max_tokens=128,
         counted="instances",
         sizes={"train": train, "test": test},
-        forms=(*forms, own),
+        forms=(*forms, divided_form),
         citation="Wang et al., GLUE, ICLR 2019.",
         licence="of each task its own; see https://gluebenchmark.com",
         obtain="Get it from https://gluebenchmark.com/tasks",

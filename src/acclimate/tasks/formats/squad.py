@@ -116,16 +116,16 @@ def by_question(pairs: Iterable[Example]) -> list[Example]:
     for pair in pairs:
         grouped.setdefault(pair.group, []).append(pair)
     found = []
-    for question, own in grouped.items():
+    for question, contexts in grouped.items():
         starts: dict[str, int] = {}
         end = 0
-        for context in dict.fromkeys(pair.text for pair in own):
+        for context in dict.fromkeys(pair.text for pair in contexts):
             starts[context] = end
             end += len(context) + len(PASSAGE)
-        moved = [(starts[pair.text] + a, starts[pair.text] + b) for pair in own for a, b in pair.spans]
-        answers = [text for pair in own if isinstance(pair.label, tuple) for text in pair.label]
+        moved = [(starts[pair.text] + a, starts[pair.text] + b) for pair in contexts for a, b in pair.spans]
+        answers = [text for pair in contexts if isinstance(pair.label, tuple) for text in pair.label]
         text, label = PASSAGE.join(starts), tuple(dict.fromkeys(answers))
-        found.append(replace(own[0], id=question, text=text, label=label, spans=tuple(dict.fromkeys(moved))))
+        found.append(replace(contexts[0], id=question, text=text, label=label, spans=tuple(dict.fromkeys(moved))))
     return found
 
 

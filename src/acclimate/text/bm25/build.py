@@ -238,18 +238,18 @@ def spill(
 
     found, texts = [], 0
     with open(directory / RUNS, "wb") as file, open(directory / "lengths.bin", "wb") as lengths:
-        for hashes, begins, spellings, sizes, places, times, own in in_turn(
+        for hashes, begins, spellings, sizes, places, times, part_lengths in in_turn(
             work, batches(columns, _BATCH, BLOCK), threads
         ):
             numbers = vocabulary.number(hashes, begins, spellings)
             counts.add(vocabulary.words, numbers, sizes, texts // BLOCK)
             order, starts = np.argsort(numbers), np.cumsum(sizes) - sizes
-            found.append(Spilled(file.tell(), len(numbers), len(places), len(own), texts))
-            for array in (starts[order], sizes[order], numbers[order].astype(np.uint32), times, own, places):
+            found.append(Spilled(file.tell(), len(numbers), len(places), len(part_lengths), texts))
+            for array in (starts[order], sizes[order], numbers[order].astype(np.uint32), times, part_lengths, places):
                 append(file, array)
             file.write(b"\0" * (-file.tell() % 8))
-            append(lengths, own)
-            texts += len(own)
+            append(lengths, part_lengths)
+            texts += len(part_lengths)
             watch(Progress("index", texts, total, "documents"))
     return found
 

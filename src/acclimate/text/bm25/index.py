@@ -337,7 +337,7 @@ class Index:
     def _weighed(
         self, queries: Sequence[str], statistics: Statistics | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return as `_read`, with the count by the idf in place of the count."""
+        """Do what `_read` does, with the count times the idf in place of the count."""
         from acclimate.text.bm25.search import LONGEST
 
         offsets, words, counts = self._read(queries)
@@ -357,11 +357,11 @@ class Index:
 
     def _frequency(self, word: int, statistics: Statistics) -> int:
         spelling = self._spelling(word)
-        found, own = statistics.frequencies.get(spelling, 0), int(self._arrays.frequencies[word])
-        if not own <= found <= statistics.documents:
+        found, here = statistics.frequencies.get(spelling, 0), int(self._arrays.frequencies[word])
+        if not here <= found <= statistics.documents:
             raise ValueError(
                 f"the statistics have {found:,} of {statistics.documents:,} documents with {spelling!r}, but "
-                f"{self.path} alone has {own:,}. Add up the statistics of all shards, taken for these queries"
+                f"{self.path} alone has {here:,}. Add up the statistics of all shards, taken for these queries"
             )
         return found
 
@@ -369,13 +369,13 @@ class Index:
         """Return the formula, and the factor by which this index's bounds may be off for it; 1 for the same average."""
         from acclimate.text.bm25.postings import Formula
 
-        own = self.tokens / max(self.documents, 1)
-        average = own if statistics is None else statistics.tokens / max(statistics.documents, 1)
-        if own == average or not own:
+        mean_length = self.tokens / max(self.documents, 1)
+        average = mean_length if statistics is None else statistics.tokens / max(statistics.documents, 1)
+        if mean_length == average or not mean_length:
             return Formula(self.k1, self.b, max(average, 1e-9)), 1.0
         longest = float(self._longest)
         fixed = 1 + self.k1 * (1 - self.b)
-        off = (fixed + self.k1 * self.b * longest / own) / (fixed + self.k1 * self.b * longest / average)
+        off = (fixed + self.k1 * self.b * longest / mean_length) / (fixed + self.k1 * self.b * longest / average)
         return Formula(self.k1, self.b, average), min(off, 1 / off)
 
     @functools.cached_property

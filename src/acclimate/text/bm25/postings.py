@@ -82,7 +82,7 @@ class Formula(NamedTuple):
 
 
 def quick(function: Function) -> Function:
-    """Return as `part`, with divisions that do not look for a 0, so that several are done at once."""
+    """Compile as `part` does, with divisions that do not check for 0, so that several are done at once."""
     return cast(Function, numba.njit(nogil=True, error_model="numpy", **BARE)(function))
 
 

@@ -1,4 +1,4 @@
-"""The loops that search a BM25 index, compiled like those of `overlap_kernels`.
+"""The loops that search a BM25 index, compiled like those of overlap/kernels.py.
 
 Two passes, both exact. The first finds the documents that may be among the first K (`retrieval_bounds`): K and a few.
 The second computes their scores in float64, each in the order of the query's words, so that nothing depends on how the

@@ -265,7 +265,7 @@ class Shards:
         return _joined(parts)
 
     def explain(self, query: str, document: int) -> list[tuple[str, float]]:
-        """Return as `Index.explain`; the document by its number in the corpus."""
+        """Do what `Index.explain` does; the document is given by its number in the corpus."""
         if not 0 <= document < self.documents:
             raise ValueError(f"there is no document {document:,} in {self.path}: it has 0 to {self.documents - 1:,}")
         shard = self.shards[bisect_right(self.shards, document, key=lambda each: each.first) - 1]

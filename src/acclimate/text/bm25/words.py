@@ -97,7 +97,7 @@ def batches(columns: Iterable[pa.StringArray], size: int, block: int) -> Iterato
         yield gathered
 
 
-# The loops of `retrieval` that find words and number them, compiled by numba like those of `overlap_kernels`.
+# The loops of `retrieval` that find words and number them, compiled by numba like those of overlap/kernels.py.
 #
 # A word is a run of code points that a table `fold` (U+0000 to U+10FFFF, uint32) does not map to 0; what it maps them
 # to is the word's spelling, kept in UTF-8. Words are found by hash and compared by spelling, so no two are ever mixed
@@ -225,7 +225,7 @@ def refilled(hashes: Any, words: int, size: int) -> Any:
 def number_words(
     slots: Any, hashes: Any, begins: Any, spellings: Any, words: int, new: Any, ends: Any, values: Any, numbers: Any
 ) -> Any:
-    """Return as `find_words`. The arrays have room for all new words, the slots for twice as many."""
+    """Do what `find_words` does. The arrays have room for all new words, the slots for twice as many."""
     return find_words(slots, hashes, begins, spellings, words, new, ends, values, len(values), numbers)
 
 
@@ -234,7 +234,7 @@ def refill(hashes: Any, words: int, size: int) -> Any:
     return refilled(hashes, words, size)
 
 
-# The loops of `retrieval` that count the words of texts, compiled by numba like those of `overlap_kernels`.
+# The loops of `retrieval` that count the words of texts, compiled by numba like those of overlap/kernels.py.
 
 
 @part

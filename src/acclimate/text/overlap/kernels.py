@@ -35,7 +35,7 @@ _MANY = 16 * BINS  # shingles, after which a sketch with an empty bin means that
 def compiled(function: Function, *, fastmath: bool | set[str] = False) -> Function:
     """To be called from Python: compiled on its first call, and kept on disk where there is a place to write to.
 
-    What is kept is renewed when the function's own file changes; `touch` overlap_search.py after a change of this one.
+    A cached function is renewed when its file changes; after a change of this file, `touch` those that import it.
     fastmath: numba's; "reassoc" lets sums be taken in any order, as vector instructions do.
     """
     try:
@@ -62,7 +62,7 @@ def mix(value: Any) -> Any:
 
 @part
 def normalise(data: Any, first: int, last: int, fold: Any, symbols: Any) -> int:
-    """Write the code points of `normalised` of the UTF-8 text data[first:last]; their number."""
+    """Write the code points of `normalised` of the UTF-8 text data[first:last]; return their number."""
     count, gap, place = 0, False, first
     while place < last:
         byte = np.uint32(data[place])
@@ -150,7 +150,7 @@ def agreeing(one: Any, other: Any) -> int:
 
 @part
 def shingles(symbols: Any, first: int, last: int, found: Any) -> int:
-    """Hashes of all runs of SHINGLE symbols; their number."""
+    """Write the hashes of all runs of SHINGLE symbols; return their number."""
     count = max(last - first - SHINGLE + 1, 0)
     for place in range(count):
         at = first + place
@@ -161,7 +161,7 @@ def shingles(symbols: Any, first: int, last: int, found: Any) -> int:
 
 @part
 def distinct(values: Any, count: int) -> int:
-    """Move the different ones of values[:count] to the front; their number."""
+    """Move the different ones of values[:count] to the front; return their number."""
     size = 16
     while size < 2 * count:
         size *= 2

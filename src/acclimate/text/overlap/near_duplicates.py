@@ -1,6 +1,6 @@
 """Texts that repeat an earlier one, exactly or nearly, among more texts than fit into memory.
 
-    exact   the same words in the same order, whatever their case and the marks between them (`overlap.normalised`): by
+    exact   the same words in the same order, whatever their case and the marks between them (`normalised`): by
             a hash of 64 bits, so that two different texts are taken for the same with a chance of 2^-64
     near    runs of GRAM words with a Jaccard similarity of at least `near`. Candidates by MinHash: texts whose sketches
             of 256 numbers agree in a band of them (of near-duplicates one in 2,000 is missed, or fewer) and in about as
@@ -12,7 +12,7 @@ at a time is in memory, in several passes where it takes more than is allowed.
 
 Sources: Broder, On the resemblance and containment of documents (1997); Lee et al., Deduplicating training data makes
 language models better (ACL 2022), from where the runs of five words and the similarity of .8 are; the sketch is that of
-`overlap_kernels.sketch`.
+`sketch` of overlap/kernels.py.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from acclimate.text.overlap.kernels import (
 from acclimate.text.overlap.references import normalised
 from acclimate.text.overlap.search import fold, least_of, pack, rows_of
 
-# The loop over words of `near_duplicates`, compiled as those of `overlap_kernels` are.
+# The loop over words of `near_duplicates`, compiled as those of overlap/kernels.py are.
 
 GRAM = 5  # words
 
 
 @compiled
 def sketch_texts(data: Any, begins: Any, fold: Any, rows: int, hashes: Any, bands: Any, signatures: Any) -> None:
-    """As `overlap_kernels.read_texts`, of runs of GRAM words instead of runs of characters.
+    """As `read_texts` of overlap/kernels.py, of runs of GRAM words instead of runs of characters.
 
     data, begins   UTF-8 of all texts, and where each begins (D + 1)
     hashes         (D,); bands (D, bands); signatures (D, BINS); both of no rows at all: not asked for
@@ -189,11 +189,13 @@ def _alike(
         low, high = max(turn * width, 1), min((turn + 1) * width, 1 << 64) - 1  # 0 is a text without any
         keys, numbers, begin = [], [], 0
         for part in parts:
-            own = np.asarray(keys_of(part))
-            here = (own >= np.uint64(low)) & (own <= np.uint64(high)) & present[begin : begin + len(own)]
-            keys.append(own[here])
+            part_keys = np.asarray(keys_of(part))
+            here = (
+                (part_keys >= np.uint64(low)) & (part_keys <= np.uint64(high)) & present[begin : begin + len(part_keys)]
+            )
+            keys.append(part_keys[here])
             numbers.append(np.flatnonzero(here) + begin)
-            begin += len(own)
+            begin += len(part_keys)
         yield from _runs(np.concatenate([np.empty(0, np.uint64), *keys]), np.concatenate([np.empty(0, int), *numbers]))
 
 

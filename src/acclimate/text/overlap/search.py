@@ -1,4 +1,8 @@
-"""The arrays that the compiled loops of `overlap_kernels` and `overlap_search` take, made of texts."""
+"""The index of reference texts: how it is built (`build`), and the compiled loops that look for its texts (`scan`).
+
+Hashes only ever find candidates: code points are compared before anything is called equal. Pairs whose sketches agree
+are left to the caller to verify.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +38,6 @@ from acclimate.text.overlap.kernels import (
     shingles,
     sketch,
 )
-
-# The loops that look for indexed texts in others, compiled like those of `overlap_kernels`.
-#
-# Hashes only ever find candidates: code points are compared before anything is called equal. Pairs whose sketches agree
-# are left to the caller to verify.
 
 CANDIDATES = 1000  # pairs of one text, so that a batch of short texts like many others stays small
 TO_WORD, BIT = np.uint64(6), np.uint64(63)

@@ -1,4 +1,4 @@
-"""The loops of `vectors`, compiled by numba like those of `overlap_kernels`: n-grams, first rows, skip-gram training.
+"""The loops of `vectors`, compiled by numba like those of overlap/kernels.py: n-grams, first rows, skip-gram training.
 
 Sources: Bojanowski et al. (2017), Enriching word vectors with subword information, section 3; Mikolov et al. (2013),
 Distributed representations of words and phrases, sections 2.2 (negative sampling) and 2.3 (sub-sampling).

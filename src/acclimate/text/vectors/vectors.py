@@ -83,8 +83,8 @@ class Vectors:
         begins, buckets = ngrams(list(words), self.shortest, self.longest, self.buckets)
         for place, word in enumerate(words):
             number = self._file.index.get(word)
-            own = vectors[:0] if number is None else self._file.word_rows(np.array([number]))
-            rows = np.concatenate([own, self._file.bucket_rows(buckets[begins[place] : begins[place + 1]])])
+            word_row = vectors[:0] if number is None else self._file.word_rows(np.array([number]))
+            rows = np.concatenate([word_row, self._file.bucket_rows(buckets[begins[place] : begins[place + 1]])])
             if len(rows):
                 vectors[place], found[place] = rows.sum(axis=0) / np.float32(len(rows)), True
         return vectors, found
