@@ -192,24 +192,6 @@ def test_budgeted_race_compares_its_winner_with_the_grids(toy_race, tmp_path):
     assert str(tmp_path) not in report
 
 
-def test_scratch_square_writes_losses_and_scores(toy_inputs, tmp_path):
-    words = [sys.executable, str(BENCHMARKS / "scratch_square.py"), "--task", f"topics={toy_inputs}", "--seeds", "2"]
-    domain = (toy_inputs / "domain.txt").read_text(encoding="utf-8")
-    (tmp_path / "domain.txt").write_text(domain + 12 * "the small acetyltransferase was found\n", encoding="utf-8")
-    words += ["--domain", str(tmp_path / "domain.txt"), "--general", str(toy_inputs / "general.txt")]
-    words += ["--models", "own vocabulary, whole words", "general vocabulary, word pieces"]
-    words += ["goes on from general text", "goes on from general text, vocabulary extended"]
-    words += [f"--work={tmp_path / 'runs'}"]
-    words += ["--heldout", str(toy_inputs / "domain.txt"), "--out", str(tmp_path / "square.md"), "--tune"]
-    words += ["finetune.plan.steps=4", "--tune", "finetune.epochs=0.0", "--tune", "finetune.looks=1", "tokens=600"]
-    words += ["vocabulary=150", "layers=1", "hidden=16", "max_tokens=32", "plan.batch=8", "looks=1"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    report = (tmp_path / "square.md").read_text(encoding="utf-8")
-    assert report.count("| own vocabulary, whole words | ") == 2
-    assert str(tmp_path) not in report
-
-
 def test_finetune_speed_writes_speeds_ratios_and_scores(toy_race, tmp_path):
     pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
     [base] = (toy_race.run / "jobs").glob("pretrain-*")

@@ -93,12 +93,14 @@ class Search:
     """A cell whose fine-tunings are known once dev has chosen their setting (race/search.py).
 
     entries  a race with this model as its only contestant, whose recipe says what is tried; facts: as of `Cell`
+    costs    name of a stage before the search -> its jobs
     """
 
     row: str
     column: str
     entries: Entries
     facts: Mapping[str, Any] = field(default_factory=dict)
+    costs: Mapping[str, Sequence[Job]] = field(default_factory=dict)
 
     @property
     def key(self) -> Key:

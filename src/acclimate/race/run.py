@@ -93,7 +93,11 @@ def _searched(search: Search, out: Path, watch: Watch) -> tuple[Cell, list[Trial
             search.row,
             search.column,
             {seed: tested(job, task) for seed, job in enumerate(tuned)},
-            {"tuning": {seed: [job] for seed, job in enumerate(tuned)}, "with the search": {0: ended.begun}},
+            {
+                **{stage: {0: jobs} for stage, jobs in search.costs.items()},
+                "tuning": {seed: [job] for seed, job in enumerate(tuned)},
+                "with the search": {0: ended.begun},
+            },
             search.entries.materials,
             facts={**search.facts, **facts},
         ),

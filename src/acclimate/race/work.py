@@ -16,7 +16,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT, Job, Result, Work
-from acclimate.methods import METHODS, Method, baselines, finetune, method_called, mlm, scratch, tlm
+from acclimate.methods import METHODS, Method, baselines, extend, finetune, method_called, mlm, scratch, tlm
 from acclimate.methods import baselines as constants
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.tasks.prepared import Prepared, open_prepared
@@ -30,10 +30,28 @@ if TYPE_CHECKING:
 SHOWN = "shown.json"  # a few queries and what they retrieved, for the page
 
 
-def pretrain(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path) -> Result:
-    """A small general encoder from nothing."""
-    stated = settings.from_mapping(scratch.ScratchRecipe, {**recipe, "corpus": str(corpus)})
+def pretrain(
+    *,
+    out: Path,
+    watch: Watch,
+    recipe: Mapping[str, Any],
+    corpus: Path,
+    model: str | Path = "",
+    tokenizer: str | Path = "",
+    dev: Path | None = None,
+) -> Result:
+    """An encoder from nothing, with a vocabulary of its own or that of `tokenizer`; or from the weights of `model`."""
+    places = {"corpus": str(corpus), "dev": str(dev or Path())}
+    places |= {name: _checkpoint(of) for name, of in (("model", model), ("tokenizer", tokenizer)) if of}
+    stated = settings.from_mapping(scratch.ScratchRecipe, {**recipe, **places})
     return _trained(out, scratch.adapt(stated, out, watch=watch))
+
+
+def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: Path) -> Result:
+    """The model with words of the corpus added to its vocabulary."""
+    stated = settings.from_mapping(extend.ExtendRecipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
+    checkpoint = extend.adapt(stated, out, watch=watch)
+    return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
 
 def untrained(*, out: Path, watch: Watch, model: str | Path, seed: int) -> Result:
@@ -293,6 +311,7 @@ def tuning_of(job: Job) -> finetune.FinetuneRecipe:
 
 PRETRAIN = Work("pretrain", pretrain, estimate=_pretraining, trains="encoder")
 UNTRAINED = Work("random weights", untrained, estimate=_loading)
+EXTEND = Work("extend", extend_vocabulary, estimate=_loading)
 ADAPT = Work("adapt", adapt, estimate=_adapting, trains="encoder")
 FIRST = Work("first", first, estimate=_first)
 RETRIEVE = Work("retrieve", retrieve, estimate=_retrieving)
@@ -310,7 +329,7 @@ CONSTANT = Work("constant answer", constant, estimate=_fitting, opens_test=True)
 WORKS: dict[str, Work] = {
     work.name: work
     for work in (
-        PRETRAIN, UNTRAINED, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, FINE_TUNE, STAGE_1,
+        PRETRAIN, UNTRAINED, EXTEND, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, FINE_TUNE, STAGE_1,
         TERMS, TEST, TEST_TOGETHER, TEST_TERMS, CONSTANT,
     )
 }  # fmt: skip

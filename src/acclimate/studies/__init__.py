@@ -62,6 +62,7 @@ STUDIES: Mapping[str, Study] = {
         Study("dga", "each way of adapting on raw text of a domain", "Ke et al. (2022), Tables 2 to 5", "task"),
         Study("stilt", "all pairs of tasks, one after the other", "Jeong and Hwang, Tables 2 and 3", "models"),
         Study("blurb", "all of the BLURB benchmark", "Gu et al. (2021), Tables 3 and 6", "models"),
+        Study("pubmedbert", "vocabulary, masking and start of pretraining", "Gu et al. (2021), Table 7", "texts"),
     )
 }
 

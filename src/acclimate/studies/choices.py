@@ -22,7 +22,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core import ranks
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import finetune
@@ -38,13 +37,14 @@ from acclimate.studies.several import (
     labelled,
     models_of,
     prepared,
+    prepared_file,
     task_of,
     there,
 )
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import Dataset
 from acclimate.tasks.labelled import Own
-from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.relations import Encoding
 from acclimate.tasks.tags import scheme_of
 
@@ -231,8 +231,7 @@ def _read(
     for file in files:
         found, _ = labelled(file, None, **limits)
         check_lengths(models, {found.name: found.max_tokens})
-        task, source, place = found.task(), found.files[0].path, inputs.out / _folder(found.name)
-        held = ranks.first_then_all(lambda: prepare(task, source, place / "data"))  # noqa: B023
+        held = prepared_file(found, inputs.out)
         settings = [(each.name, replace(recipe.finetune, **each.settings)) for each in recipe.chosen]
         yield found.name, [Reading(name, held, _of_tags(stated, held)) for name, stated in settings]
     if files and not names:
@@ -277,7 +276,3 @@ def _of_tags(stated: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
     """What means something on the task; tags in the scheme that they have are taken as they are given."""
     found = finetune.fitting(stated, task)
     return replace(found, tag_scheme="given") if scheme_of(task.labels) == found.tag_scheme else found
-
-
-def _folder(name: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in name.lower())

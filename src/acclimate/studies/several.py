@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -116,6 +117,17 @@ def _read(task: Task, rows: int, seed: int, root: Path, split: Split) -> list[Ex
 
 def prepared(task: Task, data: Path, place: Path) -> Prepared:
     return ranks.first_then_all(lambda: prepare(task, data, place))
+
+
+def prepared_file(found: Labelled, out: Path) -> Prepared:
+    """A dataset as it was read, prepared in a folder of its name."""
+    task, source = found.task(), found.files[0].path
+    return ranks.first_then_all(lambda: prepare(task, source, out / folder_of(found.name) / "data"))
+
+
+def folder_of(name: str) -> str:
+    """Of a dataset's data in the directory of a study."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "dataset"
 
 
 def fitted(stated: FinetuneRecipe, task: Prepared, form: Form | None, *, special: bool) -> FinetuneRecipe:

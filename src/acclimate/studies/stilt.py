@@ -18,7 +18,6 @@ Deviations
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,7 +40,7 @@ from acclimate.race.outcome import UNTAUGHT, constant_score
 from acclimate.race.write import row_id
 from acclimate.report import page
 from acclimate.report.page import Section, amount
-from acclimate.studies.several import Model, called, check_lengths, labelled, models_of
+from acclimate.studies.several import Model, called, check_lengths, folder_of, labelled, models_of
 from acclimate.tasks import labelled as files
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import dataset_named
@@ -155,11 +154,6 @@ def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], 
         leaking = {name: len(rows) for name, rows in held.items()}
         members.append(Member(found.name, kind, task, leaking, parts, (*found.cautions, *found.notes)))
     return members, absent
-
-
-def folder_of(name: str) -> str:
-    """Of a dataset's data in the directory of the study."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "dataset"
 
 
 def _read_all(recipe: StiltStudyRecipe, data: Path | None) -> tuple[list[tuple[Labelled, str]], dict[str, str]]:

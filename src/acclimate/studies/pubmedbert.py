@@ -1,0 +1,226 @@
+"""PubMedBERT's Table 7 (Gu et al., 2021) at a small size: which vocabulary, which masking, and what to start from?
+
+The square: a general vocabulary and one learnt from the domain, word pieces masked and whole words, each pretrained on
+text of the domain from random weights. Beside it what the paper calls mixed-domain pretraining: going on from a model
+of general text, or half of the steps on either; and one that the paper does not have, going on with words of the domain
+added to the general vocabulary. All models see as many tokens, and are fine-tuned on tasks with several seeds.
+
+Readings
+  Each model searches its settings of fine-tuning on dev, as in a race; the test set is opened once all are trained.
+  Holm's correction counts together the paper's orderings on all tasks, and apart from these their means over tasks.
+  The paper has one run of pretraining of each kind, and so has this.
+Deviations
+  The models are small: the differences between vocabularies need not be those of BERT-base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from acclimate.core import files, settings
+from acclimate.data.materials import Materials, corpus_at
+from acclimate.jobs.job import Job
+from acclimate.methods import extend, finetune, scratch
+from acclimate.methods.finetune import fitting
+from acclimate.race import work
+from acclimate.race.contestants import Entries, job_of
+from acclimate.race.design import Against, Cell, Design, Inputs, Mean, Search
+from acclimate.race.recipe import RaceRecipe
+from acclimate.race.recipe import Search as Searched
+from acclimate.studies.several import labelled, prepared_file, there
+from acclimate.tasks.datasets import blurb
+from acclimate.tasks.labelled import Own
+from acclimate.text.corpus import Corpus
+from acclimate.training.checkpoint import read_log
+from acclimate.training.plan import Plan
+
+Kind = Literal[
+    "general vocabulary, word pieces",
+    "general vocabulary, whole words",
+    "own vocabulary, word pieces",
+    "own vocabulary, whole words",
+    "goes on from general text",
+    "goes on from general text, vocabulary extended",
+    "half general, then half domain",
+    "general text",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+GENERAL_PIECES, GENERAL_WORDS, OWN_PIECES, OWN_WORDS, GOES_ON, EXTENDED, HALVES, GENERAL = KINDS
+# what the paper finds (Table 7; section 3.2 for going on and halves): the first is better than the second
+ORDERINGS = (
+    (GENERAL_WORDS, GENERAL_PIECES),
+    (OWN_WORDS, OWN_PIECES),
+    (OWN_PIECES, GENERAL_PIECES),
+    (OWN_WORDS, GENERAL_WORDS),
+    (OWN_WORDS, GOES_ON),
+    (OWN_WORDS, HALVES),
+    (EXTENDED, GOES_ON),  # not in the paper
+)
+SHAPE = ("layers", "hidden", "heads", "size", "architecture", "initializer_range")
+LEARNING = ("vocabulary", "lower", "kind")
+
+
+@dataclass(frozen=True)
+class PubmedbertStudyRecipe:
+    """Encoders pretrained from nothing on raw text of a domain, by vocabulary, masking and start."""
+
+    models: tuple[Kind, ...] = KINDS  # rows of the table
+    # names of datasets, or labelled files, also with their columns and kind; (): BLURB's whose files are there
+    datasets: tuple[str | Own, ...] = ()
+    seeds: int = 3  # runs of fine-tuning; at least 2
+    rows: int = 0  # so many of each train set, every class among them; 0: all
+    rows_seed: int = 0  # of their draw
+    max_tokens: int = 0  # of an example, where the dataset's own limit is no lower; 0: the dataset's, 256 of a file
+    heldout: str = ""  # a file or folder of domain text that no model trains on: its loss is told; "": none
+    scratch: scratch.ScratchRecipe = field(
+        default_factory=lambda: scratch.ScratchRecipe(
+            vocabulary=8_000,
+            layers=2,
+            hidden=128,
+            heads=2,
+            dropout=0.0,
+            attention_dropout=0.0,
+            initializer_range=0.08,
+            tokens=20_000_000,
+            plan=Plan(batch=64, rate=2e-3, warmup=0.1),
+        )
+    )
+    """Of every model; each trains on `scratch.tokens` tokens."""
+    extend: extend.ExtendRecipe = field(default_factory=extend.ExtendRecipe)  # words added to the general vocabulary
+    search: Searched = field(default_factory=lambda: RaceRecipe().search)  # settings of fine-tuning tried on dev
+    finetune: finetune.FinetuneRecipe = field(default_factory=lambda: RaceRecipe().finetune)
+
+    def __post_init__(self) -> None:
+        if self.seeds < 2:
+            raise ValueError(f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 3")
+        if len(self.models) < 2 or len(set(self.models)) < len(self.models):
+            raise ValueError(f"models = {list(self.models)}: at least two of them, and each once")
+
+
+RECIPE = PubmedbertStudyRecipe
+
+
+def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
+    """Raises ValueError where text of the domain, general text or a dataset is needed and not there."""
+    if inputs.raw.domain is None or inputs.raw.general is None:
+        raise ValueError("the study 'pubmedbert' pretrains on raw text: give --corpus, of the domain, and --general")
+    limits: dict[str, Any] = {"rows": recipe.rows, "rows_seed": recipe.rows_seed, "max_tokens": recipe.max_tokens}
+    if not recipe.datasets and inputs.data is None:
+        raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
+    data, absent = inputs.data, dict[str, str]()
+    names: list[str | Own] = [*recipe.datasets]
+    if not names and data is not None:
+        found, absent = there((), blurb.DATASETS, blurb.DATASETS, lambda dataset: dataset.form_in(data))
+        names = [dataset.name for dataset, _ in found]
+    read = [labelled(named, data, **limits) for named in names]
+    if not read:
+        raise ValueError(f"--data {data}: none of the datasets is there. The first: {next(iter(absent.values()))}")
+
+    places = {"domain": inputs.raw.domain, "general": inputs.raw.general}
+    places |= {"heldout": Path(recipe.heldout)} if recipe.heldout else {}
+    read_as: dict[str, Any] = {"separated": inputs.raw.separated, "watch": inputs.watch}
+    texts = {name: corpus_at(place, inputs.out / name, **read_as) for name, place in places.items()}
+    models = pretrainings(recipe, texts)
+    searches, notes = [], list[str]()
+    for task, _ in read:
+        prepared = prepared_file(task, inputs.out)
+        notes += [f"{task.name}: {note}" for note in (*task.cautions, *task.notes)]
+        race = RaceRecipe(
+            seeds=recipe.seeds,
+            contestants=(),
+            search=recipe.search,
+            finetune=fitting(recipe.finetune, prepared),
+            pretrain=recipe.scratch,
+        )
+        materials = Materials(task=prepared, general=texts["general"])
+        for name in recipe.models:
+            entries = Entries(race, materials, None, {f"{name} on {task.name}": models[name]}, {}, {}, {}, None)
+            searches.append(Search(name, task.name, entries, costs={"pretraining": [models[name]]}))
+
+    tasks = [task.name for task, _ in read]
+    weights = (1 / len(tasks),) * len(tasks)
+    means = [
+        Mean(("", name, "all tasks"), tuple((("", name, task),) for task in tasks), weights) for name in recipe.models
+    ]
+    against = [
+        Against(("", better, column), (("", worse, column),), worse, family)
+        for family, columns in {
+            "the paper's orderings on all tasks": tasks,
+            "their means over tasks": ["all tasks"],
+        }.items()
+        for better, worse in ORDERINGS
+        if {better, worse} <= {*recipe.models}
+        for column in columns
+    ]
+    return Design(
+        name="pubmedbert",
+        title=f"Vocabulary and masking from scratch: {', '.join(tasks)}",
+        source="The study: Gu et al. (2021), Table 7 and section 3.2.",
+        cells=(),
+        searches=tuple(searches),
+        against=tuple(against),
+        means=tuple(means),
+        axes=("model", "dataset"),
+        notes=(
+            "In the paper each of these differences is above 0; an extended vocabulary it does not have.",
+            "Losses are in nats a predicted piece: they compare models of one vocabulary only.",
+            *notes,
+        ),
+        absent=absent,
+        measured=losses_of,
+    )
+
+
+def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> dict[str, Job]:
+    """Each model by its name; what several start from is one job."""
+    stated = recipe.scratch
+    on_domain = {"corpus": texts["domain"], **({"dev": texts["heldout"]} if "heldout" in texts else {})}
+
+    def pretrained(label: str, own: scratch.ScratchRecipe, corpora: Mapping[str, Corpus], **needs: Job) -> Job:
+        # what is not read where a vocabulary or a model is given is at its default
+        unread = (*LEARNING, *(SHAPE if "model" in needs else ())) if needs else ()
+        usual: dict[str, Any] = {
+            each.name: each.default for each in fields(scratch.ScratchRecipe) if each.name in unread
+        }
+        job = job_of(f"pretrain, {label}", work.PRETRAIN, replace(own, **usual), corpora)
+        return replace(job, needs=needs)
+
+    general = pretrained(GENERAL, stated, {"corpus": texts["general"]})
+    half = replace(stated, tokens=stated.tokens // 2, plan=_halved(stated))
+    first_half = pretrained("half of general text", half, {"corpus": texts["general"]}, tokenizer=general)
+    words = settings.to_mapping(recipe.extend)
+    extended = job_of("extend the vocabulary", work.EXTEND, {"recipe": words}, {"corpus": texts["domain"]})
+    extended = replace(extended, needs={"model": general})
+    pieces = replace(stated, whole_words=False)
+    return {
+        GENERAL_PIECES: pretrained(GENERAL_PIECES, pieces, on_domain, tokenizer=general),
+        GENERAL_WORDS: pretrained(GENERAL_WORDS, replace(stated, whole_words=True), on_domain, tokenizer=general),
+        OWN_PIECES: pretrained(OWN_PIECES, pieces, on_domain),
+        OWN_WORDS: pretrained(OWN_WORDS, replace(stated, whole_words=True), on_domain),
+        GOES_ON: pretrained(GOES_ON, stated, on_domain, model=general),
+        EXTENDED: pretrained(EXTENDED, stated, on_domain, model=extended),
+        HALVES: pretrained(HALVES, half, on_domain, model=first_half),
+        GENERAL: general,
+    }
+
+
+def _halved(stated: scratch.ScratchRecipe) -> Plan:
+    """Half of the steps, where these count and not tokens."""
+    return stated.plan if stated.tokens else replace(stated.plan, steps=max(1, stated.plan.steps // 2))
+
+
+def losses_of(cell: Cell, out: Path) -> dict[str, Any]:
+    """Of the model's last pretraining: steps, the loss of the last of these, and before and after on held-out text."""
+    [job] = cell.costs["pretraining"][0]
+    place = job.directory(out)
+    log = read_log(place)
+    facts: dict[str, Any] = {"steps": len(log), "last loss": f"{np.mean([line['loss.mlm'] for line in log[-20:]]):.3f}"}
+    looks = files.read_json(place / "curve.json") if (place / "curve.json").exists() else []
+    if looks:
+        facts["held-out loss"] = f"{looks[0]['dev']['mlm']:.3f} to {looks[-1]['dev']['mlm']:.3f}"
+    return facts
