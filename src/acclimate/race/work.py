@@ -246,7 +246,7 @@ def _pretraining(trial: Trial, job: Job, share: float) -> Stage:
 
 def _adapting(trial: Trial, job: Job, share: float) -> Stage:
     method, stated = adapting_of(job)
-    if "retrieved" in job.needs:  # which is not known yet: rows of the whole general text are as long
+    if "corpus" not in job.places:  # what is retrieved is not known yet: rows of the whole general text are as long
         assert trial.materials.general is not None
         return trial.masked(job, trial.materials.general, stated, method)
     return trial.masked(job, Corpus(job.places["corpus"]), stated, method)

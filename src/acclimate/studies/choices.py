@@ -114,8 +114,8 @@ class ChoicesRecipe:
 
     vary: Literal["layers", "schemes", "relations"] = "layers"  # what is varied
     variants: tuple[str, ...] = ()  # by name, the one first that the others are compared with; (): the paper's
-    # names of datasets, or labelled files, also with their columns and kind; (): the paper's whose files are there
     datasets: tuple[str | Own, ...] = ()
+    """Names of datasets, or labelled files with their columns and kind; none: the paper's whose files are there."""
     seeds: int = 5  # runs of each variant; at least 2
     rows: int = 0  # so many of each train set, every class among them; 0: all
     rows_seed: int = 0  # of their draw

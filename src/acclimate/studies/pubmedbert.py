@@ -70,8 +70,8 @@ class PubmedbertStudyRecipe:
     """Encoders pretrained from nothing on raw text of a domain, by vocabulary, masking and start."""
 
     models: tuple[Kind, ...] = KINDS  # rows of the table
-    # names of datasets, or labelled files, also with their columns and kind; (): BLURB's whose files are there
     datasets: tuple[str | Own, ...] = ()
+    """Names of datasets, or labelled files with their columns and kind; none: BLURB's whose files are there."""
     seeds: int = 3  # runs of fine-tuning; at least 2
     rows: int = 0  # so many of each train set, every class among them; 0: all
     rows_seed: int = 0  # of their draw
