@@ -20,8 +20,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
+from acclimate.core import files
 from acclimate.data import retrieve
-from acclimate.jobs.job import Job, result_of
+from acclimate.jobs.job import Job, is_done
 from acclimate.methods import tlm
 from acclimate.race import work
 from acclimate.race.contestants import cut, fine_tuned, first_stage, heldout_loss, retrieved
@@ -185,8 +186,8 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
     def stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:
         """Epochs over the task's rows, and FLOP as the paper counts: 6 x tokens x parameters, rows at full length."""
         *_, joint = cell.costs["stage 1"].get(0, [None])
-        result = result_of(joint, out) if joint else None
-        return {"epochs": result["internal_epochs"], "paper's FLOP": result["paper_flops"]} if result else {}
+        cost = files.read_json(joint.directory(out) / tlm.COST) if joint and is_done(joint, out) else {}
+        return {"epochs": cost["internal_epochs"], "paper's FLOP": cost["paper_flops"]} if cost else {}
 
     reference = cells[0]
     return Design(
