@@ -1,7 +1,8 @@
 """Where the jobs of a study run: here, in processes of this machine, or as tasks of a Ray cluster.
 
-The verb says where (`working`), the study does not know. Processes: jobs/workers.py; Ray:
-jobs/workers_ray.py.
+The verb says where (`working`), the study does not know. Processes are started anew, each for the first job that none
+is free for, with its share of the processors, and do one job after the other. They end with the process that started
+them, however that ends: two must not write into one run. Tasks of Ray are in jobs/workers_ray.py.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from acclimate.core.types import Progress, Watch
 from acclimate.jobs.job import Call, first_line, note_failure, try_call
 
 TRIES = 3  # of a job whose process dies under it
+TOLD_EVERY = 0.1  # seconds between two things that a process tells of a job, but for notes and looks at dev
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")  # read when loaded
 
 
 class DiedError(ChildProcessError):
@@ -153,17 +156,6 @@ def sendable(error: Exception | None) -> tuple[Exception | None, str]:
     except Exception:  # whatever its class makes of its arguments
         return RemoteError(f"{type(error).__name__}: {first_line(error)}"), trace
     return error, trace
-
-
-# -------------------- worker processes
-# Processes of this machine that do the jobs of a study.
-#
-# They are started anew, each for the first job that none is free for, with its share of the processors, and do one job
-# after the other. They end with the process that started them, however that ends: two must not write into one run.
-
-
-TOLD_EVERY = 0.1  # seconds between two things that a process tells of a job, but for notes and looks at dev
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")  # read when loaded
 
 
 @dataclass

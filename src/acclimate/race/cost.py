@@ -1,6 +1,9 @@
 """What a race is going to cost, before it starts: tokens, FLOPs, seconds, memory and disk of each stage.
 
-race/cost.py says how a stage is estimated. Nothing is written into the run.
+A few real steps of each kind are tried on this machine as it is now. Masked language modelling is tried on rows of
+random ids, as long as those of a sample of the texts. Fine-tuning is tried as it will be: the same head, on the
+task's own rows; what is learnt there is thrown away. race/work.py says which of these a job consists of
+(`Work.estimate`). Nothing is written into the run.
 """
 
 from __future__ import annotations
@@ -44,12 +47,12 @@ from acclimate.training.loop import Step, adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.plan import Plan, device, piece_tokens
 
-# -------------------- trial
-# Something to try a race's steps on before it starts: a model of the size, a sample of the texts, random rows.
-
-
 SAMPLE = 1_500  # documents
 PATIENCE = 6.0  # seconds; slow models are tried for three steps at least
+TRIED = 6  # steps; the first two warm up
+TOKENS = 6_144  # of a tried step, about: a few pieces of a CPU, after which the speed is that of a full step
+READ = 64  # examples that are read to see how long predicting takes
+MOST_OF_IT = 0.5  # of the time
 
 
 def after_warming_up(steps: Iterator[Step]) -> list[Step]:
@@ -127,18 +130,6 @@ def random_rows(lengths: np.ndarray, batch: int, vocabulary: int) -> Stream:
         return Batch(ids, offsets, {"labels": masked})
 
     return stream
-
-
-# -------------------- stage costs
-# What a stage of a race is going to take, by a few real steps of it on this machine as it is now.
-#
-# Masked language modelling is tried on rows of random ids, as long as those of a sample of the texts. Fine-tuning is
-# tried as it will be: the same head, on the task's own rows; what is learnt there is thrown away.
-
-
-TRIED = 6  # steps; the first two warm up
-TOKENS = 6_144  # of a tried step, about: a few pieces of a CPU, after which the speed is that of a full step
-READ = 64  # examples that are read to see how long predicting takes
 
 
 @dataclass(frozen=True)
@@ -345,9 +336,6 @@ def _speed_of(objective: Objective, stream: Stream, plan: Plan) -> _Speed:
     done = after_warming_up(train(objective, stream, tried, adamw(objective, tried)))
     seconds = np.median([step.seconds / step.tokens for step in done])
     return _Speed(float(seconds), float(np.mean([step.flops / step.tokens for step in done])))
-
-
-MOST_OF_IT = 0.5  # of the time
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ A trial is a setting with the first seed. It is looked at after the shares of it
 from there or is given up, as the pruner says: unlike in halving, by the trials before it alone. Each contestant's best
 setting then gets the other seeds.
 
-What ended stands in a file, a line a trial (race/optuna.py). Each draw is made afresh of these
+What ended stands in a file, a line a trial, which Optuna's own JournalStorage reads. Each draw is made afresh of these
 lines and a generator seeded with the number of the trial. So a search that was killed goes on with the very trial that
 was on, and comes to what it would have come to; a search of more trials goes on from one of fewer.
 
@@ -56,12 +56,10 @@ from acclimate.race.search import (
 )
 from acclimate.report.table import UNTOUCHED
 
-# -------------------- optuna draws
-# What Optuna draws settings from, who draws and who judges, of a search as a recipe states it.
-
-
+JOURNAL = "optuna.jsonl"  # in the directory of a run: a line of JSON for each trial that ended
 RANDOM = 5  # trials that are drawn before TPE looks at scores, and that end before there is a median
 PERCENT = 100  # Optuna's steps are whole numbers: per cent of the run's
+WAYS = {"tpe": "drawn by TPE", "pruned-grid": "of the grid, in a drawn order"}
 
 
 def _listed(own: Search) -> dict[str, Sequence[float]]:
@@ -118,13 +116,6 @@ def pruner_of(own: Search) -> BasePruner:
     return NopPruner()
 
 
-# -------------------- optuna journal
-# The trials that Optuna drew, kept for the next session: a file of JSON lines that Optuna's JournalStorage reads.
-
-
-JOURNAL = "optuna.jsonl"
-
-
 def kept_trials(journal: Path, known_as: str, own: Search, *, writes: bool) -> optuna.Study | None:
     """The trials in the journal that were drawn as `own` says, however many it asks for. None: there are none."""
     storage = JournalStorage(_Lines(journal, writes=writes))
@@ -167,9 +158,6 @@ class _Lines(BaseJournalBackend):
 
     def _content(self) -> bytes:
         return self.path.read_bytes() if self.path.exists() else b""
-
-
-WAYS = {"tpe": "drawn by TPE", "pruned-grid": "of the grid, in a drawn order"}
 
 
 @dataclass(frozen=True)
@@ -223,7 +211,7 @@ def search(
         for name in names:
             trials = _Trials(name, recipe, journal, known_as(name), writes=writes)
             while len(trials.ended) < trials.number:
-                trials.play(run, give_up)
+                trials.do(run, give_up)
             tried += trials.tried()
     best = best_of_each({own.arm: own.dev for own in tried if own.finished})
     if UNTOUCHED in names and UNTOUCHED not in {arm.contestant for arm in best}:
@@ -251,7 +239,7 @@ class _Trials:
         self.ended: list[FrozenTrial] = ranks.agree(kept.trials[: self.number] if kept else [])
         self.kept, self.writes = kept if writes else None, writes
 
-    def play(self, run: Run, give_up: Callable[[Arm], None]) -> None:
+    def do(self, run: Run, give_up: Callable[[Arm], None]) -> None:
         """Draw the next setting and run it to its end, or until it is given up."""
         live = self._drawn() if ranks.is_first() else None
         arm = self._arm(ranks.agree(live.params if live else {}))

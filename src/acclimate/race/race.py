@@ -43,6 +43,7 @@ from acclimate.tasks.labelled import Labelled, Own, fewer, read_own
 from acclimate.tasks.tables import ColumnError
 from acclimate.training.run import CHECKPOINT
 
+LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matters
 Estimator = Callable[[RaceRecipe, Materials, Path], Costs]
 
 
@@ -162,13 +163,6 @@ def _hand_over(tuned: Job, run: Path, who: Mapping[str, Any]) -> None:
             if file.name != files.MANIFEST:
                 shutil.copy(file, temporary / file.name)
         files.write_json(temporary / "race.json", dict(who))
-
-
-# -------------------- launch
-# The front door: a race on a user's files, or on the embedded default, in one call.
-
-
-LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matters
 
 
 def race(

@@ -108,26 +108,26 @@ def search(
     rounds = Rounds(run, give_up, ahead)
     arms = [Arm(name, setting) for name in names for setting in settings]
     if how == "grid" or (len(settings) == 1 and finalists is None):
-        means = rounds.play(arms, range(seeds), 1.0)
+        means = rounds.run_all(arms, range(seeds), 1.0)
         last = rounds.sound(untouched_first(best_of_each(means)))
         rounds.tell(means, last, "the best setting of its contestant", "another setting did better")
         note = f"{len(arms)} combinations of contestant and setting, each in full with {seeds} seeds."
         return Found(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
     if finalists is not None:
         if len(settings) > 1:
-            means = rounds.play(arms, range(1), EARLY)
+            means = rounds.run_all(arms, range(1), EARLY)
             arms = [arm for name in names for arm in _best_of(name, means, 1 / 2)]
             rounds.tell(means, arms, "in the better half", f"not in the better half after {EARLY:.0%} of the steps")
-        means = rounds.play(arms, range(1), HALFWAY)
+        means = rounds.run_all(arms, range(1), HALFWAY)
         chosen = untouched_first(best_of_each(means))[: max(2, finalists())]
         why_not = f"another setting or contestant did better after {HALFWAY:.0%} of the steps"
         rounds.tell(means, chosen, "goes to the end", why_not)
         return last_round(rounds, chosen, seeds, hopeless)
     if len(settings) > FEW:
-        means = rounds.play(arms, range(1), EARLY)
+        means = rounds.run_all(arms, range(1), EARLY)
         arms = [arm for name in names for arm in _best_of(name, means, 1 / 3)]
         rounds.tell(means, arms, "in the best third", f"not in the best third after {EARLY:.0%} of the steps")
-    means = rounds.play(arms, range(1), 1.0)
+    means = rounds.run_all(arms, range(1), 1.0)
     chosen = untouched_first(best_of_each(means))
     rounds.tell(means, chosen, "goes on with all seeds", "another setting did better")
     return last_round(rounds, chosen, seeds, None)
@@ -140,7 +140,7 @@ def last_round(rounds: Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless
     if hopeless is None:  # else who is out after a seed is spared the next
         rounds.foresee([untouched, *rivals], range(seeds), 1.0)
     for seed in range(seeds):
-        rounds.play([untouched, *rivals], range(seed, seed + 1), 1.0)
+        rounds.run_all([untouched, *rivals], range(seed, seed + 1), 1.0)
         sound = rounds.sound([untouched, *rivals])
         lost = [arm for arm in rivals if arm not in sound]
         if hopeless is not None and seed + 1 < seeds:
@@ -164,7 +164,7 @@ class Rounds:
         self.rung = 0
         self.share = 0.0  # of the round that is on
 
-    def play(self, arms: Sequence[Arm], seeds: range, share: float) -> dict[Arm, float]:
+    def run_all(self, arms: Sequence[Arm], seeds: range, share: float) -> dict[Arm, float]:
         """Run the arms up to a share of their steps, seed by seed, and give their mean dev scores."""
         self.share = share
         self.foresee(arms, seeds, share)
@@ -238,10 +238,6 @@ def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, final
 
     search(names, settings, seeds, played, how="halving", finalists=lambda: finalists, hopeless=lambda *_: False)
     return sum(shares.values())
-
-
-# -------------------- searching
-# The search of a race, its contestants entered: what it tries on dev, what it would try, and its rows of scores.
 
 
 @dataclass(frozen=True)

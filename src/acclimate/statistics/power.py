@@ -26,6 +26,9 @@ from acclimate.tasks.task import Metric
 STEADY = 0.3
 MORE_SEEDS = (5, 10)
 MOST_FREEDOM = 1e6  # beyond it a Student variable is a normal one
+RESAMPLES = 1_000
+ALLOWANCE = 3.0  # standard errors over items, where one seed says nothing about the spread over seeds
+CHUNK = 4_000_000  # entries of a block of weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +128,6 @@ def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8
         comparisons=comparisons,
         power=power,
     )
-
-
-# -------------------- reach
-# Whether a rival can still catch up with the untouched model, judged by dev: what a race stops early for.
-
-
-RESAMPLES = 1_000
-ALLOWANCE = 3.0  # standard errors over items, where one seed says nothing about the spread over seeds
-CHUNK = 4_000_000  # entries of a block of weights
 
 
 def beyond_reach(rival: Sequence[Score], untouched: Sequence[Score], metric: Metric) -> bool:

@@ -22,11 +22,19 @@ seeds, is known from n (S - 1) values. With much rest and no luck of the seeds, 
 1.8%: seeds that agree too well no longer make up for those that agree too little (tests/statistics/test_variance.py
 integrates; benchmarks/significance.py does the rest).
 
-Sources: Clark, The language-as-fixed-effect fallacy (1973) for seeds and items crossed (there: subjects and words);
-Satterthwaite, An approximate distribution of estimates of variance components (1946); Wilson, Probable inference (1927)
-with the sample size that gives the same variance, as surveys use it (Dean and Pagano 2015); Fisher (1921) for r.
+The jackknife costs one pass over the items for any metric that is a function of sums (task.Metric), has no random
+numbers in it, and gives each item's share in the score of each seed, from which the part of the seeds and the part of
+the items are told apart. The bootstrap of seeds and items together stands here by its name because papers use it; with
+few seeds it is wrong (docs/statistics.md shows by how much), so nothing is decided by it.
 
-Shape suffixes: S seeds, n test items. `...`: studies side by side, in simulations.
+Sources: Clark, The language-as-fixed-effect fallacy (1973) for seeds and items crossed (there: subjects and words);
+Satterthwaite, An approximate distribution of estimates of variance components (1946); Wilson, Probable inference
+(1927) with the sample size that gives the same variance, as surveys use it (Dean and Pagano 2015); Fisher (1921) for
+r; Efron and Stein, The jackknife estimate of variance (Annals of Statistics 1981); Owen, The pigeonhole bootstrap
+(Annals of Applied Statistics 2007); Bouthillier et al., Accounting for variance in machine learning benchmarks
+(2021).
+
+Shape suffixes: S seeds, n test items, R resamples, K numbers an item. `...`: studies side by side, in simulations.
 """
 
 from __future__ import annotations
@@ -41,23 +49,6 @@ from scipy.optimize import brentq
 
 from acclimate.core.types import Score
 from acclimate.tasks.task import Metric, Values
-
-# -------------------- resampling
-# What chance does to a score, from leaving out each test item once, and from drawing seeds and items again.
-#
-# The jackknife costs one pass over the items for any metric that is a function of sums (task.Metric), has no random
-# numbers in it, and gives each item's share in the score of each seed, from which the part of the seeds and the part of
-# the items are told apart. The bootstrap of seeds and items together stands here by its name because papers use it;
-# with
-# few seeds it is wrong (docs/statistics.md shows by how much), so nothing is decided by it.
-#
-# Sources: Efron and Stein, The jackknife estimate of variance (Annals of Statistics 1981); Owen, The pigeonhole
-# bootstrap
-# (Annals of Applied Statistics 2007); Bouthillier et al., Accounting for variance in machine learning benchmarks
-# (2021).
-#
-# Shape suffixes: S seeds, n test items, R resamples, K numbers an item. `...`: studies side by side, in simulations.
-
 
 RESAMPLES = 2_000
 CHUNK = 4_000_000  # entries of a block: 32 MB, whatever the size of the test set and the number of classes
