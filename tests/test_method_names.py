@@ -19,7 +19,8 @@ PAPERS = ("methods", "studies", "tasks/datasets")
 STAGES = {"finetune", "mlm", "scratch"}
 # file -> modules of methods that it names, and why
 NAMED = {
-    "race/work.py": {"tlm"},  # Table 7 of its paper asks for stage 1 alone, which is a job of its own
+    # stage 1 alone, which is a job of its own (Table 7), and the vocabulary that a study puts before pretraining
+    "race/work.py": {"extend", "tlm"},
 }
 PARTS = {"adapter", "prompt"}  # of an encoder, too
 NAMES = {*contestants_of(METHODS), *chains_of(METHODS)} - PARTS
