@@ -107,7 +107,14 @@ def _documents(sentences: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _through(given: argparse.Namespace, folder: Path, gigabytes: float) -> Run:
     """The command until it ends by itself; each but the last attempt is killed with all its processes."""
     out = folder / "out"
-    command = [str(Path(sys.executable).with_name("acclimate")), "corpus", str(folder / "raw"), "--out", str(out)]
+    command = [
+        str(Path(sys.executable).with_name("acclimate")),
+        "data",
+        "corpus",
+        str(folder / "raw"),
+        "--out",
+        str(out),
+    ]
     command += ["--model", given.model, "--processes", str(given.processes), "--memory", str(given.memory), *RECIPE]
     run = Run()
     for limit in [*given.kill_after, float("inf")]:

@@ -354,7 +354,7 @@ FILES = [  # what is wrong with the file itself
         "an old pickle",
         {"train.csv": pickle.dumps(Payload(), 0)},
         own(),
-        ("train.csv:1", "no column 'text'", "nearest", "Name"),
+        ("train.csv:1", "no column 'text'", "its columns are", "Name"),
     ),
     Case(
         "a packed pickle",
@@ -463,10 +463,13 @@ TABLES = [  # what is wrong with its columns and quotes
         "a wrong pair column",
         {"train.csv": rows()},
         own(pair="second"),
-        ("train.csv:1", "no column 'second'", "nearest"),
+        ("train.csv:1", "no column 'second'", "its columns are ['text', 'label']"),
     ),
     Case(
-        "a wrong group column", {"train.csv": rows()}, own(group="doc"), ("train.csv:1", "no column 'doc'", "nearest")
+        "a wrong group column",
+        {"train.csv": rows()},
+        own(group="doc"),
+        ("train.csv:1", "no column 'doc'", "its columns are ['text', 'label']"),
     ),
     Case(
         "a wrong column in JSON",
@@ -591,7 +594,7 @@ ROWS = [  # what is wrong with single rows: they are rejected, the others stay
         "a missing text",
         {"a.jsonl": jsonl({"label": "yes"})},
         own("a.jsonl"),
-        ("a.jsonl:41", "no column 'text'", "nearest"),
+        ("a.jsonl:41", "no column 'text'", "the row has ["),
         "rejected",
     ),
     Case(
@@ -1227,7 +1230,7 @@ TAGGED = [  # words and their tags
 ]
 
 CORPORA = [  # raw text
-    Case("a missing corpus", {"corpora": ""}, raw(), ("corpus", "no such file", "nearest", "corpora")),
+    Case("a missing corpus", {"corpora": ""}, raw(), ("corpus", "no such file", "Check the path")),
     Case(
         "a corpus of unknown endings",
         {"corpus/a.doc": "a"},
@@ -1278,7 +1281,7 @@ CORPORA = [  # raw text
         "a corpus without the field",
         {"a.jsonl": '{"body": "a"}\n'},
         raw("a.jsonl"),
-        ("a.jsonl", "'text'", "nearest is 'body'", "Rename"),
+        ("a.jsonl", "'text'", "its fields are ['body']", "Rename"),
     ),
     Case(
         "a Parquet corpus without the field",
@@ -1388,7 +1391,7 @@ CORPORA = [  # raw text
         "a dataset without the field",
         saved(column="body"),
         raw(),
-        ("data-0.arrow", "'text'", "nearest is 'body'", "Rename"),
+        ("data-0.arrow", "'text'", "its fields are ['body']", "Rename"),
     ),
     Case(
         "a dataset of files elsewhere",

@@ -2,7 +2,7 @@
 
 python text.py CORPUS TASKS DOCSTRINGS OUT
 
-CORPUS      what `acclimate corpus` made of the general text
+CORPUS      what `acclimate data corpus` made of the general text
 TASKS       the folder of labelled data (shared/data)
 DOCSTRINGS  where the docstrings are built
 

@@ -225,6 +225,6 @@ def test_the_verb_learns_compares_and_writes(toy_inputs, models, tmp_path):
     assert "Of 2 terms that were given" in done.output
     written = {"vocabulary.html", "vocabulary.csv", "terms.csv", "tokenizer"}
     assert written <= {path.name for path in (tmp_path / "out").iterdir()}
-    refused = CliRunner().invoke(cli.app, [*map(str, command[:2]), "--terms", "none.txt", "--out", str(tmp_path / "2")])
+    refused = CliRunner().invoke(cli.app, [*map(str, command[:3]), "--terms", "none.txt", "--out", str(tmp_path / "2")])
     assert refused.exit_code == 2
     assert "--terms none.txt: there is no such file" in refused.output

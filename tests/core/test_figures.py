@@ -1,9 +1,6 @@
-from dataclasses import replace
-
 import pytest
 
 from acclimate.core import figures
-from acclimate.statistics.significance import Comparison
 
 
 @pytest.mark.parametrize(
@@ -72,14 +69,6 @@ def test_shares_are_written_in_percent(share: float, text: str) -> None:
 )
 def test_metrics_have_names_for_people(name: str, text: str) -> None:
     assert figures.metric_text(name) == text
-
-
-def test_the_probability_of_improvement_has_its_interval() -> None:
-    assert figures.chance_text(None) == "-"
-    comparison = Comparison("DAPT", "untouched", 0.8, 0.7, 0.05, 0.15, 0.01, 0.02, "made up")
-    assert figures.chance_text(comparison) == "-"
-    stated = replace(comparison, improvement=0.93, improvement_low=0.8, improvement_high=0.999)
-    assert figures.chance_text(stated) == "93% [80, 100]"
 
 
 def test_lists_end_in_and() -> None:

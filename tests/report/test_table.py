@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from acclimate.core.types import Cost, Score
-from acclimate.report.table import Row, as_csv, as_text, rows, without
-from acclimate.statistics.significance import compare, holm, interval
+from acclimate.report.table import Row, as_csv, as_text, chance_text, rows, without
+from acclimate.statistics.significance import Comparison, compare, holm, interval
 from acclimate.tasks.metrics import METRICS
 
 METRIC = METRICS["macro_f1"]
@@ -126,3 +126,11 @@ def test_losses_on_general_text_stand_beside_every_score_where_there_are_any(tab
     assert (lines["untouched"]["general_loss"], lines["untouched"]["general_loss_difference"]) == ("3.875", "")
     assert lines["DGA"]["general_loss"] == ""
     assert "general" not in (as_text(table) + as_csv(table)).lower()
+
+
+def test_the_probability_of_improvement_has_its_interval() -> None:
+    assert chance_text(None) == "-"
+    comparison = Comparison("DAPT", "untouched", 0.8, 0.7, 0.05, 0.15, 0.01, 0.02, "made up")
+    assert chance_text(comparison) == "-"
+    stated = replace(comparison, improvement=0.93, improvement_low=0.8, improvement_high=0.999)
+    assert chance_text(stated) == "93% [80, 100]"

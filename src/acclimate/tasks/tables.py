@@ -347,7 +347,8 @@ def _row(number: int, place: str, values: Values, roles: Mapping[str, str]) -> R
     texts: dict[str, str] = {}
     for role, column in roles.items():
         if column not in values and role in {"text", "label", "id"}:
-            return Rejected(place, f"no column {column!r}{meant(column, values)}")
+            listed = ", ".join(map(shown, [*values][:20]))
+            return Rejected(place, f"no column {column!r}{meant(column, values)}; the row has [{listed}]")
         if role != "label":
             texts[role], reason = _text(role, column, values.get(column))
             if reason:
