@@ -9,6 +9,7 @@ import pytest
 
 from acclimate.core import files
 from acclimate.core.figures import points
+from acclimate.race.outcome import UNTAUGHT
 from acclimate.race.write import as_csv, page_of, sections, verdict, write
 from acclimate.report.page import WIDTH
 from studies import outcome_of_pairs
@@ -101,8 +102,14 @@ def test_facts_that_a_task_shares_stand_with_the_task():
 
 
 @pytest.mark.parametrize("learnt", [True, False])
-def test_a_target_that_no_model_has_learnt_is_told(learnt, monkeypatch):
+def test_a_target_that_no_model_has_learnt_carries_no_difference(learnt, monkeypatch):
     outcome = outcome_of_pairs()
-    best = max(found.mean for (key, _), found in outcome.compared.intervals.items() if key[2] == "Genes")
-    monkeypatch.setattr("acclimate.studies.stilt.constant_score", lambda *_: 0.0 if learnt else best)
-    assert ("Genes: no model here has learnt it" in plain(page_of(outcome).as_text())) != learnt
+    best = max(outcome.interval(key).mean for key, own in outcome.ran.items() if key[2] == "Genes" and own.cell.shown)
+    constant = best - UNTAUGHT - (1e-6 if learnt else -1e-6)
+    monkeypatch.setattr("acclimate.studies.stilt.constant_score", lambda *_: constant)
+    told = plain(page_of(outcome).as_text())
+    said = (
+        f"Genes: no model here has learnt it: the highest has {points(best)} points, the same answer to every text "
+        f"{points(constant)}. Its differences, those of 0 too, do not say what a first task gives."
+    )
+    assert (said in told) != learnt

@@ -35,6 +35,7 @@ from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import identity
 from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.training.plan import Plan
 from acclimate.training.run import finished, write_checkpoint
 
 STAGE = "stage-{}"  # directory of a stage, counted from 1
@@ -66,6 +67,8 @@ class Intermediate:
         planned = {name: given.pop(name) for name in ("steps", "batch", "rate", "warmup") if name in given}
         if "steps" in planned:
             given["epochs"] = 0.0
+        elif given.get("epochs"):
+            planned["steps"] = Plan().steps
         return replace(target, **given, plan=replace(target.plan, **planned))
 
 

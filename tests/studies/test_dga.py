@@ -1,0 +1,201 @@
+"""DGA's study: each contestant adapts as its recipe states, and the ensemble averages probabilities."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+import toys
+from acclimate.core import settings
+from acclimate.core.types import Cost
+from acclimate.data.inputs import Raw
+from acclimate.methods import METHODS
+from acclimate.race.compare import OWN, Outcome
+from acclimate.race.design import Inputs
+from acclimate.race.run import run
+from acclimate.race.write import as_csv, records
+from acclimate.report.table import HEADING
+from acclimate.studies.dga import ADAPTED, ENSEMBLE, MLM, DgaStudyRecipe, design, reported
+from acclimate.tasks.labelled import Own
+from acclimate.tasks.metrics import METRICS
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+PLACES = {  # contestant -> the recipe of its row
+    "MLM": "mlm/dapt-dga",
+    "adapter": "light/adapter",
+    "prompt": "light/prompt",
+    "KD": "distil/kd",
+    "AdaptedDeiT": "distil/adapted-deit",
+    "SimCSE": "sequence_contrast/simcse",
+    "TaCL": "token_contrast/tacl",
+    "TaCO": "token_contrast/taco",
+    "InfoWord": "sequence_contrast/infoword",
+    "DGA": "dga/dga",
+    "DGA (H, I)": "dga/heads-intermediate",
+    "DGA (H, I, O)": "dga/heads-intermediate-output",
+    "DGA (H, I, O, E)": "dga/heads-intermediate-output-embeddings",
+    "DGA (w/o contrast)": "dga/without-contrast",
+    "DGA (random mask)": "dga/random-mask",
+    "DGA (domain-specific)": "dga/domain-specific",
+}
+SMALL = (
+    "seeds=2",
+    *(f"adapt.{setting}" for setting in ("max_tokens=32", "plan.steps=4", "plan.batch=4", "plan.rate=1e-2")),
+    *(f"finetune.{setting}" for setting in ("epochs=0.0", "plan.steps=24", "plan.batch=8", "plan.rate=1e-2")),
+)
+TOGETHER = f'contestants=["{ENSEMBLE}"]'
+
+
+def stated(*more: str) -> DgaStudyRecipe:
+    return settings.override(DgaStudyRecipe(), [*SMALL, *more])
+
+
+@pytest.mark.parametrize("name", ADAPTED)
+def test_each_contestant_adapts_with_what_its_recipe_states(name):
+    method, _ = ADAPTED[name]
+    row = settings.from_toml(METHODS[method].recipe, RECIPES / f"{PLACES[name]}.toml")
+    if method == "token_contrast":  # none is each one's own
+        row = replace(row, temperature=None)
+    assert DgaStudyRecipe().stated(name) == replace(row, model="", dropout=0.1, attention_dropout=0.1)
+
+
+def test_what_all_share_is_stated_once_and_what_is_a_methods_own_stays_its_own():
+    recipe = stated("dga.reading=update", "light.bottleneck=8", "adapt.whole_words=true")
+    assert recipe.stated("DGA (H, I)").reading == "update"
+    assert recipe.stated("adapter").bottleneck == 8
+    ablated = stated("dga.anchor=mlm", "dga.subset=7")  # what an ablation does not read is no part of it
+    assert ablated.stated("DGA").anchor == "mlm"
+    assert ablated.stated("DGA (w/o contrast)").anchor == "own"
+    assert ablated.stated("DGA (random mask)").subset == DgaStudyRecipe().dga.subset
+    for name in ADAPTED:
+        own = recipe.stated(name)
+        assert (own.plan, own.whole_words, own.max_tokens) == (recipe.adapt.plan, True, 32)
+
+
+@pytest.fixture(scope="module")
+def ran(toy_inputs, models, tmp_path_factory) -> tuple[Path, Outcome]:
+    """The ensemble alone beside the model as it is: MLM is adapted for it, and is no row."""
+    out = tmp_path_factory.mktemp("dga") / "run"
+    own, raw = toys.files_in(toy_inputs)
+    return out, run(design(stated(TOGETHER), Inputs(out, task=own, raw=raw, models=models[:1])), out)
+
+
+def test_the_ensemble_averages_probabilities(ran):
+    out, outcome = ran
+    assert not outcome.failed
+    task = next(iter(outcome.ran.values())).cell.task
+    texts = [example.text for example in task.examples("test")]
+    [record] = [each for each in records(outcome) if (each["contestant"], each["seed"]) == (ENSEMBLE, 1)]
+    each = []
+    for model in ("untouched", "mlm"):
+        [place] = out.glob(f"jobs/fine-tune-{model}-seed-1-*/checkpoint")
+        read = AutoTokenizer.from_pretrained(place)(texts, padding=True, truncation=True, return_tensors="pt")
+        with torch.no_grad():
+            each.append(AutoModelForSequenceClassification.from_pretrained(place)(**read).logits.softmax(-1))
+    together, *alone = ([task.labels[code] for code in own.argmax(-1)] for own in (sum(each) / 2, *each))
+    result = json.loads((out / "jobs" / record["job"] / "result.json").read_text())
+    assert result["predicted"] == together
+    assert together not in alone
+
+
+def test_the_ensemble_takes_what_is_there_and_costs_what_both_cost(ran):
+    out, outcome = ran
+    assert [key[1] for key in outcome.ran] == ["untouched", ENSEMBLE]
+    done = sorted(path.parent.name.rsplit("-", 1)[0] for path in out.glob("jobs/*/result.json"))
+    trained = [f"fine-tune-{model}-seed-{seed}" for model in ("mlm", "untouched") for seed in (0, 1)]
+    looks = [f"test-{name}-seed-{seed}" for name in ("ensemble-lm-mlm", "untouched") for seed in (0, 1)]
+    assert [name for name in done if "loss" not in name] == sorted(["mlm", *trained, *looks])
+    untouched, ensemble = outcome.ran.values()
+    assert untouched.costs["adapting"] == Cost()
+    assert ensemble.costs["adapting"].flops > 0
+    assert ensemble.costs["tuning"].flops == pytest.approx(2 * untouched.costs["tuning"].flops)
+
+
+def test_macro_f1_and_accuracy_are_of_the_same_predictions_and_losses_stand_beside_them(ran):
+    out, outcome = ran
+    assert [own.name for own in reported(METRICS["micro_f1"])] == ["micro_f1"]
+    lines = list(csv.DictReader(as_csv(outcome).splitlines()))
+    assert [(line["contestant"], line["metric"]) for line in lines] == [
+        (name, metric) for name in ("untouched", ENSEMBLE) for metric in ("macro_f1", "accuracy")
+    ]
+    for line, (key, own) in zip(lines[1::2], outcome.ran.items(), strict=True):
+        values = [METRICS["accuracy"].compute(score.gold, score.predicted) for score in own.scores]
+        assert [float(value) for value in line["scores"].split()] == pytest.approx(values)
+        assert outcome.interval(key, "accuracy").mean == pytest.approx(sum(values) / 2)
+        assert outcome.interval(key, OWN).mean == pytest.approx(sum(score.test for score in own.scores) / 2)
+    for what, heading in (("general", HEADING), ("domain", "domain loss")):
+        [place] = out.glob(f"jobs/{what}-loss-untouched-*/result.json")
+        assert outcome.losses[heading]["untouched"].loss == json.loads(place.read_text())["loss"]
+        assert outcome.losses[heading][ENSEMBLE].loss is None
+
+
+def test_an_ensemble_is_for_one_label_a_row(toy_inputs, models, tmp_path):
+    (tmp_path / "scores.csv").write_text("text,label\n" + "".join(f"text {i} of it,{i / 7}\n" for i in range(60)))
+    own = Own(train=tmp_path / "scores.csv", kind="score", max_tokens=32)
+    inputs = Inputs(tmp_path / "run", task=own, raw=Raw(domain=toy_inputs / "domain.txt"), models=models[:1])
+    with pytest.raises(ValueError, match="averages the probabilities of a row's one label, but scores is of kind"):
+        design(stated(TOGETHER), inputs)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["contestants=[]"], r"contestants = \[\]: at least one"),
+        (["rows=-1"], "rows = -1 is out of range"),
+        (["finetune.head=kept"], "finetune.head = 'kept' goes on with the model's own head"),
+        (["dga.plan.steps=9"], r"dga\.plan: all adapt with the same\. State adapt\.plan instead"),
+        (["light.max_tokens=9"], r"light\.max_tokens: all adapt with the same"),
+        (["adapt.dropout=0.0", "adapt.attention_dropout=0.0"], "SimCSE compares passes over a text"),
+    ],
+)
+def test_settings_out_of_range_are_told(more, message):
+    with pytest.raises(ValueError, match=message):
+        stated(*more)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            ["adapt.max_tokens=64", 'contestants=["AdaptedDeiT"]'],
+            "and 1 more behind them, but the model reads at most 64",
+        ),
+        (["light.prompt_tokens=9", 'contestants=["prompt"]', "adapt.max_tokens=60"], "and a prompt of 9 behind them"),
+    ],
+)
+def test_what_the_model_cannot_read_is_told_before_anything_is_done(more, message, toy_inputs, models, tmp_path):
+    own, raw = toys.files_in(toy_inputs)
+    with pytest.raises(ValueError, match=message):
+        design(stated(*more), Inputs(tmp_path / "run", task=own, raw=raw, models=models[:1]))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "the study 'dga' needs a pretrained model: give --model"),
+        ({"models": ("somewhere",), "raw": Raw()}, "the study 'dga' adapts on raw text of the domain: give --corpus"),
+    ],
+)
+def test_what_is_lacking_is_told(given, message, toy_inputs, tmp_path):
+    own, raw = toys.files_in(toy_inputs)
+    with pytest.raises(ValueError, match=message):
+        design(stated(), replace(Inputs(tmp_path, task=own, raw=raw), **given))
+
+
+def test_mlm_is_compared_with_where_it_is_a_row(toy_inputs, models, tmp_path):
+    own, raw = toys.files_in(toy_inputs)
+    recipe = stated(f'contestants=["adapter", "{MLM}", "{ENSEMBLE}"]')
+    made = design(recipe, Inputs(tmp_path, task=own, raw=raw, models=models[:1]))
+    found = [(each.key[1], each.references[0][1]) for each in made.against]
+    assert found == [
+        *((name, "untouched") for name in (MLM, "adapter", ENSEMBLE)),
+        *((name, MLM) for name in ("adapter", ENSEMBLE)),
+    ]
+    assert len({each.family for each in made.against}) == 1

@@ -1,0 +1,209 @@
+"""TAPTER's study in two stages of made-up questions: what is handed on, and which first stages are refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from acclimate.core import settings
+from acclimate.core.types import Cost
+from acclimate.models.encoder import new_encoder, save_model
+from acclimate.race.compare import Outcome
+from acclimate.race.design import Design, Inputs
+from acclimate.race.run import run
+from acclimate.race.write import as_csv
+from acclimate.studies.tapter import TapterStudyRecipe, design
+from acclimate.tasks.labelled import Own
+from acclimate.tasks.metrics import METRICS, reported_with
+from acclimate.text.corpus import write_corpus
+from acclimate.text.documents import read_documents
+from acclimate.text.vocabulary import train_tokenizer
+from made_up_tasks import WORDS
+from squad_files import article, context, pairs, write
+
+SIZES = {"train": 8, "dev": 4, "test": 6}
+SMALL = (
+    "seeds=2",
+    'contestants=["TAPT"]',
+    *(f"tapt.{setting}" for setting in ("epochs=0.0", "max_tokens=32", "plan.steps=3", "plan.batch=4")),
+    *(f"first_stage.{setting}" for setting in ("epochs=0.0", "plan.steps=2", "plan.batch=4", "plan.rate=1e-3")),
+    *(f"finetune.{setting}" for setting in ("epochs=0.0", "plan.steps=2", "plan.batch=4", "plan.rate=1e-3")),
+)
+
+
+def stated(*more: str) -> TapterStudyRecipe:
+    return settings.override(TapterStudyRecipe(), [*SMALL, *more])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    """A model, files of pairs as BioASQ has them, and one of SQuAD's form to train on first."""
+    place = tmp_path_factory.mktemp("questions")
+    (place / "words.txt").write_text("\n".join(" ".join(WORDS[at : at + 30]) for at in range(0, 900, 30)))
+    tokenizer = train_tokenizer(write_corpus(read_documents(place / "words.txt"), place / "corpus"), size=200)
+    shape = {"layers": 1, "hidden": 16, "heads": 2, "vocabulary_size": 200, "longest": 64}
+    save_model(new_encoder(**shape, pad=tokenizer.pad_token_id, seed=0), tokenizer, place / "model")
+    for split, size in SIZES.items():
+        asked = [pairs(f"{split}{number}", 2, f"What is it, {split} {number}?") for number in range(size)]
+        write(place / f"{split}.json", [{"title": "", "paragraphs": [each for own in asked for each in own]}])
+    write(place / "first.json", [article("first", 20, 2)])
+    return place
+
+
+def own(files: Path, **more: Path) -> Own:
+    return Own(**({split: files / f"{split}.json" for split in SIZES} | more), metric="mrr", max_tokens=64)
+
+
+def made(files: Path, first: Path, out: Path, task: Own | None = None) -> Design:
+    inputs = Inputs(out, task=task or own(files), models=(str(files / "model"),))
+    return design(stated(f"first={first}"), inputs)
+
+
+@pytest.fixture(scope="module")
+def ran(files, tmp_path_factory) -> tuple[Path, Outcome]:
+    out = tmp_path_factory.mktemp("tapter") / "run"
+    return out, run(made(files, files / "first.json", out), out)
+
+
+def test_each_model_is_adapted_once_and_each_first_stage_is_trained_once_a_seed(ran):
+    out, outcome = ran
+    assert not outcome.failed
+    models = ("untouched", "tapt")
+    done = sorted(path.parent.name.rsplit("-", 1)[0] for path in out.glob("jobs/*/result.json"))
+    assert done == sorted(
+        ["tapt", *(f"fine-tune-{model}-on-first-seed-{seed}" for model in models for seed in (0, 1))]
+        + [f"{what}-{model}-seed-{seed}" for what in ("fine-tune", "test") for model in models for seed in (0, 1)]
+    )
+
+
+def test_the_second_stage_goes_on_with_the_first_ones_encoder_and_head(ran):
+    out, _ = ran
+    for path in out.glob("jobs/fine-tune-*/job.json"):
+        job, first = json.loads(path.read_text()), "-on-first-" in path.parent.name
+        assert job["settings"]["recipe"]["head"] == ("fresh" if first else "kept")
+        adapted = "untouched" not in path.parent.name
+        assert ("model" in job["needs"]) == (adapted or not first)
+        if not first:
+            assert "-on-first-" in job["needs"]["model"]
+
+
+def test_every_metric_of_bioasq_is_of_one_set_of_predictions_and_costs_stand_stage_by_stage(ran):
+    _, outcome = ran
+    lines = list(csv.DictReader(as_csv(outcome).splitlines()))
+    told = {(line["contestant"], line["metric"]): float(line["mean"]) for line in lines}
+    names = ("strict_accuracy", "lenient_accuracy", "mrr")
+    assert {metric for _, metric in told} == {*names}
+    for (_, row, _), each in outcome.ran.items():
+        for metric in names:
+            values = [METRICS[metric].compute(score.gold, score.predicted) for score in each.scores]
+            assert told[row, metric] == pytest.approx(sum(values) / 2)
+        strict, lenient, mrr = (told[row, metric] for metric in names)
+        assert strict <= mrr <= lenient
+        assert each.costs["first stage"].flops > 0
+    untouched, tapt = outcome.ran.values()
+    assert untouched.costs["adapting"] == Cost()
+    assert tapt.costs["adapting"].flops > 0
+
+
+def test_what_is_reported_together():
+    assert [each.name for each in reported_with(METRICS["f1"])] == ["exact_match", "f1"]
+    together = ["strict_accuracy", "lenient_accuracy", "mrr"]
+    assert [each.name for each in reported_with(METRICS["lenient_accuracy"])] == together
+    assert reported_with(METRICS["macro_f1"]) == (METRICS["macro_f1"],)
+
+
+def test_what_is_watched_on_dev_is_each_context_once_and_no_question(ran):
+    _, outcome = ran
+    [materials, _] = (each.cell.materials for each in outcome.ran.values())
+    watched = [document.text for document in materials.heldout.documents()]
+    assert watched == [context(f"dev{number} {at}") for number in range(SIZES["dev"]) for at in range(2)]
+
+
+LEAK = r"first: \d+ training rows of leak stand in dev or test of train, such as"
+
+
+def leaking(files: Path, place: Path, paragraphs: Sequence[dict]) -> Path:
+    """The first stage's file with more questions."""
+    content = json.loads((files / "first.json").read_text())
+    added = [{"title": f"leaked {number}", "paragraphs": [each]} for number, each in enumerate(paragraphs)]
+    return write(place / "leak.json", [*content["data"], *added])
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_a_first_stage_on_dev_or_test_items_is_refused(split, files, tmp_path):
+    """Of questions of SQuAD's kind, which are scored on one context each."""
+    sealed = article("sealed", 20, 1)
+    one = own(files, **{split: write(tmp_path / "sealed.json", [sealed])})
+    with pytest.raises(ValueError, match=LEAK):
+        made(files, leaking(files, tmp_path, sealed["paragraphs"]), tmp_path / "run", one)
+
+
+@pytest.mark.parametrize("same", ["pairs", "questions"])
+def test_a_first_stage_on_the_pairs_of_test_questions_is_refused(same, files, tmp_path):
+    """Test has a question with all of its contexts, train a pair a row."""
+    leaked = []
+    for number in range(SIZES["test"]):
+        seed = f"test{number}" if same == "pairs" else f"other{number}"
+        leaked += pairs(seed, 2, f"What is it, test {number}?")[: 1 if same == "pairs" else 2]
+    with pytest.raises(ValueError, match=LEAK):
+        made(files, leaking(files, tmp_path, leaked), tmp_path / "run")
+
+
+def test_a_question_that_every_context_is_asked_is_no_leak(files, tmp_path):
+    for name, title in (("train", "a"), ("dev", "b"), ("test", "c"), ("first", "d")):
+        asked = article(title, 20, 1)
+        for paragraph in asked["paragraphs"]:
+            paragraph["qas"][0]["question"] = "What is treated?"
+        write(tmp_path / f"{name}.json", [asked])
+    alike = Own(**{split: tmp_path / f"{split}.json" for split in SIZES}, max_tokens=64)
+    found = made(files, tmp_path / "first.json", tmp_path / "run", alike)
+    assert all("first stage" in cell.costs for cell in found.cells)
+
+
+def test_a_first_stage_of_another_kind_or_of_other_labels_is_refused(files, toy_inputs, tmp_path):
+    classes = Own(**{split: toy_inputs / f"{split}.jsonl" for split in SIZES}, max_tokens=32)
+    with pytest.raises(ValueError, match="first: first is of kind 'span' with 0 labels, but train of kind 'sequence'"):
+        made(files, files / "first.json", tmp_path / "run", classes)
+    others = [{"text": f"text {number} of another task", "label": "ab"[number % 2]} for number in range(40)]
+    (tmp_path / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in others))
+    with pytest.raises(ValueError, match="with 2 labels, but train of kind 'sequence' with 3"):
+        made(files, tmp_path / "other.jsonl", tmp_path / "run", classes)
+
+
+def test_the_rows_of_both_stages_are_drawn_and_told(files, tmp_path):
+    recipe = stated(f"first={files / 'first.json'}", "rows=6", "first_rows=9")
+    found = design(recipe, Inputs(tmp_path, task=own(files), models=(str(files / "model"),)))
+    assert {cell.task.sizes["train"] for cell in found.cells} == {6}
+    assert found.notes[0] == "Trained on 6 rows after 9 of first."
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["contestants=[]"], r"contestants = \[\]: at least one"),
+        (["rows=-1"], "rows = -1 is out of range"),
+        (["finetune.head=kept"], "finetune.head = 'kept': the study itself keeps"),
+    ],
+)
+def test_settings_out_of_range_are_told(more, message):
+    with pytest.raises(ValueError, match=message):
+        stated(*more)
+
+
+@pytest.mark.parametrize(
+    ("given", "first", "message"),
+    [
+        ({"models": ()}, "", "the study 'tapter' needs a pretrained model: give --model"),
+        ({}, "nowhere.json", "first = 'nowhere.json': there is no such file; to name a dataset give --data DIR"),
+        ({"data": Path()}, "", "--data .: names the folder of a dataset, but files are given"),
+    ],
+)
+def test_what_is_lacking_is_told(given, first, message, files, tmp_path):
+    inputs = Inputs(tmp_path, task=own(files), models=(str(files / "model"),))
+    with pytest.raises(ValueError, match=message):
+        design(stated(f"first={first}"), replace(inputs, **given))
