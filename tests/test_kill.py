@@ -33,7 +33,7 @@ from toys import SIZES, race_command, write_inputs
 
 KILLS = 20
 MOST_KILLS = 60  # where chance left a stage out for so long, something is wrong
-STAGES = {"pretrain", "adapt", "fine_tune"}  # each must have been killed while it was under way
+STAGES = {"pretrain", "adapt", "fine-tune"}  # each must have been killed while it was under way
 
 RUN = "run"
 CLOCKS = {"clock.json", "wall.json"}  # hold seconds
@@ -135,7 +135,7 @@ def _adapting(small: dict[str, Any]) -> Job:
     plan = Plan(steps=3, batch=4, rate=1e-2, warmup=0.1)
     recipe = {"epochs": 0.0, "max_tokens": 16, "plan": vars(plan)}
     places = {"corpus": small["corpus"].path, "model": small["model"]}
-    return Job("adapt", work.ADAPT, {"recipe": recipe}, {"corpus": small["corpus"].hash}, places)
+    return Job("adapt", work.ADAPT, {"recipe": recipe, "method": "mlm"}, {"corpus": small["corpus"].hash}, places)
 
 
 @pytest.mark.filterwarnings(

@@ -155,10 +155,11 @@ def _differences(outcome: Outcome, name: str) -> Section:
         ids.append(row_id(name, own.against.key, own.metric))
         rows.append((label, *reference, difference_text(own.comparison), *map(p_text, tests), own.said))
     families = dict.fromkeys(own.against.family for own in contrasts)
+    counted = "; ".join(f"{family} ({compared.count(family)})" for family in families)
     lines = [
         "Points with 95% intervals, on the same items and seeds. p: that the expected scores over seeds and items are "
         "equal; p, t: the paired t test over seeds, which takes these items for all there are.",
-        f"Holm's correction counts together: {'; '.join(f'{own} ({compared.count(own)})' for own in families)}.",
+        *([f"Holm's correction counts together: {counted}."] if contrasts else []),
         *([_established(outcome, name)] if contrasts else []),
         *_cautions(cautions),
     ]

@@ -14,7 +14,7 @@ compared with. What variants share (a selection, a first stage) is done once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from acclimate.core import files
 from acclimate.data import retrieve
+from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, is_done
 from acclimate.methods import tlm
 from acclimate.race import work
@@ -116,16 +117,12 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None) -> list[Variant]:
             ]
 
 
-def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError where general text or a model is needed and not there."""
-    if recipe.tlm.model and not inputs.model:
-        raise ValueError(f"tlm.model = {recipe.tlm.model!r}, but no model is given. Add --model {recipe.tlm.model}")
-    varied = variants(recipe, inputs.model)
-    retrieving = any(variant.tlm is not None and variant.tlm.reads_corpus for variant in varied)
-    if retrieving and inputs.raw.general is None and inputs.task is not None and str(inputs.task.train) != "docstrings":
-        raise ValueError("TLM retrieves from general text: give --general")
+def _materials(varied: Sequence[Variant], race: RaceRecipe, inputs: Inputs) -> Materials:
+    """Return what the variants train on. Raises ValueError where general text is missing, or TLM cannot do the task."""
+    joint = [variant.tlm for variant in varied if variant.tlm is not None]
     assert inputs.task is not None
-    race = RaceRecipe(seeds=recipe.seeds, contestants=(), tlm=recipe.tlm, finetune=recipe.tlm.finetune)
+    if inputs.raw.general is None and str(inputs.task.train) != "docstrings" and any(own.reads_corpus for own in joint):
+        raise ValueError("TLM retrieves from general text: give --general")
     materials = materials_of(
         inputs.task,
         inputs.raw,
@@ -137,6 +134,18 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
         labels_per_class=inputs.labels_per_class,
         watch=inputs.watch,
     )
+    if joint and (why := tlm.unsuited(materials.task.kind, None)):
+        raise ValueError(f"TLM {why}. Take another method for this task")
+    return materials
+
+
+def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
+    """Raises ValueError where general text or a model is needed and not there."""
+    if recipe.tlm.model and not inputs.model:
+        raise ValueError(f"tlm.model = {recipe.tlm.model!r}, but no model is given. Add --model {recipe.tlm.model}")
+    varied = variants(recipe, inputs.model)
+    race = RaceRecipe(seeds=recipe.seeds, contestants=(), tlm=recipe.tlm, finetune=recipe.tlm.finetune)
+    materials = _materials(varied, race, inputs)
     if recipe.vary == "model":
         varied = variants(recipe, materials.model)
     most = max(variant.retrieval.k for variant in varied)  # smaller ones are cut from its retrieval

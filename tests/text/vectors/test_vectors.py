@@ -26,7 +26,7 @@ from skipgram_loss import skipgram_loss
 # maxn=4, neg=3, ws=3), then save_model, and get_word_vector for the words of the .json
 OFFICIAL = Path(__file__).parent / "data" / "official.bin"
 PUBMED = Path(__file__).parents[4] / "shared" / "data" / "dga" / "pubmed" / "train.jsonl.gz"
-ACL = PUBMED.parents[2] / "acl" / "train.jsonl.gz"
+ACL = PUBMED.parents[1] / "acl" / "train.jsonl.gz"
 SMALL = Skipgram(dim=8, epochs=2, min_count=1, shortest=2, longest=4, buckets=300, threads=1, sample=1.0)
 STILL = replace(SMALL, rate=1e-12)
 TEXTS = [
