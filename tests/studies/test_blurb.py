@@ -1,0 +1,252 @@
+"""BLURB's study: its score over made-up scores; what a search chooses, and what goes on where it stopped."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import toys
+from acclimate.core import settings
+from acclimate.core.types import Example
+from acclimate.jobs.job import with_needs
+from acclimate.race import work
+from acclimate.race.compare import OWN, Outcome, compare
+from acclimate.race.design import Inputs, Mean
+from acclimate.race.run import plan, run
+from acclimate.race.write import as_csv, write
+from acclimate.statistics.means import mean_interval
+from acclimate.studies.blurb import BLURB_SCORE, BlurbRecipe, _means, _refused, design
+from acclimate.studies.several import fitted, models_of
+from acclimate.tasks.datasets import blurb
+from acclimate.tasks.datasets.catalogue import Form
+from acclimate.tasks.metrics import BLURB, METRICS, blurb_score, default_metric
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.task import Task
+from acclimate.training.checkpoint import read_log
+from studies import cell, ran
+
+SMALL = (
+    *("seeds=2", "max_tokens=32", "rows=9", 'datasets=["Topics"]'),
+    *("search.rates=[1e-2,1e-9]", "search.epochs=[]", "search.batches=[8,16]"),
+    *(f"finetune.{setting}" for setting in ("looks=2", "epochs=0.0", "plan.steps=4")),
+)
+STOPPED = 12  # the call of fine-tuning that is interrupted
+TUNINGS = 4 + 1  # of each model: all settings with the first seed, the chosen one with the second too
+
+
+def of_all(rows: tuple[str, ...] = ("m", "n")) -> tuple[dict[Any, Any], list[Mean]]:
+    """Made-up scores of all thirteen datasets, and the means over them."""
+    cells = [cell(row, dataset.name) for dataset in blurb.DATASETS for row in rows]
+    found = {own.key: ran(own, 0.4 + 0.1 * at, seeds=2) for at, own in enumerate(cells)}
+    return found, [*_means(list(blurb.DATASETS), list(rows), _refused(list(blurb.DATASETS)))]
+
+
+def test_the_blurb_score_is_the_mean_over_types_of_the_means_over_their_datasets():
+    found, means = of_all()
+    compared = compare(found, [], means)
+    points = {place: own.mean for (place, _), own in compared.intervals.items()}
+    for model in ("m", "n"):
+        assert points["", model, BLURB_SCORE] == pytest.approx(
+            blurb_score({dataset.name: points["", model, dataset.name] for dataset in blurb.DATASETS})
+        )
+        for kind, names in BLURB.items():
+            naive = sum(points["", model, name] for name in names) / len(names)
+            assert points["", model, kind] == pytest.approx(naive)
+        whole = compared.intervals[("", model, BLURB_SCORE), OWN]
+        assert whole.low < whole.mean < whole.high
+        pico = compared.draws[("", model, "EBM PICO"), OWN]  # a type of one dataset
+        assert compared.intervals[("", model, "PICO"), OWN] == mean_interval([pico], [1.0])
+
+
+def test_there_is_no_blurb_score_where_a_dataset_lacks_or_failed():
+    found, means = of_all()
+    lost = "", "m", "BioASQ"
+    found[lost] = ran(found[lost].cell, 0.0, failed="seed 1: out of memory")
+    compared = compare(found, [], means)
+    assert (("", "m", BLURB_SCORE), OWN) not in compared.intervals
+    assert (("", "n", BLURB_SCORE), OWN) in compared.intervals
+    fewer = [dataset for dataset in blurb.DATASETS if dataset.name != "BioASQ"]
+    assert _refused(fewer).startswith("no score for BioASQ: ")
+    assert BLURB_SCORE not in {mean.key[2] for mean in _means(fewer, ["m"], _refused(fewer))}
+
+
+def test_datasets_that_are_not_there_are_named(models, tmp_path):
+    (tmp_path / "blurb" / "biosses").mkdir(parents=True)
+    for split, size in (("train", 24), ("dev", 12), ("test", 14)):
+        rows = [f"{split} {at}\t{toys.text('soil', 6, random.Random(at))}\tclay\t{at % 5}\n" for at in range(size)]
+        text = "".join(["pair_id\tsent1\tsent2\tscore\n", *rows])
+        (tmp_path / "blurb" / "biosses" / f"{split}.tsv").write_text(text)
+    recipe = settings.override(BlurbRecipe(), ["max_tokens=32", "seeds=2"])
+    inputs = Inputs(tmp_path / "run", models=models, data=tmp_path / "blurb")
+    made = design(recipe, inputs)
+    assert made.absent.keys() == {dataset.name for dataset in blurb.DATASETS} - {"BIOSSES"}
+    assert any(note.startswith("There is no BLURB score: no score for ") for note in made.notes)
+    assert all("there is no folder" in why for why in made.absent.values())
+    with pytest.raises(ValueError, match="HoC: there is no folder"):
+        design(replace(recipe, datasets=("BIOSSES", "HoC")), inputs)
+
+
+@dataclass
+class Run:
+    recipe: BlurbRecipe
+    inputs: Inputs
+    outcome: Outcome
+    steps: int  # of fine-tuning, that were taken in all
+    stopped: dict[Path, int]  # results that were there when it was stopped
+
+
+def results(out: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in out.rglob("result.json")}
+
+
+@pytest.fixture(scope="module")
+def benchmark(models, data, catalogue, tmp_path_factory) -> Run:
+    """Two models on one dataset, stopped in the midst of the search, and begun again."""
+    out, calls = tmp_path_factory.mktemp("blurb") / "run", []
+    backward, steps = torch.Tensor.backward, []
+    fine_tune, begin = work.FINE_TUNE.do, work.FINE_TUNE.begin
+    inputs = Inputs(out, models=models, data=data)
+    recipe = settings.override(BlurbRecipe(), SMALL)
+
+    def called(do: Any, share: float, given: dict[str, Any]) -> Any:
+        calls.append((given["out"].name, share))
+        if len(calls) == STOPPED:
+            raise KeyboardInterrupt
+        return do(**given)
+
+    def counted(*given: Any, **named: Any) -> None:
+        steps.append(1)
+        backward(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "backward", counted)
+        patch.setitem(vars(work.FINE_TUNE), "do", lambda **given: called(fine_tune, 1.0, given))
+        patch.setitem(vars(work.FINE_TUNE), "begin", lambda **given: called(begin, given["share"], given))
+        with pytest.raises(KeyboardInterrupt):
+            run(design(recipe, inputs), out)
+        there = results(out)
+        assert not [*out.rglob("looks.jsonl")]
+        outcome = run(design(recipe, inputs), out)
+    write(outcome, out)
+    return Run(recipe, inputs, outcome, len(steps), there)
+
+
+def test_a_run_that_was_stopped_goes_on_and_does_nothing_twice(benchmark):
+    tuned = [path.parent for path in benchmark.inputs.out.glob("jobs/fine-tune-*/job.json")]
+    assert benchmark.steps == sum(len(read_log(place)) for place in tuned)
+    assert benchmark.stopped
+    there = results(benchmark.inputs.out)
+    assert benchmark.stopped.items() <= there.items()
+    again = run(design(benchmark.recipe, benchmark.inputs), benchmark.inputs.out)
+    assert results(benchmark.inputs.out) == there
+    assert as_csv(again) == as_csv(benchmark.outcome)
+    assert plan(design(benchmark.recipe, benchmark.inputs), benchmark.inputs.out).left == 0
+
+
+def test_the_order_of_the_models_changes_no_score(benchmark):
+    there = results(benchmark.inputs.out)
+    other = replace(benchmark.inputs, models=benchmark.inputs.models[::-1])
+    again = run(design(benchmark.recipe, other), benchmark.inputs.out)
+    assert results(benchmark.inputs.out) == there
+    assert {key: own.scores for key, own in again.ran.items()} == {
+        key: own.scores for key, own in benchmark.outcome.ran.items()
+    }
+
+
+def test_all_settings_are_tried_on_dev_and_the_best_alone_is_tested(benchmark):
+    out = benchmark.inputs.out
+    looks = [json.loads(line)["by"] for line in (out / "topics" / "looks.jsonl").read_text().splitlines()]
+    expected = ["test constant", "test TF-IDF"]
+    for model in models_of(benchmark.inputs.models):
+        trials = benchmark.outcome.trials["", model.name, "Topics"]
+        assert len({trial.setting for trial in trials}) == 4
+        last = max(trial.rung for trial in trials)
+        best = max((trial for trial in trials if trial.rung == last), key=lambda trial: trial.dev)
+        own = benchmark.outcome.ran["", model.name, "Topics"]
+        assert own.facts["setting"] == best.setting
+        assert own.facts["fine-tunings"] == TUNINGS
+        assert own.costs["with the search"].flops > own.costs["tuning"].flops > 0
+        expected += [f"test {model.key} on Topics, {best.setting}, seed {seed}" for seed in (0, 1)]
+    assert sorted(looks) == sorted(expected)
+
+
+def test_other_data_are_refused(benchmark):
+    with pytest.raises(ValueError, match=r"holds other data than .* Choose another --out"):
+        design(replace(benchmark.recipe, rows=12), benchmark.inputs)
+
+
+def test_a_row_has_the_better_baseline_and_the_first_model_beside_it(benchmark):
+    outcome = benchmark.outcome
+    told = [line for line in csv.DictReader(as_csv(outcome).splitlines()) if line["dataset"] == "Topics"]
+    lines = {line["model"]: line for line in told}
+    score = {row: float(line["mean"]) for row, line in lines.items()}
+    better = max(("constant", "no encoder"), key=lambda row: score[row])
+    for row in ("one", "two"):
+        assert lines[row]["against_the_better_baseline_reference"] == better
+        found = float(lines[row]["against_the_better_baseline_difference"])
+        assert found == pytest.approx(score[row] - score[better])
+    assert lines["one"]["against_one_reference"] == ""
+    assert float(lines["two"]["against_one_difference"]) == pytest.approx(score["two"] - score["one"])
+
+
+def test_settings_for_tags_and_mentions_reach_only_what_has_them(tmp_path):
+    stated = settings.override(BlurbRecipe(), ["finetune.pooling=starts", "finetune.tag_layer=crf"]).finetune
+    form = Form("made up", (), lambda *_: iter(()), special=("[E1]",))
+
+    def tuning(kind: Any, spans: tuple[tuple[int, int], ...]) -> Any:
+        label = {"tokens": ("O", "B-soil"), "sequence": "a", "score": 1.0}[kind]
+        labels = {"tokens": ("O", "B-soil"), "sequence": ("a",), "score": ()}[kind]
+        rows = {split: [Example(split, "two words", label, spans=spans)] for split in toys.SIZES}
+        task = Task("task", kind, lambda _, split: rows[split], labels, METRICS[default_metric(kind)], 32)
+        return fitted(stated, prepare(task, tmp_path, tmp_path / f"{kind}-{len(spans)}"), form, special=True)
+
+    both = ((0, 3), (4, 9))
+    kinds = ("tokens", "sequence", "score")
+    found = {(kind, len(spans)): tuning(kind, spans) for kind in kinds for spans in ((), both)}
+    assert [key for key, own in found.items() if own.pooling == "starts"] == [("sequence", 2)]
+    assert {key[0] for key, own in found.items() if own.tag_layer == "crf"} == {"tokens"}
+    assert {own.special_tokens for own in found.values()} == {("[E1]",)}
+
+
+def test_seeds_are_the_papers_where_none_are_stated(models, data, catalogue, tmp_path):
+    recipe = settings.override(BlurbRecipe(), [*SMALL, "seeds=0"])
+    made = design(recipe, Inputs(tmp_path, models=models[:1], data=data))
+    [search] = made.searches
+    assert search.entries.recipe.seeds == next(own.runs for own in catalogue if own.name == "Topics")
+    assert len(with_needs(made.cells[0].jobs_by_seed.values())) == 1  # the constant answer has no seed
+
+
+def test_the_defaults_are_the_papers():
+    recipe = BlurbRecipe()
+    assert recipe.search.rates == (1e-5, 3e-5, 5e-5)
+    assert recipe.search.batches == (16, 32)
+    assert (min(recipe.search.epochs), max(recipe.search.epochs)) == (2, 60)
+    assert (recipe.finetune.dropout, recipe.finetune.plan.warmup) == (blurb.SEARCH.dropout, blurb.SEARCH.warmup)
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ('datasets=["Topic"]', "no dataset is called 'Topic'; the nearest is 'Topics'"),
+        ("max_tokens=0", r"Topics has examples of up to 80 tokens, but one reads at most 64\. Add max_tokens=64"),
+        ("rows=2", "2 rows asked for, but 3 are drawn until every class is there"),
+    ],
+)
+def test_what_cannot_be_done_is_told(stated, message, *, models, data, catalogue, tmp_path, monkeypatch):
+    monkeypatch.setattr(blurb, "DATASETS", tuple(replace(own, max_tokens=80) for own in catalogue))
+    with pytest.raises(ValueError, match=message):
+        design(settings.override(BlurbRecipe(), [*SMALL, stated]), Inputs(tmp_path, models=models, data=data))
+
+
+@pytest.mark.parametrize("name", ["constant", "TF-IDF", "no encoder"])
+def test_a_model_that_is_called_as_a_baseline_has_a_name_of_its_own(name, tmp_path):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "config.json").write_text("{}")
+    assert models_of([str(tmp_path / name)])[0].name == f"{name} (model)"

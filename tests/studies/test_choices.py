@@ -1,0 +1,188 @@
+"""The studies of BLURB's model choices on made-up words: what is shared, what differs, and which tokens stay whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from acclimate.core import settings
+from acclimate.core.types import Example
+from acclimate.jobs.job import with_needs
+from acclimate.race.compare import Outcome
+from acclimate.race.design import Design, Inputs
+from acclimate.race.run import run
+from acclimate.studies import choices
+from acclimate.studies.choices import ChoicesRecipe, design
+from acclimate.tasks.datasets import blurb
+from acclimate.tasks.datasets.catalogue import Dataset, Form
+from acclimate.tasks.formats.annotated import Annotated, Mention
+from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.relations import Pairs, relation_examples
+from toys import PLAIN, TOPICS
+
+SIZES = {"train": 24, "dev": 16, "test": 12}
+PAIRS = Pairs(("word",), ("word",), ("WORD", "WORD"), "WORDS")
+SMALL = ("seeds=2", *(f"finetune.{setting}" for setting in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")))
+
+
+def tagged(_: Path, split: str) -> Iterator[Example]:
+    generator = random.Random(split)
+    for number in range(SIZES[split]):
+        words = [(generator.choice(PLAIN), "O") for _ in range(4)]
+        words += [(generator.choice(TOPICS["heart"]), tag) for tag in ("B-heart", "I-heart", "B-heart")]
+        texts, tags = zip(*words, strict=True)
+        yield Example(f"{split}-{number}", " ".join(texts), tags)
+
+
+def related(encoding: str, _: Path, split: str) -> Iterator[Example]:
+    generator = random.Random(split)
+    for number in range(SIZES[split]):
+        label = ("heart", "orbit")[number % 2]
+        one, other = (generator.choice(TOPICS[label]) for _ in range(2))
+        text = f"the {one} of {other} was"
+        spans = (4, 4 + len(one)), (8 + len(one), 8 + len(one) + len(other))
+        mentions = tuple(Mention(str(place), "word", (span,)) for place, span in enumerate(spans))
+        document = Annotated(f"{split}-{number}", text, mentions, (), "made:1")
+        yield from relation_examples([document], PAIRS, labels={}, negative=label, encoding=encoding)
+
+
+def classified(_: Path, split: str) -> Iterator[Example]:
+    for example in related("original", _, split):
+        yield replace(example, spans=())
+
+
+def dataset(name: str, kind: str, labels: tuple[str, ...], metric: str, forms: tuple[Form, ...]) -> Dataset:
+    about = {"averaging": "", "counted": "instances", "sizes": {}, "citation": "Made up.", "licence": "none"}
+    return Dataset(name, kind, name.lower(), kind, labels, METRICS[metric], max_tokens=32, forms=forms, **about)
+
+
+FORMS = tuple(
+    Form(own, (), partial(related, own), special=PAIRS.special_tokens(own) if own != "original" else ())
+    for own in ("dummies", "markers", "original")
+)
+CATALOGUE = (
+    dataset("Words", "tokens", ("B-heart", "I-heart", "O"), "entity_f1", (Form("made up", (), tagged),)),
+    dataset("Pairs", "sequence", ("heart", "orbit"), "accuracy", FORMS),
+    dataset("Texts", "sequence", ("heart", "orbit"), "accuracy", (Form("made up", (), classified),)),
+)
+
+
+@pytest.fixture(autouse=True)
+def catalogue(monkeypatch) -> None:
+    """CATALOGUE in place of BLURB's."""
+    monkeypatch.setattr(blurb, "DATASETS", CATALOGUE)
+
+
+def made(out: Path, models: tuple[str, ...], vary: str, *more: str) -> Design:
+    recipe = settings.override(ChoicesRecipe(), [f"vary={vary}", *SMALL, *more])
+    return design(recipe, Inputs(out, models=models[:1], data=out))
+
+
+def jobs(made: Design, dataset: str, row: str = "") -> set[str]:
+    cells = [cell for cell in made.cells if cell.column == dataset and row in ("", cell.row)]
+    return {job.name for job in with_needs(job for cell in cells for job in cell.jobs_by_seed.values())}
+
+
+def test_what_two_variants_or_studies_share_is_done_once(models, tmp_path):
+    layers = made(tmp_path, models, "layers", 'datasets=["Words", "Pairs", "Texts"]')
+    schemes = made(tmp_path, models, "schemes", 'datasets=["Words"]')
+    relations = made(tmp_path, models, "relations", 'datasets=["Pairs"]')
+    assert len(jobs(layers, "Words")) == len(jobs(layers, "Pairs")) == 2 * 2
+    assert jobs(schemes, "Words", "BIO") == jobs(layers, "Words", "linear")
+    assert len(jobs(layers, "Words") | jobs(schemes, "Words")) == 2 * (2 + 2)
+    assert jobs(relations, "Pairs", "dummies, first token") == jobs(layers, "Pairs", "linear")
+    assert len(jobs(layers, "Pairs") | jobs(relations, "Pairs")) == 2 * (1 + 7)
+
+
+def test_the_first_variant_is_the_reference_and_variants_are_chosen(models, tmp_path):
+    usual = made(tmp_path, models, "relations", 'datasets=["Pairs"]')
+    assert {each.references for each in usual.against} == {(("", "dummies, first token", "Pairs"),)}
+    assert [each.key[1] for each in usual.against] == [cell.row for cell in usual.cells[1:]]
+    chosen = made(tmp_path, models, "layers", 'datasets=["Words"]', 'variants=["CRF", "linear"]')
+    assert [cell.row for cell in chosen.cells] == ["CRF", "linear"]
+    [one] = chosen.against
+    assert (one.key[1], one.references[0][1]) == ("linear", "CRF")
+
+
+def test_of_variants_that_do_not_differ_on_a_task_one_stands(models, tmp_path):
+    found = made(tmp_path, models, "layers", 'datasets=["Texts"]', 'variants=["linear", "CRF", "BiLSTM"]')
+    assert [cell.row for cell in found.cells] == ["linear", "BiLSTM"]
+
+
+def test_a_dataset_on_which_nothing_differs_is_absent_or_refused_where_it_was_named(models, tmp_path, monkeypatch):
+    paper = replace(choices.TABLES["layers"], datasets=("Texts", "Words"))
+    monkeypatch.setattr(choices, "TABLES", {**choices.TABLES, "layers": paper})
+    variants = 'variants=["linear", "CRF"]'
+    found = made(tmp_path, models, "layers", variants)
+    assert {cell.column for cell in found.cells} == {"Words"}
+    assert found.absent["Texts"].startswith("linear, CRF come to the same there")
+    with pytest.raises(ValueError, match="Texts: linear, CRF come to the same there"):
+        made(tmp_path, models, "layers", variants, 'datasets=["Texts", "Words"]')
+
+
+@pytest.fixture(scope="module")
+def ran(models, tmp_path_factory) -> tuple[Path, Outcome]:
+    """Relations on the test set, with special tokens."""
+    out = tmp_path_factory.mktemp("choices") / "run"
+    out.mkdir()
+    more = ('datasets=["Pairs"]', "special=true", "split=test", 'variants=["markers, starts", "original, mentions"]')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blurb, "DATASETS", CATALOGUE)
+        return out, run(made(out, models, "relations", *more), out)
+
+
+def test_the_tokenizer_keeps_whole_what_the_form_writes(ran):
+    out, outcome = ran
+    assert not outcome.failed
+    special = PAIRS.special_tokens("markers")
+    assert special
+    for (_, row, _), own in outcome.ran.items():
+        [tuned] = own.cell.jobs_by_seed[0].needs.values()
+        tokenizer = AutoTokenizer.from_pretrained(tuned.directory(out) / "checkpoint")
+        whole = [token for token in special if tokenizer.tokenize(f"a {token} b").count(token) == 1]
+        assert whole == (list(special) if row == "markers, starts" else [])
+        assert tuple(tuned.settings["recipe"]["special_tokens"]) == (special if row == "markers, starts" else ())
+
+
+def test_each_form_is_read_as_it_is_written(ran):
+    _, outcome = ran
+    texts = {row: own.cell.task.examples("train")[0].text for (_, row, _), own in outcome.ran.items()}
+    assert "[E1] " in texts["markers, starts"]
+    assert "[E1]" not in texts["original, mentions"]
+
+
+def test_without_special_no_token_is_added(models, tmp_path):
+    found = made(tmp_path, models, "relations", 'datasets=["Pairs"]')
+    for cell in found.cells:
+        assert cell.jobs_by_seed[0].settings["recipe"]["special_tokens"] == []
+
+
+@pytest.mark.parametrize(
+    ("vary", "more", "message"),
+    [
+        ("layers", ('variants=["linear", "LSTM"]',), "'LSTM' is not one of linear, BiLSTM, CRF, BiLSTM-CRF"),
+        ("layers", ('variants=["BiLSTM"]',), "'BiLSTM' alone is compared with nothing"),
+        ("schemes", ('datasets=["Texts"]',), "Texts: BIO, BIOUL, IO come to the same there"),
+        ("layers", ('datasets=["Word"]',), "no dataset is called 'Word'"),
+    ],
+)
+def test_what_cannot_be_done_is_told(vary, more, message, models, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        made(tmp_path, models, vary, *more)
+
+
+def test_relations_of_a_labelled_file_are_refused(models, toy_inputs, tmp_path):
+    with pytest.raises(ValueError, match="makes the texts of a relation anew, which takes files that say"):
+        made(tmp_path, models, "relations", f'datasets=["{toy_inputs / "train.jsonl"}"]')
+
+
+def test_datasets_that_are_not_there_are_told(models, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"the study 'layers' has nothing to compare: .*BC5-chem: there is no folder"):
+        made(tmp_path, models, "layers")

@@ -1,0 +1,135 @@
+"""TLM's studies on the toy task: what varies, what is shared, and that a search tests its best on dev alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import toys
+from acclimate.core import files, settings
+from acclimate.jobs.job import with_needs
+from acclimate.race.compare import Outcome
+from acclimate.race.design import Design, Inputs
+from acclimate.race.run import run
+from acclimate.race.write import write
+from acclimate.studies.tlm import TlmStudyRecipe, design, variants
+
+SMALL = (
+    "seeds=2",
+    "ks=[2,10]",
+    "rho_1s=[1,3]",
+    "rho_2s=[0,20]",
+    "retrieval.k=5",
+    *(f"tlm.{setting}" for setting in ("vocabulary=300", "layers=1", "hidden=32", "heads=2", "max_tokens=32")),
+    *(f"tlm.plan.{setting}" for setting in ("steps=24", "batch=16", "rate=5e-3")),
+    *(f"tlm.finetune.{setting}" for setting in ("looks=1", "epochs=0.0")),
+    *(f"tlm.finetune.plan.{setting}" for setting in ("steps=12", "batch=16", "rate=1e-2")),
+)
+
+
+def made(vary: str, inputs: Path, out: Path, models: tuple[str, ...] = (), *more: str) -> Design:
+    recipe = settings.override(TlmStudyRecipe(), [f"vary={vary}", *SMALL, *more])
+    own, raw = toys.files_in(inputs)
+    return design(recipe, Inputs(out, task=own, raw=raw, models=models))
+
+
+def jobs(made: Design, beginning: str = "") -> set[str]:
+    """Names of the jobs, of those that begin so."""
+    several = with_needs(job for cell in made.cells for job in cell.jobs_by_seed.values())
+    return {job.name for job in several if job.name.startswith(beginning)}
+
+
+@pytest.mark.parametrize(
+    ("vary", "rows"),
+    [
+        ("retrieval", ["random", "BM25"]),
+        ("k", ["task data only", "K = 2", "K = 10"]),
+        ("rho_1", ["rho_1 = 1", "rho_1 = 3", "external only"]),
+        ("rho_2", ["rho_2 = 0", "rho_2 = 20"]),
+        ("stages", ["without stage 2", "two stages"]),
+        ("model", ["model", "model + MLM on task data", "TLM"]),
+        ("search", [f"rho_1 = {x}, rho_2 = {y}" for x in (1, 3) for y in (0, 20)]),
+    ],
+)
+def test_the_studies_are_those_of_the_papers_tables(vary, rows):
+    recipe = settings.override(TlmStudyRecipe(), [f"vary={vary}", *SMALL])
+    assert [each.name for each in variants(recipe, "a-model")] == rows
+
+
+def test_a_smaller_k_is_cut_and_the_first_stages_differ_in_what_they_read(toy_inputs, tmp_path):
+    found = made("k", toy_inputs, tmp_path)
+    assert len(jobs(found, "retrieve")) == 1
+    assert {name.rsplit("-", 1)[0] for name in jobs(found, "cut")} == {"cut-to-2"}
+    assert len(jobs(found, "stage-1")) == 3 * 2
+    assert {each.references[0][1] for each in found.against} == {"task data only"}
+
+
+def test_what_two_variants_share_is_done_once(toy_inputs, tmp_path):
+    found = made("stages", toy_inputs, tmp_path)
+    assert sorted(name.rsplit("-", 1)[0] for name in jobs(found)) == sorted(
+        ["retrieve", *(f"{what}-seed-{seed}" for what in ("stage-1", "hand-over", "fine-tune") for seed in (0, 1))]
+    )
+
+
+@pytest.fixture(scope="module")
+def searched(toy_inputs, tmp_path_factory) -> tuple[Path, Outcome, str, list[Mapping[str, str]]]:
+    """A search, done twice; its text and the looks at the test set after the first time."""
+    out = tmp_path_factory.mktemp("tlm") / "run"
+    found = made("search", toy_inputs, out, (), "rho_1s=[3,1]")
+    text = write(run(found, out), out)
+    looks = next(iter(found.cells)).task.looks()
+    return out, run(found, out), text, looks
+
+
+def test_the_setting_with_the_best_mean_on_dev_is_tested_and_nothing_else_opens_the_test_set(searched):
+    out, outcome, text, looks = searched
+    means = {row: sum(score.dev for score in own.scores) / len(own.scores) for (_, row, _), own in outcome.ran.items()}
+    assert len(means) == 4
+    best = max(means, key=lambda row: means[row])
+    assert best != next(iter(means))  # the reference of the comparisons
+    assert f"Chosen on dev: {best}. On test, opened for it alone:" in " ".join(text.split())
+    [key] = [key for key in outcome.ran if key[1] == best]
+    tuned = {job.name for job in outcome.ran[key].cell.jobs_by_seed.values()}
+    tests = [files.read_json(path.parent / "job.json") for path in out.glob("jobs/test-*/result.json")]
+    assert {name for about in tests for name in about["needs"].values()} == tuned
+    assert len(looks) == len(tests) == 2
+    assert outcome.ran[key].cell.task.looks() == looks  # doing it again looks at nothing
+
+
+def test_of_what_was_not_chosen_only_dev_is_written_and_all_that_was_tried_is_counted(searched):
+    out, outcome, text, _ = searched
+    written = files.read_json(out / "tlm-search.scores.json")
+    assert sum(record["split"] == "dev" for record in written) == 4 * 2
+    [*tested] = [record for record in written if record["split"] == "test"]
+    assert {record["variant"] for record in tested} == {outcome.chosen.ran.cell.row}
+    assert [record["score"] for record in tested] == [score.test for score in outcome.chosen.ran.scores]
+    assert "The search over 4 settings took" in " ".join(text.split())
+    assert outcome.chosen.tried == 4
+    assert 3 < outcome.chosen.whole / outcome.chosen.alone < 5
+
+
+def test_a_model_is_compared_with_training_from_it_and_from_nothing(toy_inputs, models, tmp_path):
+    outcome = run(made("model", toy_inputs, tmp_path, models[:1], "tlm.plan.steps=2"), tmp_path)
+    assert not outcome.failed
+    own = {row: each for (_, row, _), each in outcome.ran.items()}
+    assert "stage 1" not in own["model"].costs or not own["model"].costs["stage 1"].tokens
+    assert all(own[row].costs["stage 1"].tokens > 0 for row in ("model + MLM on task data", "TLM"))
+    [losses] = outcome.losses.values()
+    assert losses["TLM"].loss is None, "a loss of another vocabulary is no smaller or larger"
+    goes_on = losses["model + MLM on task data"]
+    assert goes_on.difference == pytest.approx(goes_on.loss - losses["model"].loss)
+    found = [files.read_json(path)["loss"] for path in tmp_path.glob("jobs/general-loss-seed-*/result.json")]
+    assert len(found) == 2
+    assert goes_on.loss == pytest.approx(sum(found) / 2)
+
+
+def test_a_model_that_is_stated_and_not_given_is_told(toy_inputs, tmp_path):
+    with pytest.raises(ValueError, match=r"tlm\.model = 'a-model', but no model is given\. Add --model a-model"):
+        made("k", toy_inputs, tmp_path, (), "tlm.model=a-model")
+
+
+def test_a_value_that_stands_twice_is_refused():
+    with pytest.raises(ValueError, match=r"ks = \[5, 5\]: at least one value, and each once"):
+        settings.override(TlmStudyRecipe(), ["ks=[5,5]"])
