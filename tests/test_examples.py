@@ -111,3 +111,19 @@ def test_own_method(run, toy_race, tmp_path):
     again = run("own_method.py", *given)
     assert not re.search(r"^focal TAPT", again, re.M), "all is done, and nothing is done again"
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").glob("jobs/*/result.json")} == results
+
+
+def test_own_study(run, files, tmp_path):
+    rows = [f"{text} {number},{'gene' if 'gene' in text else 'dose'}" for number, text in enumerate(TEXTS * 3)]
+    (tmp_path / "train.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    brief = ["seeds=2", "rates=[1e-3, 1e-2]", *(f"finetune.{own}" for own in ("epochs=0", "looks=1", "plan.steps=2"))]
+    said = run("own_study.py", files[0], tmp_path / "train.csv", tmp_path / "out", *brief)
+    assert "8 jobs are left" in said
+    assert "all rates but the first (1)" in said
+    assert {file.name for file in (tmp_path / "out").glob("rates.*")} == {
+        f"rates.{kind}" for kind in ("txt", "csv", "html", "scores.json")
+    }
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out" / "jobs").rglob("result.json")}
+    assert len(before) == 8
+    assert "0 jobs are left" in run("own_study.py", files[0], tmp_path / "train.csv", tmp_path / "out", *brief)
+    assert before == {file: file.stat().st_mtime_ns for file in before}

@@ -1,0 +1,59 @@
+"""A study of your own: does a model fine-tune better at another rate? Dry run, tests, tables and page come with it.
+
+python examples/own_study.py MODEL train.csv OUT [KEY=VALUE ...]
+"""
+
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from acclimate.core import settings
+from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.race.contestants import fine_tuned
+from acclimate.race.design import Against, Cell, Design, Inputs, scored
+from acclimate.race.race import materials_of
+from acclimate.race.recipe import RaceRecipe
+from acclimate.race.run import plan, run
+from acclimate.race.write import write
+from acclimate.tasks.labelled import Own
+
+
+@dataclass(frozen=True)
+class RatesRecipe:
+    """Fine-tuning at several rates, all else the same."""
+
+    seeds: int = 3
+    rates: tuple[float, ...] = (1e-5, 3e-5, 1e-4)  # the others are compared with the first
+    finetune: FinetuneRecipe = field(default_factory=FinetuneRecipe)
+
+
+def design(recipe: RatesRecipe, inputs: Inputs) -> Design:
+    race = RaceRecipe(seeds=recipe.seeds, contestants=(), finetune=recipe.finetune)
+    materials = materials_of(inputs.task, inputs.raw, inputs.out, race, model=inputs.model, watch=inputs.watch)
+    cells = []
+    for rate in recipe.rates:
+        tuned = {}
+        for seed in range(recipe.seeds):
+            stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, rate=rate, seed=seed))
+            tuned[seed] = fine_tuned(f"fine-tune at {rate:g}, seed {seed}", stated, None, materials)
+        costs = {"tuning": {seed: [job] for seed, job in tuned.items()}}
+        looks = scored(tuned, materials.task, "test")  # the test set is opened once all is trained
+        cells.append(Cell(f"rate {rate:g}", materials.task.name, looks, costs, materials))
+    first, *others = cells
+    return Design(
+        name="rates",
+        title=f"{materials.task.name}: rates of fine-tuning",
+        source="No paper's table.",
+        cells=tuple(cells),
+        against=tuple(Against(cell.key, (first.key,), first.row, "all rates but the first") for cell in others),
+        axes=("rate", "task"),
+        race=race,
+        examination=materials.examination,
+    )
+
+
+model, train, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+recipe = settings.override(RatesRecipe(), sys.argv[4:])
+study = design(recipe, Inputs(out, Own(train=train), models=(model,)))
+print(plan(study, out).as_text())
+print(write(run(study, out), out))
