@@ -177,6 +177,17 @@ def test_what_cannot_be_done_is_told(vary, more, message, models, tmp_path):
         made(tmp_path, models, vary, *more)
 
 
+def test_layers_vary_on_a_labelled_file(models, toy_inputs, tmp_path):
+    file = str(toy_inputs / "train.jsonl")
+    found = made(tmp_path, models, "layers", f'datasets=["{file}"]', "max_tokens=32", 'variants=["BiLSTM", "linear"]')
+    assert [(cell.row, cell.column, cell.task.max_tokens) for cell in found.cells] == [
+        ("BiLSTM", "train", 32),
+        ("linear", "train", 32),
+    ]
+    with pytest.raises(ValueError, match="train: BIO, BIOUL, IO come to the same there"):
+        made(tmp_path, models, "schemes", f'datasets=["{file}"]', "max_tokens=32")
+
+
 def test_relations_of_a_labelled_file_are_refused(models, toy_inputs, tmp_path):
     with pytest.raises(ValueError, match="makes the texts of a relation anew, which takes files that say"):
         made(tmp_path, models, "relations", f'datasets=["{toy_inputs / "train.jsonl"}"]')

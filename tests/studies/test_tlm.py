@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,15 @@ import toys
 from acclimate.core import files, settings
 from acclimate.jobs.job import with_needs
 from acclimate.race.compare import Outcome
+from acclimate.race.contestants import enter
 from acclimate.race.design import Design, Inputs
+from acclimate.race.outcome import read_scores, study_of
+from acclimate.race.race import run_race
+from acclimate.race.recipe import RaceRecipe
 from acclimate.race.run import run
 from acclimate.race.write import write
 from acclimate.studies.tlm import TlmStudyRecipe, design, variants
+from acclimate.training.checkpoint import read_log
 
 SMALL = (
     "seeds=2",
@@ -128,6 +134,29 @@ def test_a_model_is_compared_with_training_from_it_and_from_nothing(toy_inputs, 
 def test_a_model_that_is_stated_and_not_given_is_told(toy_inputs, tmp_path):
     with pytest.raises(ValueError, match=r"tlm\.model = 'a-model', but no model is given\. Add --model a-model"):
         made("k", toy_inputs, tmp_path, (), "tlm.model=a-model")
+
+
+def test_general_text_is_needed_where_tlm_retrieves(toy_inputs, toy_race, tmp_path):
+    own, _ = toys.files_in(toy_inputs)
+    recipe = settings.override(TlmStudyRecipe(), ["vary=k", *SMALL])
+    with pytest.raises(ValueError, match="TLM retrieves from general text: give --general"):
+        design(recipe, Inputs(tmp_path, task=own))
+    raced = replace(toy_race.recipe, contestants=("TLM",))
+    with pytest.raises(ValueError, match="TLM retrieves from general text: give --general"):
+        enter(raced, replace(toy_race.materials, general=None, model="somewhere"))
+
+
+def test_tlm_races_from_nothing_with_its_cost(toy_race, tmp_path):
+    small = [each for each in SMALL if each.startswith("tlm.") and "finetune" not in each]
+    stated = [*toys.SETTINGS, 'contestants=["TLM"]', "retrieval.k=5", *small, "tlm.plan.steps=4"]
+    recipe = settings.override(RaceRecipe(), [*stated, "finetune.plan.steps=4", "pretrain.plan.steps=4"])
+    run_race(recipe, toy_race.materials, tmp_path, command="acclimate race")
+    scores = {score.contestant: score for score in read_scores(tmp_path)}
+    assert scores.keys() == {"untouched", "TLM"}
+    [joint] = (tmp_path / "jobs").glob("tlm-*")
+    assert scores["TLM"].adapting.tokens == sum(line["tokens"] for line in read_log(joint))
+    assert enter(recipe, toy_race.materials).losses.keys() == {"untouched"}  # a loss of another vocabulary says nothing
+    assert "documents" in study_of(tmp_path).given["TLM"]["adapting"]
 
 
 def test_a_value_that_stands_twice_is_refused():
