@@ -6,8 +6,10 @@ empty line to wait for it, it writes its exit status.
 """
 
 import contextlib
+import importlib
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,8 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+
+OPTIONAL = ("__main__", "on_ray", "workers_ray", "optuna")  # a script, and modules that load an extra
 
 
 class Launcher:
@@ -55,8 +59,12 @@ def launcher() -> Iterator[Launcher]:
 
 
 def _serve() -> None:
+    import acclimate
     from acclimate import cli
-    from acclimate.data import materials  # noqa: F401
+
+    for module in pkgutil.walk_packages(acclimate.__path__, "acclimate."):
+        if not module.name.endswith(OPTIONAL):
+            importlib.import_module(module.name)
 
     for line in sys.stdin:
         command = json.loads(line)
