@@ -21,12 +21,12 @@ from acclimate.core import settings
 from acclimate.core.figures import si
 from acclimate.data.inputs import Raw, gather
 from acclimate.jobs.job import RESULT
-from acclimate.race.budget import Budget
-from acclimate.race.cost import costs_of
-from acclimate.race.outcome import read_scores, write_pages
-from acclimate.race.race import run_race
-from acclimate.race.recipe import RaceRecipe, for_model
-from acclimate.race.report import Study
+from acclimate.races.budget import Budget
+from acclimate.races.cost import costs_of
+from acclimate.races.outcome import read_scores, write_pages
+from acclimate.races.race import run_race
+from acclimate.races.recipe import RaceRecipe, for_model
+from acclimate.races.report import Study
 from acclimate.tasks.labelled import Own
 
 COLUMNS = (

@@ -28,7 +28,7 @@ from acclimate.jobs.job import PLAN, Job, Work
 from acclimate.jobs.run import do_all
 from acclimate.jobs.workers import Where, working
 from acclimate.models.encoder import new_encoder, save_model
-from acclimate.race import work
+from acclimate.races import work
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.tables import delimited_task

@@ -19,7 +19,7 @@ from acclimate.core.types import Checkpoint, Watch, unwatched
 from acclimate.methods import Contestant, Method
 from acclimate.methods.mlm import MlmRecipe, adapt_with
 from acclimate.models.heads import masked_logits
-from acclimate.race.race import recipe_for
+from acclimate.races.race import recipe_for
 from acclimate.training.objective import MaskedLanguageLoss, Piece
 from acclimate.training.plan import Plan
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from acclimate.core import settings
 from acclimate.methods.finetune import FinetuneRecipe
-from acclimate.race.contestants import fine_tuned
-from acclimate.race.design import Against, Cell, Design, Inputs, scored
-from acclimate.race.race import materials_of
-from acclimate.race.recipe import RaceRecipe
-from acclimate.race.run import plan, run
-from acclimate.race.write import write
+from acclimate.races.contestants import fine_tuned
+from acclimate.races.design import Against, Cell, Design, Inputs, scored
+from acclimate.races.race import materials_of
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.run import plan, run
+from acclimate.races.write import write
 from acclimate.tasks.labelled import Own
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import acclimate
 from acclimate.core import settings
-from acclimate.race.recipe import RaceRecipe
+from acclimate.races.recipe import RaceRecipe
 
 run = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/example-race")
 recipe = settings.override(RaceRecipe(), sys.argv[2:])

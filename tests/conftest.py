@@ -29,8 +29,8 @@ import toys  # noqa: E402
 if TYPE_CHECKING:
     from acclimate.core.types import Score
     from acclimate.data.materials import Materials
-    from acclimate.race.recipe import RaceRecipe
-    from acclimate.race.report import Study
+    from acclimate.races.recipe import RaceRecipe
+    from acclimate.races.report import Study
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def toy_inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def toy_race(toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Raced:
     """A race on them; not to be changed."""
     from acclimate.core import settings
-    from acclimate.race.outcome import write_pages
-    from acclimate.race.race import run_race
-    from acclimate.race.recipe import RaceRecipe
+    from acclimate.races.outcome import write_pages
+    from acclimate.races.race import run_race
+    from acclimate.races.recipe import RaceRecipe
 
     run = tmp_path_factory.mktemp("toy-race") / "run"
     recipe, materials = settings.override(RaceRecipe(), toys.SETTINGS), toys.materials_in(run, toy_inputs)

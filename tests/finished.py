@@ -21,7 +21,7 @@ from acclimate.core.types import Cost, Example, Label, Score, Split
 from acclimate.methods.task_loss import predict
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import save_model
-from acclimate.race.report import Facts
+from acclimate.races.report import Facts
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.rows import encode

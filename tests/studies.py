@@ -19,13 +19,13 @@ from acclimate.data.examination import (
     Pieces,
     Sighting,
 )
-from acclimate.race.compare import Outcome, Ran, compare
-from acclimate.race.design import Against, Cell, Design, Key
-from acclimate.race.labels import confusion, mean_predictions, per_label
-from acclimate.race.outcome import leakage_of
-from acclimate.race.report import Curves, Looks, Study, Trial, search_remark
-from acclimate.race.verdict import verdict
-from acclimate.report.table import rows
+from acclimate.races.compare import Outcome, Ran, compare
+from acclimate.races.design import Against, Cell, Design, Key
+from acclimate.races.labels import confusion, mean_predictions, per_label
+from acclimate.races.outcome import leakage_of
+from acclimate.races.report import Curves, Looks, Study, Trial, search_remark
+from acclimate.races.verdict import verdict
+from acclimate.reports.table import rows
 from acclimate.studies import stilt
 from acclimate.tasks.metrics import METRICS
 

@@ -21,9 +21,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 import studies
-from acclimate.race.compare import Contrast
-from acclimate.race.report import write_report
-from acclimate.race.write import page_of
+from acclimate.races.compare import Contrast
+from acclimate.races.report import write_report
+from acclimate.races.write import page_of
 from acclimate.studies.stilt import ALONE, MORE
 
 NASTY = (

@@ -13,16 +13,16 @@ WINGS = (  # of each floor
     ("training", "tasks"),
     ("methods",),
     ("jobs", "statistics"),
-    ("report",),
+    ("reports",),
     ("data",),
-    ("race",),
-    ("studies", "analyses", "ship"),
+    ("races",),
+    ("studies", "analyses", "shipping"),
     ("cli",),
     ("__main__", "on_ray"),
 )
 FLOORS = {"__version__": -1} | {wing: floor for floor, wings in enumerate(WINGS) for wing in wings}
 MODULES = 20  # of a folder
-REPORT = ["acclimate." + name for name in ("statistics.significance", "report.table", "report.plots", "race.report")]
+REPORT = ["acclimate." + name for name in ("statistics.significance", "reports.table", "reports.plots", "races.report")]
 
 
 def module_name(file: Path) -> str:

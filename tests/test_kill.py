@@ -21,7 +21,7 @@ from acclimate.jobs.job import Job
 from acclimate.jobs.run import done
 from acclimate.methods.finetune import BEST
 from acclimate.models.encoder import new_encoder, save_model
-from acclimate.race import work
+from acclimate.races import work
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.tables import delimited_task

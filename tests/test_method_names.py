@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from acclimate.methods import METHODS
-from acclimate.race.recipe import chains_of, contestants_of
+from acclimate.races.recipe import chains_of, contestants_of
 
 SOURCE = Path(__file__).parents[1] / "src" / "acclimate"
 # The studies of the papers compare named methods; tasks/datasets/ has the datasets of a paper under the paper's name.
@@ -20,7 +20,7 @@ STAGES = {"finetune", "mlm", "scratch"}
 # file -> modules of methods that it names, and why
 NAMED = {
     # stage 1 alone, which is a job of its own (Table 7), and the vocabulary that a study puts before pretraining
-    "race/work.py": {"extend", "tlm"},
+    "races/work.py": {"extend", "tlm"},
 }
 PARTS = {"adapter", "prompt"}  # of an encoder, too
 NAMES = {*contestants_of(METHODS), *chains_of(METHODS)} - PARTS
@@ -60,7 +60,7 @@ def test_no_other_room_names_a_method(file: str) -> None:
     assert imported - STAGES == NAMED.get(file, set())
 
 
-@pytest.mark.parametrize("file", [file for file in files() if file.startswith(("race/", "jobs/", "cli/", "report/"))])
+@pytest.mark.parametrize("file", [file for file in files() if file.startswith(("races/", "jobs/", "cli/", "reports/"))])
 def test_no_shared_code_asks_which_method_or_work_it_is_or_reads_a_label(file: str) -> None:
     for node in ast.walk(ast.parse((SOURCE / file).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Compare) and isinstance(node.comparators[0], ast.Constant):
@@ -71,4 +71,4 @@ def test_no_shared_code_asks_which_method_or_work_it_is_or_reads_a_label(file: s
             assert "Recipe" not in ast.unparse(node.args[1]), ast.unparse(node)
 
 
-ASKED = {"race/cost.py": ("job.work is work.ADAPT",)}  # whether a job adapts at all, and so by a method
+ASKED = {"races/cost.py": ("job.work is work.ADAPT",)}  # whether a job adapts at all, and so by a method

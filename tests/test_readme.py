@@ -17,7 +17,7 @@ import acclimate
 import toys
 from acclimate import cli
 from acclimate.core.settings import override
-from acclimate.race.recipe import RaceRecipe
+from acclimate.races.recipe import RaceRecipe
 from acclimate.tasks.datasets import docstrings
 
 ROOT = Path(__file__).parents[1]

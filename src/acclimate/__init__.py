@@ -1,8 +1,6 @@
 """Adapt encoder language models to a domain, and know whether it helped."""
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 __version__ = "0.2.0"
@@ -32,25 +30,12 @@ _HOMES = {
     "Contestant": "methods",
     "Method": "methods",
     "evaluate": "methods.finetune",
-    "race": "race.race",
-    "plan_race": "race.race",
+    "race": "races.race",
+    "plan_race": "races.race",
     "retrieve": "data.retrieve",
-    "ship": "ship.ship",
+    "ship": "shipping.ship",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  every name in it is a string
-
-
-class _Package(ModuleType):
-    """`acclimate.race` and `acclimate.ship` are functions, though folders have these names too: as it imports such a
-    folder, Python would set it in place of the function.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -29,12 +29,12 @@ from acclimate.models.word_embeddings import (
     shared_rows,
     summary,
 )
-from acclimate.race.contestants import enter
-from acclimate.race.facts import Curve, read_curve
-from acclimate.race.outcome import study_of, write_outcome
-from acclimate.race.recipe import RaceRecipe
-from acclimate.race.report import Facts, page_of
-from acclimate.race.work import move
+from acclimate.races.contestants import enter
+from acclimate.races.facts import Curve, read_curve
+from acclimate.races.outcome import study_of, write_outcome
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.report import Facts, page_of
+from acclimate.races.work import move
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vectors.of_vocabulary import piece_texts
 

@@ -17,7 +17,7 @@ from acclimate.data.examination import (
     Pieces,
     Sighting,
 )
-from acclimate.report.page import WIDTH
+from acclimate.reports.page import WIDTH
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202e<script>"
 SIGHTING = Sighting("train-1", "test-2", 0.91, "shared words", f"one {HOSTILE} text", "another 文本", "acid", "base")

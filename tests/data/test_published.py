@@ -16,9 +16,9 @@ from acclimate.data.inputs import Raw
 from acclimate.data.materials import Materials
 from acclimate.data.published import CATALOGUES, published
 from acclimate.methods import finetune
-from acclimate.race import race
-from acclimate.race.contestants import enter
-from acclimate.race.recipe import RaceRecipe
+from acclimate.races import race
+from acclimate.races.contestants import enter
+from acclimate.races.recipe import RaceRecipe
 from acclimate.tasks.datasets.catalogue import Dataset, split_form
 from acclimate.tasks.datasets.questions import BIOASQ
 from acclimate.tasks.formats.delimited import jsonl_examples

@@ -14,7 +14,7 @@ from acclimate.data.retrieved import (
     marked,
     shown_from,
 )
-from acclimate.race.report import Study, page_of
+from acclimate.races.report import Study, page_of
 
 # Table 9 of the paper, with parts of the score that are made up
 TERMS = (("inos", 9.0), ("oxide", 6.0), ("nitric", 5.5), ("inducible", 4.0), ("the", 0.3), ("of", 0.2))

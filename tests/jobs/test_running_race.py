@@ -12,8 +12,8 @@ import toys
 from acclimate.core import settings
 from acclimate.jobs.status import status_of
 from acclimate.jobs.workers import Where, working
-from acclimate.race.race import run_race
-from acclimate.race.recipe import RaceRecipe
+from acclimate.races.race import run_race
+from acclimate.races.recipe import RaceRecipe
 
 SMALL = (
     'contestants=["TAPT", "TF-IDF"]',

@@ -17,10 +17,10 @@ from acclimate.core.types import Progress
 from acclimate.jobs.job import Job
 from acclimate.jobs.run import done
 from acclimate.methods import METHODS
-from acclimate.race import work
-from acclimate.race.contestants import enter
-from acclimate.race.cost import estimate_of_jobs
-from acclimate.race.recipe import RaceRecipe, contestants_of
+from acclimate.races import work
+from acclimate.races.contestants import enter
+from acclimate.races.cost import estimate_of_jobs
+from acclimate.races.recipe import RaceRecipe, contestants_of
 from acclimate.training.checkpoint import spent
 
 CONTESTANTS = contestants_of(METHODS)

@@ -355,7 +355,7 @@ def test_predicting_keeps_the_order_of_the_rows_and_the_mode_of_the_model(tuned)
 
 def test_the_stages_of_a_study_hand_on_what_json_can_hold(tuned, encoder, tmp_path):
     from acclimate.core import settings
-    from acclimate.race import work
+    from acclimate.races import work
 
     task, score, _ = tuned
     stated = settings.to_mapping(recipe_for(encoder, task, steps=120))

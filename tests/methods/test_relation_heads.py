@@ -10,7 +10,7 @@ from acclimate.core.types import Checkpoint, unwatched
 from acclimate.methods import finetune
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer
-from acclimate.ship import predict
+from acclimate.shipping import predict
 from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare

@@ -16,11 +16,11 @@ import toys
 from acclimate.core import settings
 from acclimate.core.types import Example
 from acclimate.jobs.job import with_needs
-from acclimate.race import work
-from acclimate.race.compare import OWN, Outcome, compare
-from acclimate.race.design import Inputs, Mean
-from acclimate.race.run import plan, run
-from acclimate.race.write import as_csv, write
+from acclimate.races import work
+from acclimate.races.compare import OWN, Outcome, compare
+from acclimate.races.design import Inputs, Mean
+from acclimate.races.run import plan, run
+from acclimate.races.write import as_csv, write
 from acclimate.statistics.means import mean_interval
 from acclimate.studies.blurb import BLURB_SCORE, BlurbRecipe, _means, _refused, design
 from acclimate.studies.several import fitted, models_of

@@ -14,9 +14,9 @@ from transformers import AutoTokenizer
 from acclimate.core import settings
 from acclimate.core.types import Example
 from acclimate.jobs.job import with_needs
-from acclimate.race.compare import Outcome
-from acclimate.race.design import Design, Inputs
-from acclimate.race.run import run
+from acclimate.races.compare import Outcome
+from acclimate.races.design import Design, Inputs
+from acclimate.races.run import run
 from acclimate.studies import choices
 from acclimate.studies.choices import ChoicesRecipe, design
 from acclimate.tasks.datasets import blurb

@@ -21,8 +21,8 @@ import toys
 from acclimate import cli
 from acclimate.core import files, settings
 from acclimate.jobs.job import with_needs
-from acclimate.race import work
-from acclimate.race.design import Design, Inputs
+from acclimate.races import work
+from acclimate.races.design import Design, Inputs
 from acclimate.studies import FAILED, STUDIES, Study, plan_study, run_study
 
 TUNING = ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8", "plan.rate=1e-3")

@@ -16,11 +16,11 @@ from acclimate.core import settings
 from acclimate.core.types import Cost
 from acclimate.data.inputs import Raw
 from acclimate.methods import METHODS
-from acclimate.race.compare import OWN, Outcome
-from acclimate.race.design import Inputs
-from acclimate.race.run import run
-from acclimate.race.write import as_csv, records
-from acclimate.report.table import HEADING
+from acclimate.races.compare import OWN, Outcome
+from acclimate.races.design import Inputs
+from acclimate.races.run import run
+from acclimate.races.write import as_csv, records
+from acclimate.reports.table import HEADING
 from acclimate.studies.dga import ADAPTED, ENSEMBLE, MLM, DgaStudyRecipe, design, reported
 from acclimate.tasks.labelled import Own
 from acclimate.tasks.metrics import METRICS

@@ -9,7 +9,7 @@ import pytest
 
 from acclimate.core import settings
 from acclimate.methods import METHODS, finetune, tapter
-from acclimate.race.design import Inputs
+from acclimate.races.design import Inputs
 from acclimate.studies import STUDIES
 from acclimate.studies.choices import TABLES, ChoicesRecipe
 from acclimate.studies.dga import ADAPTED, ENSEMBLE, TABLE_2, TABLE_3, DgaStudyRecipe

@@ -14,7 +14,7 @@ from acclimate.core import settings
 from acclimate.jobs.job import Job, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.methods import stilt
-from acclimate.race.design import Cell, Inputs
+from acclimate.races.design import Cell, Inputs
 from acclimate.studies.stilt import BASELINE, MORE, STEPS, StiltStudyRecipe, design, members_of
 from toys import PLAIN, TOPICS, text
 

@@ -13,10 +13,10 @@ import pytest
 from acclimate.core import settings
 from acclimate.core.types import Cost
 from acclimate.models.encoder import new_encoder, save_model
-from acclimate.race.compare import Outcome
-from acclimate.race.design import Design, Inputs
-from acclimate.race.run import run
-from acclimate.race.write import as_csv
+from acclimate.races.compare import Outcome
+from acclimate.races.design import Design, Inputs
+from acclimate.races.run import run
+from acclimate.races.write import as_csv
 from acclimate.studies.tapter import TapterStudyRecipe, design
 from acclimate.tasks.labelled import Own
 from acclimate.tasks.metrics import METRICS, reported_with

@@ -11,14 +11,14 @@ import pytest
 import toys
 from acclimate.core import files, settings
 from acclimate.jobs.job import with_needs
-from acclimate.race.compare import Outcome
-from acclimate.race.contestants import enter
-from acclimate.race.design import Design, Inputs
-from acclimate.race.outcome import read_scores, study_of
-from acclimate.race.race import run_race
-from acclimate.race.recipe import RaceRecipe
-from acclimate.race.run import run
-from acclimate.race.write import write
+from acclimate.races.compare import Outcome
+from acclimate.races.contestants import enter
+from acclimate.races.design import Design, Inputs
+from acclimate.races.outcome import read_scores, study_of
+from acclimate.races.race import run_race
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.run import run
+from acclimate.races.write import write
 from acclimate.studies.tlm import TlmStudyRecipe, design, variants
 from acclimate.training.checkpoint import read_log
 

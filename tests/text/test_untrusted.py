@@ -2,7 +2,7 @@
 
 import pytest
 
-from acclimate.report.page import escaped
+from acclimate.reports.page import escaped
 from acclimate.text.untrusted import nearest, unsound
 
 BIDI = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 import conformance
 import toys
 from acclimate.core import files
-from acclimate.race.budget import Budget
+from acclimate.races.budget import Budget
 from acclimate.training.checkpoint import resumable
 
 TESTS = Path(__file__).parents[1]

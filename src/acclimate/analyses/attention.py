@@ -26,8 +26,8 @@ from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.models.attention import Marks, Maxima, attention_of, find_maxima, show_attention
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, longest_input, random_twin
 from acclimate.models.loading import resolved, short_names
-from acclimate.report.page import Cell, Drawing, Page, Section, page, share
-from acclimate.report.plots import INK, MUTED, PALETTE, STYLE, svg
+from acclimate.reports.page import Cell, Drawing, Page, Section, page, share
+from acclimate.reports.plots import INK, MUTED, PALETTE, STYLE, svg
 from acclimate.tasks.tables import table_rows
 from acclimate.text.corpus import Corpus
 from acclimate.text.documents import read_documents

@@ -34,9 +34,9 @@ from acclimate.models.word_embeddings import (
     shared_rows,
     summary,
 )
-from acclimate.race.facts import TERMS, Curve, both_sides, read_curve
-from acclimate.report.page import Cell, Drawing, Page, Section, page
-from acclimate.report.plots import CARD, HALF, INK, MUTED, PALETTE, STYLE, label_ends, svg
+from acclimate.races.facts import TERMS, Curve, both_sides, read_curve
+from acclimate.reports.page import Cell, Drawing, Page, Section, page
+from acclimate.reports.plots import CARD, HALF, INK, MUTED, PALETTE, STYLE, label_ends, svg
 from acclimate.text.vectors.of_vocabulary import piece_texts
 from acclimate.text.words import ENGLISH
 

@@ -32,8 +32,8 @@ from acclimate.methods.importance import How, Over, head_importance, normalised
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, longest_input
 from acclimate.models.gates import gate_shape
 from acclimate.models.loading import resolved, short_names
-from acclimate.report.page import Drawing, Page, Section, amount, page, share
-from acclimate.report.plots import STYLE, svg
+from acclimate.reports.page import Drawing, Page, Section, amount, page, share
+from acclimate.reports.plots import STYLE, svg
 from acclimate.training.gradients import noise_seed
 
 LISTED = 10  # heads, of the most and of the least important ones

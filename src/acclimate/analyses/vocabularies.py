@@ -21,7 +21,7 @@ from acclimate.data import lengths
 from acclimate.data.examination import Pieces
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import resolved, short_names
-from acclimate.report.page import Page, Section, amount, page, share
+from acclimate.reports.page import Page, Section, amount, page, share
 from acclimate.text.corpus import Corpus
 from acclimate.text.terms import Term, characteristic, count_words, given_terms
 from acclimate.text.vectors.of_vocabulary import piece_texts

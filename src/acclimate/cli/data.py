@@ -36,8 +36,8 @@ def prepare(
     """Read, split and check labelled files, and seal the test labels: OUT/data, a task for `adapt`. Trains nothing."""
     from acclimate.core import ranks
     from acclimate.data.inputs import made_ready
-    from acclimate.race import race
-    from acclimate.report.page import escaped
+    from acclimate.races import race
+    from acclimate.reports.page import escaped
 
     with session.watched() as watch:
         read = race.labelled_rows(own, data, rows)

@@ -80,9 +80,9 @@ def race(
 ) -> None:
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
     from acclimate.jobs.job import check_format
-    from acclimate.race import race
-    from acclimate.race.budget import parse_budget, with_search
-    from acclimate.race.recipe import heeded, stated_methods
+    from acclimate.races import race
+    from acclimate.races.budget import parse_budget, with_search
+    from acclimate.races.recipe import heeded, stated_methods
 
     usual = race.recipe_for(model, stated_methods(session.given.get("assignments") or (), session.given.get("recipe")))
     stated = session.note(heeded(session.recipe(usual), usual))
@@ -124,8 +124,8 @@ def evaluate(
     from dataclasses import replace
 
     from acclimate.data.inputs import Raw
-    from acclimate.race import race
-    from acclimate.race.recipe import for_model, heeded
+    from acclimate.races import race
+    from acclimate.races.recipe import for_model, heeded
 
     usual = for_model()
     stated = session.note(replace(heeded(session.recipe(usual), usual), contestants=()))
@@ -151,8 +151,8 @@ def ship(
     push: Annotated[str | None, typer.Option("--push", metavar="REPO", help="Upload it to this hub id.")] = None,
 ) -> None:
     """Make the winner of a race ready for use: checked against its scores, with a model card."""
-    from acclimate.ship.ship import push as upload
-    from acclimate.ship.ship import ship as make
+    from acclimate.shipping.ship import push as upload
+    from acclimate.shipping.ship import ship as make
 
     with session.watched() as watch:
         make(run, to, onnx=onnx, watch=watch)
@@ -166,7 +166,7 @@ def report(session: Session, run: options.RaceDirectory) -> None:
     """Write report.html and the tables of a finished race again, and print the table."""
     from acclimate.core import ranks
     from acclimate.jobs.job import check_format
-    from acclimate.race.outcome import write_pages
+    from acclimate.races.outcome import write_pages
 
     if ranks.is_first():
         check_format(run)
@@ -178,8 +178,8 @@ def _show(session: Session, run: Path) -> None:
     """Print the table of a race and where its report and winner are."""
     from acclimate.core import ranks
     from acclimate.core.files import read_json
-    from acclimate.race.outcome import PAGE, TABLE, WINNER, read_scores
-    from acclimate.report.table import ALONE
+    from acclimate.races.outcome import PAGE, TABLE, WINNER, read_scores
+    from acclimate.reports.table import ALONE
 
     if ranks.is_first():
         session.say((run / TABLE).read_text(encoding="utf-8"))

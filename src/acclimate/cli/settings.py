@@ -144,7 +144,7 @@ def made() -> dict[str, Any]:
     from acclimate.core.settings import to_mapping
     from acclimate.data.retrieve import RetrieveRecipe
     from acclimate.methods import METHODS
-    from acclimate.race.recipe import RaceRecipe, for_model
+    from acclimate.races.recipe import RaceRecipe, for_model
     from acclimate.studies import STUDIES
     from acclimate.text.preparation import CorpusRecipe
 

@@ -82,7 +82,7 @@ def _on_texts(named: Study, out: Path) -> Callable[..., None]:
 
 def _run(session: Session, named: Study, **given: Any) -> None:
     """Run a study, or say what it would still do and cost."""
-    from acclimate.race.design import Inputs
+    from acclimate.races.design import Inputs
     from acclimate.studies import FAILED, plan_study, run_study
 
     out = session.given["out"]
@@ -113,7 +113,7 @@ for each in STUDIES.values():
 def status(session: Session, run: Directory) -> None:
     """Say what is done, running, failed and waiting, and the time left; changes nothing."""
     from acclimate.jobs.status import status_of
-    from acclimate.report.page import escaped
+    from acclimate.reports.page import escaped
 
     typer.echo("\n".join(map(escaped, status_of(run).as_text().splitlines())))
 

@@ -58,7 +58,7 @@ class Session:
 
     def tell_findings(self, examination: Any) -> None:
         """Print the doctor's errors and warnings; the report has its notes too. examination: None for none."""
-        from acclimate.report.page import escaped
+        from acclimate.reports.page import escaped
 
         for finding in examination.findings if examination else ():
             if finding.level != "note":
@@ -287,7 +287,7 @@ def errors_told() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, HeldError, ImportError) as error:
-        from acclimate.report.page import escaped
+        from acclimate.reports.page import escaped
 
         if os.environ.get("ACCLIMATE_TRACEBACK"):
             raise

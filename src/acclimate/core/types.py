@@ -115,7 +115,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a stage took. tokens: real tokens, padding left out; flops: by formula (race/cost.py says which)."""
+    """What a stage took. tokens: real tokens, padding left out; flops: by formula (races/cost.py says which)."""
 
     tokens: int = 0
     flops: float = 0.0

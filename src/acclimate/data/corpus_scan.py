@@ -25,7 +25,7 @@ from acclimate.data.examination import CorpusFacts, Finding
 from acclimate.data.leaks import Found, Sealed, kind_of
 from acclimate.data.lengths import Text
 from acclimate.data.materials import prepared
-from acclimate.report.page import amount
+from acclimate.reports.page import amount
 from acclimate.text.corpus import Corpus
 from acclimate.text.documents import Documents, read_documents
 from acclimate.text.overlap.references import text_hashes

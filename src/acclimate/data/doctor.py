@@ -21,7 +21,7 @@ from acclimate.data import corpus_scan, leaks, lengths
 from acclimate.data.corpus_scan import Scanned, grouped
 from acclimate.data.examination import LEVELS, Copies, Examination, FileFacts, Finding, Lengths, Level, Pieces
 from acclimate.data.leaks import NEAR, SEALED, Found, Sealed
-from acclimate.report.page import amount, share
+from acclimate.reports.page import amount, share
 from acclimate.tasks.tags import borne
 from acclimate.tasks.task import classes_in
 from acclimate.text.overlap.references import normalised

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from acclimate.core.figures import metric_text
 from acclimate.core.records import from_plain, to_plain
-from acclimate.report.page import Item, Section, amount, beginning, page, share
+from acclimate.reports.page import Item, Section, amount, beginning, page, share
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")

@@ -16,7 +16,7 @@ from acclimate.data.doctor import after_removal, examine, on_model, removed
 from acclimate.data.examination import Examination
 from acclimate.data.materials import Materials, built_corpus, listing, texts_of
 from acclimate.models.loading import resolved
-from acclimate.report.page import amount
+from acclimate.reports.page import amount
 from acclimate.tasks.labelled import Labelled, Own, read_own
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.spans import PASSAGE

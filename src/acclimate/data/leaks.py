@@ -17,7 +17,7 @@ from typing import get_args
 
 from acclimate.core.types import Example, Label, Split
 from acclimate.data.examination import SHOWN, Copies, Leak, LeakKind, Sighting
-from acclimate.report.page import beginning
+from acclimate.reports.page import beginning
 from acclimate.text.overlap.references import GRAM, Match, References, normalised
 
 # The dev and test items, indexed once to be looked for in labelled rows and in documents.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acclimate.data.examination import Finding, Lengths, Pieces
-from acclimate.report.page import share
+from acclimate.reports.page import share
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer

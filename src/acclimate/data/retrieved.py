@@ -16,7 +16,7 @@ import numpy as np
 from acclimate.core.records import from_plain
 from acclimate.core.types import Watch, counted
 from acclimate.data.corpus_scan import SOURCES, LeftOut
-from acclimate.report.page import Section, amount, beginning, page, share
+from acclimate.reports.page import Section, amount, beginning, page, share
 from acclimate.text.bm25.build import Index
 from acclimate.text.bm25.selection import Selection
 from acclimate.text.bm25.shards import Shards

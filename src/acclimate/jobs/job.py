@@ -52,7 +52,7 @@ class Work:
     name        short; the names of its jobs depend on it
     do          (out=, watch=, **arguments) -> a result that JSON can hold
     begin       does a first share of the work (share=), from which `do` goes on; None: the work cannot be split
-    estimate    (trial, job, share) -> what the job takes, as race/cost.py counts it
+    estimate    (trial, job, share) -> what the job takes, as races/cost.py counts it
     trains      "encoder": it pretrains or adapts; "task": it fine-tunes; "": neither
     opens_test  True if it looks at the labels of the test set
     """

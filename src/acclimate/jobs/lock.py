@@ -21,7 +21,7 @@ from acclimate.jobs.job import DIRECTORY, JOB, RESULT, read_plan, studies_in
 
 LOCK = "study.lock.json"
 FORMAT = 2  # 1: acclimate 0.1
-OUTCOME = ("scores.json", "facts.json")  # as race/outcome.py calls them
+OUTCOME = ("scores.json", "facts.json")  # as races/outcome.py calls them
 
 
 def write_lock(out: Path, verb: str, recipe: Any) -> None:

@@ -2,8 +2,8 @@
 
     study = STUDIES["tapter"]
     design = study.design(study.recipe(seeds=5), Inputs(...))     # reads and prepares the data in inputs.out
-    outcome = run(design, out)                                    # race/run.py: trains what is missing, then tests
-    write(outcome, out)                                           # race/write.py: text, CSV, JSON and page
+    outcome = run(design, out)                                    # races/run.py: trains what is missing, then tests
+    write(outcome, out)                                           # races/write.py: text, CSV, JSON and page
 
 `run_study` and `plan_study` are these steps in one call, as the command line makes them.
 """
@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from acclimate.race.design import Inputs
+    from acclimate.races.design import Inputs
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def run_study(
     before: told, before anything is trained, what the doctor found in the task (data/doctor.py::Examination); None
     where the study has no one task
     """
-    from acclimate.race.run import run
-    from acclimate.race.write import write
+    from acclimate.races.run import run
+    from acclimate.races.write import write
 
     design = study.design(recipe, replace(inputs, out=out))
     before(design.examination)
@@ -104,7 +104,7 @@ def run_study(
 
 def plan_study(study: Study, recipe: Any, inputs: Inputs, out: Path) -> str:
     """What the study would still do in `out`, and what that takes. Trains a few steps to try; writes nothing there."""
-    from acclimate.race.run import plan
+    from acclimate.races.run import plan
 
     with TemporaryDirectory() as place:
         return plan(study.design(recipe, replace(inputs, out=Path(place))), out).as_text()

@@ -1,6 +1,6 @@
 """A benchmark's datasets, each fine-tuned and tested with each model: BLURB as its paper runs it (Gu et al., 2021).
 
-Of each dataset, every model tries the same settings, dev alone chooses among them (race/search.py), and the chosen
+Of each dataset, every model tries the same settings, dev alone chooses among them (races/search.py), and the chosen
 one runs with every seed. Once that is so for all, the test set is opened, one look a model and seed. The constant
 answer and the baseline without an encoder stand beside the models. What is finished is read where it was written: runs
 of other models, or of more datasets, into the same directory repeat nothing.
@@ -21,11 +21,11 @@ from acclimate.core.types import SPLITS
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import baselines, finetune
-from acclimate.race import work
-from acclimate.race.contestants import enter, tested_baseline
-from acclimate.race.design import Against, Cell, Design, Inputs, Key, Mean, Search
-from acclimate.race.recipe import RaceRecipe
-from acclimate.race.recipe import Search as Searched
+from acclimate.races import work
+from acclimate.races.contestants import enter, tested_baseline
+from acclimate.races.design import Against, Cell, Design, Inputs, Key, Mean, Search
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.recipe import Search as Searched
 from acclimate.studies.several import (
     CONSTANT,
     NO_ENCODER,

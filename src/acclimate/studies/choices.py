@@ -26,8 +26,8 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import finetune
 from acclimate.methods.finetune import FinetuneRecipe
-from acclimate.race.contestants import fine_tuned
-from acclimate.race.design import Against, Cell, Design, Inputs, scored
+from acclimate.races.contestants import fine_tuned
+from acclimate.races.design import Against, Cell, Design, Inputs, scored
 from acclimate.studies.several import (
     Model,
     called,

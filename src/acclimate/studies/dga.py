@@ -29,8 +29,8 @@ from acclimate.methods.domain import DomainRecipe
 from acclimate.models.encoder import configuration_of
 from acclimate.models.gates import PLACES, heads_known
 from acclimate.models.loading import resolved
-from acclimate.race import work
-from acclimate.race.contestants import (
+from acclimate.races import work
+from acclimate.races.contestants import (
     Adapting,
     check_adaptations,
     fine_tuned,
@@ -39,11 +39,11 @@ from acclimate.race.contestants import (
     tested,
     with_model,
 )
-from acclimate.race.design import Against, Cell, Design, Inputs, Losses
-from acclimate.race.race import labelled_of
-from acclimate.race.recipe import RaceRecipe, check_unnamed, contestants_of, unread
-from acclimate.report.page import amount
-from acclimate.report.table import HEADING, MEANING, UNTOUCHED
+from acclimate.races.design import Against, Cell, Design, Inputs, Losses
+from acclimate.races.race import labelled_of
+from acclimate.races.recipe import RaceRecipe, check_unnamed, contestants_of, unread
+from acclimate.reports.page import amount
+from acclimate.reports.table import HEADING, MEANING, UNTOUCHED
 from acclimate.tasks.labelled import Labelled, fewer, read_own
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric

@@ -27,11 +27,11 @@ from acclimate.data.materials import Materials, corpus_at
 from acclimate.jobs.job import Job
 from acclimate.methods import extend, finetune, scratch
 from acclimate.methods.finetune import fitting
-from acclimate.race import work
-from acclimate.race.contestants import Entries, job_of
-from acclimate.race.design import Against, Cell, Design, Inputs, Mean, Search
-from acclimate.race.recipe import RaceRecipe
-from acclimate.race.recipe import Search as Searched
+from acclimate.races import work
+from acclimate.races.contestants import Entries, job_of
+from acclimate.races.design import Against, Cell, Design, Inputs, Mean, Search
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.recipe import Search as Searched
 from acclimate.studies.several import labelled, prepared_file, there
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.labelled import Own

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from acclimate.core.replay import Recorded, only_reading
 from acclimate.jobs.lock import LOCK, differing, read_lock
-from acclimate.race.outcome import write_pages
+from acclimate.races.outcome import write_pages
 from acclimate.studies import FAILED, STUDIES
 
 NOT_AGAIN = ("--recipe", "--track", "--workers", "--cluster", "--ray", "--threads", "--gpu-share", "--out")

@@ -16,7 +16,7 @@ from acclimate.methods.baselines import BASELINE, DICTIONARY
 from acclimate.methods.finetune import FinetuneRecipe, fitting
 from acclimate.models.encoder import longest_input
 from acclimate.models.loading import identity, resolved, short_names
-from acclimate.race.race import dataset_of
+from acclimate.races.race import dataset_of
 from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named
 from acclimate.tasks.labelled import Labelled, Own, fewer
 from acclimate.tasks.prepared import Prepared, prepare

@@ -33,13 +33,13 @@ from acclimate.jobs.job import Job
 from acclimate.methods import finetune
 from acclimate.methods.finetune import FinetuneRecipe, fitting
 from acclimate.methods.stilt import Intermediate, check_chained
-from acclimate.race.compare import Contrast, Outcome
-from acclimate.race.contestants import fine_tuned
-from acclimate.race.design import Against, Cell, Design, Inputs, Key, Mean, scored
-from acclimate.race.outcome import UNTAUGHT, constant_score
-from acclimate.race.write import row_id
-from acclimate.report import page
-from acclimate.report.page import Section, amount
+from acclimate.races.compare import Contrast, Outcome
+from acclimate.races.contestants import fine_tuned
+from acclimate.races.design import Against, Cell, Design, Inputs, Key, Mean, scored
+from acclimate.races.outcome import UNTAUGHT, constant_score
+from acclimate.races.write import row_id
+from acclimate.reports import page
+from acclimate.reports.page import Section, amount
 from acclimate.studies.several import Model, called, check_lengths, folder_of, labelled, models_of
 from acclimate.tasks import labelled as files
 from acclimate.tasks.datasets import blurb

@@ -28,11 +28,11 @@ from acclimate.data.materials import Materials, texts_of
 from acclimate.jobs.job import Job
 from acclimate.methods import finetune, mlm, tapter
 from acclimate.models.encoder import longest_input
-from acclimate.race.contestants import enter, fine_tuned
-from acclimate.race.design import Against, Cell, Design, Inputs, scored
-from acclimate.race.facts import adapting_jobs
-from acclimate.race.race import dataset_of
-from acclimate.race.recipe import RaceRecipe
+from acclimate.races.contestants import enter, fine_tuned
+from acclimate.races.design import Against, Cell, Design, Inputs, scored
+from acclimate.races.facts import adapting_jobs
+from acclimate.races.race import dataset_of
+from acclimate.races.recipe import RaceRecipe
 from acclimate.tasks.labelled import Labelled, Own, fewer
 from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.prepared import prepare

@@ -25,12 +25,12 @@ from acclimate.data import retrieve
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, is_done
 from acclimate.methods import tlm
-from acclimate.race import work
-from acclimate.race.contestants import cut, fine_tuned, first_stage, heldout_loss, retrieved
-from acclimate.race.design import Against, Cell, Design, Inputs, Losses
-from acclimate.race.race import materials_of
-from acclimate.race.recipe import RaceRecipe
-from acclimate.report.table import HEADING, MEANING
+from acclimate.races import work
+from acclimate.races.contestants import cut, fine_tuned, first_stage, heldout_loss, retrieved
+from acclimate.races.design import Against, Cell, Design, Inputs, Losses
+from acclimate.races.race import materials_of
+from acclimate.races.recipe import RaceRecipe
+from acclimate.reports.table import HEADING, MEANING
 
 TABLES = {
     "retrieval": "Table 3",

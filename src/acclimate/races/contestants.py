@@ -1,0 +1,416 @@
+"""Who runs in a race, as jobs: how each contestant's model comes about, its fine-tunings and its one test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from acclimate.core import files, settings
+from acclimate.core.prompt import FIELD
+from acclimate.core.types import SPLITS
+from acclimate.data import retrieve
+from acclimate.data.materials import Materials
+from acclimate.jobs.job import Job, Work
+from acclimate.jobs.workers import elsewhere
+from acclimate.methods import METHODS, Method, code_of, finetune, scratch
+from acclimate.methods.baselines import BASELINE, DICTIONARY, baseline_of
+from acclimate.models.encoder import configuration_of, longest_of
+from acclimate.models.loading import identity
+from acclimate.races import work
+from acclimate.races.recipe import RaceRecipe, Setting, contestants_of
+from acclimate.reports.table import UNTOUCHED
+from acclimate.tasks.prepared import Prepared
+from acclimate.text.corpus import Corpus
+from acclimate.training.run import PLACES
+
+RETRIEVE = "retrieve"
+
+
+# ------------------------------------------------------------------------------------------ checks before anything runs
+
+
+@dataclass(frozen=True)
+class Adapting:
+    """How a contestant adapts. group: of settings that has its max_tokens and dropout."""
+
+    name: str
+    method: Method
+    group: str
+    recipe: Any
+
+
+def check_adaptations(
+    contestants: Sequence[Adapting],
+    config: PreTrainedConfig,
+    *,
+    max_tokens: int,
+    losses: tuple[str, int] | None = None,
+) -> None:
+    """Raises ValueError, in terms of settings, where a contestant could not adapt a model of this config, or where the
+    adapted model could not be fine-tuned or read: what its job would find out hours later.
+
+    max_tokens  of the task's rows
+    losses      the setting that states at what length losses on held-out text are read, and that length
+    """
+    for each in contestants:
+        try:
+            each.method.check(each.recipe, config, f"{each.group}.")
+        except ValueError as error:
+            raise ValueError(f"{each.name}: {error}, or leave {each.name} out of contestants") from error
+    if (longest := longest_of(config)) is None:
+        return
+    if max_tokens > longest:
+        raise ValueError(
+            f"examples of up to {max_tokens} tokens, but the model reads at most {longest}. Set --max-tokens {longest}"
+        )
+    if losses is not None and losses[1] > longest:
+        setting, tokens = losses
+        raise ValueError(
+            f"{setting} = {tokens}, at which losses on held-out text are read, but the model reads at most {longest}. "
+            f"Set {setting}={longest}"
+        )
+    for each in contestants:
+        there = bool(getattr(config, FIELD, 0))  # a prompt, with which it goes on
+        prompt = 0 if there else each.method.prompt(each.recipe)
+        behind = 0 if there and each.method.prompt(each.recipe) else each.method.behind(each.recipe)
+        read = {f"{each.group}.max_tokens=": getattr(each.recipe, "max_tokens", 0)}
+        if prompt:
+            read |= {"--max-tokens ": max_tokens} | ({f"{losses[0]}=": losses[1]} if losses is not None else {})
+        for setting, tokens in read.items():
+            _check_room(each, setting, tokens, behind=behind, prompt=prompt, longest=longest)
+
+
+def _check_room(each: Adapting, setting: str, tokens: int, *, behind: int, prompt: int, longest: int) -> None:
+    """setting: as it is given, up to its value; behind: tokens behind a row, of which so many are a prompt."""
+    if tokens + behind <= longest:
+        return
+    what = f"a prompt of {prompt}" if prompt else f"{behind} more"
+    ways = [f"set {setting}{longest - behind}"] if longest - behind >= 3 else []
+    ways += [*([f"lower {each.group}.prompt_tokens"] if prompt else []), f"leave {each.name} out of contestants"]
+    way_out = ", or ".join(ways)
+    raise ValueError(
+        f"{each.name}: {setting}{tokens}{f', and {what} behind them' if behind else ''}, but the model reads at most "
+        f"{longest} tokens. {way_out[0].upper()}{way_out[1:]}"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ single jobs
+
+
+def job_of(label: str, kind: Work, recipe: Any, corpora: Mapping[str, Corpus]) -> Job:
+    """A job on corpora, whose settings are a recipe, or a mapping as it is."""
+    stated = dict(recipe) if isinstance(recipe, Mapping) else {"recipe": _without_places(recipe)}
+    contents = {name: corpus.hash for name, corpus in corpora.items()}
+    return Job(label, kind, stated, contents, {name: corpus.path for name, corpus in corpora.items()})
+
+
+def _without_places(recipe: Any) -> dict[str, Any]:
+    """The settings but for paths, which do not count: what lies there is told by its content."""
+    return {name: value for name, value in settings.to_mapping(recipe).items() if name not in PLACES}
+
+
+def with_model(job: Job, model: Job | None, materials: Materials, argument: str = "model") -> Job:
+    """The job on the checkpoint of another, or on the given model."""
+    if model is not None:
+        return replace(job, needs={**job.needs, argument: model})
+    given = materials.model
+    assert given is not None
+    if not Path(given).is_dir():
+        return replace(job, settings={**job.settings, argument: given})
+    contents = {**job.contents, argument: identity(given)}
+    return replace(job, contents=contents, places={**job.places, argument: Path(given).absolute()})
+
+
+def adapted(
+    label: str,
+    method: Method,
+    recipe: Any,
+    text: Corpus | Job | None,
+    materials: Materials,
+    *,
+    model: Job | None = None,
+) -> Job:
+    """Adapting a model by a method.
+
+    text   a corpus, or the job that retrieves one; None where the recipe reads none
+    model  the job that makes what it starts from; None for the given model
+    """
+    task, known = materials.task, {field.name for field in fields(method.recipe)}
+    stated: dict[str, Any] = {"recipe": _without_places(method.raced(recipe)), "method": method.name}
+    contents: dict[str, str] = {}
+    places: dict[str, Path] = {}
+    needs: dict[str, Job] = {}
+    if isinstance(text, Job):
+        needs["retrieved"] = text
+    elif text is not None:
+        contents["corpus"], places["corpus"] = text.hash, text.path
+    if "task" in known:
+        contents |= {name: task.hashes[name] for name in ("about", "train")}
+        places["task"] = task.path
+    if "dev" in known and materials.heldout is not None:  # to look at while it trains
+        contents["dev"], places["dev"] = materials.heldout.hash, materials.heldout.path
+    before = _before(method, recipe, text, materials) if isinstance(text, Corpus) else None
+    if before is not None:
+        assert method.first is not None
+        needs[method.first.name] = before
+        stated["recipe"] |= method.first.then
+    for name in ("tokenizer", "vectors"):
+        if (given := getattr(recipe, name, "")) and name not in needs:
+            place = Path(given)
+            contents[name] = files.sha256_of_input(place) if place.is_file() else identity(given)
+            places[name] = place.absolute()
+    job = _by(Job(label, work.ADAPT, stated, contents, places, needs), method)
+    return with_model(job, model, materials) if method.starts(recipe) else job
+
+
+def _before(method: Method, recipe: Any, text: Corpus, materials: Materials) -> Job | None:
+    """The job of what the method does first, on the contestant's text and raw text; None where there is nothing."""
+    stated = method.first.settings(recipe) if method.first else None
+    if method.first is None or stated is None:
+        return None
+    raw = materials.domain or materials.general
+    corpora = {"corpus": text, **({"raw": raw} if raw is not None else {})}
+    job = job_of(method.first.label, work.FIRST, {"method": method.name, "stated": dict(stated)}, corpora)
+    if (start := method.first.start(recipe)) is not None:
+        contents = {**job.contents, "start": files.sha256_of_input(start)}
+        job = replace(job, contents=contents, places={**job.places, "start": start})
+    return _by(job, method)
+
+
+def _by(job: Job, method: Method) -> Job:
+    """The job, which also depends on the code of a user's own method. Raises ValueError where other processes do jobs
+    and cannot load the method.
+    """
+    code, place = code_of(method)
+    if not code:
+        return job
+    if place is None and elsewhere() is not None:
+        raise ValueError(
+            f"{method.name} stands in no file (or under no name there), so other processes cannot load it. Write it "
+            f"into a file as a value of the module, or leave --workers and --cluster out"
+        )
+    places = {**job.places, **({"code": place} if place is not None else {})}
+    return replace(job, contents={**job.contents, "code": code}, places=places)
+
+
+def on_domain(label: str, method: str, recipe: Any, materials: Materials) -> Job:
+    """Adapting the given model on raw text of the domain by a method of METHODS."""
+    assert materials.domain is not None
+    return adapted(label, METHODS[method], recipe, materials.domain, materials)
+
+
+def first_stage(label: str, recipe: Any, retrieved: Job | None, materials: Materials) -> Job:
+    """Training on the task's rows and on what they retrieved, at once, by the method whose recipe it is."""
+    [method] = [method for method in METHODS.values() if method.recipe is type(recipe)]
+    return adapted(label, method, recipe, retrieved, materials)
+
+
+def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job | None) -> dict[str, Job]:
+    """The chain of a name such as "DAPT+TAPT", each link by the name that it would have alone."""
+    chain: dict[str, Job] = {}
+    model, done = base, list[str]()
+    for link in recipe.links(name):
+        done.append(link)
+        method, contestant, stated = recipe.stated(link)
+        text: Corpus | Job | None = {"task": materials.task_text, "domain": materials.domain}.get(contestant.needs)
+        if contestant.needs == "general":
+            text = retrieved(recipe.retrieval, materials)
+        assert text is not None
+        model = adapted("+".join(done), method, stated, text, materials, model=model)
+        chain["+".join(done)] = model
+    return chain
+
+
+def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, materials: Materials) -> Job:
+    """Fine-tuning a job's model, or the given one."""
+    task = materials.task
+    contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
+    job = replace(job_of(label, work.FINE_TUNE, recipe, {}), contents=contents, places={"task": task.path})
+    return with_model(job, model, materials)
+
+
+def retrieved(recipe: retrieve.RetrieveRecipe, materials: Materials) -> Job:
+    """What the training texts bring up from the general text."""
+    task, general = materials.task, materials.general
+    assert general is not None
+    job = job_of(RETRIEVE, work.RETRIEVE, recipe, {"corpus": general})
+    contents = {**job.contents, **{str(split): task.hashes[split] for split in SPLITS}}
+    return replace(job, contents=contents, places={**job.places, "task": task.path}, alone=True)
+
+
+def cut(larger: Job, k: int) -> Job:
+    """The beginning of a retrieval with a larger k."""
+    return Job(f"cut to {k}", work.CUT, {"k": k}, needs={"larger": larger}, alone=True)
+
+
+def heldout_loss(label: str, corpus: Corpus, model: Job | None, materials: Materials, *, max_tokens: int) -> Job:
+    """A model's language modelling loss on held-out text, under the same masks for every model of one vocabulary."""
+    job = job_of(label, work.HELDOUT, {"max_tokens": max_tokens}, {"corpus": corpus})
+    return with_model(replace(job, alone=True), model, materials)
+
+
+def tested(tuned: Job, task: Prepared) -> Job:
+    """The one look at the test set that a fine-tuned checkpoint gets."""
+    contents = {name: task.hashes[name] for name in ("about", "test")}
+    label = tuned.label.replace(work.FINE_TUNE.name, work.TEST.name, 1)
+    return Job(label, work.TEST, {"by": label}, contents, {"task": task.path}, {"tuned": tuned}, alone=True)
+
+
+def tested_baseline(fitted: Job, task: Prepared) -> Job:
+    """The one look at the test set that the baseline gets."""
+    contents = {name: task.hashes[name] for name in ("about", "train", "test")}
+    label = f"test {fitted.label}"
+    stated = {"by": label, "recipe": fitted.settings["recipe"]}
+    return Job(label, work.TEST_TERMS, stated, contents, {"task": task.path}, {"fitted": fitted}, alone=True)
+
+
+# ---------------------------------------------------------------------------------------------------- a race's jobs
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The jobs that come before any fine-tuning.
+
+    base            the encoder that is pretrained here; None where a model was given
+    models          contestant -> the job of its model, None for the given model itself; all but the baseline
+    losses          model -> the job of its loss on held-out text of the domain; links of a chain too
+    general_losses  likewise on held-out general text
+    moves           model -> the job of its word embeddings' distance from the untouched model's; empty where no method
+                    holds on to them
+    baseline        the one without an encoder
+    fresh           contestants whose weights owe nothing to the untouched model
+    """
+
+    recipe: RaceRecipe
+    materials: Materials
+    base: Job | None
+    models: Mapping[str, Job | None]
+    losses: Mapping[str, Job]
+    general_losses: Mapping[str, Job]
+    moves: Mapping[str, Job]
+    baseline: Job | None
+    fresh: tuple[str, ...] = ()
+
+    def tuning(self, contestant: str, setting: Setting, seed: int) -> Job:
+        """Fine-tuning a contestant's model with one setting and seed."""
+        several = len(self.recipe.settings()) > 1
+        words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
+        stated = replace(setting.recipe, plan=replace(setting.recipe.plan, seed=seed))
+        return fine_tuned(", ".join(words), stated, self.models[contestant], self.materials)
+
+    def prepared(self) -> list[Job]:
+        """Models and what is measured of them, in the order in which they are made; the baseline first."""
+        baseline = [self.baseline] if self.baseline else []
+        measured = [job for jobs in (self.losses, self.general_losses, self.moves) for job in jobs.values()]
+        return [*baseline, *(job for job in self.models.values() if job), *measured]
+
+
+def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
+    """The contestants' jobs. Raises ValueError where one lacks the text it needs or the model cannot read the task."""
+    _check(recipe, materials)
+    given = materials.model
+    config = configuration_of(given) if given is not None else scratch.configuration(recipe.pretrain)
+    base = None
+    if given is None:
+        assert materials.general is not None
+        base = job_of("pretrain", work.PRETRAIN, recipe.pretrain, {"corpus": materials.general})
+    raw = {"domain": materials.domain is not None, "general": materials.general is not None}
+    names = recipe.names(**raw, kind=materials.task.kind, config=config)
+    if recipe.finetune.head == "kept" and (others := [name for name in names if name != BASELINE]):
+        raise ValueError(
+            f"finetune.head = 'kept' goes on with the model's own head, which {others[0]} has not. Leave it out, or "
+            f"set contestants=[] (as acclimate evaluate does)"
+        )
+    linked = {link: recipe.stated(link) for name in names for link in recipe.links(name) if link in _known(recipe)}
+    losses_read = materials.heldout is not None or materials.general_heldout is not None
+    longest = recipe.heldout_tokens
+    check_adaptations(
+        [Adapting(link, method, method.group(each), stated) for link, (method, each, stated) in linked.items()],
+        config,
+        max_tokens=materials.task.max_tokens,
+        losses=longest if losses_read else None,
+    )
+    models: dict[str, Job | None] = {UNTOUCHED: base}
+    for name in names:
+        if name == scratch.CONTROL:
+            models[name] = with_model(Job(name, work.UNTRAINED, {"seed": 0}), base, materials)
+        elif name != BASELINE:
+            models |= adaptations(name, recipe, materials, base)
+    other = [name for name, (method, _, stated) in linked.items() if not method.starts(stated)]  # another vocabulary
+    measured = {name: model for name, model in models.items() if name not in other}
+    losses, general_losses = (
+        {
+            name: heldout_loss(f"{what}, {name}", corpus, model, materials, max_tokens=longest[1])
+            for name, model in measured.items()
+            if corpus is not None
+        }
+        for what, corpus in (("held-out loss", materials.heldout), ("general loss", materials.general_heldout))
+    )
+    baseline = None
+    if BASELINE in names:
+        task = materials.task
+        contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
+        fitted = job_of(baseline_of(task.kind), work.TERMS, recipe.tfidf, {})
+        baseline = replace(fitted, contents=contents, places={"task": task.path}, alone=True)
+    racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *names)}
+    moving = any(method.moves for method, _, _ in linked.values())
+    fresh = (*other, scratch.CONTROL)
+    moves = _moves({name: job for name, job in models.items() if name not in fresh}, base, materials) if moving else {}
+    return Entries(recipe, materials, base, racing, losses, general_losses, moves, baseline, fresh)
+
+
+def _known(recipe: RaceRecipe) -> Iterable[str]:
+    return contestants_of(recipe.methods)
+
+
+def _moves(models: Mapping[str, Job | None], base: Job | None, materials: Materials) -> dict[str, Job]:
+    """Of all that were adapted from the untouched model."""
+    assert materials.task_text is not None
+    job = with_model(job_of("", work.MOVE, {}, {"corpus": materials.task_text}), base, materials, "untouched")
+    return {
+        name: with_model(replace(job, label=f"embedding distance, {name}", alone=True), model, materials)
+        for name, model in models.items()
+        if model and name != UNTOUCHED
+    }
+
+
+def _check(recipe: RaceRecipe, materials: Materials) -> None:
+    if recipe.search.draws and find_spec("optuna") is None:
+        raise ValueError(
+            f"search.how = '{recipe.search.how}' needs Optuna, which is not installed: pip install 'acclimate[optuna]'"
+        )
+    known = contestants_of(recipe.methods)
+    for name in recipe.contestants or ():
+        for link in recipe.links(name):
+            needs = known[link][1].needs if link in known else "task"
+            if needs == "domain" and materials.domain is None:
+                raise ValueError(
+                    f"{link} needs raw text of the domain: give --corpus, or leave {link} out of contestants"
+                )
+            if needs == "general" and materials.general is None:
+                raise ValueError(
+                    f"{link} retrieves from general text: give --general, or leave {link} out of contestants"
+                )
+    for method, contestant in known.values():
+        group = method.group(contestant)
+        if (stated := getattr(getattr(recipe, group), "model", "")) and not materials.model:
+            raise ValueError(f"{group}.model = {stated!r}, but no model is given. Add --model {stated}")
+
+
+def texts_of(recipe: RaceRecipe, materials: Materials) -> dict[str, int]:
+    """Group of settings -> documents that adapting with these settings sees."""
+    corpora = {"task": materials.task_text, "domain": materials.domain, "general": materials.general}
+    seen = {"pretrain": materials.general}
+    for method, contestant in contestants_of(recipe.methods).values():
+        seen[method.group(contestant)] = corpora[contestant.needs]
+    return {group: len(corpus) for group, corpus in seen.items() if corpus is not None}
+
+
+def is_baseline(name: str) -> bool:
+    """True for the contestant without an encoder."""
+    return name in (BASELINE, DICTIONARY)

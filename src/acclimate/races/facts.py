@@ -1,0 +1,287 @@
+"""The facts of a race, gathered from the directories of its jobs, and the losses of runs as curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acclimate.core import files
+from acclimate.core.figures import listed, metric_text
+from acclimate.core.types import Cost
+from acclimate.data.retrieved import shown_from
+from acclimate.jobs.job import RESULT, Job, decided
+from acclimate.methods.baselines import baseline_of
+from acclimate.methods.mlm import NO_HEAD
+from acclimate.models.word_embeddings import Distances
+from acclimate.races import work
+from acclimate.races.report import Curves, Facts, Looks
+from acclimate.tasks.prepared import Prepared
+from acclimate.training.checkpoint import LOG, read_log, spent
+from acclimate.training.run import CHECKPOINT, CURVE, environment, versions
+
+if TYPE_CHECKING:
+    from acclimate.data.materials import Materials
+    from acclimate.races.contestants import Entries
+    from acclimate.races.search import Ended
+
+
+POINTS = 120  # of a learning curve
+WATCHED = {"mlm": "Language modelling", "embedding": "Distance to the vectors of fastText"}
+# terms of TAPTER's loss (Figure 1), and what they are measured in
+TERMS = {"mlm": "masked tokens, nats", "embedding": "distance to fastText, squared"}
+CURVE_POINTS = 60  # of a curve that is made of a log
+
+Points = list[tuple[float, float]]
+
+
+def facts_of(ended: Ended, run: Path, command: str, winner: str) -> Facts:
+    """Return everything that the page shows and that is not computed from scores."""
+    jobs = ended.entries
+    recipe, materials = jobs.recipe, jobs.materials
+    task = materials.task
+    adaptations = {
+        name: job for name, job in jobs.models.items() if job and (job.directory(run) / "log.jsonl").exists()
+    }
+    curves = {}
+    if adaptations:
+        curves["Masked language modelling loss while adapting"] = Curves(
+            "tokens seen, millions",
+            "loss, nats a masked token",
+            {
+                "pretraining" if job is jobs.base else name: _smoothed(job.directory(run))
+                for name, job in adaptations.items()
+            },
+        )
+    kept = (read_curve(name, str(job.directory(run) / CHECKPOINT)) for name, job in adaptations.items())
+    for term, lines in both_sides([curve for curve in kept if curve is not None and curve.dev]).items():
+        curves[f"{WATCHED[term]}, on train and dev"] = Curves("steps", TERMS[term], lines)
+    curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = Curves(
+        "steps",
+        f"dev {metric_text(task.metric.name)}, points",
+        {name: _dev_curve(tuned, run) for name, tuned in ended.tuned.items()},
+    )
+    examined = materials.examination
+    baselines = [baseline_of(task.kind)]
+    return Facts(
+        title=f"Race on {task.name}",
+        task={
+            "name": task.name,
+            "source": task.source,
+            "labels": ", ".join(task.labels),
+            "metric": metric_text(task.metric.name),
+            **{f"{split} examples": size for split, size in task.sizes.items()},
+            "tokens read of an example, at most": task.max_tokens,
+        },
+        curves=curves,
+        losses=_losses(jobs.losses, jobs, run),
+        general_losses=_losses(jobs.general_losses, jobs, run) if _has_head(jobs, run) else {},
+        moved={
+            name: {where: Distances(**found) for where, found in _result(job, run).items()}
+            for name, job in jobs.moves.items()
+        },
+        pretraining=_pretraining(jobs, run),
+        given={name: _given(name, ended, run) for name in (*jobs.models, *(baselines if jobs.baseline else []))},
+        baselines=baselines,
+        search=ended.found.record,
+        search_note=ended.found.note,
+        stopped=ended.found.stopped,
+        chosen={arm.contestant: arm.setting.name for arm in ended.found.finalists},
+        kind=task.kind,
+        winner=winner,
+        looks=_looks(task, run),
+        retrieved=shown_from(_retrieved(jobs, run)),
+        examination=examined,
+        leaked_test_ids=sorted(examined.leaked.get("test", ())) if examined and not examined.dropped else [],
+        commands=[command],
+        versions=versions(),
+        hashes=_hashes(materials, jobs, run),
+        environment=environment() | {"precision": recipe.finetune.plan.precision},
+        notes=[*materials.notes, *ended.notes, *_notes(jobs, run)],
+    )
+
+
+def adapting_jobs(name: str, jobs: Entries) -> list[Job]:
+    """What made the contestant's model of the untouched one, or of nothing, in its order."""
+    found: list[Job] = []
+    job = jobs.models.get(name)
+    while job is not None and job is not jobs.base:
+        if job.work.trains == "encoder":
+            found = [*(need for name, need in job.needs.items() if name != "model"), job, *found]
+        job = job.needs.get("model")
+    return found
+
+
+def _smoothed(directory: Path) -> list[tuple[float, float]]:
+    """(millions of tokens, mean loss) of about POINTS stretches of a log; of those on external text, if any."""
+    log = read_log(directory)
+    tokens = np.cumsum([line["tokens"] for line in log]) / 1e6
+    if both := "loss.external" in log[0]:
+        external = np.array([line["loss.external"] > 0 for line in log])
+        log, tokens = [line for line, there in zip(log, external, strict=True) if there], tokens[external]
+    losses = np.array([line.get("loss" if both else "loss.mlm", line["loss"]) for line in log])
+    stretches = np.array_split(np.arange(len(log)), min(POINTS, len(log)))
+    return [(float(tokens[part[-1]]), float(losses[part].mean())) for part in stretches]
+
+
+def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
+    """(step, mean dev score over seeds in points); every seed looks at the same steps."""
+    looks = [_result(job, run)["looks"] for job in tuned]
+    return [(float(at[0][0]), 100 * float(np.mean([score for _, score in at]))) for at in zip(*looks, strict=True)]
+
+
+def _losses(measured: Mapping[str, Job], jobs: Entries, run: Path) -> dict[str, tuple[float, float]]:
+    """Contestants that adapted the untouched model -> its loss, and theirs."""
+    losses = {name: _result(job, run)["loss"] for name, job in measured.items()}
+    before = losses.get("untouched")
+    adapted = {name: loss for name, loss in losses.items() if adapting_jobs(name, jobs)}
+    return {name: (before, loss) for name, loss in adapted.items() if before is not None}
+
+
+def _has_head(jobs: Entries, run: Path) -> bool:
+    """True if the untouched model predicts words at all: else its loss does not say what adapting forgot."""
+    job = jobs.general_losses.get("untouched")
+    return job is None or bool(_result(job, run)["head"])
+
+
+def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
+    """Contestants that rest on a model that was pretrained here -> what that took, once for all of them."""
+    if jobs.base is None:
+        return {}
+    cost = spent(jobs.base.directory(run))
+    return {name: cost for name in jobs.models if name not in jobs.fresh}
+
+
+def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:
+    """Return the settings, steps, seeds and looks of a contestant, for the table that shows equal chances."""
+    jobs = ended.entries
+    if name not in jobs.models:
+        kind = jobs.materials.task.kind
+        if kind == "tokens":
+            return {"fine-tuning": "each word's most frequent tag in train", "looks at the test set": 1}
+        tried = ", ".join(f"{strength:g}" for strength in jobs.recipe.tfidf.tried(kind))
+        name = "alpha" if kind == "score" else "C"
+        return {"fine-tuning": f"{name} of {tried}, the best on dev", "looks at the test set": 1}
+    adapting = [f"{job.label}: {_extent(_result(job, run))}" for job in adapting_jobs(name, jobs)]
+    given: dict[str, Any] = {
+        "adapting": ", then ".join(adapting) or "none",
+        "settings tried": len(jobs.recipe.settings()),
+    }
+    if name not in ended.tuned:
+        return given | {"fine-tuning": "left the race on dev", "looks at the test set, a seed": 0}
+    tuned = [_result(job, run) for job in ended.tuned[name]]
+    [setting] = [arm.setting for arm in ended.found.finalists if arm.contestant == name]
+    plan = setting.recipe.plan
+    return given | {
+        "fine-tuning": f"{tuned[0]['steps']:,} steps of {plan.batch} examples, peak rate {plan.rate:g}",
+        "seeds": len(tuned),
+        "looks at dev, a seed": len(tuned[0]["looks"]),
+        "looks at the test set, a seed": 1,
+    }
+
+
+def _retrieved(jobs: Entries, run: Path) -> list[dict[str, Any]]:
+    """A few training texts and what they brought up, where a contestant retrieves."""
+    retrieved = [job.needs["retrieved"] for job in jobs.models.values() if job and "retrieved" in job.needs]
+    shown: list[dict[str, Any]] = files.read_json(retrieved[0].directory(run) / work.SHOWN) if retrieved else []
+    return shown
+
+
+def _extent(result: Mapping[str, Any]) -> str:
+    return f"{result['steps']:,} steps" if "steps" in result else f"{result['documents']:,} documents"
+
+
+def _looks(task: Prepared, run: Path) -> Looks:
+    """How often the labels of the test set were opened, here and, as far as this machine remembers, elsewhere."""
+    by = [look["by"] for look in task.looks()]
+    # as it was when this race first ended: what others look at later is not earlier
+    looks, runs = decided(
+        run, f"earlier-looks-{task.hashes['test'][:12]}", lambda: [task.earlier_looks(), task.earlier_runs()]
+    )
+    return Looks(len(by), runs, looks, by)
+
+
+def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
+    corpora = {"general": materials.general, "domain": materials.domain, "held-out": materials.heldout}
+    corpora |= {"general, held-out": materials.general_heldout, "task texts": materials.task_text}
+    named = {f"corpus, {name}": corpus.hash for name, corpus in corpora.items() if corpus is not None}
+    named |= {f"task, {name}": value for name, value in materials.task.hashes.items()}
+    models = {f"model, {name}": job for name, job in jobs.models.items() if job is not None}
+    return named | {name: _result(job, run)["checkpoint"] for name, job in models.items()}
+
+
+def _notes(jobs: Entries, run: Path) -> list[str]:
+    if not _has_head(jobs, run):
+        return [f"The untouched model has {NO_HEAD}. So what adapting forgot of general text is not known."]
+    if jobs.base is None:
+        return []
+    cost: Cost = spent(jobs.base.directory(run))
+    without = [name for name in jobs.models if name in jobs.fresh]
+    less = f", though {listed(without)} did without it" if without else ""
+    return [
+        f"The untouched model was pretrained here: {cost.tokens:,} tokens, {cost.flops:.3g} FLOP, "
+        f"{cost.seconds:.0f} s. It counts for no contestant{less}."
+    ]
+
+
+def _result(job: Job, run: Path) -> Mapping[str, Any]:
+    result: Mapping[str, Any] = files.read_json(job.directory(run) / RESULT)
+    return result
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One run's losses: term -> (step, loss) points. Empty where the run's files have none."""
+
+    name: str
+    train: Mapping[str, Points]
+    dev: Mapping[str, Points]
+
+
+def both_sides(curves: Sequence[Curve]) -> dict[str, dict[str, Points]]:
+    """Term -> "name, train" or "name, dev" -> points, in the order of TERMS; without the terms that no curve has."""
+    found: dict[str, dict[str, Points]] = {}
+    for term in TERMS:
+        for curve in curves:
+            for side, terms in (("train", curve.train), ("dev", curve.dev)):
+                if term in terms:
+                    found.setdefault(term, {})[f"{curve.name}, {side}"] = terms[term]
+    return found
+
+
+def read_curve(name: str, model: str) -> Curve | None:
+    """That of the run whose checkpoint `model` is; None where it is none, or trained on none of TERMS.
+
+    train  of curve.json where there is one, else the means of about POINTS stretches of log.jsonl
+    """
+    run = Path(model).parent
+    train: dict[str, Points] = {}
+    dev: dict[str, Points] = {}
+    if Path(model).name == CHECKPOINT and (path := run / CURVE).is_file():
+        entries = files.read_json(path)
+        train, dev = _points(entries, "train"), _points(entries, "dev")
+    elif Path(model).name == CHECKPOINT and (run / LOG).is_file():
+        train = _logged(read_log(run))
+    return Curve(name, train, dev) if train or dev else None
+
+
+def _points(entries: Any, side: str) -> dict[str, Points]:
+    found: dict[str, Points] = {}
+    for entry in entries:
+        for term in TERMS:
+            if (loss := entry.get(side, {}).get(term)) is not None:
+                found.setdefault(term, []).append((float(entry["step"]), float(loss)))
+    return found
+
+
+def _logged(log: list[dict[str, Any]]) -> dict[str, Points]:
+    found: dict[str, Points] = {}
+    for term in TERMS:
+        losses = [(line["step"], line[f"loss.{term}"]) for line in log if f"loss.{term}" in line]
+        if losses:
+            stretches = np.array_split(np.array(losses, float), min(CURVE_POINTS, len(losses)))
+            found[term] = [(float(part[-1, 0]), float(part[:, 1].mean())) for part in stretches]
+    return found

@@ -1,0 +1,404 @@
+"""The main job: which way of adapting a model to this domain gives the best model, by how much, at what cost?
+
+Every contestant is the same encoder, untouched or adapted, and tries the same settings of fine-tuning with the same
+steps and seeds. Choices look at dev only; the test set is opened once a contestant and seed, after everything else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import Any
+
+from acclimate.core import files, ranks, settings
+from acclimate.core.figures import metric_text
+from acclimate.core.types import Progress, Score, Watch, unwatched
+from acclimate.data import materials
+from acclimate.data.inputs import Leaks, Raw, gather
+from acclimate.data.materials import DOCSTRINGS, Materials
+from acclimate.data.published import published, unplaced
+from acclimate.jobs.job import Job, check_format, claim, decided
+from acclimate.jobs.run import do, done
+from acclimate.methods import Method
+from acclimate.methods.baselines import baseline_of
+from acclimate.methods.method import load
+from acclimate.races import budget as budgets
+from acclimate.races.budget import Budget, Costs, fit, parse_budget, with_search
+from acclimate.races.contestants import Entries, enter, is_baseline, texts_of
+from acclimate.races.cost import Estimate, costs_of, estimate
+from acclimate.races.facts import facts_of
+from acclimate.races.outcome import WINNER, study_of, write_outcome, write_pages
+from acclimate.races.recipe import RaceRecipe, for_model, with_methods
+from acclimate.races.report import Study
+from acclimate.races.search import dev_row, scores_of, searched
+from acclimate.reports.table import ALONE, UNTOUCHED, interval_text
+from acclimate.statistics.significance import interval
+from acclimate.tasks.labelled import Labelled, Own, fewer, read_own
+from acclimate.tasks.tables import ColumnError
+from acclimate.training.run import CHECKPOINT
+
+LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matters
+Estimator = Callable[[RaceRecipe, Materials, Path], Costs]
+
+
+def run_race(
+    recipe: RaceRecipe,
+    materials: Materials,
+    run: Path,
+    *,
+    command: str,
+    budget: Budget | None = None,
+    estimator: Estimator | None = None,
+    watch: Watch = unwatched,
+) -> None:
+    """Run what is missing of the race in the directory `run`, then write the winner's checkpoint, scores and facts
+    (races/outcome.py makes tables and the page of them).
+
+    estimator: what the stages will cost, in the budget's unit; needed where there is a budget (races/cost.py has one).
+    Raises HeldError where another process works in `run`, ValueError where the budget is too small.
+    """
+    with files.hold(run) if ranks.is_first() else nullcontext():
+        claim(run)
+        if budget is not None:
+            budgets.with_search(recipe)  # raises, before anything is done, where the two do not go together
+        entries = enter(recipe, materials)
+        notes: tuple[str, ...] = ()
+        if entries.baseline is not None:
+            _tell_baseline(done(entries.baseline, run, watch=watch), entries, watch)
+        costs = None
+        if budget is not None:
+            assert estimator is not None
+            entries, costs, notes = _fitted(entries, run, budget, estimator)
+            for note in notes:
+                watch(Progress("budget", 0, 0, "steps", {"note": note}))
+        do(entries.prepared(), run, watch=watch)
+        payable = _payable(entries, run, budget, costs) if budget is not None and costs is not None else None
+        ended = searched(entries, run, payable, notes, watch)
+        do([job for jobs in ended.tests().values() for job in jobs], run, watch=watch)
+        scores = scores_of(ended, run)
+        name, seed = _winner(scores)
+        if budget is not None and (taken := budget.spent(run)) > budget.amount:
+            over = f"The race took {budget.told(taken)}: more than its budget of {budget.stated}."
+            ended = replace(ended, notes=(*ended.notes, over))
+        facts = facts_of(ended, run, command, winner=name)
+        if ranks.is_first():
+            _hand_over(ended.tuned[name][seed], run, {"contestant": name, "seed": seed})
+            write_outcome(run, scores, facts)
+        ranks.agree(None)
+
+
+def _tell_baseline(fitted: Mapping[str, Any], entries: Entries, watch: Watch) -> None:
+    """The first score of a race, within seconds: on dev, for the test set stays sealed."""
+    task, name = entries.materials.task, baseline_of(entries.materials.task.kind)
+    gold = [example.label for example in task.examples("dev")]
+    [first, second] = [dev_row(name, seed, fitted, gold, task) for seed in (0, 1)]
+    told = f"{interval_text(interval([first, second], task.metric))} dev {metric_text(task.metric.name)}"
+    watch(Progress(name, 1, 1, "fits", {"note": f"{told}, the score to beat"}))
+
+
+def _fitted(
+    entries: Entries, run: Path, budget: Budget, estimator: Estimator
+) -> tuple[Entries, Costs, tuple[str, ...]]:
+    """The entries cut down to the budget, as was decided when this race began."""
+    recipe, materials = budgets.with_search(entries.recipe), entries.materials
+    key = _race_of(entries, budget)
+
+    def decide() -> dict[str, Any]:
+        costs = estimator(recipe, materials, run)
+        fitted = budgets.fit(
+            recipe,
+            budget,
+            costs,
+            contestants=len(entries.models),
+            texts=texts_of(recipe, materials),
+            spent=budget.spent(run, searching=False),  # what was fine-tuned already is planned for again, not twice
+        )
+        return {
+            "costs": vars(costs),
+            "recipe": settings.to_mapping(fitted.recipe),
+            "notes": fitted.notes,
+        }
+
+    plan = decided(run, f"fitted-{key}", decide)
+    cut = settings.from_mapping(type(recipe), plan["recipe"])
+    return enter(cut, materials), Costs(**plan["costs"]), tuple(plan["notes"])
+
+
+def _race_of(entries: Entries, budget: Budget) -> str:
+    """What a decision is about, as 12 hex digits: recipe, budget, data, and the models with what they are made of."""
+    models = {name: job.name if job else entries.materials.identity() for name, job in entries.models.items()}
+    asked = [settings.to_mapping(entries.recipe), budget.stated, dict(entries.materials.task.hashes), models]
+    return settings.digest(asked)[:12]
+
+
+def _payable(entries: Entries, run: Path, budget: Budget, costs: Costs) -> Callable[[], int]:
+    """How many contestants the last round can have, as was decided when this race came to it."""
+    seeds = entries.recipe.seeds
+    key = f"finalists-{_race_of(entries, budget)}"
+    return lambda: int(decided(run, key, lambda: budgets.affordable(budget, costs, seeds, budget.spent(run))))
+
+
+def _winner(scores: list[Score]) -> tuple[str, int]:
+    """The encoder with the best mean on dev, and of its seeds the best on dev: the test set chooses nothing."""
+    dev: dict[str, list[Score]] = {}
+    for score in scores:
+        if not is_baseline(score.contestant):
+            dev.setdefault(score.contestant, []).append(score)
+    best = max(dev.values(), key=lambda own: sum(score.dev for score in own) / len(own))
+    first = max(best, key=lambda score: score.dev)
+    return first.contestant, first.seed
+
+
+def _hand_over(tuned: Job, run: Path, who: Mapping[str, Any]) -> None:
+    """The winner's checkpoint as `run/winner`, an ordinary directory that transformers loads."""
+    source = tuned.directory(run) / CHECKPOINT
+    with files.new_directory(run / WINNER) as temporary:
+        for file in source.iterdir():
+            if file.name != files.MANIFEST:
+                shutil.copy(file, temporary / file.name)
+        files.write_json(temporary / "race.json", dict(who))
+
+
+def race(
+    train: str | Path | Own,
+    *,
+    contestants: Sequence[str | Method] | None = None,
+    model: str | None = None,
+    data: str | Path | None = None,
+    leaks: Leaks = "keep",
+    labels_per_class: int | None = None,
+    budget: str | None = None,
+    recipe: RaceRecipe | None = None,
+    out: str | Path = "runs/race",
+    watch: Watch = unwatched,
+    **files: Any,
+) -> Study:
+    """Which way of adapting a model to these data gives the best model, by how much, at what cost?
+
+    train        a labelled file (CSV, TSV, JSONL, Parquet, or questions in SQuAD's JSON; .gz, .zst), or all that is
+                 stated of it as tasks.labelled.Own. Or "docstrings": the embedded default, with `labels_per_class`
+                 labels a class (32; 0: all)
+    files        fields of tasks.labelled.Own: dev, test, text, label, pair, group, id, kind, metric, max_tokens, ...
+                 (`split_seed` is its `seed`). And of the raw text: corpus, of the domain; general, from which methods
+                 retrieve, and to pretrain a small model on where none is given; separated
+    contestants  names such as "TAPT", own methods (methods.Method), or "file.py::NAME" of one; None: all that can race
+    data         the folder of a benchmark; then train names one of its datasets, such as "SciERC"
+    leaks        what becomes of labelled rows that hold a test text: kept and scored both ways, or dropped
+    budget       such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
+    out          directory of the run; the same call again goes on there
+
+    Returns what `out/report.html` shows; `out/winner` is the winner's checkpoint. Raises ValueError, before anything is
+    trained, for whatever is wrong with the files and settings.
+    """
+    given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
+    given["data"] = Path(data) if data else None
+    labelled, raw = stated_files(train, files)
+    chosen = recipe_of(contestants, recipe, model)
+    check_format(Path(out))
+    with hold_first(Path(out)):
+        found = materials_of(labelled, raw, Path(out), chosen, **given, watch=watch)
+        return start(chosen, found, Path(out), budget=budget, command="acclimate.race(...)", watch=watch)
+
+
+def plan_race(
+    train: str | Path | Own,
+    *,
+    contestants: Sequence[str | Method] | None = None,
+    model: str | None = None,
+    data: str | Path | None = None,
+    leaks: Leaks = "keep",
+    labels_per_class: int | None = None,
+    budget: str | None = None,
+    recipe: RaceRecipe | None = None,
+    out: str | Path = "runs/race",
+    **files: Any,
+) -> str:
+    """What `race` with these arguments would still do in `out` and what it costs, as text. Writes nothing there."""
+    given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
+    given["data"] = Path(data) if data else None
+    labelled, raw = stated_files(train, files)
+    return plan_text(labelled, raw, Path(out), recipe_of(contestants, recipe, model), budget=budget, **given)
+
+
+def stated_files(train: str | Path | Own, files: Mapping[str, Any]) -> tuple[Own, Raw]:
+    """The labelled files and the raw text as values. files: by the names that `race` takes.
+
+    Raises TypeError for a name that neither has.
+    """
+    of_raw = {"corpus": "domain", "general": "general", "separated": "separated"}
+    of_labelled = {each.name: each.name for each in fields(Own) if each.name not in ("train", "seed")}
+    of_labelled["split_seed"] = "seed"
+    for name in files:
+        if name not in of_raw and (name not in of_labelled or isinstance(train, Own)):
+            known = [*of_raw, *([] if isinstance(train, Own) else of_labelled)]
+            near = difflib.get_close_matches(name, known, n=1)
+            told = f"did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}"
+            raise TypeError(f"race() has no argument '{name}'. {told}")
+
+    def value(name: str) -> Any:
+        given = files[name]
+        return Path(given) if name in ("dev", "test", "corpus", "general") and given else given
+
+    raw = Raw(**{field: value(name) for name, field in of_raw.items() if name in files})
+    if isinstance(train, Own):
+        return train, raw
+    stated = {field: value(name) for name, field in of_labelled.items() if name in files}
+    return Own(train=Path(train), **stated), raw
+
+
+def recipe_of(contestants: Sequence[str | Method] | None, recipe: RaceRecipe | None, model: str | None) -> RaceRecipe:
+    """What is raced: the recipe or the usual one, with these contestants if any are named."""
+    if contestants is None:
+        return recipe or recipe_for(model)
+    own = {each.name: each for each in contestants if isinstance(each, Method)}
+    own |= {each: load(each) for each in contestants if isinstance(each, str) and "::" in each}
+    extended = with_methods(own, recipe) if recipe is not None else recipe_for(model, own)
+    names: list[str] = []
+    for each in contestants:
+        names += [one.name for one in each.contestants] if isinstance(each, Method) else [each]
+    return settings.from_mapping(type(extended), {"contestants": names}, where="race", base=extended)
+
+
+def recipe_for(model: str | None, methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:
+    """What is raced where nothing is stated. methods: a user's own, as `with_methods` takes them."""
+    return for_model(methods) if model else with_methods(methods, RaceRecipe())
+
+
+def hold_first(out: Path) -> AbstractContextManager[None]:
+    """Keep other processes out of the directory; of several ranks the first one does."""
+    return files.hold(out) if ranks.is_first() else nullcontext()
+
+
+def materials_of(
+    own: Own,
+    raw: Raw,
+    out: Path,
+    recipe: RaceRecipe,
+    *,
+    data: Path | None = None,
+    model: str | None = None,
+    leaks: Leaks = "keep",
+    labels_per_class: int | None = None,
+    rows: int = 0,
+    watch: Watch = unwatched,
+) -> Materials:
+    """What the race runs on: the user's files; the dataset that `own.train` names, of those in the folder `data`; or
+    the embedded default where that is what `own.train` says.
+
+    rows: so many training rows, every class among them, drawn; 0: all
+
+    Raises ValueError for options that a dataset or the embedded default would ignore, and as `gather` does.
+    """
+    if data is not None or str(own.train) != DOCSTRINGS:
+        if labels_per_class is not None:
+            raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
+        read = labelled_rows(own, data, rows)
+        rivals = len(recipe.names(domain=raw.domain is not None, general=raw.general is not None))
+        given: dict[str, Any] = {"model": model, "leaks": leaks, "seeds": recipe.seeds, "comparisons": rivals}
+        return gather(out, read, raw, **given, watch=watch)
+    if rows:
+        raise ValueError(f"--rows draws from files and datasets; of '{DOCSTRINGS}' --labels-per-class does")
+    if own != Own(train=own.train) or raw != Raw() or leaks != "keep":
+        raise ValueError(
+            f"the task '{DOCSTRINGS}' brings its own files, columns, metric, lengths and corpora: leave the options "
+            f"for files of your own out"
+        )
+    drawn = LABELS_PER_CLASS if labels_per_class is None else labels_per_class
+    return materials.docstrings(out, labels_per_class=drawn or None, model=model, watch=watch)
+
+
+def labelled_of(own: Own, data: Path | None) -> Own | Labelled:
+    """What `gather` reads the labelled files from: the dataset that `own.train` names, of those in the folder `data`,
+    or the files as they are stated.
+
+    Raises ValueError for options that a dataset would ignore, and for the name of one without its folder.
+    """
+    if data is None:
+        if not Path(own.train).exists() and (way_out := unplaced(str(own.train))):
+            raise ValueError(way_out)
+        return own
+    if own != Own(train=own.train, max_tokens=own.max_tokens):
+        raise ValueError(
+            f"the dataset '{own.train}' brings its own splits, columns, kind and metric: with --data leave the "
+            f"options for files of your own out; --max-tokens may stand, to read less"
+        )
+    read = published(str(own.train), data)
+    if own.max_tokens != Own(train=own.train).max_tokens:
+        read = replace(read, max_tokens=min(read.max_tokens, own.max_tokens))
+    return read
+
+
+def labelled_rows(own: Own, data: Path | None, rows: int) -> Own | Labelled:
+    """As `labelled_of`; of the training rows so many, every class among them, drawn; 0: all."""
+    read = labelled_of(own, data)
+    return fewer(read if isinstance(read, Labelled) else read_own(read), rows, seed=0) if rows else read
+
+
+def dataset_of(given: str | Own, data: Path | None) -> Labelled:
+    """Of several datasets one: a labelled file, by its path or with what is stated of it; or else a dataset of those in
+    the folder `data`. Raises ValueError as `labelled_of` and `read_own` do.
+    """
+    own = given if isinstance(given, Own) else Own(train=Path(given))
+    is_file = own.train.is_file() or (own.kind == "tokens" and own.train.is_dir())
+    read = labelled_of(own, None if is_file else data)
+    if isinstance(read, Labelled):
+        return read
+    try:
+        return read_own(read)
+    except ColumnError as error:
+        if isinstance(given, Own):
+            raise
+        table = f'{{train="{given}", text="...", label="..."}}'
+        raise ColumnError(f"{error}. In a list of files columns are stated as {table} in place of the name") from error
+
+
+def start(
+    recipe: RaceRecipe, found: Materials, out: Path, *, budget: str | None, command: str, watch: Watch = unwatched
+) -> Study:
+    """Run the race and write its pages."""
+    if recipe.contestants == ():
+        watch = _called(watch)
+    limit = parse_budget(budget) if budget else None
+    estimator = costs_of(limit.unit) if limit else None
+    run_race(recipe, found, out, command=command, budget=limit, estimator=estimator, watch=watch)
+    ranks.first_then_all(lambda: write_pages(out) if ranks.is_first() else None)
+    return study_of(out)
+
+
+def _called(watch: Watch) -> Watch:
+    """The watch of a model that runs alone."""
+    return lambda progress: watch(replace(progress, stage=progress.stage.replace(UNTOUCHED, ALONE)))
+
+
+def foreseen_cost(recipe: RaceRecipe, found: Materials, out: Path, *, budget: str | None) -> tuple[Estimate, list[str]]:
+    """What `start` would still do in `out`, and what a budget leaves out of the recipe."""
+    if budget is None:
+        cost = estimate(recipe, found, out)
+        if recipe.contestants == ():
+            named = (replace(stage, label=stage.label.replace(UNTOUCHED, ALONE)) for stage in cost.stages)
+            cost = replace(cost, stages=tuple(named))
+        return cost, []
+    limit = parse_budget(budget)
+    searching = with_search(recipe)
+    costs = costs_of(limit.unit)(searching, found, out)
+    arms = len(enter(searching, found).models)
+    spent, texts = limit.spent(out, searching=False), texts_of(searching, found)
+    fitted = fit(searching, limit, costs, contestants=arms, texts=texts, spent=spent)
+    return estimate(fitted.recipe, found, out, budgeted=True), list(fitted.notes)
+
+
+def plan_text(own: Own, raw: Raw, out: Path, recipe: RaceRecipe, *, budget: str | None = None, **given: Any) -> str:
+    """What a race would still do in `out`, what that takes, and what a budget leaves out; writes nothing there.
+
+    given: as `materials_of` has them.
+    """
+    with TemporaryDirectory() as place:
+        found = materials_of(own, raw, Path(place), recipe, **given)
+        cost, notes = foreseen_cost(recipe, found, out, budget=budget)
+    return "\n".join([cost.as_text(), *notes])

@@ -1,0 +1,340 @@
+"""What a race is told: contestants, seeds, the settings that each of them tries, and how each adapts."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields, make_dataclass, replace
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
+
+from transformers import PreTrainedConfig
+
+from acclimate.data import retrieve
+from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
+from acclimate.methods.method import check_names, load
+from acclimate.training.plan import Plan
+
+Way = Literal["halving", "grid", "tpe", "pruned-grid"]
+DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of fine-tuning that every contestant tries: all combinations of these. What is empty stays as the
+    recipe's `finetune` has it; with all of them empty there is one setting and nothing to search.
+
+    how     "halving": short runs with one seed drop most settings, what is left runs in full (races/search.py);
+            "grid": every setting of every contestant runs in full with every seed;
+            "tpe": Optuna draws `trials` settings with one seed, rates and epochs between the least and the largest
+            of these too, each with regard to the scores before it (races/optuna.py);
+            "pruned-grid": the combinations in a drawn order with one seed, each given up where it lags behind those
+            before it
+    trials  of each contestant, for the last two ways; "pruned-grid" takes 0 for all combinations
+    pruner  which of Optuna's says that a trial is given up: "median" below that of the finished trials at the same
+            share of the steps, "halving" where it is not in the better half of all that came as far
+    seed    of the draws
+    """
+
+    rates: tuple[float, ...] = ()  # peak rates; none: that of `finetune.plan`
+    epochs: tuple[float, ...] = ()  # none: `finetune.epochs`
+    batches: tuple[int, ...] = ()  # none: that of `finetune.plan`
+    how: Way = "halving"
+    trials: int = 0
+    pruner: Literal["median", "halving", "none"] = "median"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("rates", "epochs", "batches"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values) or any(value <= 0 for value in values):
+                raise ValueError(f"search.{name} = {list(values)}: each value once, and above 0")
+        for name in ("trials", "seed"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"search.{name} = {getattr(self, name)} is out of range: at least 0")
+        if self.draws:
+            self._check_drawn()
+        elif (self.trials, self.pruner, self.seed) != (0, "median", 0):
+            raise ValueError(
+                f"search.trials, search.pruner and search.seed are for search.how = {' or '.join(DRAWN)}, but it is "
+                f"'{self.how}', which tries all combinations. Leave them out, or set search.how"
+            )
+
+    @property
+    def draws(self) -> bool:
+        """Whether settings come one after the other, by Optuna."""
+        return self.how in DRAWN
+
+    @property
+    def combinations(self) -> int:
+        return math.prod(max(1, len(values)) for values in (self.rates, self.epochs, self.batches))
+
+    def _check_drawn(self) -> None:
+        if self.combinations == 1:
+            raise ValueError(
+                f"search.how = '{self.how}' draws from search.rates, search.epochs and search.batches, but none of "
+                f"them has two values. Add for example 'search.rates=[1e-5, 5e-5]'"
+            )
+        if self.how == "tpe" and not self.trials:
+            raise ValueError("search.how = 'tpe' needs a number of trials for each contestant. Add search.trials=20")
+        if self.how == "pruned-grid" and self.trials > self.combinations:
+            raise ValueError(
+                f"search.trials = {self.trials}, but the grid has {self.combinations} combinations. Lower it, or set "
+                f"search.how=tpe, which draws between the values too"
+            )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to fine-tune, by what it differs in."""
+
+    name: str
+    recipe: finetune.FinetuneRecipe
+
+
+def contestants_of(methods: Mapping[str, Method]) -> dict[str, tuple[Method, Contestant]]:
+    """Name -> the method and what makes it this contestant, in the order in which they run: what adapts on the task's
+    texts first, then what needs text of the domain, then what needs general text.
+    """
+    found = [(method, each) for method in methods.values() for each in method.contestants]
+    order = ("task", "domain", "general")
+    return {each.name: (method, each) for method, each in sorted(found, key=lambda both: order.index(both[1].needs))}
+
+
+def chains_of(methods: Mapping[str, Method]) -> dict[str, tuple[str, ...]]:
+    """Name -> links, of contestants such as DAPT+TAPT, which go on from another's model."""
+    return {
+        f"{before}+{each.name}": (before, each.name)
+        for method in methods.values()
+        for each in method.contestants
+        for before in each.after
+    }
+
+
+def _allowed(methods: Mapping[str, Method], named: Iterable[str] = ()) -> Any:
+    """The type of `RaceRecipe.contestants`: some of the names, or None for all that can race."""
+    names = (*contestants_of(methods), *chains_of(methods), baselines.BASELINE, scratch.CONTROL, *named)
+    return tuple[Literal[names], ...] | None  # type: ignore[valid-type]
+
+
+def _settings_of(methods: Mapping[str, Method], *, known: Collection[str] = ()) -> list[tuple[str, type, Any]]:
+    """A field for each group of settings: that of a small encoder."""
+    groups: dict[str, list[tuple[Method, Contestant]]] = {}
+    for method, contestant in contestants_of(methods).values():
+        groups.setdefault(method.group(contestant), []).append((method, contestant))
+    found: list[tuple[str, type, Any]] = []
+    for name, racing in groups.items():
+        method, first = racing[0]
+        told = {"help": f"of {' and '.join(contestant.name for _, contestant in racing)}"}
+        if name not in known:
+            found.append((name, method.recipe, field(default=first.small or method.recipe(), metadata=told)))
+    return found
+
+
+if TYPE_CHECKING:
+    Names = tuple[str, ...] | None
+else:
+    Names = _allowed(METHODS)
+
+# As fields, so that settings can be read, checked and written like all others: tapt, dapt, tapter, ...
+_Methods: Any = make_dataclass("_Methods", _settings_of(METHODS), frozen=True)
+
+
+@dataclass(frozen=True)
+class RaceRecipe(_Methods):  # type: ignore[misc]
+    """A race. The untouched model always runs; `contestants` run against it, or all that can where none are named.
+
+    Beside these settings a race has those of every method that can race, under the name of the method or of the
+    contestant: `tapt.epochs=3`, `dga.temperature=0.1`. The defaults are for a small encoder that is pretrained here, on
+    text as small as the demo's: what two cores do within ten minutes. `for_model` has those for a pretrained one.
+    """
+
+    methods: ClassVar[Mapping[str, Method]] = METHODS
+    named: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # "file.py::NAME" -> the contestants of the method there
+
+    seeds: int = 3  # fine-tunings of each contestant; at least 2
+    contestants: Names = None
+    """Names of contestants, or "file.py::NAME" of a method of your own, which run against the untouched model; none:
+    all that run by default and have their text, TF-IDF, random weights."""
+    search: Search = field(default_factory=Search)  # settings of fine-tuning that every contestant tries
+    pretrain: scratch.ScratchRecipe = scratch.SMALL  # of the small encoder that is pretrained if no model is given
+    finetune: finetune.FinetuneRecipe = field(
+        default_factory=lambda: finetune.FinetuneRecipe(epochs=6.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
+    )  # of every fine-tuning
+    retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
+    """What contestants train on that need general text."""
+    tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)  # of the baseline without an encoder
+
+    def __post_init__(self) -> None:
+        if self.seeds < 2:
+            raise ValueError(
+                f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 3 or 5"
+            )
+        if self.contestants is not None:
+            names = [name for each in self.contestants for name in self.named.get(each, (each,))]
+            object.__setattr__(self, "contestants", tuple(names))
+        if self.contestants is not None and len(set(self.contestants)) < len(self.contestants):
+            raise ValueError(f"contestants = {list(self.contestants)}: each may stand once")
+        check_unnamed(self, self.methods)
+        scratch.check_raced(self.pretrain)
+
+    def names(
+        self, *, domain: bool, general: bool, kind: str = "sequence", config: PreTrainedConfig | None = None
+    ) -> tuple[str, ...]:
+        """Who races against the untouched model. domain, general: whether there is raw text of either; kind: of task;
+        config: of the model, None where nothing is known of it.
+
+        Raises ValueError for one that is named and cannot do tasks of this kind, or adapt such a model.
+        """
+        there = {"task": True, "domain": domain, "general": general}
+        known = contestants_of(self.methods)
+        unsuited = {name: why for name, (method, _) in known.items() if (why := method.unsuited(kind, config))}
+        if not baselines.baseline_of(kind):
+            unsuited[baselines.BASELINE] = f"cannot do a task of kind '{kind}'"
+        if self.contestants is None:
+            racing = [name for name, (_, each) in known.items() if each.default and there[each.needs]]
+            return tuple(name for name in (*racing, baselines.BASELINE, scratch.CONTROL) if name not in unsuited)
+        for name in self.contestants:
+            for link in self.links(name):
+                if link in unsuited:
+                    raise ValueError(f"{link} {unsuited[link]}. Leave it out of contestants")
+        return tuple(self.contestants)
+
+    @property
+    def heldout_tokens(self) -> tuple[str, int]:
+        """The setting that states at what length losses on held-out text are read, and that length: what adapting on
+        text of the domain reads by default.
+        """
+        for method, contestant in contestants_of(self.methods).values():
+            if contestant.needs == "domain":
+                group = method.group(contestant)
+                return f"{group}.max_tokens", getattr(self, group).max_tokens
+        raise AssertionError("no method adapts on text of the domain")
+
+    def links(self, name: str) -> tuple[str, ...]:
+        """The contestants whose adapting makes this one, such as DAPT and TAPT; itself, where it is one by itself."""
+        return chains_of(self.methods).get(name, (name,))
+
+    def stated(self, name: str) -> tuple[Method, Contestant, Any]:
+        """A contestant's method, what makes it this contestant, and the recipe by which it adapts."""
+        method, contestant = contestants_of(self.methods)[name]
+        recipe = getattr(self, method.group(contestant))
+        return method, contestant, replace(recipe, **contestant.settings, **unread(contestant, recipe))
+
+    def settings(self) -> tuple[Setting, ...]:
+        """What each contestant tries, in a fixed order; of a search that draws, the combinations of what is listed."""
+        search = self.search
+        listed = product(search.rates or (None,), search.epochs or (None,), search.batches or (None,))
+        return tuple(self.setting(rate=rate, epochs=epochs, batch=batch) for rate, epochs, batch in listed)
+
+    def setting(self, *, rate: float | None = None, epochs: float | None = None, batch: int | None = None) -> Setting:
+        """One way to fine-tune, named by what is given; the rest is as `finetune` has it."""
+        named = {"rate": rate, "epochs": epochs, "batch": batch}
+        name = ", ".join(f"{what} {value:g}" for what, value in named.items() if value is not None)
+        usual = self.finetune
+        plan = replace(usual.plan, rate=rate or usual.plan.rate, batch=batch or usual.plan.batch)
+        return Setting(name or f"rate {plan.rate:g}", replace(usual, epochs=epochs or usual.epochs, plan=plan))
+
+
+def unread(contestant: Contestant, recipe: Any) -> dict[str, Any]:
+    """The settings that the contestant does not read, as they usually are: stated otherwise, they rename no job."""
+    return {field.name: field.default for field in fields(recipe) if field.name in contestant.unread}
+
+
+def check_unnamed(recipe: Any, methods: Mapping[str, Method]) -> None:
+    """Raises ValueError for settings that the names of contestants state. recipe: has the groups of the methods."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for method, contestant in contestants_of(methods).values():
+        for setting in contestant.settings:
+            said.setdefault((method.group(contestant), setting), []).append(contestant.name)
+    for (group, setting), names in said.items():
+        stated = getattr(recipe, group)
+        [usual] = [field.default for field in fields(stated) if field.name == setting]
+        if (value := getattr(stated, setting)) != usual:
+            raise ValueError(
+                f"{group}.{setting} = '{value}' does nothing here: contestants say it by their names, "
+                f"{' and '.join(names)}. Leave it out, and name them in contestants"
+            )
+
+
+def with_methods(methods: Mapping[str, Method], recipe: RaceRecipe) -> RaceRecipe:
+    """The recipe with settings, and contestants, of a user's own methods too.
+
+    methods: by what may stand for their contestants in `contestants`, such as "file.py::NAME"
+    Raises ValueError as `check_names`.
+    """
+    methods = {key: method for key, method in methods.items() if recipe.methods.get(method.name) is not method}
+    if not methods:
+        return recipe
+    check_names([*methods.values()], recipe.methods)
+    together = {**recipe.methods, **{method.name: method for method in methods.values()}}
+    named = {key: tuple(each.name for each in method.contestants) for key, method in methods.items()}
+    more = _settings_of(together, known=[each.name for each in fields(recipe)])
+    kind = make_dataclass(
+        "RaceRecipe",
+        [("contestants", _allowed(together, named), None), *more],
+        bases=(type(recipe),),
+        frozen=True,
+        namespace={"methods": together, "named": {**recipe.named, **named}},
+    )
+    found: RaceRecipe = kind(**{each.name: getattr(recipe, each.name) for each in fields(recipe)})
+    return found
+
+
+def stated_methods(assignments: Iterable[str], path: Path | None = None) -> dict[str, Method]:
+    """The methods that `contestants` names by their files, as "file.py::NAME", in assignments or in a TOML file.
+
+    Raises ValueError where there is none. What else is wrong there is left for settings.override to tell.
+    """
+    listed: list[Any] = []
+    texts = [each.partition("=") for each in assignments]
+    for source in [
+        *(f"contestants = {value}" for key, _, value in texts if key.strip() == "contestants"),
+        *([path.read_text(encoding="utf-8")] if path is not None and path.is_file() else []),
+    ]:
+        with contextlib.suppress(tomllib.TOMLDecodeError):
+            given = tomllib.loads(source).get("contestants", [])
+            listed += given if isinstance(given, list) else [given]
+    return {name: load(name) for name in listed if isinstance(name, str) and "::" in name}
+
+
+class _Searching(Protocol):
+    """A recipe with a search over settings of its fine-tuning."""
+
+    @property
+    def search(self) -> Search: ...
+    @property
+    def finetune(self) -> finetune.FinetuneRecipe: ...
+
+
+S = TypeVar("S", bound=_Searching)
+
+
+def heeded(stated: S, usual: S) -> S:
+    """The recipe without the usual search over what was stated as one value: `finetune.plan.rate` means that rate."""
+    ours, theirs, search = stated.finetune, usual.finetune, stated.search
+    if ours.plan.rate != theirs.plan.rate and search.rates == usual.search.rates:
+        search = replace(search, rates=())
+    if ours.epochs != theirs.epochs and search.epochs == usual.search.epochs:
+        search = replace(search, epochs=())
+    if ours.plan.batch != theirs.plan.batch and search.batches == usual.search.batches:
+        search = replace(search, batches=())
+    return cast(S, replace(cast(Any, stated), search=search))
+
+
+def for_model(methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:
+    """The papers' own settings, for a pretrained model of the usual size.
+
+    Each method as its `usual` settings have it, or else by the defaults of its recipe; fine-tuning as BLURB does (the
+    defaults of methods/finetune.py), with BLURB's three rates to choose from.
+    """
+    recipe = with_methods(methods, RaceRecipe())
+    usual: dict[str, Any] = {}
+    for method, contestant in contestants_of(recipe.methods).values():
+        usual.setdefault(method.group(contestant), contestant.usual or method.recipe())
+    search = Search(rates=(1e-5, 3e-5, 5e-5))
+    return replace(recipe, **usual, finetune=finetune.FinetuneRecipe(), search=search)

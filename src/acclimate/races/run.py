@@ -1,0 +1,343 @@
+"""Does what is missing of a study, or says what that would take. One failure policy: a cell whose jobs fail is told
+and stands as failed with its reason, and the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from acclimate.core.figures import duration, si
+from acclimate.core.replay import NotDoneError
+from acclimate.core.types import Cost, Progress, Score, Split, Watch, unwatched
+from acclimate.data.materials import Materials
+from acclimate.jobs.job import Job, claim, first_line, missing, result_of, with_needs
+from acclimate.jobs.run import do_all
+from acclimate.races.compare import Chosen, Outcome, Ran, compare, mean_cost
+from acclimate.races.contestants import tested
+from acclimate.races.cost import Stage, estimate_of_jobs, told_of_reading
+from acclimate.races.design import Cell, Design, Key, Losses, Search
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.report import Trial
+from acclimate.races.search import dev_row, foreseen_of, left_of, searched, test_row
+from acclimate.reports.page import Section, page
+from acclimate.reports.table import GeneralLoss
+from acclimate.tasks.prepared import open_prepared
+from acclimate.training.checkpoint import LOG, spent
+
+
+def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
+    """Do what is missing of the study in the directory `out`, and compare.
+
+    Searches run first and yield cells; then all is trained, then the test set is opened, once a cell and seed.
+    """
+    claim(out, design.called)
+    cells = list(design.cells)
+    trials: dict[Key, Sequence[Trial]] = {}
+    failed: dict[Key, str] = {}
+    for search in design.searches:
+        try:
+            cell, trials[search.key] = _searched(search, out, _naming(watch, design, search.column))
+            cells.append(cell)
+        except NotDoneError:
+            raise
+        except Exception as error:
+            failed[search.key] = _named(first_line(error), design)
+            watch(Progress(f"{search.column}: {search.row}", 0, 0, "steps", {"note": f"failed: {failed[search.key]}"}))
+            cells.append(Cell(search.row, search.column, {}, {}, search.entries.materials, facts=search.facts))
+    cells = _in_order(design, cells)
+
+    training = [job for cell in cells for job in _before_scoring(cell, design.split)]
+    measuring = [job for losses in design.losses for job in (losses.before[1], *_all(losses.jobs_by_row.values()))]
+    watches: dict[str, Watch] = {}
+    for cell in cells:
+        for job in with_needs(cell.jobs_by_seed.values()):
+            watches.setdefault(job.name, _naming(watch, design, cell.row if len(_columns(cells)) == 1 else cell.column))
+    errors = do_all([*training, *measuring], out, watch=watch, watches=watches)
+    if design.split == "test":
+        tests = [
+            job
+            for cell in cells
+            for job in cell.jobs_by_seed.values()
+            if all(result_of(needed, out) is not None for needed in job.needs.values())
+        ]
+        errors |= do_all(tests, out, watch=watch, watches=watches)
+
+    reasons = {name: _named(first_line(error), design) for name, error in errors.items()}
+    ran = {cell.key: _ran(cell, design, failed.get(cell.key, ""), reasons, out) for cell in cells}
+    losses = {own.name: _losses(own, [cell.row for cell in cells], out) for own in design.losses}
+    compared = compare(ran, design.against, design.means, design.metrics)
+    chosen = _chosen(design, ran, out, watch) if design.chosen_is_tested else None
+    return Outcome(design, ran, compared, losses, trials, chosen)
+
+
+def _searched(search: Search, out: Path, watch: Watch) -> tuple[Cell, list[Trial]]:
+    """The cell with the setting that dev chose, and the record of the search."""
+    [name] = search.entries.models
+    ended = searched(search.entries, out, None, (), watch)
+    tuned = ended.tuned.get(name, ())
+    if not tuned or any(result_of(job, out) is None for job in tuned):
+        raise ValueError("training diverges with its best setting on dev. Lower search.rates")
+    trials = [replace(trial, contestant=search.row) for trial in ended.found.record]
+    settings = {trial.setting for trial in trials}
+    begun: dict[str, int] = {}
+    for trial in trials:
+        begun[trial.setting] = max(begun.get(trial.setting, 0), trial.seeds)
+    facts = {"setting": ended.found.finalists[0].setting.name, "settings tried": len(settings)}
+    facts |= {"fine-tunings": sum(begun.values())}
+    task = search.entries.materials.task
+    return (
+        Cell(
+            search.row,
+            search.column,
+            {seed: tested(job, task) for seed, job in enumerate(tuned)},
+            {
+                **{stage: {0: jobs} for stage, jobs in search.costs.items()},
+                "tuning": {seed: [job] for seed, job in enumerate(tuned)},
+                "with the search": {0: ended.begun},
+            },
+            search.entries.materials,
+            facts={**search.facts, **facts},
+        ),
+        trials,
+    )
+
+
+def _in_order(design: Design, cells: Sequence[Cell]) -> list[Cell]:
+    """By column, as the design has them."""
+    columns = [*dict.fromkeys([*(own.column for own in design.cells), *(own.column for own in design.searches)])]
+    return sorted(cells, key=lambda cell: columns.index(cell.column)) if design.searches else list(cells)
+
+
+def _before_scoring(cell: Cell, split: Split) -> list[Job]:
+    """The jobs of the cell that come before the test set is opened."""
+    jobs = [*cell.jobs_by_seed.values()]
+    return [needed for job in jobs for needed in job.needs.values()] if split == "test" else jobs
+
+
+def _ran(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str], out: Path) -> Ran:
+    """What a cell came to: its scores, or why they are not there."""
+    scores: list[Score] = []
+    gold = [example.label for example in cell.task.examples("dev")] if design.split == "dev" else []
+    for seed, job in cell.jobs_by_seed.items():
+        result = result_of(job, out)
+        if result is None:
+            lost = next((needed for needed in with_needs([job]) if needed.name in reasons), None)
+            why = f"{_named(lost.label, design)}: {reasons[lost.name]}" if lost else "not done"
+            failed = failed or why
+        elif design.split == "dev":
+            scores.append(dev_row(cell.row, seed, result, gold, cell.task))
+        else:
+            scores.append(test_row(cell.row, seed, _with_dev(job, result, out), cell.task, **_FREE))
+    costs = {
+        stage: mean_cost(
+            sum((cost_of(job, out) for job in jobs), Cost())
+            for seed, jobs in by_seed.items()
+            if result_of(cell.jobs_by_seed[seed], out) is not None
+        )
+        for stage, by_seed in cell.costs.items()
+    }
+    facts = {} if failed else dict(design.measured(cell, out))
+    return Ran(cell, tuple(scores), failed, costs, {**cell.facts, **facts})
+
+
+_FREE: Mapping[str, Any] = {"adapting": Cost(), "finetuning": Cost()}
+
+
+def _with_dev(test: Job, result: Mapping[str, Any], out: Path) -> dict[str, Any]:
+    """The result of a look at the test set, with the score on dev of what was looked at."""
+    if result.get("dev") is not None:
+        return dict(result)
+    [trained] = (result_of(job, out) for job in test.needs.values())
+    assert trained is not None  # else there would be no test
+    return {**result, "dev": trained["dev"]}
+
+
+def cost_of(job: Job, out: Path) -> Cost:
+    """What the job took; of work that keeps no log of steps the tokens are those that its result tells."""
+    place, cost = job.directory(out), spent(job.directory(out))
+    if (place / LOG).exists():
+        return cost
+    return replace(cost, tokens=cost.tokens + int((result_of(job, out) or {}).get("tokens", 0)))
+
+
+def _losses(losses: Losses, rows: Sequence[str], out: Path) -> dict[str, GeneralLoss]:
+    """Row -> its loss; empty where the model came without a head, so that no loss says anything."""
+    name, job = losses.before
+    before = result_of(job, out)
+    if before is None or not before["head"]:
+        return {}
+    found = dict.fromkeys(rows, GeneralLoss())
+    found[name] = GeneralLoss(before["loss"])
+    for row, jobs in losses.jobs_by_row.items():
+        results = [result_of(own, out) for own in jobs]
+        values = [result["loss"] for result in results if result is not None]
+        if len(values) == len(results):
+            after = values[0] if len(values) == 1 else sum(values) / len(values)
+            found[row] = GeneralLoss(after, after - before["loss"])
+    return found
+
+
+def _chosen(design: Design, ran: Mapping[Key, Ran], out: Path, watch: Watch) -> Chosen | None:
+    """The cell with the best mean on dev, tested; and what it took to find it. None where all failed."""
+    there = [own for own in ran.values() if own.scores and not own.failed]
+    if not there:
+        return None
+    best = max(there, key=lambda own: float(sum(score.dev for score in own.scores) / len(own.scores)))
+    tests = {seed: tested(job, best.cell.task) for seed, job in best.cell.jobs_by_seed.items()}
+    errors = do_all(tests.values(), out, watch=watch)
+    reasons = {name: first_line(error) for name, error in errors.items()}
+    cell = replace(best.cell, jobs_by_seed=tests)
+    seen = _ran(cell, replace(design, split="test"), "", reasons, out)
+    jobs = {job.name: job for own in ran.values() for job in _trained_for(own.cell)}
+    mine = [job for by_seed in best.cell.costs.values() for jobs_of in by_seed.values() for job in jobs_of]
+    whole = sum(cost_of(job, out).flops for job in jobs.values())
+    return Chosen(seen, len(ran), whole, sum(cost_of(job, out).flops for job in mine))
+
+
+def _trained_for(cell: Cell) -> Iterable[Job]:
+    return (job for by_seed in cell.costs.values() for jobs in by_seed.values() for job in jobs)
+
+
+def _naming(watch: Watch, design: Design, where: str) -> Watch:
+    """The watch, told of what a job is a part, and the models' names where labels have what stands for them."""
+
+    def telling(progress: Progress) -> None:
+        stage = _named(progress.stage, design)
+        watch(replace(progress, stage=stage if where in stage else f"{where}: {stage}"))
+
+    return telling
+
+
+def _named(text: str, design: Design) -> str:
+    for key, name in design.called.items():
+        text = text.replace(key, name)
+    return text
+
+
+def _columns(cells: Iterable[Cell]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((cell.model, cell.column) for cell in cells))
+
+
+def _all(several: Iterable[Iterable[Job]]) -> list[Job]:
+    return [job for jobs in several for job in jobs]
+
+
+# The dry run
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A line of a plan. trained: rows of the train set; tunings: fine-tunings left, given up ones too."""
+
+    label: str
+    trained: int
+    seeds: int
+    tunings: int
+    tokens: float
+    flops: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is left of a study. done: jobs that are; memory, disk: bytes."""
+
+    design: Design
+    lines: tuple[Planned, ...]
+    done: int
+    left: int
+    memory: float
+    disk: float
+    notes: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float:
+        return sum(line.seconds for line in self.lines)
+
+    def as_text(self) -> str:
+        """At most 110 columns wide."""
+        rows = []
+        for line in self.lines:
+            counts = f"{line.trained:,}", str(line.seeds), str(line.tunings)
+            rows.append((line.label, *counts, si(line.tokens), si(line.flops), duration(line.seconds)))
+        columns = ("", "train", "seeds", "tunings", "tokens", "FLOP", "time")
+        told = [
+            f"Together {duration(self.seconds)} on this machine, memory {self.memory / 1e9:.1f} GB, disk "
+            f"{self.disk / 1e9:.2f} GB; {self.left} jobs are left, {self.done} are done. Tunings: fine-tunings that "
+            f"are left, those too that are given up on the way. What several lines share stands in the first.",
+            *self.notes,
+            *self.design.notes,
+            *(f"{name} is left out: {why}" for name, why in self.design.absent.items()),
+        ]
+        title = f"acclimate study {self.design.name}, still to do"
+        return page(title, [Section("Plan", columns, tuple(rows), tuple(told))])
+
+
+@dataclass(frozen=True)
+class _Lot:
+    """Jobs that are estimated together: of one model on one task."""
+
+    materials: Materials
+    race: RaceRecipe
+    jobs: list[tuple[Job, float]]
+    labels: list[str]
+
+
+def plan(design: Design, out: Path) -> Plan:
+    """What `run` would still do in `out`, and what that takes. Trains a few steps to try; writes nothing there."""
+    lots: dict[tuple[Any, ...], _Lot] = {}
+    lines: dict[str, Planned] = {}
+    seen: set[str] = set()
+    several = len(_columns([*design.cells])) + len({search.column for search in design.searches}) > 1
+    models = len({cell.model for cell in design.cells}) > 1
+
+    def left(label: str, materials: Materials, race: RaceRecipe, jobs: Iterable[tuple[Job, float]]) -> None:
+        for job, share in jobs:
+            if job.name in seen:
+                continue
+            seen.add(job.name)
+            task = job.places.get("task", materials.task.path)
+            of_task = materials if task == materials.task.path else replace(materials, task=open_prepared(task))
+            lot = lots.setdefault((task, materials.model, id(race)), _Lot(of_task, race, [], []))
+            lot.jobs.append((job, share))
+            lot.labels.append(label)
+
+    for search in design.searches:
+        label = f"{search.column}, {search.row}"
+        lines[label] = Planned(
+            label, search.entries.materials.task.sizes["train"], search.entries.recipe.seeds, 0, 0, 0, 0
+        )
+        left(label, search.entries.materials, search.entries.recipe, left_of(search.entries, out))
+    losses = [job for own in design.losses for job in (own.before[1], *_all(own.jobs_by_row.values()))]
+    for at, cell in enumerate(design.cells):
+        label = cell.column if several else cell.row
+        label += f", {cell.model}" if models else ""
+        lines.setdefault(label, Planned(label, cell.task.sizes["train"], len(cell.jobs_by_seed), 0, 0, 0, 0))
+        jobs = [*cell.jobs_by_seed.values(), *(losses if not at else [])]
+        left(label, cell.materials, design.race, ((job, 1.0) for job in missing(jobs, out)))
+    jobs = [*losses, *(job for cell in design.cells for job in cell.jobs_by_seed.values())]
+    everything = len(with_needs([*jobs, *(job for own in design.searches for job, _ in foreseen_of(own.entries, out))]))
+
+    memory = disk = 0.0
+    stages: list[Stage] = []
+    for lot in lots.values():
+        estimate = estimate_of_jobs(lot.jobs, lot.race, lot.materials)
+        memory, disk = max(memory, estimate.memory), disk + estimate.disk
+        stages += estimate.stages
+        for label, stage in zip(lot.labels, estimate.stages, strict=True):
+            line = lines[label]
+            lines[label] = replace(
+                line,
+                tunings=line.tunings + (stage.kind == "tuning"),
+                tokens=line.tokens + stage.tokens,
+                flops=line.flops + stage.flops,
+                seconds=line.seconds + stage.seconds,
+            )
+    found = (replace(line, label=_named(line.label, design)) for line in lines.values())
+    waiting = len(seen)
+    return Plan(
+        design, tuple(found), max(0, everything - waiting), waiting, memory, disk, tuple(told_of_reading(stages))
+    )

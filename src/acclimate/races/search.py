@@ -1,0 +1,460 @@
+"""Which setting each contestant gets, and who goes on: every contestant tries the same settings, and dev alone decides.
+
+An arm is a contestant with a setting. All arms share their seeds, so that they are compared in pairs.
+
+grid     every arm in full with every seed; the best setting of each contestant by mean dev score
+halving  most arms leave after runs that cost little (Jamieson and Talwalkar, Non-stochastic best arm identification and
+         hyperparameter optimization, AISTATS 2016), in rounds:
+
+A round is the first part of a whole run, with the whole run's rates, and whoever goes on goes on from there: nothing is
+paid for twice, and an arm is judged on the way that it would go. (A short run with a schedule of its own ends at a rate
+of 0: slow settings have learned nothing by then, and look poor.)
+
+Without a budget all contestants go to the end. Each setting runs in full with one seed (where there are more than FEW,
+first to EARLY, after which each contestant keeps its best third); the best one gets the other seeds.
+
+With a budget each arm runs to EARLY with one seed, and each contestant keeps the better half of its settings; those run
+on to HALFWAY, and each contestant keeps its best. As many contestants as the rest of the budget pays for go to the end
+with every seed, the best ones first. That last round ends early where no rival can reach the untouched model any more:
+`hopeless` says when. The untouched model is in every round.
+
+Where Optuna draws the settings, races/optuna.py has the rounds before the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from acclimate.core import files, ranks
+from acclimate.core.types import Cost, Progress, Score, Watch, label_of
+from acclimate.data.materials import Materials
+from acclimate.jobs.job import Job, missing, note, with_needs
+from acclimate.jobs.run import Part, do_all, done
+from acclimate.methods import finetune
+from acclimate.races.contestants import Entries, enter, tested, tested_baseline
+from acclimate.races.facts import adapting_jobs
+from acclimate.races.recipe import RaceRecipe, Setting, Way
+from acclimate.races.report import Trial
+from acclimate.reports.table import UNTOUCHED
+from acclimate.statistics.power import beyond_reach
+from acclimate.tasks.prepared import Prepared
+from acclimate.training.checkpoint import CLOCK, spent
+from acclimate.training.gradients import NotFiniteError
+
+EARLY = 0.25  # shares of the steps
+HALFWAY = 0.5
+FEW = 3
+
+
+@dataclass(frozen=True)
+class Arm:
+    contestant: str
+    setting: Setting
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one fine-tuning as far as it went: its best dev score, and the steps it took."""
+
+    dev: float
+    steps: int
+    diverged: bool = False
+
+
+DIVERGED = Outcome(-1.0, 0, diverged=True)  # the loss was no number any more: the arm has lost
+Run = Callable[[Arm, int, float], Outcome]  # (arm, seed, share of the steps): on from where it stood
+Ahead = Callable[[Sequence[tuple[Arm, int, float]]], None]  # told of runs that will be asked for, in any order
+Hopeless = Callable[[Arm, Arm, int], bool]  # (a rival, the untouched model, seeds so far): it cannot win any more
+
+
+@dataclass(frozen=True)
+class Found:
+    """The arms that reached the end with every seed, the untouched model first, and the record.
+
+    note     the search in a sentence; "" where there was nothing to search
+    stopped  why it ended early; "" where it did not
+    """
+
+    finalists: tuple[Arm, ...]
+    record: tuple[Trial, ...]
+    note: str
+    stopped: str = ""
+
+
+def search(
+    names: Sequence[str],
+    settings: Sequence[Setting],
+    seeds: int,
+    run: Run,
+    *,
+    how: Way,
+    finalists: Callable[[], int] | None,
+    hopeless: Hopeless,
+    give_up: Callable[[Arm], None] = lambda arm: None,
+    ahead: Ahead = lambda runs: None,
+) -> Found:
+    """Try every contestant in `names` (the untouched model among them) with every setting.
+
+    finalists: how many contestants the last round may have, asked once that is to be decided; None: all of them.
+    give_up: told of each arm that is not gone on with.
+    ahead: told, before `run`, of all runs of a round: it may do them at once, where they then are.
+    """
+    rounds = Rounds(run, give_up, ahead)
+    arms = [Arm(name, setting) for name in names for setting in settings]
+    if how == "grid" or (len(settings) == 1 and finalists is None):
+        means = rounds.run_all(arms, range(seeds), 1.0)
+        last = rounds.sound(untouched_first(best_of_each(means)))
+        rounds.tell(means, last, "the best setting of its contestant", "another setting did better")
+        note = f"{len(arms)} combinations of contestant and setting, each in full with {seeds} seeds."
+        return Found(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
+    if finalists is not None:
+        if len(settings) > 1:
+            means = rounds.run_all(arms, range(1), EARLY)
+            arms = [arm for name in names for arm in _best_of(name, means, 1 / 2)]
+            rounds.tell(means, arms, "in the better half", f"not in the better half after {EARLY:.0%} of the steps")
+        means = rounds.run_all(arms, range(1), HALFWAY)
+        chosen = untouched_first(best_of_each(means))[: max(2, finalists())]
+        why_not = f"another setting or contestant did better after {HALFWAY:.0%} of the steps"
+        rounds.tell(means, chosen, "goes to the end", why_not)
+        return last_round(rounds, chosen, seeds, hopeless)
+    if len(settings) > FEW:
+        means = rounds.run_all(arms, range(1), EARLY)
+        arms = [arm for name in names for arm in _best_of(name, means, 1 / 3)]
+        rounds.tell(means, arms, "in the best third", f"not in the best third after {EARLY:.0%} of the steps")
+    means = rounds.run_all(arms, range(1), 1.0)
+    chosen = untouched_first(best_of_each(means))
+    rounds.tell(means, chosen, "goes on with all seeds", "another setting did better")
+    return last_round(rounds, chosen, seeds, None)
+
+
+def last_round(rounds: Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless | None) -> Found:
+    """Seed after seed, each for everybody who is still in."""
+    untouched, *rivals = chosen
+    out: list[Arm] = []
+    if hopeless is None:  # else who is out after a seed is spared the next
+        rounds.foresee([untouched, *rivals], range(seeds), 1.0)
+    for seed in range(seeds):
+        rounds.run_all([untouched, *rivals], range(seed, seed + 1), 1.0)
+        sound = rounds.sound([untouched, *rivals])
+        lost = [arm for arm in rivals if arm not in sound]
+        if hopeless is not None and seed + 1 < seeds:
+            lost += [arm for arm in rivals if arm not in lost and hopeless(arm, untouched, seed + 1)]
+        out += lost
+        rivals = [arm for arm in rivals if arm not in lost]
+    arms = [untouched, *rivals]
+    means = {arm: rounds.mean(arm) for arm in [*arms, *out]}
+    rounds.tell(means, arms, "reached the end", "could not reach the untouched model any more")
+    note = f"{len(rounds.runs)} fine-tunings; {len(arms)} of the contestants reached the end with {seeds} seeds."
+    return Found(tuple(arms), tuple(rounds.record), note, "nothing could win any more" if out and not rivals else "")
+
+
+class Rounds:
+    """The runs so far and the record of them."""
+
+    def __init__(self, run: Run, give_up: Callable[[Arm], None], ahead: Ahead = lambda runs: None) -> None:
+        self.run, self.give_up, self.ahead = run, give_up, ahead
+        self.runs: dict[tuple[Arm, int, float], Outcome] = {}
+        self.record: list[Trial] = []
+        self.rung = 0
+        self.share = 0.0  # of the round that is on
+
+    def run_all(self, arms: Sequence[Arm], seeds: range, share: float) -> dict[Arm, float]:
+        """Run the arms up to a share of their steps, seed by seed, and give their mean dev scores."""
+        self.share = share
+        self.foresee(arms, seeds, share)
+        for seed in seeds:
+            for arm in arms:
+                if (arm, seed, share) not in self.runs:
+                    self.runs[arm, seed, share] = self.run(arm, seed, share)
+        return {arm: float(np.mean([self.runs[arm, seed, share].dev for seed in seeds])) for arm in arms}
+
+    def foresee(self, arms: Sequence[Arm], seeds: range, share: float) -> None:
+        """Have those of the runs that are still to be made begun at once, if anybody can."""
+        self.ahead([(arm, seed, share) for seed in seeds for arm in arms if (arm, seed, share) not in self.runs])
+
+    def mean(self, arm: Arm) -> float:
+        """Over all its seeds in full."""
+        return float(np.mean([own.dev for (who, _, share), own in self.runs.items() if who == arm and share == 1]))
+
+    def sound(self, arms: Sequence[Arm]) -> list[Arm]:
+        """Those of which no run in full diverged. Raises ValueError where one of the untouched model did."""
+        wild = {who for (who, _, share), own in self.runs.items() if own.diverged and share == 1}
+        for arm in arms:
+            if arm in wild and arm.contestant == UNTOUCHED:
+                raise ValueError(
+                    f"the untouched model's training diverges with {arm.setting.name}, its best setting on dev. Lower "
+                    f"search.rates, or finetune.plan.rate"
+                )
+        return [arm for arm in arms if arm not in wild]
+
+    def tell(self, means: dict[Arm, float], kept: Sequence[Arm], why: str, why_not: str) -> None:
+        """A line of the record for each arm of a round that has ended; those that go no further are given up."""
+        for arm, dev in means.items():
+            own = [outcome for (who, _, part), outcome in self.runs.items() if (who, part) == (arm, self.share)]
+            stays = arm in kept
+            words = why if stays else why_not
+            if any(outcome.diverged for outcome in own):
+                words = "its training diverged"
+            self.record.append(
+                Trial(arm.contestant, arm.setting.name, self.rung, own[0].steps, len(own), dev, stays, words)
+            )
+            if not stays:
+                self.give_up(arm)
+        self.rung += 1
+
+
+def _best_of(name: str, means: dict[Arm, float], share: float) -> list[Arm]:
+    own = {arm: dev for arm, dev in means.items() if arm.contestant == name}
+    ranked = sorted(own, key=lambda arm: -own[arm])
+    return ranked[: math.ceil(len(ranked) * share)]
+
+
+def best_of_each(means: dict[Arm, float]) -> list[Arm]:
+    """Each contestant's best arm (the first of equals), in the order of the contestants' scores."""
+    best: dict[str, Arm] = {}
+    for arm, dev in means.items():
+        if arm.contestant not in best or dev > means[best[arm.contestant]]:
+            best[arm.contestant] = arm
+    return sorted(best.values(), key=lambda arm: -means[arm])
+
+
+def untouched_first(arms: Sequence[Arm]) -> list[Arm]:
+    return sorted(arms, key=lambda arm: arm.contestant != UNTOUCHED)
+
+
+def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, finalists: int) -> float:
+    """What a search with a budget takes that ends with so many contestants, in fine-tunings from begin to end."""
+    shares: dict[tuple[Arm, int], float] = {}
+
+    def played(arm: Arm, seed: int, share: float) -> Outcome:
+        shares[arm, seed] = share
+        return Outcome(0.0, 0)
+
+    search(names, settings, seeds, played, how="halving", finalists=lambda: finalists, hopeless=lambda *_: False)
+    return sum(shares.values())
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A race whose choices are made: what is left is to open the test set.
+
+    tuned  contestant -> a fine-tuning a seed, with the setting that dev chose
+    begun  all fine-tunings that led there, those given up too; some of them may have no directory
+    """
+
+    entries: Entries
+    found: Found
+    tuned: Mapping[str, tuple[Job, ...]]
+    notes: tuple[str, ...]
+    begun: tuple[Job, ...] = ()
+
+    def tests(self) -> dict[str, tuple[Job, ...]]:
+        """Contestant -> its looks at the test set; the baseline, which has no seed, has one."""
+        task = self.entries.materials.task
+        tests = {name: tuple(tested(job, task) for job in jobs) for name, jobs in self.tuned.items()}
+        if self.entries.baseline is not None:
+            tests[self.entries.baseline.label] = (tested_baseline(self.entries.baseline, task),)
+        return tests
+
+
+def searched(
+    entries: Entries, run: Path, finalists: Callable[[], int] | None, notes: tuple[str, ...], watch: Watch
+) -> Ended:
+    """The fine-tunings that dev chose, everything before them done; the test set stays sealed."""
+    recipe, task = entries.recipe, entries.materials.task
+    gold = [example.label for example in task.examples("dev")]
+
+    begun: dict[str, Job] = {}
+    wild: dict[str, NotFiniteError] = {}
+    tried: set[tuple[str, float]] = set()
+
+    def job_of(arm: Arm, seed: int) -> Job:
+        job = entries.tuning(arm.contestant, arm.setting, seed)
+        return begun.setdefault(job.name, job)
+
+    def played(arm: Arm, seed: int, share: float) -> Outcome:
+        ahead([(arm, seed, share)])
+        job = job_of(arm, seed)
+        try:
+            if job.name in wild:
+                raise wild[job.name]
+            seen = done(job if share == 1 else Part(job, share), run, watch=watch)
+        except NotFiniteError as error:
+            watch(Progress("search", 0, 0, "steps", {"note": f"{arm.contestant}, {arm.setting.name}: {error}"}))
+            return DIVERGED
+        return Outcome(seen["dev"], seen["steps"])
+
+    def ahead(runs: Sequence[tuple[Arm, int, float]]) -> None:
+        asked = [(job_of(arm, seed), share) for arm, seed, share in runs]
+        if ranks.world() > 1:  # whose processes stop together: each when it is asked for
+            begun_only = [job for job, share in asked if share < 1]
+            note(with_needs(job for job, share in asked if share == 1), run, parts=begun_only)
+            return
+        new = [(job, share) for job, share in asked if job.name not in wild and (job.name, share) not in tried]
+        tried.update((job.name, share) for job, share in new)
+        parts = [job if share == 1 else Part(job, share) for job, share in new]
+        failed = do_all(parts, run, watch=watch) if parts else {}
+        wild.update({name: error for name, error in failed.items() if isinstance(error, NotFiniteError)})
+        for error in failed.values():
+            if not isinstance(error, NotFiniteError):
+                raise error
+
+    def dev_scores(arm: Arm, seeds: int) -> list[Score]:
+        tuned = [done(job_of(arm, seed), run) for seed in range(seeds)]
+        return [dev_row(arm.contestant, seed, seen, gold, task) for seed, seen in enumerate(tuned)]
+
+    def hopeless(rival: Arm, untouched: Arm, seeds: int) -> bool:
+        return beyond_reach(dev_scores(rival, seeds), dev_scores(untouched, seeds), task.metric)
+
+    def give_up(arm: Arm) -> None:
+        for seed in range(recipe.seeds):
+            place = job_of(arm, seed).directory(run)
+            if (place / finetune.BEGUN).exists():
+                finetune.give_up(place)
+
+    found = _found(entries, played, run, finalists=finalists, hopeless=hopeless, give_up=give_up, ahead=ahead)
+    return Ended(entries, found, _tuned(entries, found), notes, tuple(begun.values()))
+
+
+def foreseen(
+    recipe: RaceRecipe, materials: Materials, run: Path | None = None, *, budgeted: bool = False
+) -> list[tuple[Job, float]]:
+    """Every job that a race comes to, in order, with the share of it that is done: below 1 where it is given up."""
+    return foreseen_of(enter(recipe, materials), run, budgeted=budgeted)
+
+
+def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = False) -> list[tuple[Job, float]]:
+    """Every job that these entries come to, as `foreseen`.
+
+    Where dev decides who goes on: as if all arms were level and the first went on; as many as there will be, if not the
+    same. Where settings are drawn: with the trials that stand in the directory `run`, and none of the others given up.
+    """
+    tunings: dict[str, tuple[Job, float]] = {}
+
+    def played(arm: Arm, seed: int, share: float) -> Outcome:
+        job = entries.tuning(arm.contestant, arm.setting, seed)
+        tunings[job.name] = (job, share)
+        return Outcome(0.0, 0)
+
+    def given_up(arm: Arm) -> None:
+        job = entries.tuning(arm.contestant, arm.setting, 0)
+        tunings.setdefault(job.name, (job, EARLY))  # of an earlier session: it began, so nothing of it is left
+
+    found = _found(
+        entries,
+        played,
+        run,
+        writes=False,
+        finalists=(lambda: 2) if budgeted else None,
+        hopeless=lambda rival, untouched, seeds: False,
+        give_up=given_up,
+    )
+    ended = Ended(entries, found, _tuned(entries, found), ())
+    tests = (job for jobs in ended.tests().values() for job in jobs)
+    return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *((job, 1.0) for job in tests)]
+
+
+def left(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
+    """The jobs that a race would still do, each with the share of it that is done then."""
+    return left_of(enter(recipe, materials), run, budgeted=budgeted)
+
+
+def left_of(entries: Entries, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
+    """The jobs of these entries that are still to do, as `left`."""
+    shares = {job.name: (job, share) for job, share in foreseen_of(entries, run, budgeted=budgeted)}
+    waiting = missing((job for job, _ in shares.values()), run)
+    planned = [shares.get(job.name, (job, 1.0)) for job in waiting]
+    return [(job, share) for job, share in planned if share == 1 or not (job.directory(run) / finetune.BEGUN).exists()]
+
+
+def _found(
+    entries: Entries,
+    played: Run,
+    run: Path | None,
+    *,
+    finalists: Callable[[], int] | None,
+    hopeless: Hopeless,
+    give_up: Callable[[Arm], None],
+    ahead: Ahead = lambda runs: None,
+    writes: bool = True,
+) -> Found:
+    """The search that the recipe asks for; what it notes down is in the directory `run`."""
+    names, recipe = [*entries.models], entries.recipe
+    if not recipe.search.draws:
+        given: dict[str, Any] = {"finalists": finalists, "hopeless": hopeless, "give_up": give_up, "ahead": ahead}
+        return search(names, recipe.settings(), recipe.seeds, played, how=recipe.search.how, **given)
+    from acclimate.races import optuna  # they load Optuna, an extra
+
+    return optuna.search(
+        names,
+        recipe,
+        played,
+        journal=run / optuna.JOURNAL if run else None,
+        known_as=lambda name: entries.tuning(name, recipe.setting(), 0).name,
+        writes=writes,
+        give_up=give_up,
+        ahead=ahead,
+    )
+
+
+def _tuned(entries: Entries, found: Found) -> dict[str, tuple[Job, ...]]:
+    seeds = range(entries.recipe.seeds)
+    return {
+        arm.contestant: tuple(entries.tuning(arm.contestant, arm.setting, seed) for seed in seeds)
+        for arm in found.finalists
+    }
+
+
+def scores_of(ended: Ended, run: Path) -> list[Score]:
+    """A row for each contestant and seed, of tests that are done."""
+    scores, task = [], ended.entries.materials.task
+    for name, tests in ended.tests().items():
+        baseline = ended.entries.baseline
+        if baseline is not None and name == baseline.label:
+            seen = done(tests[0], run) | {"dev": done(baseline, run)["dev"]}
+            seconds = files.read_json(baseline.directory(run) / CLOCK)["seconds"]
+            fitting = Cost(done(baseline, run)["tokens"], 0.0, seconds)
+            # it has no seed: the same fit stands beside every seed of the others
+            scores += [
+                test_row(name, seed, seen, task, adapting=Cost(), finetuning=fitting)
+                for seed in range(ended.entries.recipe.seeds)
+            ]
+            continue
+        adapting = sum((spent(job.directory(run)) for job in adapting_jobs(name, ended.entries)), Cost())
+        for seed, (tuned, test) in enumerate(zip(ended.tuned[name], tests, strict=True)):
+            seen = done(test, run) | {"dev": done(tuned, run)["dev"]}
+            finetuning = spent(tuned.directory(run))
+            scores.append(test_row(name, seed, seen, task, adapting=adapting, finetuning=finetuning))
+    return scores
+
+
+def dev_row(name: str, seed: int, result: Mapping[str, Any], gold: Sequence[Any], task: Prepared) -> Score:
+    """A row of what was predicted on dev, for the comparisons of significance.py."""
+    ids = tuple(example.id for example in task.examples("dev"))
+    predicted = tuple(label_of(label) for label in result["predicted_dev"])
+    dev = result["dev"]
+    return Score(name, task.name, task.metric.name, seed, dev, dev, ids, tuple(gold), predicted, Cost(), Cost())
+
+
+def test_row(
+    name: str, seed: int, result: Mapping[str, Any], task: Prepared, *, adapting: Cost, finetuning: Cost
+) -> Score:
+    return Score(
+        contestant=name,
+        task=task.name,
+        metric=task.metric.name,
+        seed=seed,
+        dev=result["dev"],
+        test=result["test"],
+        ids=tuple(result["ids"]),
+        gold=tuple(label_of(label) for label in result["gold"]),
+        predicted=tuple(label_of(label) for label in result["predicted"]),
+        adapting=adapting,
+        finetuning=finetuning,
+    )

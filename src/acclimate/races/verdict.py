@@ -1,0 +1,167 @@
+"""The outcome of a study in one sentence for people who read no tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from acclimate.core.figures import cautioned, duration, listed, metric_text, p_text, points
+from acclimate.reports.table import Row, interval_text
+from acclimate.statistics.significance import LEVEL, Comparison
+
+
+def verdict(rows: Sequence[Row], *, baselines: Collection[str] = (), cut: Sequence[str] = (), stopped: str = "") -> str:
+    """One sentence on the rows of `tables.rows`. "Better" stands in it only where the Holm-corrected test bears it out.
+
+    baselines  contestants without an encoder (TF-IDF with a linear classifier); that no encoder beats one comes first
+    cut        contestants that were given up on dev, so that the test set never saw them and no row is theirs
+    stopped    why the race ended before its budget, as a clause such as "nothing could win any more"
+
+    Without rivals the sentence has the score itself. Raises ValueError where there is no untouched model or more than
+    one.
+    """
+    rivals = _rivals(rows)
+    if len(rows) - len(rivals) != 1:
+        raise ValueError("a verdict needs the untouched model, once, to compare others with.")
+    clauses = [_outcome(rows, rivals, baselines, all_cut=bool(cut))]
+    if cut:
+        clauses.append(f"{listed(cut)} {'was' if len(cut) == 1 else 'were'} given up on dev and not tested")
+    if stopped:
+        clauses.append(f"the race stopped early, since {stopped.rstrip('.')}")
+    return "; ".join(clauses) + "."
+
+
+def claims(rows: Sequence[Row], *, baselines: Collection[str] = ()) -> list[str]:
+    """What `verdict` establishes or reports first, a clause each: two sets of rows agree where these do."""
+    rivals = _rivals(rows)
+    said = [f"{row.contestant} is better than the untouched model" for row in rivals if _supported(row)]
+    simple, encoders = _sides(rows, baselines)
+    if simple is not None and encoders and _mean(simple) >= _mean(encoders[0]):
+        said.append(f"no encoder scores above {simple.contestant}")
+    return said
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """The cautions of the statistics, each once, with what they are about where not all scores or differences are."""
+    sides: dict[str, dict[str, list[str]]] = {
+        "score": {row.contestant: row.score.caution.splitlines() for row in rows},
+        "difference": {row.contestant: row.comparison.caution.splitlines() for row in rows if row.comparison},
+    }
+    texts = dict.fromkeys(text for cautions in sides.values() for each in cautions.values() for text in each)
+    said = []
+    for text in texts:
+        about = {what: [name for name, each in side.items() if text in each] for what, side in sides.items()}
+        everywhere = any(names and len(names) == len(sides[what]) for what, names in about.items())
+        if everywhere and not text.startswith("It "):
+            said.append(text)
+            continue
+        figures = [_figures(what, names, len(sides[what])) for what, names in about.items() if names]
+        said.append(cautioned(" and ".join(figures), sum(map(len, about.values())), text))
+    return said
+
+
+def _figures(what: str, names: Sequence[str], there: int) -> str:
+    """`the score of DAPT`, `the differences of DAPT and TAPT`; `the scores`, where it is all that are there."""
+    if len(names) == there > 1:
+        return f"the {what}s"
+    return f"the {what}{'s' * (len(names) > 1)} of {listed(names)}"
+
+
+def _rivals(rows: Sequence[Row]) -> list[Row]:
+    return sorted((row for row in rows if row.comparison is not None), key=_gain, reverse=True)
+
+
+def _sides(rows: Sequence[Row], baselines: Collection[str]) -> tuple[Row | None, list[Row]]:
+    """The best baseline, and the encoders by falling mean."""
+    simple = max((row for row in rows if row.contestant in baselines), key=_mean, default=None)
+    return simple, sorted((row for row in rows if row.contestant not in baselines), key=_mean, reverse=True)
+
+
+def _outcome(rows: Sequence[Row], rivals: Sequence[Row], baselines: Collection[str], *, all_cut: bool) -> str:
+    if not rivals:
+        [alone] = rows
+        figures = f"{interval_text(alone.score)} points of {metric_text(alone.metric)}"
+        if all_cut:
+            return f"No contestant came up to the untouched model on dev: it scores {figures} on the test set"
+        return f"The model scores {figures}; nothing was compared with it"
+    simple, encoders = _sides(rows, baselines)
+    if simple is not None and encoders and _mean(simple) >= _mean(encoders[0]):
+        return _baseline_wins(simple, encoders[0])
+    better = [row for row in rivals if _supported(row)]
+    return _winner(better, rivals) if better else _nothing_better(rivals[0])
+
+
+def _baseline_wins(simple: Row, encoder: Row) -> str:
+    unit = metric_text(simple.metric)
+    figures = f"{points(_mean(encoder))} against {points(_mean(simple))} points of {unit}"
+    if _supported(simple):
+        return (
+            f"{simple.contestant}, which needs no encoder, is better than the untouched model by {_evidence(simple)}, "
+            f"and no encoder here scores above it: the highest, {_called(encoder)}, has {figures}"
+        )
+    return (
+        f"No encoder here scores above {simple.contestant}, which needs none: "
+        f"the highest, {_called(encoder)}, has {figures}"
+    )
+
+
+def _winner(better: Sequence[Row], rivals: Sequence[Row]) -> str:
+    best, *others = better
+    seconds = best.adapting.seconds
+    cost = f"at {duration(seconds)} of extra training" if seconds else "with no extra training"
+    sentence = f"{best.contestant} is better than the untouched model by {_evidence(best)}, {cost}"
+    if others:
+        also = [f"{row.contestant} (by {points(_gain(row))})" for row in others]
+        sentence += f"; {listed(also)} {'is' if len(also) == 1 else 'are'} better too"
+    doubtful = [row for row in rivals if _gain(row) > _gain(best)]
+    if doubtful:
+        gain, p = points(_gain(doubtful[0]), sign="+"), _p(doubtful[0].p_holm)
+        sentence += f"; {doubtful[0].contestant}'s larger difference, {gain}, is not established ({p} after Holm)"
+    return sentence
+
+
+def _nothing_better(nearest: Row) -> str:
+    gain, unit = _gain(nearest), f"points of {metric_text(nearest.metric)}"
+    opening = "Nothing here beats plain fine-tuning of the untouched model"
+    if gain > 0:
+        # an interval of one comparison may leave out zero where the test that counts them all cannot
+        doubt = "is within noise" if _comparison(nearest).low <= 0 else "may be chance, all comparisons counted"
+        said = f"the largest difference, {nearest.contestant}'s {points(gain, sign='+')} {unit}, {doubt}"
+    else:
+        where = f"is {points(-gain)} {unit} below" if gain < 0 else "is level with it"
+        said = f"no contestant scores above it, and the nearest, {nearest.contestant}, {where}"
+    return f"{opening}: {said} ({_chance(nearest)})"
+
+
+def _evidence(row: Row) -> str:
+    return f"{points(_gain(row))} points of {metric_text(row.metric)} ({_chance(row)})"
+
+
+def _chance(row: Row) -> str:
+    other = _comparison(row)
+    return f"95% interval {points(other.low)} to {points(other.high)}; {_p(row.p_holm)} after Holm"
+
+
+def _p(p: float | None) -> str:
+    text = p_text(p)
+    return f"p {text}" if text[0] in "<>" else f"p = {text}"
+
+
+def _called(row: Row) -> str:
+    return "the untouched model" if row.comparison is None else row.contestant
+
+
+def _mean(row: Row) -> float:
+    return row.score.mean
+
+
+def _comparison(row: Row) -> Comparison:
+    assert row.comparison is not None  # asked of rivals only
+    return row.comparison
+
+
+def _gain(row: Row) -> float:
+    return _comparison(row).difference
+
+
+def _supported(row: Row) -> bool:
+    return row.p_holm is not None and row.p_holm < LEVEL and _gain(row) > 0

@@ -1,0 +1,335 @@
+"""What the jobs of a study do: each a call of a method on directories, with a result that JSON holds.
+
+Results hold nothing that the clock decides, so a study that was killed and gone on with writes the same ones; seconds
+lie beside them in `clock.json`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from acclimate.core import files, ranks, settings
+from acclimate.core.types import Checkpoint, Watch
+from acclimate.data import retrieve as retrieving
+from acclimate.jobs.job import RESULT, Job, Result, Work
+from acclimate.methods import METHODS, Method, baselines, extend, finetune, method_called, mlm, scratch, tlm
+from acclimate.methods import baselines as constants
+from acclimate.models.word_embeddings import embedding_distances
+from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.text.corpus import Corpus
+from acclimate.training.checkpoint import CLOCK, before, read_log
+from acclimate.training.run import CHECKPOINT
+
+if TYPE_CHECKING:
+    from acclimate.races.cost import Stage, Trial
+
+SHOWN = "shown.json"  # a few queries and what they retrieved, for the page
+
+
+def pretrain(
+    *,
+    out: Path,
+    watch: Watch,
+    recipe: Mapping[str, Any],
+    corpus: Path,
+    model: str | Path = "",
+    tokenizer: str | Path = "",
+    dev: Path | None = None,
+) -> Result:
+    """An encoder from nothing, with a vocabulary of its own or that of `tokenizer`; or from the weights of `model`."""
+    places = {"corpus": str(corpus), "dev": str(dev or Path())}
+    places |= {name: _checkpoint(of) for name, of in (("model", model), ("tokenizer", tokenizer)) if of}
+    stated = settings.from_mapping(scratch.ScratchRecipe, {**recipe, **places})
+    return _trained(out, scratch.adapt(stated, out, watch=watch))
+
+
+def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: Path) -> Result:
+    """The model with words of the corpus added to its vocabulary."""
+    stated = settings.from_mapping(extend.ExtendRecipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
+    checkpoint = extend.adapt(stated, out, watch=watch)
+    return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
+
+
+def untrained(*, out: Path, watch: Watch, model: str | Path, seed: int) -> Result:
+    """The same architecture and vocabulary with random weights."""
+    checkpoint = scratch.untrained(_checkpoint(model), out, seed=seed)
+    return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
+
+
+def adapt(
+    *,
+    out: Path,
+    watch: Watch,
+    recipe: Mapping[str, Any],
+    method: str,
+    code: Path | None = None,
+    retrieved: Path | None = None,
+    **places: str | Path,
+) -> Result:
+    """A contestant's encoder, by its method.
+
+    code       the file of a method that is none of METHODS
+    retrieved  the directory of a job that retrieved the corpus
+    places     other fields of the recipe that are paths: corpus, model, task, dev, what a job before this one left
+    """
+    found = method_called(method, code)
+    given = {name: _checkpoint(place) if name == "model" else _left(place) for name, place in places.items()}
+    if retrieved is not None:
+        given["corpus"] = str(retrieved / retrieving.CORPUS)
+    stated = settings.from_mapping(found.recipe, {**recipe, **given})
+    return _trained(out, (found.encoder or found.adapt)(stated, out, watch=watch))
+
+
+def first(
+    *,
+    out: Path,
+    watch: Watch,
+    method: str,
+    stated: Mapping[str, Any],
+    corpus: Path,
+    raw: Path | None = None,
+    start: Path | None = None,
+    code: Path | None = None,
+) -> Result:
+    """What a method does before adapting, on the contestant's corpus and raw text, such as word vectors."""
+    begun = time.monotonic()
+    work = method_called(method, code).first
+    assert work is not None
+    corpora = [Corpus(path) for path in (corpus, raw) if path is not None]
+    left = work.do(stated, corpora, out, start=start, watch=watch)
+    if ranks.is_first():
+        files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
+    return {"documents": sum(map(len, corpora)), "left": str(left.relative_to(out))}
+
+
+def _left(place: str | Path) -> str:
+    """A job's directory means what its result says that it left; whatever else was given is a file or directory."""
+    if (Path(place) / RESULT).exists():
+        directory = Path(place) / files.read_json(Path(place) / RESULT)["left"]
+        if directory.parent != Path(place):
+            files.check(directory.parent)
+        return str(directory)
+    return str(place)
+
+
+def retrieve(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, task: Path) -> Result:
+    """What the training texts bring up from general text, in `out/corpus`."""
+    begun = time.monotonic()
+    found = retrieving.work(out=out, watch=watch, task=task, corpus=corpus, **recipe)
+    files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
+    files.write_json(out / SHOWN, retrieving.examples_of(out, Corpus(corpus)))
+    return {"documents": found["selection"]["documents"], "characters": found["selection"]["characters"]}
+
+
+def cut(*, out: Path, watch: Watch, k: int, larger: Path) -> Result:
+    """What `retrieve` would have brought up with a smaller k."""
+    found = retrieving.cut(larger, k, out, watch=watch).facts["selection"]
+    return {"documents": found["documents"], "characters": found["characters"]}
+
+
+def stage_1(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
+    """TLM without its second stage: the first one's encoder and classifier as they are."""
+    checkpoint = tlm.without_stage_2(joint, open_prepared(task), out)
+    dev = finetune.dev_score(out, "last")
+    seen = {
+        "looks": files.read_json(out / finetune.DEV),
+        "predicted_dev": files.read_json(out / finetune.PREDICTED_DEV),
+    }
+    return {"dev": dev, "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)} | seen
+
+
+def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:
+    """MLM loss on text that nobody trained on, of the domain or general, in nats a masked sub-word."""
+    loss, has_head = mlm.heldout(_checkpoint(model), corpus, max_tokens=max_tokens, watch=watch)
+    return {"loss": loss, "head": has_head}
+
+
+def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched: str | Path) -> Result:
+    """How far the model's word embeddings lie from the untouched one's: all, and those of the corpus's pieces."""
+    texts = (document.text for document in Corpus(corpus).documents())
+    found = embedding_distances(_checkpoint(untouched), _checkpoint(model), texts, watch=watch)
+    return {where: asdict(distances) for where, distances in found.items()}
+
+
+def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
+    """Fine-tune with the recipe's seed and choose on dev; what the chosen checkpoint predicts there."""
+    stated = settings.from_mapping(finetune.FinetuneRecipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
+    checkpoint = finetune.adapt(stated, out, watch=watch)
+    seen = {
+        "looks": files.read_json(out / finetune.DEV),
+        "predicted_dev": files.read_json(out / finetune.PREDICTED_DEV),
+    }
+    return _trained(out, checkpoint) | {"dev": finetune.dev_score(out, stated.choose)} | seen
+
+
+def begin(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path, share: float) -> Result:
+    """The first share of `fine_tune`'s steps, which goes on from there: steps, and the best dev score so far."""
+    stated = settings.from_mapping(finetune.FinetuneRecipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
+    dev = finetune.begin(stated, out, share, watch=watch)
+    return {"dev": dev, "steps": finetune.steps_of(stated, open_prepared(task), share)}
+
+
+def test(*, out: Path, watch: Watch, by: str, task: Path, tuned: Path) -> Result:
+    """The one look at the test set that a fine-tuned checkpoint gets, written down in the name of `by`."""
+    return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task), by=by, watch=watch)
+
+
+def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, second: Path) -> Result:
+    """The one look at the test set that two fine-tuned checkpoints get as one, and their score on dev."""
+    checkpoints = [Checkpoint(tuned / CHECKPOINT) for tuned in (first, second)]
+    return finetune.test_ensemble(checkpoints, open_prepared(task), by=by, watch=watch)
+
+
+def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
+    """The baseline without an encoder, chosen on dev."""
+    fitted = _baseline(settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task), watch)
+    files.write_json(out / CLOCK, {"seconds": fitted.seconds})
+    return {
+        "dev": fitted.dev,
+        "strength": fitted.strength,
+        "predicted_dev": list(fitted.predicted_dev),
+        "tokens": fitted.tokens,
+    }
+
+
+def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], task: Path, fitted: Path) -> Result:
+    """The one look at the test set that the baseline gets: fitted again with the strength that dev chose."""
+    chosen = float(files.read_json(fitted / RESULT)["strength"])
+    stated, prepared = settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task)
+    return baselines.test_baseline(_baseline(stated.only(chosen), prepared, watch), prepared, by=by)
+
+
+def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
+    """The constant answer of the training labels, and its one look at the test set."""
+    prepared = open_prepared(task)
+    fitted = constants.fit_constant(prepared)
+    return {**baselines.test_baseline(fitted, prepared, by=by), "dev": fitted.dev}
+
+
+def _baseline(stated: baselines.TfidfRecipe, task: Prepared, watch: Watch) -> baselines.Fitted:
+    return baselines.fit_dictionary(task) if task.kind == "tokens" else baselines.fit_tfidf(stated, task, watch=watch)
+
+
+def _trained(out: Path, checkpoint: Checkpoint) -> Result:
+    log, taken = read_log(out), before(out)
+    return {
+        "steps": len(log),
+        "tokens": taken.tokens + sum(line["tokens"] for line in log),
+        "flops": taken.flops + sum(line["flops"] for line in log),
+        "loss": log[-1]["loss"],
+        "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST),
+    }
+
+
+def _checkpoint(model: str | Path) -> str:
+    """A job's directory means the checkpoint in it; whatever else was given is a model already."""
+    inside = Path(model) / CHECKPOINT
+    return str(inside) if inside.is_dir() else str(model)
+
+
+# ------------------------------------------------------------------------------- what a race and the studies know of it
+
+CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
+FITTED_A_SECOND = 200.0  # training rows of a baseline, all its settings together; not measured here
+LINES_AT_MOST = 2_000  # of held-out text that a loss is read on
+
+
+def _pretraining(trial: Trial, job: Job, share: float) -> Stage:
+    stated = settings.from_mapping(scratch.ScratchRecipe, job.settings["recipe"])
+    corpus = Corpus(job.places["corpus"])
+    return trial.masked(job, corpus, stated, METHODS["scratch"], before=trial.preparing_of(corpus))
+
+
+def _adapting(trial: Trial, job: Job, share: float) -> Stage:
+    method, stated = adapting_of(job)
+    if "corpus" not in job.places:  # what is retrieved is not known yet: rows of the whole general text are as long
+        assert trial.materials.general is not None
+        return trial.masked(job, trial.materials.general, stated, method)
+    return trial.masked(job, Corpus(job.places["corpus"]), stated, method)
+
+
+def adapting_of(job: Job) -> tuple[Method, Any]:
+    """The method of an adapting job, and its recipe as far as it is known before."""
+    method = method_called(job.settings["method"], job.places.get("code"))
+    given = {"model": str(job.settings.get("model", job.places.get("model", "")))}
+    given |= {name: name for name in job.needs if name not in ("model", "retrieved")}
+    given |= {name: str(place) for name, place in job.places.items() if name not in ("model", "code")}
+    return method, settings.from_mapping(method.recipe, {**job.settings["recipe"], **given})
+
+
+def _first(trial: Trial, job: Job, share: float) -> Stage:
+    work = method_called(job.settings["method"], job.places.get("code")).first
+    assert work is not None
+    characters = sum(Corpus(job.places[name]).characters for name in ("corpus", "raw") if name in job.places)
+    return trial.fixed(job, work.seconds(job.settings["stated"], characters))
+
+
+def _retrieving(trial: Trial, job: Job, share: float) -> Stage:
+    return trial.fixed(job, Corpus(job.places["corpus"]).characters / CHARACTERS_A_SECOND)
+
+
+def _measuring(trial: Trial, job: Job, share: float) -> Stage:
+    tokens = trial.tokens(job.places["corpus"], job.settings["max_tokens"], LINES_AT_MOST, more=trial.prompt(job))
+    return trial.reading(job, trial.recipe.finetune, tokens, "fixed")
+
+
+def _loading(trial: Trial, job: Job, share: float) -> Stage:
+    return trial.fixed(job, trial.loading)
+
+
+def _fitting(trial: Trial, job: Job, share: float) -> Stage:
+    return trial.fixed(job, trial.materials.task.sizes["train"] / FITTED_A_SECOND)
+
+
+def _fine_tuning(trial: Trial, job: Job, share: float) -> Stage:
+    return trial.tuning(job, share)
+
+
+def _testing(trial: Trial, job: Job, share: float) -> Stage:
+    stated = tuning_of(job.needs["tuned"])
+    return trial.reading(job, stated, trial.test_tokens(stated, trial.prompt(job)), "test")
+
+
+def _testing_together(trial: Trial, job: Job, share: float) -> Stage:
+    stated, prompt = tuning_of(job.needs["first"]), trial.prompt(job)
+    tokens = trial.test_tokens(stated, prompt) + trial.tried(stated, prompt).dev
+    return trial.reading(job, stated, len(job.needs) * tokens, "test")
+
+
+def _testing_terms(trial: Trial, job: Job, share: float) -> Stage:
+    return trial.fixed(job, 1e-3 * trial.materials.task.sizes["train"])
+
+
+def tuning_of(job: Job) -> finetune.FinetuneRecipe:
+    """The settings of a fine-tuning job."""
+    return settings.from_mapping(finetune.FinetuneRecipe, job.settings["recipe"])
+
+
+PRETRAIN = Work("pretrain", pretrain, estimate=_pretraining, trains="encoder")
+UNTRAINED = Work("random weights", untrained, estimate=_loading)
+EXTEND = Work("extend", extend_vocabulary, estimate=_loading)
+ADAPT = Work("adapt", adapt, estimate=_adapting, trains="encoder")
+FIRST = Work("first", first, estimate=_first)
+RETRIEVE = Work("retrieve", retrieve, estimate=_retrieving)
+CUT = Work("cut", cut, estimate=_fitting)
+HELDOUT = Work("held-out loss", heldout, estimate=_measuring)
+MOVE = Work("embedding distance", move, estimate=_loading)
+FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, estimate=_fine_tuning, trains="task")
+STAGE_1 = Work("stage 1 alone", stage_1, estimate=_fitting, trains="task")
+TERMS = Work("baseline", terms, estimate=_fitting)
+TEST = Work("test", test, estimate=_testing, opens_test=True)
+TEST_TOGETHER = Work("test together", test_together, estimate=_testing_together, opens_test=True)
+TEST_TERMS = Work("test baseline", test_terms, estimate=_testing_terms, opens_test=True)
+CONSTANT = Work("constant answer", constant, estimate=_fitting, opens_test=True)
+
+WORKS: dict[str, Work] = {
+    work.name: work
+    for work in (
+        PRETRAIN, UNTRAINED, EXTEND, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, FINE_TUNE, STAGE_1,
+        TERMS, TEST, TEST_TOGETHER, TEST_TERMS, CONSTANT,
+    )
+}  # fmt: skip

@@ -1,0 +1,339 @@
+"""The plots of a study, each as a piece of SVG to put into a page.
+
+Colours: Okabe and Ito, Color Universal Design (2008); what has a colour also has a label beside it. Text stays text and
+takes its colour from the page (`currentColor`, `--muted`, `--card`), so a plot reads on light and dark ground. Ids
+begin with the plot's name, styles are inline, nothing is loaded: several plots share a page and touch neither each
+other nor it. The same values give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from itertools import cycle
+from types import MappingProxyType
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.transforms import Bbox, ScaledTranslation
+
+from acclimate.core.figures import duration, metric_text, p_text, si
+from acclimate.reports.table import Row, difference_text, interval_text
+
+# Stand-ins that nothing else draws with: matplotlib wants colours, the page has its own
+PAGE = {"#010203": "currentColor", "#010204": "var(--muted, #6b7280)", "#010205": "var(--card, #ffffff)"}
+INK, MUTED, CARD = PAGE
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+WIDE, HALF = 7.6, 5.4  # inches, of 72 units each
+
+STYLE: Any = {  # matplotlib 3.11 wants each key as a literal type
+    "svg.fonttype": "none",
+    "svg.hashsalt": "acclimate",
+    "font.family": "DejaVu Sans",  # comes with matplotlib, and is wider than what pages show: nothing gets cut
+    "font.size": 9.5,
+    "text.color": INK,
+    "text.parse_math": False,  # a contestant called "$x$" is a name
+    "axes.edgecolor": MUTED,
+    "axes.facecolor": "none",
+    "axes.formatter.use_mathtext": False,
+    "axes.unicode_minus": True,
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.axisbelow": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "none",
+    "grid.alpha": 0.25,
+    "grid.color": MUTED,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.8,
+    "xtick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": INK,
+    "ytick.major.size": 0,
+}
+# field of Cost: axis label, and how a value is written
+QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "seconds": ("adapting and fine-tuning, time (log scale)", duration),
+    "flops": ("adapting and fine-tuning, FLOP (log scale)", lambda value: si(value, "FLOP")),
+    "tokens": ("adapting and fine-tuning, tokens (log scale)", si),
+}
+DOTS = 1_000  # of a scatter: 100 kB of page
+ROUND_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800)
+
+
+def score_against_cost(rows: Sequence[Row], *, quantity: str = "seconds") -> str:
+    """Mean test score with its 95% bar over what adapting and fine-tuning took together; dots beside it are seeds.
+
+    quantity: a field of Cost. Who took none of it stands at the left edge, where a log scale has no zero, marked "(0)".
+    """
+    label, written = QUANTITIES[quantity]
+    taken = [float(getattr(row.adapting + row.finetuning, quantity)) for row in rows]
+    least = min((amount for amount in taken if amount > 0), default=1.0)
+    where = [amount or least / 3 for amount in taken]
+    names = [row.contestant if amount else f"{row.contestant} (0)" for row, amount in zip(rows, taken, strict=True)]
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _figure(WIDE, 4.3, xlabel=label, ylabel=f"test {metric_text(rows[0].metric)}, points")
+        axes.set_xscale("log")
+        beside = axes.transData + ScaledTranslation(-6 / 72, 0, figure.dpi_scale_trans)
+        for row, x, (colour, marker) in zip(rows, where, _looks(rows), strict=True):
+            axes.plot([x, x], [100 * row.score.low, 100 * row.score.high], color=colour, alpha=0.75)
+            axes.plot([x] * len(row.scores), [100 * score for score in row.scores], ".", transform=beside, color=colour)
+            axes.plot(x, 100 * row.score.mean, marker, color=colour, markeredgecolor=CARD, markersize=9)
+        # a factor of nine at least, so that round values lie within
+        middle, reach = np.sqrt(min(where) * max(where)), max(3.0, 1.6 * np.sqrt(max(where) / min(where)))
+        low, high = middle / reach, middle * reach
+        axes.set_xlim(low, high)
+        axes.xaxis.set_major_locator(FixedLocator(_ticks(low, high, quantity)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: written(value)))
+        label_bars(
+            axes,
+            {
+                name: (x, 100 * row.score.mean, 100 * row.score.low, 100 * row.score.high)
+                for name, x, row in zip(names, where, rows, strict=True)
+            },
+        )
+        marks = [
+            f"{row.contestant}: {interval_text(row.score)} at {written(x)}" for row, x in zip(rows, taken, strict=True)
+        ]
+        return svg(figure, f"score-against-{quantity}", f"Test score against {quantity}", marks)
+
+
+def differences(rows: Sequence[Row]) -> str:
+    """Each difference to the untouched model with its 95% interval; filled where Holm's p is under .05."""
+    rivals = [row for row in rows if row.comparison is not None]
+    with matplotlib.rc_context(STYLE):
+        label = f"difference to the untouched model, points of {metric_text(rows[0].metric)}"
+        figure, axes = _figure(WIDE, 1.0 + 0.42 * len(rivals), xlabel=label)
+        axes.axvline(0, color=INK, linewidth=1)
+        looks = dict(zip((row.contestant for row in rows), _looks(rows), strict=True))
+        for place, row in enumerate(rivals):
+            other, (colour, marker) = row.comparison, looks[row.contestant]
+            assert other is not None
+            assert row.p_holm is not None
+            axes.plot([100 * other.low, 100 * other.high], [place, place], color=colour)
+            fill = colour if row.p_holm < 0.05 else CARD
+            axes.plot(
+                100 * other.difference,
+                place,
+                marker,
+                color=fill,
+                markeredgecolor=colour,
+                markeredgewidth=1.8,
+                markersize=8,
+            )
+            text = f"{difference_text(other)}, p (Holm) {p_text(row.p_holm)}".replace("-", "\N{MINUS SIGN}")
+            axes.text(1.02, place, text, transform=axes.get_yaxis_transform(), va="center")
+        _names(axes, [row.contestant for row in rivals])
+        marks = [
+            f"{row.contestant}: {difference_text(row.comparison)}, Holm's p {p_text(row.p_holm)}" for row in rivals
+        ]
+        return svg(figure, "differences", "Differences to the untouched model", marks)
+
+
+def learning_curves(
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    x: str,
+    y: str,
+    *,
+    title: str = "Learning curves",
+    colours: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """One line for each name of (x, y) points, named at its end. Titles tell the plots of one page apart.
+
+    colours: by name, such as those of `colours_of`; who has none gets the next of the palette.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _figure(HALF, 3.2, xlabel=x, ylabel=y)
+        ends = []
+        spare = cycle([colour for colour in PALETTE if colour not in colours.values()] or PALETTE)
+        for (name, points), dash in zip(curves.items(), cycle(("-", "--", "-.", ":"))):
+            colour = colours.get(name) or next(spare)
+            across, up = np.array(sorted(points), dtype=float).T
+            axes.plot(across, up, dash, color=colour, marker="o" if len(points) < 12 else "", markersize=4)
+            ends.append((float(across[-1]), float(up[-1]), name, colour))
+        axes.margins(x=0.02)
+        if all(float(across).is_integer() for points in curves.values() for across, _ in points):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        label_ends(axes, ends)
+        marks = [f"{name}: ends at {up:.4g}" for _, up, name, _ in ends]
+        return svg(figure, f"curves-{zlib.crc32(title.encode()):08x}", title, marks)
+
+
+def heldout_losses(losses: Mapping[str, tuple[float, float]], kind: str) -> str:
+    """Masked-token loss (nats a token) on held-out text, before (hollow) and after (filled) adapting.
+
+    kind: "domain" or "general" text; plots of two kinds share no ids.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _figure(
+            HALF, 1.0 + 0.42 * len(losses), xlabel=f"loss on held-out {kind} text, nats a masked token"
+        )
+        for place, (before, after) in enumerate(losses.values()):
+            axes.plot([before, after], [place, place], color=MUTED, linewidth=1.4)
+            axes.plot(before, place, "o", color=CARD, markeredgecolor=PALETTE[0], markeredgewidth=1.8, markersize=8)
+            axes.plot(after, place, "o", color=PALETTE[0], markersize=8)
+            text = f"{before:.2f} \N{RIGHTWARDS ARROW} {after:.2f}"
+            axes.text(1.02, place, text, transform=axes.get_yaxis_transform(), va="center")
+        _names(axes, list(losses))
+        marks = [f"{name}: {before:.3f} before, {after:.3f} after" for name, (before, after) in losses.items()]
+        return svg(figure, f"heldout-losses-{kind}", f"Loss on held-out {kind} text before and after adapting", marks)
+
+
+def gold_against_predicted(pairs: Sequence[tuple[float, float]], contestant: str) -> str:
+    """Each test item's predicted number over its gold one, and the line where they are equal.
+
+    pairs: (gold, predicted). Of more than DOTS items as many are drawn, evenly picked by their gold value.
+    """
+    drawn = sorted(pairs)
+    if len(drawn) > DOTS:
+        drawn = [drawn[round(i)] for i in np.linspace(0, len(drawn) - 1, DOTS)]
+    gold, predicted = np.array(drawn, dtype=float).T
+    low, high = min(gold.min(), predicted.min()), max(gold.max(), predicted.max())
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _figure(HALF, 4.2, xlabel="gold", ylabel="predicted, mean over seeds")
+        axes.plot([low, high], [low, high], color=MUTED, linewidth=1, dashes=(4, 3))
+        axes.plot(gold, predicted, "o", color=PALETTE[0], markersize=3.5, alpha=0.45, markeredgewidth=0)
+        errors = np.abs(np.array([right - guess for right, guess in pairs]))
+        marks = [
+            f"{len(pairs):,} test items, {len(drawn):,} of them drawn",
+            f"gold from {gold.min():.4g} to {gold.max():.4g}",
+            f"predicted from {predicted.min():.4g} to {predicted.max():.4g}",
+            f"they differ by {errors.mean():.4g} on average and {np.median(errors):.4g} in the median",
+        ]
+        name = f"gold-against-predicted-{zlib.crc32(contestant.encode()):08x}"
+        return svg(figure, name, f"Gold against predicted, {contestant}", marks)
+
+
+def colours_of(rows: Sequence[Row]) -> dict[str, str]:
+    """Contestant -> its colour in every plot: the untouched model grey, the others by rank."""
+    return {row.contestant: colour for row, (colour, _) in zip(rows, _looks(rows), strict=True)}
+
+
+def _figure(width: float, height: float, **labels: str) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot(**labels)
+
+
+def _looks(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Colour and marker of each row."""
+    rivals = zip(cycle(PALETTE), cycle(MARKERS))
+    return [(MUTED, "o") if row.comparison is None else next(rivals) for row in rows]
+
+
+def _names(axes: Any, names: Sequence[str]) -> None:
+    """Names up the side, first on top."""
+    axes.set_yticks(range(len(names)), labels=names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
+    axes.margins(x=0.08)
+
+
+def _ticks(low: float, high: float, quantity: str) -> list[float]:
+    """At most seven round values within the range."""
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    candidates = [digit * 10.0**power for power in decades for digit in (1, 2, 5)]
+    if quantity == "seconds":  # round in minutes and hours, once there are any
+        hours = [3600 * digit * 10.0**power for power in range(4) for digit in (1, 2, 5)]
+        candidates = [x for x in candidates if x < 0.1] + [*ROUND_SECONDS, *hours]
+    inside = [x for x in candidates if low <= x <= high]
+    return inside[:: -(-len(inside) // 7) or 1]
+
+
+def svg(figure: Figure, name: str, title: str, marks: Sequence[str]) -> str:
+    """The figure as an <svg> element, as the top of this file says. name: starts every id, so unique on a page.
+
+    title, marks: for screen readers, what the plot is and, one phrase a mark, what it shows.
+    """
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    drawn = file.getvalue()
+    box = re.search(r'viewBox="([^"]+)"', drawn)
+    assert box is not None
+    body = drawn[drawn.index(">", drawn.index("<svg")) + 1 :]
+    body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)  # its `*` would style the page
+    body = re.sub(r'\bid="', f'id="{name}-', body)
+    body = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', body).replace("url(#", f"url(#{name}-")
+    body = body.replace('xlink:href="data:', 'href="data:')  # a picture; the prefix is declared nowhere on the page
+    for stand_in, colour in PAGE.items():
+        body = body.replace(stand_in, colour)
+    body = body.replace("'DejaVu Sans'", FONTS)
+    described = (
+        f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-desc">{escape("; ".join(marks))}</desc>'
+    )
+    width = figure.get_figwidth()
+    widths = f"min-width:{5 * width:g}rem;max-width:{7 * width:g}rem"  # between them the text can be read
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box[1]}" class="plot" role="img" '
+        f'aria-labelledby="{name}-title" aria-describedby="{name}-desc" '
+        f'style="{widths};stroke-linejoin:round;stroke-linecap:butt">{described}{body.strip()}'
+    )
+
+
+def label_bars(axes: Any, bars: Mapping[str, tuple[float, float, float, float]]) -> None:
+    """Each name beside its mark, at the first of several places where it meets no bar and no other name.
+
+    bars: name -> (x, mean, low, high) in data units.
+    """
+    axes.figure.draw_without_rendering()
+    taken = []
+    for x, _, low, high in bars.values():
+        (left, bottom), (right, top) = axes.transData.transform([(x, low), (x, high)])
+        taken.append(Bbox.from_extents(left - 15, bottom, right + 8, top))  # the seeds' dots stand left of the bar
+    page = Bbox.from_extents(axes.figure.bbox.x0, axes.bbox.y0, axes.figure.bbox.x1, axes.bbox.y1)
+    places = [(side, up) for up in (0, 14, -14, 28, -28, 42, -42, 56, -56) for side in (10, -14)]
+
+    def fits(box: Bbox) -> bool:
+        inside = page.containsx(box.x0) and page.containsx(box.x1) and page.containsy(box.y0) and page.containsy(box.y1)
+        return inside and not any(box.overlaps(other) for other in taken)
+
+    for name, (x, mean, _, _) in bars.items():
+        text = axes.annotate(name, (x, mean), xytext=places[0], textcoords="offset points", va="center")
+        text.set_in_layout(False)  # the layout is settled, or the marks would move away from the places just tried
+        for side, up in places:
+            text.set(position=(side, up), horizontalalignment="left" if side > 0 else "right")
+            if fits(text.get_window_extent()):
+                break
+        taken.append(text.get_window_extent())
+
+
+def label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> None:
+    """Names right of the ends of lines, in their order, pushed apart to a line's height."""
+    axes.figure.draw_without_rendering()
+    low, high = axes.get_ylim()
+    gap = 13 * (high - low) * axes.figure.dpi / 72 / axes.bbox.height
+    ends = sorted(ends, key=lambda end: end[1])
+    heights: list[float] = []
+    for _, up, _, _ in ends:
+        heights.append(max(up, heights[-1] + gap) if heights else up)
+    excess = max(0.0, heights[-1] - high)
+    side = axes.get_yaxis_transform()
+    for (_, up, name, colour), height in zip(ends, heights, strict=True):
+        axes.annotate(
+            name,
+            (1.0, up),
+            xytext=(1.04, height - excess),
+            xycoords=side,
+            textcoords=side,
+            va="center",
+            # from the text's left edge: a line to its middle would cross the names above and below
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linewidth": 1,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
+            },
+        )

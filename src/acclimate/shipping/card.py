@@ -1,0 +1,380 @@
+"""The model card of a shipped model: metadata in YAML for the hub, then what readers have to know, all from the run.
+
+Every value that comes from a user is escaped (shipping/markdown.py); of a path only the file's name is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCardData
+from markupsafe import Markup
+
+from acclimate.core import figures, files
+from acclimate.core.prompt import prompt_length
+from acclimate.core.types import Example, Score
+from acclimate.data.examination import Leak
+from acclimate.jobs.job import DIRECTORY, JOB, WALL
+from acclimate.models.light import bottleneck_of
+from acclimate.models.loading import HUB_ID
+from acclimate.races.labels import LabelScore, per_label, per_type
+from acclimate.races.outcome import WINNER, read_scores, study_of
+from acclimate.races.verdict import verdict
+from acclimate.reports import table
+from acclimate.reports.page import Fact, environment
+from acclimate.reports.table import Losses, Row, difference_text, interval_text
+from acclimate.shipping import markdown
+from acclimate.shipping.onnx import FILE, Int8
+from acclimate.shipping.predict import Loaded
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.task import Kind
+from acclimate.training.run import CHECKPOINT
+
+WEIGHTS = "model.safetensors"
+LOW = 0.5  # F1 of a label that the card warns of
+FEW = 10  # test items of a label that say little
+HUB_METRICS = {"macro_f1": "f1", "micro_f1": "f1", "pearson": "pearsonr", "spearman": "spearmanr"}
+
+
+# a tag is that at a word's first piece; the words stand between spaces, as in the data
+TAGGING = """from transformers import AutoModelForTokenClassification, AutoTokenizer
+where = "."  # the directory of this file, or the id of the model on the hub
+tokenizer = AutoTokenizer.from_pretrained(where)
+model = AutoModelForTokenClassification.from_pretrained(where)
+text = "One sentence of words with spaces between them ."
+read = tokenizer(text, truncation=True, return_offsets_mapping=True, return_tensors="pt")
+offsets = read.pop("offset_mapping")[0].tolist()
+tags = model(**read).logits[0].argmax(-1).tolist()
+first = {}  # word -> the tag at its first piece
+for tag, (start, end) in zip(tags, offsets):
+    if end > start:
+        first.setdefault(text[:end].count(" "), model.config.id2label[tag])
+print([(word, first.get(number)) for number, word in enumerate(text.split(" "))])"""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the card tells.
+
+    shipped      the score of the seed that was shipped; rows: all contestants, `untouched` first; general_losses: what
+                 their adapting forgot, as report.Study has it
+    base         the hub id that everything began from; "": no id is known, `origin` says it in words
+    sizes        split -> number of examples; files: name -> (rows, accepted) as they were read
+    leaks        None: the data were not searched; rows_without, verdict_without: with the `leaked` test items left out,
+                 if any
+    unseen       labels that no test item bears
+    cut          test texts that were longer than max_tokens
+    adapters     their bottleneck, where the encoder has some, which transformers alone does not load
+    rounding     test texts whose two best classes are equal up to rounding and fell the other way
+    """
+
+    task: str
+    kind: Kind
+    paired: bool
+    labels: Sequence[str]
+    metric: str
+    max_tokens: int
+    architecture: str
+    weights: int
+    contestant: str
+    shipped: Score
+    verdict: str
+    rows: Sequence[Row]
+    general_losses: Losses = field(default_factory=dict)
+    per_label: Sequence[LabelScore] = ()
+    unseen: Sequence[str] = ()
+    base: str = ""
+    origin: str = ""
+    source: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    cautions: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    leaks: Sequence[Leak] | None = None
+    leaked: int = 0
+    rows_without: Sequence[Row] = ()
+    verdict_without: str = ""
+    reach: str = ""
+    looks: int = 0
+    earlier_races: int = 0
+    given: Mapping[str, Fact] = field(default_factory=dict)
+    seconds: float = 0.0
+    commands: Sequence[str] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, Fact] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    cut: int = 0
+    adapters: int = 0
+    rounding: int = 0
+    int8: Int8 | None = None
+
+    @property
+    def row(self) -> Row:
+        """The shipped contestant's."""
+        return next(row for row in self.rows if row.contestant == self.contestant)
+
+    @property
+    def low(self) -> list[LabelScore]:
+        return [label for label in self.per_label if label.contestant < LOW]
+
+    @property
+    def few(self) -> list[LabelScore]:
+        return [label for label in self.per_label if label.support < FEW]
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """What `ship` has checked and measured. examples: the test texts, without their labels."""
+
+    run: Path
+    task: Prepared
+    score: Score
+    model: Loaded
+    examples: Sequence[Example]
+    rounding: int = 0
+    int8: Int8 | None = None
+
+
+def card_of(shipment: Shipment) -> Card:
+    """The card of the model that is shipped. Reads the run's facts, scores and the records of its jobs."""
+    run, task, score = shipment.run, shipment.task, shipment.score
+    scores, study = read_scores(run), study_of(run)
+    leaked = frozenset(study.leaked_test_ids).intersection(score.ids)
+    without = _without(scores, leaked)
+    base, origin = _origin(run, score)
+    examination = study.examination
+    return Card(
+        task=task.name,
+        kind=task.kind,
+        paired=any(example.pair for example in shipment.examples),
+        labels=task.labels,
+        metric=score.metric,
+        max_tokens=task.max_tokens,
+        architecture=type(shipment.model.model).__name__,
+        weights=shipment.model.model.num_parameters(),
+        contestant=score.contestant,
+        shipped=score,
+        verdict=study.verdict,
+        rows=study.rows,
+        general_losses=study.general_losses,
+        base=base,
+        origin=origin,
+        source=task.source,
+        sizes={str(split): size for split, size in task.sizes.items()},
+        # of equal names in several folders the last counts, for the card names no folder
+        files={Path(file.path).name: (file.rows, file.accepted) for file in examination.files} if examination else {},
+        cautions=[*study.alerts, *study.remarks, *filter(None, [study.search_note])],
+        notes=study.notes,
+        leaks=[leak for leak in examination.leaks if leak.references] if examination else None,
+        leaked=len(leaked),
+        rows_without=without,
+        verdict_without=verdict(without, baselines=study.baselines) if without else "",
+        reach=examination.reach if examination else "",
+        looks=study.looks.in_this_run if study.looks else 0,
+        earlier_races=study.looks.earlier_runs if study.looks else 0,
+        given=study.given.get(score.contestant, {}),
+        seconds=sum(files.read_json(path)["seconds"] for path in run.glob(f"{DIRECTORY}/*/{WALL}")),
+        commands=study.commands,
+        versions=study.versions,
+        environment=study.environment,
+        hashes={**study.hashes, "weights that are shipped": files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]},
+        cut=_cut(shipment),
+        adapters=bottleneck_of(shipment.model.model.config),
+        rounding=shipment.rounding,
+        int8=shipment.int8,
+        **_label_parts(scores, score, task),
+    )
+
+
+def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dict[str, Any]:
+    """F1 label by label of the untouched model and the shipped one, and the labels without a test item."""
+    if task.kind == "score":
+        return {}
+    by_contestant = {
+        name: [score for score in scores if score.contestant == name] for name in (table.UNTOUCHED, shipped.contestant)
+    }
+    if task.kind == "tokens":
+        return {"per_label": per_type(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])}
+    labels = per_label(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])
+    seen = {label.label for label in labels}
+    return {"per_label": labels, "unseen": [label for label in task.labels if label not in seen]}
+
+
+def _without(scores: Sequence[Score], leaked: frozenset[str]) -> list[Row]:
+    """The rows of the race on the test items that the training data does not hold; none where none leaked, or all."""
+    if not leaked or len(scores[0].ids) - len(leaked) < 2:
+        return []
+    return table.rows(table.without(scores, leaked), metric_named(scores[0].metric))
+
+
+def _cut(shipment: Shipment) -> int:
+    """Test texts that are longer than what the model was trained to read."""
+    tokenizer, paired = shipment.model.tokenizer, any(example.pair for example in shipment.examples)
+    texts = [example.text for example in shipment.examples]
+    pairs = [example.pair or "" for example in shipment.examples] if paired else None
+    encoded = tokenizer(texts, pairs, truncation=False, verbose=False)["input_ids"]
+    return sum(len(ids) > shipment.task.max_tokens + prompt_length(tokenizer) for ids in encoded)
+
+
+def _origin(run: Path, score: Score) -> tuple[str, str]:
+    """The hub id that the winner's weights began from, "" where there is none, and a sentence on it."""
+    job = _tuned(run, score)
+    chain = []
+    while job is not None:
+        chain.append(job["label"])
+        if model := job["settings"].get("model"):
+            known = bool(HUB_ID.fullmatch(model))
+            return (model, f"It began as {model}.") if known else ("", "It began from a model of the user's own.")
+        before = job["needs"].get("model")
+        job = files.read_json(run / DIRECTORY / before / JOB) if before else None
+    if not chain:
+        return "", ""
+    if chain[-1] == "pretrain":
+        return "", "Its encoder was pretrained in the same run, from random weights."
+    return "", "It began from a model of the user's own."
+
+
+def _tuned(run: Path, score: Score) -> dict[str, Any] | None:
+    """The record of the job that fine-tuned the winner: of those with the same weights, the one that names it."""
+    digest = files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]
+    found: list[dict[str, Any]] = []
+    for manifest in run.glob(f"{DIRECTORY}/fine-tune*/{CHECKPOINT}/{files.MANIFEST}"):
+        if files.read_json(manifest).get(WEIGHTS) == digest:
+            found.append(files.read_json(manifest.parents[1] / JOB))
+    named = [job for job in found if score.contestant in job["label"]]
+    return next(iter(named or found), None)
+
+
+def render(card: Card) -> str:
+    """The card's text: README.md. Raises ValueError where the hub would refuse its metadata."""
+    made = environment(markdown.escaped)
+    made.filters |= {
+        "cost": figures.cost_text,
+        "difference": difference_text,
+        "duration": figures.duration,
+        "interval": interval_text,
+        "listed": figures.listed,
+        "metric": figures.metric_text,
+        "p": figures.p_text,
+        "percent": figures.percent,
+        "plain_paths": markdown.without_paths,
+        "points": figures.points,
+        "size": _size,
+    }
+    said = {
+        "card": card,
+        "general": table.beside([row.contestant for row in card.rows], card.general_losses),
+        "forgetting": table.MEANING,
+        "metadata": Markup(metadata(card).to_yaml()),
+        "loading": markdown.fenced(loading(card), "python"),
+        "loading_int8": markdown.fenced(loading_int8(card), "python"),
+        "commands": markdown.fenced(
+            "\n".join(markdown.command_without_paths(command, card.base) for command in card.commands), "shell"
+        ),
+        "int8_file": Markup(f"`{FILE}`"),
+        "low": LOW,
+        "few": FEW,
+    }
+    return made.get_template("card.md").render(said)
+
+
+def metadata(card: Card) -> ModelCardData:
+    """What the hub reads. The language and the licence are not known here, so they are left out."""
+    metric = card.metric.partition(" without ")[0]
+    dataset: dict[str, Any] = {
+        "task_type": _pipeline(card.kind),
+        "dataset_name": card.task,
+        "dataset_type": "private",
+        "dataset_split": "test",
+    }
+    score, kind = card.row.score, HUB_METRICS.get(metric, metric)
+    called = figures.metric_text(card.metric)
+    seeds = len(card.row.seeds)
+    results = [
+        EvalResult(
+            **dataset,
+            metric_type=kind,
+            metric_value=round(card.shipped.test, 4),
+            metric_name=f"{called} of this checkpoint (seed {card.shipped.seed})",
+        ),
+        EvalResult(
+            **dataset,
+            metric_type=kind,
+            metric_value=round(score.mean, 4),
+            metric_name=f"{called}, mean over {seeds} seeds, 95% interval {score.low:.4f} to {score.high:.4f}",
+        ),
+    ]
+    tags = ["acclimate", "domain-adaptation", card.kind, *(["onnx"] if card.int8 else [])]
+    return ModelCardData(
+        library_name="transformers",
+        pipeline_tag=_pipeline(card.kind),
+        base_model=card.base or None,
+        tags=tags,
+        metrics=[kind],
+        model_name=card.task,
+        eval_results=results,
+    )
+
+
+def loading(card: Card) -> str:
+    """How to ask the model, as code that runs."""
+    auto = "AutoModelFor" + ("TokenClassification" if card.kind == "tokens" else "SequenceClassification")
+    lines = _loading(card)
+    if not card.adapters:
+        return lines
+    ours = "from transformers import AutoTokenizer\nfrom acclimate.models.classifier import load_finetuned"
+    lines = lines.replace(f"from transformers import {auto}, AutoTokenizer", ours)
+    return lines.replace(f"{auto}.from_pretrained(where)", "load_finetuned(where)")
+
+
+def _loading(card: Card) -> str:
+    """The same with transformers alone."""
+    if card.kind == "tokens":
+        return TAGGING
+    texts = '["A text.", "Another one."]'
+    given = f'{texts}, ["What it is compared with.", "And this."]' if card.paired else texts
+    decode = {
+        "sequence": "print([model.config.id2label[number] for number in logits.argmax(-1).tolist()])",
+        "multilabel": "print([[model.config.id2label[number] for number in row.nonzero().flatten().tolist()] "
+        "for row in logits.sigmoid() > 0.5])",
+        "score": "print(logits[:, 0].tolist())",
+    }
+    return "\n".join(
+        [
+            "from transformers import AutoModelForSequenceClassification, AutoTokenizer",
+            'where = "."  # the directory of this file, or the id of the model on the hub',
+            "tokenizer = AutoTokenizer.from_pretrained(where)",
+            "model = AutoModelForSequenceClassification.from_pretrained(where)",
+            f'logits = model(**tokenizer({given}, truncation=True, padding=True, return_tensors="pt")).logits',
+            decode[card.kind],
+        ]
+    )
+
+
+def loading_int8(card: Card) -> str:
+    """The logits of the ONNX copy, as code that runs after `loading`."""
+    texts = '["A text."], ["What it is compared with."]' if card.paired else '["A text.", "Another one."]'
+    if card.kind == "tokens":
+        texts = '["One sentence of words with spaces between them ."]'
+    return "\n".join(
+        [
+            "import onnxruntime",
+            f'session = onnxruntime.InferenceSession(f"{{where}}/{FILE}", providers=["CPUExecutionProvider"])',
+            f'inputs = tokenizer({texts}, truncation=True, padding=True, return_tensors="np")',
+            "[logits] = session.run(None, {each.name: inputs[each.name] for each in session.get_inputs()})",
+        ]
+    )
+
+
+def _pipeline(kind: Kind) -> str:
+    """The hub's word for the kind of task."""
+    return "token-classification" if kind == "tokens" else "text-classification"
+
+
+def _size(number: float) -> str:
+    """Bytes as people read them: 22.1 MB."""
+    return figures.si(number, "B")

@@ -1,0 +1,209 @@
+"""Hand over the winner of a finished race: a directory that transformers loads, with a card that says what it is worth.
+
+What is written is asked again, from the disk and with nothing but transformers, for every text of the test set; it must
+say what was scored. That needs the texts only: the labels stay sealed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from acclimate.core import files
+from acclimate.core.prompt import prompt_length
+from acclimate.core.types import Example, Score, Watch, unwatched
+from acclimate.models.classifier import PROBLEM_TYPES, TOKENS
+from acclimate.races.outcome import FACTS, WINNER, read_scores
+from acclimate.shipping import onnx as onnx_copy
+from acclimate.shipping import predict
+from acclimate.shipping.card import Shipment, card_of, render
+from acclimate.shipping.onnx import Int8
+from acclimate.tasks.prepared import Prepared, open_prepared
+
+CARD = "README.md"
+MARK = "shipment.json"
+TAKEN = (".json", ".txt", ".model", ".safetensors", ".toml")  # of the winner's files; weights in no other format
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """What was handed over: contestant and seed, the number of predictions that were found equal, and the int8 copy."""
+
+    path: Path
+    contestant: str
+    seed: int
+    checked: int
+    int8: Int8 | None = None
+
+    @property
+    def card(self) -> Path:
+        return self.path / CARD
+
+
+def ship(run: Path, to: Path, *, onnx: bool = False, watch: Watch = unwatched) -> Shipped:
+    """Write the winner of the race in `run` to the directory `to`: weights, tokenizer, config and card.
+
+    onnx  adds an ONNX copy in 8 bits, with what it loses and gains measured (shipping/onnx.py)
+
+    `to` appears once all of it is there and checked. Raises ValueError where the race has not come to its end, where
+    `to` holds something else than a former shipment, where packages for ONNX are missing, and where the shipped model
+    does not predict what was scored.
+    """
+    if onnx:
+        onnx_copy.require_packages()
+    score, task = _finished(run)
+    _require_free(to)
+    examples = task.examples("test")
+    if tuple(example.id for example in examples) != score.ids:
+        raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
+    with files.new_directory(to) as temporary:
+        _copy(run / WINNER, temporary)
+        shipped = predict.load(temporary)
+        predict.require_own_tags(shipped, task)
+        _settle(temporary, shipped, task)
+        shipped = predict.load(temporary)
+        rounding = _check(shipped, task, score, examples, watch)
+        int8 = onnx_copy.copy_as_int8(temporary, task, shipped, score.predicted, watch=watch) if onnx else None
+        shipment = Shipment(run, task, score, shipped, examples, rounding=rounding, int8=int8)
+        files.write_text(temporary / CARD, render(card_of(shipment)))
+        mark = {"contestant": score.contestant, "seed": score.seed, "checked": len(score.ids)}
+        files.write_json(temporary / MARK, mark | {"int8": asdict(int8) if int8 else None})
+    return Shipped(to, score.contestant, score.seed, len(score.ids), int8)
+
+
+def _finished(run: Path) -> tuple[Score, Prepared]:
+    """The winner's score and the task of a race that has come to its end."""
+    if not run.is_dir():
+        raise ValueError(f"{run}: there is no such directory. Give the --out of a race")
+    named = run / WINNER / "race.json"
+    for needed in (run / FACTS, named):
+        if not needed.exists():
+            raise ValueError(
+                f"{run} holds no finished race: it has no {needed.relative_to(run)}. Run the same race again to go on "
+                "with it"
+            )
+    scores = read_scores(run)
+    files.check(run / WINNER)
+    winner = files.read_json(named)
+    for score in scores:
+        if (score.contestant, score.seed) == (winner["contestant"], winner["seed"]):
+            break
+    else:
+        raise ValueError(
+            f"{run}: {WINNER} is {winner['contestant']}, seed {winner['seed']}, which scores.json does not have. Run "
+            "the same race again: it writes both anew"
+        )
+    task = open_prepared(run / "data")
+    kinds = (*PROBLEM_TYPES, TOKENS)
+    if task.kind not in kinds:
+        raise ValueError(f"{run}: a task of kind '{task.kind}' cannot be shipped. Known: {', '.join(kinds)}")
+    return score, task
+
+
+def _require_free(to: Path) -> None:
+    """Raises ValueError where writing `to` would take away something that is no shipment of ours."""
+    if to.is_symlink():
+        raise ValueError(f"{to} is a link. Give --to the directory itself")
+    if not to.exists():
+        return
+    if not to.is_dir():
+        raise ValueError(f"{to} is a file. Give --to a directory that does not exist yet")
+    there = {str(file.relative_to(to)) for file in to.rglob("*") if not file.is_dir()}
+    if not there:
+        return
+    if not {MARK, files.MANIFEST} <= there:
+        raise ValueError(f"{to} exists and is no former shipment. Give --to a directory that does not exist yet")
+    if added := sorted(there - {files.MANIFEST, *files.read_json(to / files.MANIFEST)}):
+        raise ValueError(
+            f"{to} is a former shipment to which {', '.join(added[:3])}{', ...' if added[3:] else ''} was added. Move "
+            "that away, or give --to another directory"
+        )
+
+
+def _copy(winner: Path, directory: Path) -> None:
+    for file in sorted(winner.iterdir()):
+        if file.suffix in TAKEN and file.name != files.MANIFEST:
+            shutil.copyfile(file, directory / file.name)
+
+
+def _settle(directory: Path, shipped: predict.Loaded, task: Prepared) -> None:
+    """Say in the files what their readers would else guess: the problem's type, the inputs that the model takes."""
+    path = directory / "config.json"
+    config = files.read_json(path)
+    if not config.get("problem_type") and task.kind in PROBLEM_TYPES:
+        files.write_json(path, config | {"problem_type": PROBLEM_TYPES[task.kind]})
+    known = set(inspect.signature(shipped.model.forward).parameters)
+    if getattr(shipped.model.config, "type_vocab_size", 0) < 2:
+        known.discard("token_type_ids")
+    names = list(shipped.tokenizer.model_input_names)
+    changed: dict[str, Any] = {"model_input_names": [name for name in names if name in known]}
+    if changed["model_input_names"] == names:
+        changed = {}
+    longest = task.max_tokens + prompt_length(shipped.tokenizer)
+    if shipped.tokenizer.model_max_length != longest:
+        changed["model_max_length"] = longest
+    if changed:
+        path = directory / "tokenizer_config.json"
+        files.write_json(path, files.read_json(path) | changed)
+
+
+def _check(shipped: predict.Loaded, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch) -> int:
+    """Raises ValueError where the shipped model does not predict what was scored; how often rounding alone differs."""
+    logits_nC = predict.outputs_of(examples, shipped.tokenizer, shipped.asked, task.kind, watch=watch)
+    wrong = predict.differing(score.predicted, logits_nC, task.kind, task.labels)
+    said = predict.decoded(logits_nC, task.kind, task.labels)
+    if wrong:
+        first = wrong[0]
+        raise ValueError(
+            f"the model as shipped predicts something else than what was scored for {len(wrong):,} of the "
+            f"{len(examples):,} test texts; the first is {score.ids[first]}: {said[first]!r}, scored "
+            f"{score.predicted[first]!r}. Nothing was written. Were transformers or the files of the run changed since "
+            "the race? Its versions stand in facts.json; ship with those, or run the race again"
+        )
+    if task.kind == "score":
+        return 0
+    return sum(one != other for one, other in zip(said, score.predicted, strict=True))
+
+
+def push(to: Path, repo: str, *, private: bool = True) -> str:
+    """Upload a shipment to the Hugging Face hub as `repo`, made private where it is not there yet; its address.
+
+    Raises ValueError where `to` is no whole shipment, and where the hub cannot be reached or refuses.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    if not (to / MARK).exists():
+        raise ValueError(f"{to} is no shipment. Write one with: acclimate ship RUN --to {to}")
+    files.check(to)
+    api = HfApi()
+    # the hub's client speaks through one library or another, by its version; their errors are all called that
+    spoken = [base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]
+    failures: tuple[type[Exception], ...] = (OSError, *(base for base in spoken if issubclass(base, Exception)))
+    try:
+        made = api.create_repo(repo, private=private, exist_ok=True)
+        api.upload_folder(repo_id=made.repo_id, folder_path=to, commit_message="Shipped by acclimate")
+    except HFValidationError as error:
+        raise ValueError(f"'{repo}' is no name of a model on the hub (owner/name): {error}") from error
+    except failures as error:
+        raise ValueError(f"{to} was not uploaded to {repo}: {_reason(error)}") from error
+    return str(made)
+
+
+def _reason(error: Exception) -> str:
+    """Why the hub could not be used, and the way out, on one line."""
+    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
+
+    if isinstance(error, OfflineModeIsEnabled):
+        return "HF_HUB_OFFLINE is set. Unset it to upload"
+    status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
+    if isinstance(error, LocalTokenNotFoundError) or status in (401, 403):
+        return "the hub knows no token of yours that may write there. Run `hf auth login`, or set HF_TOKEN"
+    said = " ".join(str(error).split())[:200]
+    if status is not None:
+        return f"the hub answered {status}: {said}"
+    return f"the hub cannot be reached ({said or type(error).__name__}). Check the network and try again"

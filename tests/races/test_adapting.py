@@ -1,0 +1,212 @@
+"""The methods that DGA is compared with, as contestants of a race."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import pytest
+from transformers import AutoModel, MPNetConfig
+
+from acclimate.core import settings
+from acclimate.jobs.run import done
+from acclimate.methods import METHODS
+from acclimate.races import cost
+from acclimate.races.contestants import enter
+from acclimate.races.cost import estimate_of
+from acclimate.races.outcome import read_scores, study_of
+from acclimate.races.race import run_race
+from acclimate.races.recipe import RaceRecipe, contestants_of
+from acclimate.training.checkpoint import spent
+from families import mpnet
+
+ON_DOMAIN = {name: both for name, both in contestants_of(METHODS).items() if both[1].needs == "domain"}
+NINE = tuple(name for name in ON_DOMAIN if name != "DAPT")
+
+
+@pytest.fixture
+def a_second_a_token(monkeypatch):
+    monkeypatch.setattr(cost, "_speed_of", lambda *_: cost._Speed(seconds=1.0, flops=1.0))
+
+
+@pytest.fixture
+def materials(toy_race):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    return replace(toy_race.materials, model=str(base / "checkpoint"))
+
+
+def test_each_is_a_job_of_its_method_with_the_races_settings(toy_race, materials):
+    recipe = replace(toy_race.recipe, contestants=NINE)
+    models = enter(recipe, materials).models
+    kinds = {name: (job.settings["method"], job.settings["recipe"]) for name, job in models.items() if job}
+    assert {name: method for name, (method, _) in kinds.items()} == {name: ON_DOMAIN[name][0].name for name in NINE}
+    for name, (method, stated) in kinds.items():
+        assert {"model", "corpus"}.isdisjoint(stated)
+        assert stated.items() >= ON_DOMAIN[name][1].settings.items()
+        assert stated["plan"]["steps"] == getattr(recipe, method).plan.steps == 6
+    assert len({job.name for job in models.values() if job}) == len(NINE)
+
+
+def test_all_race_and_are_scored_with_what_they_cost_and_forgot(toy_race, materials, tmp_path):
+    tuning = replace(toy_race.recipe.finetune, looks=1, plan=replace(toy_race.recipe.finetune.plan, steps=4))
+    recipe = replace(toy_race.recipe, contestants=NINE, finetune=tuning)
+    run_race(recipe, materials, tmp_path, command="acclimate race")
+    scores = {score.contestant: score for score in read_scores(tmp_path)}
+    assert set(scores) == {"untouched", *NINE}
+    assert len({scores[name].adapting.tokens for name in ("KD", "SimCSE", "InfoWord", "TaCL")}) == 1
+    assert scores["DGA"].adapting.tokens > scores["KD"].adapting.tokens  # importance comes first
+    assert scores["DGA"].adapting.flops > 2 * scores["adapter"].adapting.flops > 0
+    assert set(study_of(tmp_path).general_losses) == set(NINE)
+    [adapted] = (tmp_path / "jobs").glob("adapter-*")
+    [tuned] = (tmp_path / "jobs").glob("fine-tune-adapter-seed-0-*")
+    for checkpoint in (adapted / "checkpoint", tuned / "checkpoint"):
+        assert "adapter" in (checkpoint / "config.json").read_text()
+
+
+def test_estimates_count_the_passes_of_a_step(toy_race, materials, tmp_path):
+    """DGA's step is three passes of the encoder, after 4/3 over its subset; an adapter's is less than one, and so is a
+    prompt's, of longer rows.
+    """
+    names = ("DAPT", "DGA", "adapter", "prompt")
+    plan = replace(toy_race.recipe.dapt.plan, steps=6, batch=8)
+    recipe = replace(toy_race.recipe, contestants=names, dapt=replace(toy_race.recipe.dapt, plan=plan))
+    entries = enter(recipe, materials)
+    found = {stage.label: stage for stage in estimate_of(entries, tmp_path).stages}
+    flops = {name: found[name].flops for name in names}
+    assert flops["DGA"] == pytest.approx((3 + 4 / 3 * 16 / (6 * 8)) * flops["DAPT"], rel=0.1)
+    assert flops["adapter"] == pytest.approx(2 / 3 * flops["DAPT"], rel=0.1)
+    assert METHODS["dga"].passes(RaceRecipe().dga) == 3
+    tuning = entries.tuning("prompt", recipe.settings()[0], 0)
+    for job in (entries.models["DGA"], entries.models["prompt"], tuning):
+        done(job, tmp_path / "run")
+        took = spent(job.directory(tmp_path / "run"))
+        assert found[job.label].tokens == pytest.approx(took.tokens, rel=0.15)
+        assert found[job.label].flops == pytest.approx(took.flops, rel=0.15)
+    longer = recipe.light.prompt_tokens * len(materials.task.examples("test"))
+    assert found["test prompt, seed 0"].tokens == pytest.approx(found["test DAPT, seed 0"].tokens + longer)
+    assert found["general loss, prompt"].tokens > found["general loss, DAPT"].tokens
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [("DGA", 1), ("SimCSE", 2 / 3), ("InfoWord", 2 / 3), ("TaCO", 1 / 3), ("TaCL", 0)]
+)
+@pytest.mark.usefixtures("a_second_a_token")
+def test_seconds_count_the_passes_of_gradient_caching(name, more, toy_race, materials, tmp_path):
+    """A step in pieces makes the views of all rows before anything learns."""
+    group = ON_DOMAIN[name][0].name
+
+    def stage(tokens):
+        own = getattr(toy_race.recipe, group)
+        stated = {group: replace(own, plan=replace(own.plan, piece_tokens=tokens))}
+        entries = enter(replace(toy_race.recipe, contestants=(name,), **stated), materials)
+        return next(each for each in estimate_of(entries, tmp_path).stages if each.label == name)
+
+    whole, cut = stage(10_000), stage(64)
+    trained = whole.tokens if name != "DGA" else 6 * 8 * whole.tokens / (6 * 8 + 16)
+    assert cut.seconds - whole.seconds == pytest.approx(more * trained, abs=2.0)  # loading is timed anew
+    assert cut.flops == whole.flops
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "message"),
+    [
+        (
+            "prompt",
+            ["light.prompt_tokens=490"],
+            r"prompt: light.max_tokens=32, and a prompt of 490 behind them, but the",
+        ),
+        (
+            "prompt",
+            ["dapt.max_tokens=510"],
+            r"prompt: dapt.max_tokens=510, and a prompt of 4 .* Set dapt.max_tokens=508",
+        ),
+        ("TAPT", ["dapt.max_tokens=600"], "dapt.max_tokens = 600, at which losses on held-out text are read"),
+        ("TAPT", ["tapt.max_tokens=600"], "TAPT: tapt.max_tokens=600, but the model reads at most 512 tokens"),
+        ("AdaptedDeiT", ["distil.max_tokens=512"], "and 1 more behind them.* Set distil.max_tokens=511"),
+        (
+            "SimCSE",
+            ["sequence_contrast.dropout=0", "sequence_contrast.attention_dropout=0"],
+            "Set sequence_contrast.drop",
+        ),
+        (
+            "DGA",
+            ["dga.dropout=0", "dga.attention_dropout=0"],
+            "dga.dropout = 0 and dga.attention_dropout = 0. Set dga.drop",
+        ),
+    ],
+)
+def test_what_would_fail_hours_later_is_told_before_any_job(name, stated, message, toy_race, materials):
+    recipe = settings.override(replace(toy_race.recipe, contestants=(name,)), stated)
+    for given in (materials, toy_race.materials):  # a model that is given, and one that is pretrained
+        with pytest.raises(ValueError, match=message):
+            enter(recipe, given)
+
+
+def test_rows_that_leave_no_room_for_a_prompt_are_told_before_any_job(toy_race, materials):
+    long = replace(materials, task=replace(materials.task, max_tokens=510))
+    with pytest.raises(
+        ValueError, match=r"prompt: --max-tokens 510, and a prompt of 4 .* Set --max-tokens 508, or lower"
+    ):
+        enter(replace(toy_race.recipe, contestants=("prompt",)), long)
+    enter(replace(toy_race.recipe, contestants=("adapter",)), long)
+
+
+def test_a_family_that_adapters_or_dropout_are_not_known_of_is_told_before_any_job(toy_race, materials, tmp_path):
+    mpnet().save_pretrained(tmp_path)
+    stated = replace(toy_race.recipe, dapt=replace(toy_race.recipe.dapt, max_tokens=16), contestants=("adapter",))
+    other = replace(materials, model=str(tmp_path), task=replace(materials.task, max_tokens=16))
+    with pytest.raises(ValueError, match="where adapters belong in a 'mpnet' is not known"):
+        enter(stated, other)
+    with pytest.raises(ValueError, match=r"TAPT: tapt.dropout = 0.2, but which settings of a 'mpnet'"):
+        enter(replace(stated, contestants=("TAPT",), tapt=replace(stated.tapt, dropout=0.2)), other)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    ["light.kind=prompt", "distil.teacher=deit", "sequence_contrast.contrast=infoword", "token_contrast.contrast=taco"],
+)
+def test_what_the_names_of_contestants_say_is_no_setting_of_a_race(stated):
+    with pytest.raises(ValueError, match=f"{stated.split('=')[0]} = '.*' does nothing here"):
+        settings.override(RaceRecipe(), [stated])
+
+
+def test_what_a_contestant_does_not_read_leaves_its_job_its_name(toy_race, materials):
+    def changed(*stated):
+        own = replace(toy_race.recipe, contestants=NINE)
+        before, after = (enter(recipe, materials).models for recipe in (own, settings.override(own, stated)))
+        return {name for name in NINE if before[name].name != after[name].name}
+
+    assert changed("light.prompt_tokens=9") == changed("light.prompt_rate=0.9") == {"prompt"}
+    assert changed("light.bottleneck=9") == {"adapter"}
+    assert changed("token_contrast.window=9", "token_contrast.anchors=9", "token_contrast.negatives=9") == {"TaCO"}
+    assert changed("token_contrast.weight=0.9") == {"TaCL", "TaCO"}
+
+
+def test_domain_methods_need_text_of_the_domain(toy_race):
+    materials = replace(toy_race.materials, domain=None, heldout=None)
+    with pytest.raises(ValueError, match="KD needs raw text of the domain: give --corpus, or leave KD out"):
+        enter(replace(toy_race.recipe, contestants=("TAPT", "KD")), materials)
+    assert "DGA" not in enter(replace(toy_race.recipe, contestants=None), materials).models
+
+
+def test_dga_races_by_default_where_the_heads_are_known(toy_race):
+    raw = {"domain": True, "general": False}
+    unknown = MPNetConfig()
+    assert "DGA" in RaceRecipe().names(**raw)
+    assert "DGA" not in RaceRecipe().names(**raw, config=unknown)
+    with pytest.raises(ValueError, match="DGA knows the heads of bert, "):
+        RaceRecipe(contestants=("DGA",)).names(**raw, config=unknown)
+
+
+def test_of_a_model_without_a_language_modelling_head_nothing_says_what_it_forgot(toy_race, materials, tmp_path):
+    """Of the encoder alone, as many checkpoints on the hub are: a head would be drawn, its loss that of chance."""
+    bare = tmp_path / "bare"
+    shutil.copytree(materials.model, bare)
+    AutoModel.from_pretrained(materials.model).save_pretrained(bare)
+    given = replace(materials, model=str(bare))
+    tuning = replace(toy_race.recipe.finetune, looks=1, plan=replace(toy_race.recipe.finetune.plan, steps=2))
+    recipe = replace(toy_race.recipe, contestants=("TAPT",), finetune=tuning)
+    run_race(recipe, given, tmp_path / "run", command="acclimate race")
+    study = study_of(tmp_path / "run")
+    assert not study.general_losses
+    assert any("no language modelling head" in note for note in study.notes)

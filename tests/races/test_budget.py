@@ -1,0 +1,155 @@
+"""What fits into a budget, and how that is said."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from acclimate.core import files
+from acclimate.jobs.job import decided
+from acclimate.races.budget import ADAPTING, LEAST_BATCH, Budget, Costs, affordable, fit, parse_budget, with_search
+from acclimate.races.recipe import RaceRecipe, Search, for_model
+
+COSTS = Costs(adapting=600.0, fixed=10.0, tuning=20.0, test=1.0)
+TEXTS = {"pretrain": 1000, "tapt": 1000, "dapt": 1000}
+WIDE = RaceRecipe(search=Search(rates=(1e-5, 3e-5, 5e-5)))
+
+
+@pytest.mark.parametrize(
+    ("text", "amount", "unit"),
+    [
+        ("20min", 1200, "seconds"),
+        ("90 s", 90, "seconds"),
+        ("1.5h", 5400, "seconds"),
+        ("2d", 172800, "seconds"),
+        ("5 min 20 s", 320, "seconds"),
+        ("1h30min", 5400, "seconds"),
+        ("3e15flop", 3e15, "flops"),
+        ("3 PFLOP", 3e15, "flops"),
+        ("1.5TFLOPs", 1.5e12, "flops"),
+        ("5usd@2.50/h", 7200, "seconds"),
+        ("$5 @ $2.5/h", 7200, "seconds"),
+    ],
+)
+def test_budgets_as_people_write_them(text, amount, unit):
+    budget = parse_budget(text)
+    assert (budget.amount, budget.unit) == (pytest.approx(amount), unit)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "20", "min", "-5min", "0min", "5usd", "5usd@0/h", "1e999h", "20 minutes?", "3XFLOP"]
+)
+def test_what_is_no_budget_is_refused_with_examples(text):
+    with pytest.raises(ValueError, match=r"Write it as 20min, 1\.5h, 3PFLOP"):
+        parse_budget(text)
+
+
+def test_a_large_budget_leaves_the_recipe_as_it_is():
+    fitted = fit(WIDE, parse_budget("10h"), COSTS, contestants=4, texts=TEXTS)
+    assert fitted.recipe.seeds == WIDE.seeds
+    assert fitted.recipe.settings() == WIDE.settings()
+    assert fitted.recipe.dapt.plan == WIDE.dapt.plan
+    assert len(fitted.notes) == 1
+
+
+def test_what_is_planned_never_costs_more_than_the_budget():
+    for minutes in range(8, 60):
+        budget = Budget(minutes * 60.0, "seconds", f"{minutes}min")
+        fitted = fit(WIDE, budget, COSTS, contestants=4, texts=TEXTS)
+        share = min(1.0, ADAPTING * budget.amount / COSTS.adapting)
+        own = fitted.recipe
+        tuning = COSTS.searching(4, own.settings(), own.seeds)
+        assert share * COSTS.adapting + COSTS.fixed + tuning <= budget.amount
+        for adapted, before in ((own.dapt, WIDE.dapt), (own.tapt, WIDE.tapt)):
+            tokens = adapted.plan.steps * adapted.plan.batch
+            assert tokens <= 1.02 * share * before.plan.steps * before.plan.batch + adapted.plan.batch
+
+
+def test_seeds_outlive_settings():
+    tight = fit(WIDE, parse_budget("8min"), COSTS, contestants=4, texts=TEXTS)
+    assert tight.recipe.seeds == 3
+    assert len(tight.recipe.settings()) < 3
+    assert any("settings" in note for note in tight.notes)
+    assert tight.recipe.settings()[0].recipe.plan.rate == 3e-5  # the recipe's own stays longest
+
+
+def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():
+    recipe = for_model()
+    costs = Costs(60_000, 10, 5, 1)
+    fitted = fit(recipe, parse_budget("20min"), costs, contestants=3, texts={"tapt": 5000, "dapt": 9000}).recipe
+    share = 0.5 * 1200 / 60_000
+    assert fitted.dapt.plan.steps * fitted.dapt.plan.batch == pytest.approx(share * 2500 * 256, rel=0.02)
+    assert fitted.dapt.plan.steps == pytest.approx(400, rel=0.02)
+    assert fitted.dapt.plan.rate == pytest.approx(1e-4 * math.sqrt(fitted.dapt.plan.batch / 256))
+    # epochs are of segments, of which a text may have many: their share is exact, only the batch is guessed by texts
+    assert fitted.tapt.epochs == pytest.approx(share * 100)
+    assert LEAST_BATCH <= fitted.tapt.plan.batch < 256
+
+
+def test_too_small_a_budget_names_one_that_is_enough():
+    with pytest.raises(ValueError, match=r"a budget of 1min is too small.*Give --budget of at least") as told:
+        fit(WIDE, parse_budget("1min"), COSTS, contestants=4, texts=TEXTS)
+    words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
+    assert fit(WIDE, _budget(words), COSTS, contestants=4, texts=TEXTS).recipe.seeds >= 2
+
+
+@pytest.mark.parametrize("adapting", [0.0, 5.0, 40.0, 300.0, 1e5])
+@pytest.mark.parametrize("tuning", [0.5, 17.8, 400.0])
+def test_whatever_a_refusal_proposes_is_enough(adapting, tuning):
+    costs = Costs(adapting, 3.0, tuning, 1.0)
+    with pytest.raises(ValueError, match="is too small") as told:
+        fit(WIDE, Budget(2.0, "seconds", "2s"), costs, contestants=2, texts=TEXTS)
+    words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
+    assert fit(WIDE, _budget(words), costs, contestants=2, texts=TEXTS).recipe.seeds >= 2
+
+
+def _budget(words: str) -> Budget:
+    """Of `duration`'s words without spaces."""
+    seconds = sum(
+        float(amount) * {"h": 3600, "min": 60, "s": 1}[unit] for amount, unit in re.findall(r"([\d.]+)(h|min|s)", words)
+    )
+    return Budget(seconds, "seconds", words)
+
+
+def test_a_search_is_added_where_none_is_stated():
+    assert len(with_search(RaceRecipe()).settings()) == 3
+    for stated in (WIDE, RaceRecipe(search=Search(rates=(1e-3,))), RaceRecipe(search=Search(epochs=(2.0,)))):
+        assert with_search(stated) == stated, "one stated setting is a statement too"
+
+
+def test_a_budget_does_not_go_with_settings_that_are_drawn():
+    drawn = RaceRecipe(search=Search(rates=(1e-5, 5e-5), how="tpe", trials=6))
+    with pytest.raises(
+        ValueError, match=r"search\.how = 'tpe' lists none: .* Leave out --budget and lower search\.trials"
+    ):
+        with_search(drawn)
+
+
+def test_the_last_round_takes_as_many_as_can_be_paid():
+    budget = parse_budget("10min")
+    assert affordable(budget, COSTS, 3, spent=600) == 2  # the untouched model and one rival in any case
+    assert affordable(budget, COSTS, 3, spent=200) == (570 - 200) // 53
+
+
+def test_what_was_spent_is_told_with_and_without_the_search(tmp_path):
+    for name, work, seconds, flops in (
+        ("dapt-1", "adapt", 20.0, 5.0),
+        ("tuned-2", "fine-tune", 7.0, 3.0),
+        ("looked-3", "test", 1.0, 0.0),
+    ):
+        (tmp_path / "jobs" / name).mkdir(parents=True)
+        files.write_json(tmp_path / "jobs" / name / "job.json", {"work": work})
+        files.write_json(tmp_path / "jobs" / name / "wall.json", {"seconds": seconds})
+        files.write_json(tmp_path / "jobs" / name / "result.json", {"flops": flops})
+    files.write_json(tmp_path / "jobs" / "dapt-1" / "clock.json", {"seconds": 30.0})  # of two sessions
+    assert (Budget(1, "seconds", "").spent(tmp_path), Budget(1, "flops", "").spent(tmp_path)) == (38.0, 8.0)
+    assert Budget(1, "seconds", "").spent(tmp_path, searching=False) == 30.0
+
+
+def test_a_decision_is_made_once(tmp_path):
+    assert decided(tmp_path, "a", lambda: [1]) == [1]
+    assert decided(tmp_path, "a", lambda: [2]) == [1]
+    assert decided(tmp_path, "b", lambda: 3) == 3
+    assert files.read_json(tmp_path / "decisions.json") == {"a": [1], "b": 3}

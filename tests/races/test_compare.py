@@ -1,0 +1,150 @@
+"""Comparisons of a study's cells: against naive transcriptions, on made-up scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from acclimate.core.types import Cost
+from acclimate.races.compare import OWN, compare, mean_cost
+from acclimate.races.design import Against, Mean
+from acclimate.statistics.means import mean_difference, mean_interval
+from acclimate.statistics.significance import compare as compare_scores
+from acclimate.statistics.significance import holm, interval, resample
+from acclimate.tasks.metrics import METRICS
+from studies import cell, outcome_of_pairs, ran
+
+ACCURACY = METRICS["accuracy"]
+LEVELS = {"untouched": 1.2, "TAPT": 1.5, "DAPT": 1.9, "random": 0.2}
+
+
+def made(columns=("Genes",)):
+    cells = [cell(row, column) for column in columns for row in LEVELS]
+    return {own.key: ran(own, LEVELS[own.row]) for own in cells}
+
+
+def key(row: str, column: str = "Genes"):
+    return "", row, column
+
+
+def test_holm_counts_a_family_together_whatever_stands_between():
+    found = made()
+    pairs = [
+        ("TAPT", "untouched", "a"),
+        ("DAPT", "untouched", "b"),
+        ("random", "untouched", "a"),
+        ("DAPT", "TAPT", "b"),
+    ]
+    against = [Against(key(one), (key(other),), other, family) for one, other, family in pairs]
+    compared = compare(found, against)
+    naive = [compare_scores(found[key(one)].scores, found[key(other)].scores, ACCURACY) for one, other, _ in pairs]
+    assert [own.comparison for own in compared.contrasts] == naive
+    for family, numbers in {"a": (0, 2), "b": (1, 3)}.items():
+        assert compared.count(family) == 2
+        told = [compared.contrasts[at] for at in numbers]
+        assert [own.p_holm for own in told] == holm([naive[at].p for at in numbers])
+        assert [own.p_seeds_holm for own in told] == holm([naive[at].p_seeds for at in numbers])
+    assert compared.of(key("DAPT"), "untouched").said == "better"
+    assert compared.of(key("random"), "untouched").said == "worse"
+    assert compared.of(key("TAPT"), "DAPT") is None
+
+
+def test_intervals_are_those_of_the_cells_alone():
+    found = made()
+    compared = compare(found, [])
+    for place, own in found.items():
+        assert compared.intervals[place, OWN] == interval(own.scores, ACCURACY)
+
+
+def test_every_metric_is_of_the_same_predictions_and_a_family_of_its_own():
+    found = made()
+    against = [Against(key(row), (key("untouched"),), "untouched", "all") for row in ("TAPT", "DAPT")]
+    both = compare(found, against, metrics=lambda metric: (metric, METRICS["macro_f1"]))
+    assert both.contrasts[:2] == pytest.approx(both.contrasts[:2])
+    assert [own.metric for own in both.contrasts] == [OWN, OWN, "macro_f1", "macro_f1"]
+    assert both.count("all") == 2
+    macro = [own for own in both.contrasts if own.metric == "macro_f1"]
+    assert [own.p_holm for own in macro] == holm([own.comparison.p for own in macro])
+    scores = found[key("TAPT")].scores
+    values = [METRICS["macro_f1"].compute(score.gold, score.predicted) for score in scores]
+    assert both.draws[key("TAPT"), "macro_f1"].points_S == pytest.approx(values)
+
+
+def test_of_several_references_the_one_with_the_highest_score_is_taken():
+    found = made()
+    against = [Against(key("TAPT"), (key("random"), key("untouched"), key("DAPT")), "the best", "one")]
+    assert compare(found, against).contrasts[0].reference == key("DAPT")
+
+
+def test_what_failed_is_compared_with_nothing_and_counts_in_no_family():
+    found = made()
+    lost = key("random")
+    found[lost] = ran(found[lost].cell, 0.0, failed="seed 1: out of memory")
+    against = [Against(key(row), (key("untouched"),), "untouched", "all") for row in LEVELS if row != "untouched"]
+    compared = compare(found, against)
+    assert (lost, OWN) not in compared.intervals
+    assert compared.of(lost, "untouched") is None
+    assert compared.count("all") == 2
+    naive = [
+        compare_scores(found[key(row)].scores, found[key("untouched")].scores, ACCURACY) for row in ("TAPT", "DAPT")
+    ]
+    assert [own.p_holm for own in compared.contrasts] == holm([own.p for own in naive])
+
+
+def test_cells_of_other_items_are_refused():
+    found = made(("Genes", "Drugs"))
+    scores = [
+        score.__class__(**{**vars(score), "ids": score.ids[::-1]}) for score in found[key("TAPT", "Drugs")].scores
+    ]
+    mixed = found[key("TAPT", "Drugs")]
+    found[key("TAPT", "Drugs")] = type(mixed)(mixed.cell, tuple(scores), "", {}, {})
+    with pytest.raises(ValueError, match="not scored on the same items"):
+        compare(found, [Against(key("TAPT", "Drugs"), (key("untouched", "Genes"),), "x", "x")])
+
+
+def test_a_mean_over_tasks_is_that_of_the_statistics():
+    columns = ("Genes", "Drugs", "Cells")
+    found, weights = made(columns), (0.5, 0.25, 0.25)
+    means = [
+        Mean(("", row, "all"), tuple((key(row, column),) for column in columns), weights)
+        for row in ("TAPT", "untouched")
+    ]
+    compared = compare(found, [Against(means[0].key, (means[1].key,), "untouched", "means")], means)
+    draws = {place: resample(own.scores, ACCURACY)[own.cell.row] for place, own in found.items()}
+    ours, theirs = ([draws[key(row, column)] for column in columns] for row in ("TAPT", "untouched"))
+    assert compared.intervals[means[0].key, OWN] == mean_interval(ours, weights)
+    assert compared.contrasts[0].comparison == mean_difference(ours, theirs, weights)
+    found[key("TAPT", "Drugs")] = ran(cell("TAPT", "Drugs"), 0.0, failed="lost")
+    again = compare(found, [Against(means[0].key, (means[1].key,), "untouched", "means")], means)
+    assert not again.contrasts
+    assert (means[0].key, OWN) not in again.intervals
+    assert (means[1].key, OWN) in again.intervals
+
+
+@pytest.mark.parametrize("failed", ["", "Drugs"])
+def test_groups_are_means_over_targets_of_means_over_first_tasks(failed):
+    outcome = outcome_of_pairs(failed=failed)
+    score = {place: found.mean for (place, _), found in outcome.compared.intervals.items()}
+    told = {own.against.key[1]: own for own in outcome.compared.contrasts if own.against.name.endswith("by types")}
+
+    def gain(first: str, target: str) -> float:
+        return score["", first, target] - score["", "baseline", target]
+
+    if failed:
+        assert told.keys() == {"NER → RE", "RE → NER", "RE → RE"}
+        assert told["RE → NER"].comparison.difference == pytest.approx(gain("Cells", "Genes"))
+        assert told["RE → RE"].comparison.difference == pytest.approx(gain("Cells", "Drugs"))
+        return
+    naive = {
+        "NER → RE": np.mean([gain("Genes", target) for target in ("Drugs", "Cells")]),
+        "RE → NER": np.mean([gain(first, "Genes") for first in ("Drugs", "Cells")]),
+        "RE → RE": np.mean([gain("Cells", "Drugs"), gain("Drugs", "Cells")]),
+    }
+    assert {name: own.comparison.difference for name, own in told.items()} == pytest.approx(naive)
+    assert [own.p_holm for own in told.values()] == holm([own.comparison.p for own in told.values()])
+    assert told["RE → NER"].said == "better"
+
+
+def test_a_mean_cost_is_of_the_runs_that_there_are():
+    assert mean_cost([Cost(10, 4.0, 1.0), Cost(20, 8.0, 3.0)]) == Cost(15, 6.0, 2.0)
+    assert mean_cost([]) == Cost()

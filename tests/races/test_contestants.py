@@ -1,0 +1,134 @@
+"""TAPTER's jobs in a race: its vectors are one of their own, and names tell all that a result depends on."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from acclimate.core import files
+from acclimate.methods import tapter
+from acclimate.races.contestants import enter
+from acclimate.races.cost import estimate
+from acclimate.races.outcome import read_scores, study_of
+from acclimate.races.race import run_race
+from acclimate.training.checkpoint import read_log, spent
+from acclimate.training.run import CURVE
+
+
+@pytest.fixture
+def recipe(toy_race):
+    return replace(toy_race.recipe, contestants=("TAPTER", "DAPT+TAPTER"))
+
+
+@pytest.fixture(scope="module")
+def raced(toy_race, tmp_path_factory):
+    """(recipe, materials, run) of a race with both, from the encoder that the toy race pretrained."""
+    run = tmp_path_factory.mktemp("raced")
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    materials = replace(toy_race.materials, general=None, model=str(base / "checkpoint"))
+    recipe = replace(toy_race.recipe, contestants=("TAPTER", "DAPT+TAPTER"))
+    run_race(recipe, materials, run, command="acclimate race")
+    return recipe, materials, run
+
+
+def test_losses_on_domain_and_general_text_are_the_same_work_on_two_corpora(recipe, toy_race):
+    entries = enter(recipe, toy_race.materials)
+    assert entries.losses.keys() == entries.general_losses.keys() >= {"untouched", "TAPTER", "DAPT+TAPTER"}
+    for name, general in entries.general_losses.items():
+        domain = entries.losses[name]
+        assert (general.work, general.settings, general.needs) == (domain.work, domain.settings, domain.needs)
+        assert general.contents == {"corpus": toy_race.materials.general_heldout.hash}
+        assert general in entries.prepared()
+    assert enter(recipe, replace(toy_race.materials, general_heldout=None)).general_losses == {}
+
+
+def test_of_tlm_a_loss_is_measured_only_where_it_keeps_the_models_vocabulary(toy_race):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    recipe = replace(toy_race.recipe, contestants=("TLM",))
+    materials = replace(toy_race.materials, model=str(base / "checkpoint"))
+    assert set(enter(recipe, materials).general_losses) == {"untouched"}
+    onward = replace(recipe, tlm=replace(recipe.tlm, model=materials.model))
+    assert set(enter(onward, materials).general_losses) == {"untouched", "TLM"}
+
+
+def test_two_contestants_share_the_vectors(recipe, toy_race):
+    models = enter(recipe, toy_race.materials).models
+    alone, chained = models["TAPTER"], models["DAPT+TAPTER"]
+    assert alone.needs["vectors"] == chained.needs["vectors"]
+    assert set(alone.needs["vectors"].places) == {"corpus", "raw"}
+    assert alone.needs["model"].label == "pretrain"
+    assert chained.needs["model"].label == "DAPT"
+    assert alone.contents["dev"] == toy_race.materials.heldout.hash
+
+
+def test_vectors_are_of_the_domain_or_of_general_text_or_of_the_task_alone(recipe, toy_race):
+    single, materials = replace(recipe, contestants=("TAPTER",)), toy_race.materials
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    for stated, raw in (
+        (materials, materials.domain.hash),
+        (replace(materials, domain=None), materials.general.hash),
+        (replace(materials, domain=None, general=None, model=str(base / "checkpoint")), None),
+    ):
+        vectors = enter(single, stated).models["TAPTER"].needs["vectors"]
+        assert vectors.contents.get("raw") == raw
+        assert vectors.contents["corpus"] == materials.task_text.hash
+
+
+def test_names_depend_on_what_the_vectors_are_made_of_and_not_on_where_they_lie(recipe, toy_race, tmp_path):
+    def name(**stated):
+        own = replace(recipe, tapter=replace(recipe.tapter, **stated))
+        return enter(own, toy_race.materials).models["TAPTER"].name
+
+    (tmp_path / "one.vec").write_text("1 2\ngene 0 1\n")
+    shutil.copy(tmp_path / "one.vec", tmp_path / "copy.vec")
+    (tmp_path / "other.vec").write_text("1 2\ngene 1 0\n")
+    skipgram = recipe.tapter.skipgram
+    for more in ({}, {"train_vectors": False}):
+        one, copy, other = (name(vectors=str(tmp_path / f"{each}.vec"), **more) for each in ("one", "copy", "other"))
+        assert one == copy != other
+        assert name() not in (one, other)
+    assert name(vectors=str(tmp_path / "one.vec")) != name(vectors=str(tmp_path / "one.vec"), train_vectors=False)
+    assert name(skipgram=replace(skipgram, epochs=3)) != name() != name(regularisation=2.0)
+    with pytest.raises(ValueError, match=r"tapter\.vectors = nowhere\.bin: there is no such file"):
+        name(vectors="nowhere.bin")
+
+
+def test_a_race_with_tapter_adapts_measures_and_scores(raced):
+    recipe, materials, run = raced
+    scores = {score.contestant: score for score in read_scores(run)}
+    assert set(scores) == {"untouched", "TAPTER", "DAPT+TAPTER"}
+    [vectors] = (run / "jobs").glob("word-vectors-*")
+    [held] = (run / "jobs").glob("tapter-*")
+    assert scores["TAPTER"].adapting == spent(vectors) + spent(held)
+    assert scores["TAPTER"].adapting.seconds > spent(held).seconds > 0
+    provenance = files.read_json(held / "checkpoint" / "provenance.json")
+    assert provenance["sources"]["vectors"] == files.sha256_of(vectors / tapter.VECTORS / tapter.TRAINED)
+    assert not (held / tapter.VECTORS).exists()
+    assert [point["step"] for point in files.read_json(held / CURVE)][-1] == recipe.tapter.plan.steps
+    study = study_of(run)
+    assert set(study.losses) == {"TAPTER", "DAPT+TAPTER"}
+    texts = len(materials.task_text) + len(materials.domain)
+    assert study.given["TAPTER"]["adapting"] == f"word vectors: {texts} documents, then TAPTER: 25 steps"
+    lines = study.curves["Masked language modelling loss while adapting"].lines["TAPTER"]
+    assert lines[-1][1] == pytest.approx(read_log(held)[-1]["loss.mlm"], rel=1e-6)
+
+
+def test_what_tapter_costs_is_estimated(raced, tmp_path):
+    recipe, materials, run = raced
+    found = {stage.label: stage for stage in estimate(recipe, materials, tmp_path).stages}
+    for label in ("TAPTER", "DAPT+TAPTER"):
+        [job] = (run / "jobs").glob(f"{label.lower().replace('+', '-')}-[0-9a-f]*")
+        assert found[label].tokens == pytest.approx(spent(job).tokens, rel=0.15)
+        assert found[label].flops == pytest.approx(spent(job).flops, rel=0.15)
+    assert found["TAPTER"].reading > 0  # its looks at dev, which its seconds count too
+    shorter = replace(recipe, tapter=replace(recipe.tapter, looks=1))
+    looked = {stage.label: stage for stage in estimate(shorter, materials, tmp_path).stages}["TAPTER"]
+    looks = min(recipe.tapter.looks, recipe.tapter.plan.steps)
+    assert looks > 1
+    assert 0.1 * looks < found["TAPTER"].reading / looked.reading < 10 * looks  # each trial is timed anew
+    unwatched = replace(materials, heldout=None)
+    assert {stage.label: stage for stage in estimate(recipe, unwatched, tmp_path).stages}["TAPTER"].reading == 0
+    assert found["word vectors"].kind == "fixed"  # a budget shortens training, not the vectors
+    assert found["word vectors"].seconds > 0

@@ -1,0 +1,103 @@
+"""The estimate of a race before it starts."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import toys
+from acclimate.races.cost import Estimate, Stage, estimate, told_of_reading
+from acclimate.races.search import foreseen, left
+from acclimate.training.checkpoint import read_log
+
+
+@pytest.fixture(scope="module")
+def before(toy_race, tmp_path_factory):
+    """The estimate, in a directory of its own where nothing is done, with the materials."""
+    run = tmp_path_factory.mktemp("estimate")
+    materials = toys.materials_in(run, toy_race.inputs)
+    found = estimate(toy_race.recipe, materials, run)
+    return found, run
+
+
+def test_it_lists_exactly_what_is_missing(before, toy_race):
+    found, run = before
+    jobs = foreseen(toy_race.recipe, toy_race.materials)
+    assert {stage.label for stage in found.stages} == {job.label for job, _ in jobs}
+    assert len(found.stages) == len(jobs)
+    assert found.done == 0
+    assert not (run / "jobs").exists()
+
+
+def test_what_a_contestant_needs_is_a_job_too(toy_race, tmp_path):
+    """TLM's documents are retrieved first."""
+    recipe = replace(toy_race.recipe, contestants=("TLM",))
+    found = estimate(recipe, toys.materials_in(tmp_path, toy_race.inputs), tmp_path)
+    assert {"retrieve", "TLM"} < {stage.label for stage in found.stages}
+    assert found.done == 0
+
+
+def test_what_is_done_costs_nothing_more(toy_race):
+    found = estimate(toy_race.recipe, toy_race.materials, toy_race.run)
+    everything = {job.name for job, _ in foreseen(toy_race.recipe, toy_race.materials)}
+    assert (found.stages, found.done, found.seconds) == ((), len(everything), 0)
+
+
+def test_some_jobs_are_left_where_a_setting_changed(toy_race):
+    recipe = replace(toy_race.recipe, tapt=replace(toy_race.recipe.tapt, masking=0.2))
+    waiting = left(recipe, toy_race.materials, toy_race.run)
+    found = estimate(recipe, toy_race.materials, toy_race.run)
+    assert [stage.label for stage in found.stages] == [job.label for job, _ in waiting]
+
+
+def test_tokens_and_flops_are_within_15_percent_of_what_the_race_counted(before, toy_race):
+    stages = {stage.label: stage for stage in before[0].stages}
+    trained = [
+        job
+        for job, _ in foreseen(toy_race.recipe, toy_race.materials)
+        if (job.directory(toy_race.run) / "log.jsonl").exists()
+    ]
+    assert len(trained) == 1 + 2 + 6
+    for job in trained:
+        log = read_log(job.directory(toy_race.run))
+        for unit in ("tokens", "flops"):
+            counted = sum(line[unit] for line in log)
+            assert getattr(stages[job.label], unit) == pytest.approx(counted, rel=0.15), f"{job.label}, {unit}"
+
+
+def test_the_text_has_a_line_a_stage_and_the_totals(before):
+    found, _ = before
+    lines = found.as_text().splitlines()
+    assert len(lines) == len(found.stages) + 3
+    assert lines[-2].startswith("together")
+    assert "memory" in lines[-1]
+    assert "0 jobs are done already" in lines[-1]
+    assert found.disk > 0
+
+
+def test_a_model_of_the_hub_is_estimated_as_one_in_a_directory(toy_race, tmp_path, monkeypatch):
+    """A hub id is no path: the model lies in the hub's cache."""
+    from huggingface_hub import constants
+
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    place = tmp_path / "models--somebody--small"
+    shutil.copytree(base / "checkpoint", place / "snapshots" / "0123")
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text("0123")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path))
+    for model in (str(base / "checkpoint"), "somebody/small"):
+        materials = replace(toy_race.materials, general=None, model=model)
+        found = estimate(toy_race.recipe, materials, Path(tmp_path / "run"))
+        assert "pretrain" not in {stage.label for stage in found.stages}
+
+
+def test_it_is_said_where_looks_at_dev_take_most_of_the_time():
+    learns, looks = Stage("a", "tuning", 1, 1, 10.0, reading=2.0), Stage("b", "tuning", 1, 1, 30.0, reading=28.0)
+    assert told_of_reading([learns]) == []
+    [told] = told_of_reading([learns, looks])
+    assert told.startswith("75% of the time goes into looks at dev and the test, more than into training")
+    assert told in Estimate((learns, looks), 0, 0.0, 0.0).as_text()

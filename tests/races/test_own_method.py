@@ -1,0 +1,127 @@
+"""A user's own method: found by its file, done by other processes, refused where they could not load it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acclimate.core import settings
+from acclimate.jobs.job import Job
+from acclimate.jobs.run import done
+from acclimate.jobs.workers import Where, working
+from acclimate.methods import METHODS, Contestant, Method, mlm
+from acclimate.methods.method import load
+from acclimate.races.contestants import enter
+from acclimate.races.race import recipe_for, recipe_of
+from acclimate.races.recipe import RaceRecipe, stated_methods, with_methods
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
+SHORT = ("focal.max_tokens=32", "focal.epochs=0", "focal.plan.steps=2", "focal.plan.batch=8")
+
+
+@pytest.fixture
+def typed(tmp_path: Path) -> str:
+    """As it is typed: a copy of the example, under a name that no other test imports."""
+    place = tmp_path / f"{tmp_path.name}.py"
+    place.write_text(EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
+    return f"{place}::FOCAL"
+
+
+@pytest.fixture(scope="module")
+def materials(toy_race: Any) -> Any:
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    return replace(toy_race.materials, model=str(base / "checkpoint"))
+
+
+def stated(typed: str, *more: str) -> RaceRecipe:
+    assignments = [f'contestants=["TAPT", "{typed}"]', *SHORT, *more]
+    return settings.override(recipe_for("model", stated_methods(assignments)), assignments)
+
+
+def focal(recipe: RaceRecipe, materials: Any) -> Job:
+    job = enter(recipe, materials).models["focal TAPT"]
+    assert job is not None
+    return job
+
+
+def test_a_file_names_a_method_on_the_command_line_and_in_a_recipe(typed, tmp_path):
+    recipe = stated(typed, "focal.gamma=1")
+    assert recipe.contestants == ("TAPT", "focal TAPT")
+    assert recipe.focal.gamma == 1
+    (tmp_path / "race.toml").write_text(f'contestants = ["{typed}"]\nfocal = {{gamma = 3.0}}\n')
+    methods = stated_methods([], tmp_path / "race.toml")
+    base = with_methods(methods, RaceRecipe())
+    found = settings.from_toml(type(base), tmp_path / "race.toml", base=base)
+    assert (found.contestants, found.focal.gamma) == (("focal TAPT",), 3.0)
+    with pytest.raises(ValueError, match=r"unknown setting 'focal\.gama'; did you mean 'focal\.gamma'"):
+        stated(typed, "focal.gama=1")
+
+
+def test_python_takes_names_methods_and_files(typed):
+    method = load(typed)
+    assert recipe_of(["DAPT", method], None, None).contestants == ("DAPT", "focal TAPT")
+    assert recipe_of(["DAPT", typed], None, "model").contestants == ("DAPT", "focal TAPT")
+    with pytest.raises(ValueError, match=r"'TATP' is not one of .* did you mean 'TAPT'"):
+        recipe_of(["TATP", method], None, None)
+
+
+def test_other_processes_load_it_from_its_file(typed, materials, tmp_path):
+    job = focal(stated(typed), materials)
+    with working(Where(workers=2)):
+        there = done(job, tmp_path / "there")
+    assert there == done(job, tmp_path / "here")
+
+
+def test_a_change_of_its_file_is_another_job(typed, materials):
+    before = focal(stated(typed), materials)
+    with open(typed.partition("::")[0], "a", encoding="utf-8") as file:
+        file.write("# changed\n")
+    after = focal(stated(typed), materials)
+    assert before.name != after.name
+    assert before.settings == after.settings
+
+
+def test_a_method_of_no_file_works_here_and_is_refused_elsewhere(materials, tmp_path):
+    def adapt(recipe: mlm.MlmRecipe, out: Path, *, watch: Any) -> Any:
+        return mlm.adapt(recipe, out, watch=watch)
+
+    local = Method("local", mlm.MlmRecipe, adapt, contestants=(Contestant("local", "task"),))
+    usual = recipe_of([local], None, "model")
+    recipe = settings.override(usual, [each.replace("focal", "local") for each in SHORT])
+    job = enter(recipe, materials).models["local"]
+    assert job is not None
+    assert done(job, tmp_path)["steps"] == 2
+    with working(Where(workers=2)), pytest.raises(ValueError, match=r"local stands in no file .* leave --workers"):
+        enter(recipe, materials)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "mlm"}, "a method is called 'mlm' already"),
+        ({"name": "dapt"}, "a method is called 'dapt' already"),
+        ({"contestants": ()}, "races under no name"),
+        ({"contestants": (Contestant("TAPT", "task"),)}, "'TAPT' races already, by the method 'mlm'"),
+    ],
+)
+def test_names_that_are_taken_are_refused(changes, message):
+    own = Method("own", mlm.MlmRecipe, mlm.adapt, contestants=(Contestant("own", "task"),))
+    with pytest.raises(ValueError, match=message):
+        with_methods({"own": replace(own, **changes)}, RaceRecipe())
+
+
+def test_a_recipe_that_lacks_what_a_race_sets_is_refused():
+    with pytest.raises(ValueError, match="ExtendRecipe has no field 'max_tokens', which racing as own takes"):
+        replace(METHODS["extend"], contestants=(Contestant("own", "task"),))
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [("gone.py::A", "there is no file gone.py"), (f"{EXAMPLE}::main", "has no Method of the name")],
+)
+def test_what_is_no_method_is_refused(typed, message):
+    with pytest.raises(ValueError, match=message):
+        stated_methods([f'contestants=["{typed}"]'])

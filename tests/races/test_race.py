@@ -1,0 +1,210 @@
+"""A whole race in small, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from acclimate.core import files
+from acclimate.data.materials import Materials
+from acclimate.jobs import job as jobs_module
+from acclimate.races.contestants import enter
+from acclimate.races.outcome import read_scores, study_of
+from acclimate.races.race import run_race
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.search import foreseen, left
+from acclimate.training.checkpoint import read_log
+
+NAMES = {"untouched", "TAPT", "DAPT", "TF-IDF"}
+
+
+def test_each_contestant_and_seed_has_a_score(toy_race):
+    scores = read_scores(toy_race.run)
+    assert {(score.contestant, score.seed) for score in scores} == {(name, seed) for name in NAMES for seed in (0, 1)}
+    task = toy_race.materials.task
+    for score in scores:
+        assert score.ids == tuple(example.id for example in task.examples("test"))
+        assert score.gold == tuple(json.loads((toy_race.run / "data" / "sealed.json").read_text()))
+        assert set(score.predicted) <= set(task.labels)
+        assert score.test == task.score(score.gold, score.predicted)
+        assert (score.adapting.tokens > 0) == (score.contestant in {"TAPT", "DAPT"})
+        assert score.finetuning.tokens > 0
+
+
+def test_every_contestant_is_fine_tuned_on_as_much(toy_race):
+    tuned = [score.finetuning for score in read_scores(toy_race.run) if score.contestant != "TF-IDF"]
+    steps = {score.tokens for score in tuned}
+    assert max(steps) < 1.1 * min(steps)  # each seed meets other rows
+    assert len({result["steps"] for result in _results(toy_race.run, "fine-tune").values()}) == 1
+
+
+def test_the_toy_can_be_learnt(toy_race):
+    best = max(score.test for score in read_scores(toy_race.run) if score.contestant == "TF-IDF")
+    assert best > 0.9
+    tuned = _results(toy_race.run, "fine-tune")
+    assert max(result["dev"] for result in tuned.values()) > 0.5
+
+
+def test_dev_chooses_the_winner_who_predicts_what_was_scored(toy_race):
+    """Loaded with nothing but transformers, one text at a time."""
+    scores = [score for score in read_scores(toy_race.run) if score.contestant != "TF-IDF"]
+    told = files.read_json(toy_race.run / "winner" / "race.json")
+    means = {name: sum(score.dev for score in scores if score.contestant == name) for name in NAMES - {"TF-IDF"}}
+    assert means[told["contestant"]] == max(means.values())
+    [score] = [score for score in scores if (score.contestant, score.seed) == (told["contestant"], told["seed"])]
+    assert score.dev == max(other.dev for other in scores if other.contestant == told["contestant"])
+    model = AutoModelForSequenceClassification.from_pretrained(toy_race.run / "winner")
+    tokenizer = AutoTokenizer.from_pretrained(toy_race.run / "winner")
+    rows = [json.loads(line) for line in (toy_race.inputs / "test.jsonl").read_text().splitlines()]
+    with torch.no_grad():
+        predicted = [
+            model.config.id2label[int(model(**tokenizer(row["text"], return_tensors="pt")).logits.argmax())]
+            for row in rows
+        ]
+    assert tuple(predicted) == score.predicted
+    files.check(toy_race.run / "winner")
+
+
+def test_facts_tell_losses_curves_budgets_and_hashes(toy_race):
+    facts = files.read_json(toy_race.run / "facts.json")
+    assert set(facts["losses"]) == {"TAPT", "DAPT"}
+    assert all(after < before for before, after in facts["losses"].values())
+    assert set(facts["general_losses"]) == {"TAPT", "DAPT"}
+    [untouched] = {before for before, _ in facts["general_losses"].values()}
+    assert untouched != facts["losses"]["DAPT"][0]
+    assert set(facts["given"]) == NAMES
+    [masked, dev] = facts["curves"].values()
+    assert set(masked["lines"]) == {"pretraining", "TAPT", "DAPT"}
+    assert [step for step, _ in dev["lines"]["TAPT"]] == [10, 20, 30, 40]
+    hashes = {
+        "corpus, domain",
+        "corpus, held-out",
+        "corpus, general, held-out",
+        "task, test",
+        "model, DAPT",
+        "model, untouched",
+    }
+    assert hashes <= set(facts["hashes"])
+    assert any("measure the loss" in note for note in facts["notes"])
+    assert any("measure forgetting" in note for note in facts["notes"])
+
+
+def test_the_page_and_the_tables_are_there(toy_race):
+    page = (toy_race.run / "report.html").read_text()
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert all(name in page for name in NAMES)
+    table = (toy_race.run / "table.txt").read_text()
+    assert study_of(toy_race.run).verdict in table
+    assert all("general loss" in text.lower() for text in (page, table))
+    assert len((toy_race.run / "table.csv").read_text().splitlines()) == 1 + len(NAMES)
+
+
+def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
+    before = {path: path.read_bytes() for path in _settled(toy_race.run)}
+    called = []
+
+    def work(*given, **named):
+        called.append(named)
+        return {}
+
+    for job, _ in foreseen(toy_race.recipe, toy_race.materials):
+        monkeypatch.setitem(vars(job.work), "do", work)
+    monkeypatch.setattr(jobs_module.Job, "name", property(_recorded_name(toy_race)))
+    assert left(toy_race.recipe, toy_race.materials, toy_race.run) == []
+    run_race(toy_race.recipe, toy_race.materials, toy_race.run, command="acclimate race")
+    assert called == []  # but the winner, the scores and the facts were written again, the same
+    after = {path: path.read_bytes() for path in _settled(toy_race.run)}
+    facts = toy_race.run / "facts.json"
+    told = [json.loads(files.pop(facts)) for files in (before, after)]
+    for each in told:  # all tests of this process have looked at the same test set meanwhile
+        del each["looks"]
+    assert told[0] == told[1]
+    plan = toy_race.run / "plan.jsonl"
+    jobs = [[json.loads(line)["name"] for line in files.pop(plan).splitlines()] for files in (before, after)]
+    assert jobs[0] == jobs[1]  # what does them is patched
+    assert after == before
+
+
+def _recorded_name(raced):
+    """The name of the job of that label in the run: the patched work has another."""
+    known = {files.read_json(path)["label"]: path.parent.name for path in (raced.run / "jobs").glob("*/job.json")}
+    return lambda job: known[job.label]
+
+
+def test_another_setting_repeats_only_what_depends_on_it(toy_race):
+    recipe = replace(toy_race.recipe, tapt=replace(toy_race.recipe.tapt, masking=0.2))
+    again = {job.label for job, _ in left(recipe, toy_race.materials, toy_race.run)}
+    assert again == {
+        "TAPT",
+        "held-out loss, TAPT",
+        "general loss, TAPT",
+        *(f"{stage} TAPT, seed {seed}" for stage in ("fine-tune", "test") for seed in (0, 1)),
+    }
+    longer = replace(toy_race.recipe, seeds=3)
+    assert all(job.label.endswith("seed 2") for job, _ in left(longer, toy_race.materials, toy_race.run))
+
+
+def test_tapt_after_dapt_starts_from_dapts_checkpoint_and_shares_it(toy_race):
+    recipe = replace(toy_race.recipe, contestants=("DAPT", "DAPT+TAPT"))
+    jobs = enter(recipe, toy_race.materials)
+    chained = jobs.models["DAPT+TAPT"]
+    assert chained.needs["model"].name == jobs.models["DAPT"].name
+    assert jobs.models["DAPT"].needs["model"].name == jobs.base.name
+    assert chained.places["corpus"] == toy_race.materials.task_text.path
+    waiting = {job.label for job, _ in left(recipe, toy_race.materials, toy_race.run)}
+    assert not any("DAPT" in label and "TAPT" not in label for label in waiting)
+    single = replace(recipe, contestants=("DAPT+TAPT",))
+    assert set(enter(single, toy_race.materials).models) == {"untouched", "DAPT+TAPT"}
+    assert chained.name in {job.name for job, _ in foreseen(single, toy_race.materials)}
+
+
+def test_a_race_from_a_given_model_pretrains_nothing_and_costs_both_links_of_a_chain(toy_race, tmp_path):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    materials = replace(toy_race.materials, general=None, model=str(base / "checkpoint"))
+    recipe = replace(toy_race.recipe, contestants=("DAPT+TAPT", "random weights"))
+    assert enter(recipe, materials).base is None
+    run_race(recipe, materials, tmp_path, command="acclimate race")
+    scores = {score.contestant: score for score in read_scores(tmp_path)}
+    assert set(scores) == {"untouched", "DAPT+TAPT", "random weights"}
+    links = [sum(line["tokens"] for line in read_log(path)) for path in (tmp_path / "jobs").glob("dapt-*")]
+    assert len(links) == 2
+    assert scores["DAPT+TAPT"].adapting.tokens == sum(links)
+    assert scores["random weights"].adapting.tokens == 0
+    # the same text from the same checkpoint: the same DAPT as in the race that pretrained it
+    [first] = [path for path in (tmp_path / "jobs").glob("dapt-*") if "tapt" not in path.name]
+    [other] = (toy_race.run / "jobs").glob("dapt-*")
+    assert (first / "log.jsonl").read_bytes() == (other / "log.jsonl").read_bytes()
+    study_of(tmp_path)
+
+
+def test_a_race_that_lacks_text_says_which(toy_race):
+    materials = replace(toy_race.materials, domain=None, heldout=None)
+    with pytest.raises(ValueError, match="DAPT needs raw text of the domain: give --corpus, or leave DAPT out"):
+        enter(toy_race.recipe, materials)
+    with pytest.raises(ValueError, match="give a model to start from"):
+        Materials(toy_race.materials.task, toy_race.materials.task_text)
+
+
+def test_recipes_that_cannot_answer_are_refused():
+    with pytest.raises(ValueError, match="one seed says nothing about chance"):
+        RaceRecipe(seeds=1)
+    with pytest.raises(ValueError, match="each may stand once"):
+        RaceRecipe(contestants=("TAPT", "TAPT"))
+
+
+def test_where_no_race_ended_reading_scores_says_so(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"holds no scores\.json: no race there has come to its end"):
+        read_scores(tmp_path)
+
+
+def _results(run: Path, beginning: str) -> dict[str, dict]:
+    return {path.parent.name: files.read_json(path) for path in (run / "jobs").glob(f"{beginning}*/result.json")}
+
+
+def _settled(run: Path) -> list[Path]:
+    return sorted(path for path in run.rglob("*") if path.is_file())

@@ -1,0 +1,65 @@
+"""What a race is told, and what of it is searched."""
+
+from __future__ import annotations
+
+import pytest
+
+from acclimate.core import settings
+from acclimate.methods import tapter
+from acclimate.races.recipe import RaceRecipe, for_model, heeded
+
+
+def rates(*stated: str) -> list[str]:
+    """The settings that a race on a model tries where this is stated."""
+    usual = for_model()
+    return [setting.name for setting in heeded(settings.override(usual, stated), usual).settings()]
+
+
+def test_a_rate_that_is_stated_is_the_rate():
+    assert rates() == ["rate 1e-05", "rate 3e-05", "rate 5e-05"]
+    assert rates("finetune.plan.rate=1e-3") == ["rate 0.001"]
+
+
+def test_vectors_from_nothing_are_of_unit_spread():
+    for usual in (RaceRecipe(), for_model()):
+        assert (usual.tapter.vectors, tapter.scale_of(usual.tapter)) == ("", "unit")
+
+
+def test_rates_that_are_stated_are_searched():
+    assert rates("finetune.plan.rate=1e-3", "search.rates=[1e-4,2e-4]") == ["rate 0.0001", "rate 0.0002"]
+    assert len(rates("finetune.epochs=3", "search.epochs=[1,2]")) == 3 * 2
+
+
+def test_what_is_not_searched_stays_as_stated():
+    usual = RaceRecipe()
+    stated = settings.override(usual, ["finetune.plan.batch=8"])
+    assert heeded(stated, usual) == stated
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        (["search.how=tpe"], r"'tpe' needs a number of trials for each contestant\. Add search\.trials=20"),
+        (
+            ["search.how=tpe", "search.trials=9", "finetune.epochs=1", "finetune.plan.rate=1e-3"],
+            r"none of them has two",
+        ),
+        (["search.trials=9"], r"are for search\.how = tpe or pruned-grid, but it is 'halving', which tries all"),
+        (["search.how=grid", "search.pruner=halving"], r"but it is 'grid', which tries all combinations"),
+        (
+            ["search.how=pruned-grid", "search.trials=4"],
+            r"search\.trials = 4, but the grid has 3 combinations\. Lower it",
+        ),
+        (["search.how=tpe", "search.trials=-1"], r"search\.trials = -1 is out of range: at least 0"),
+        (["search.how=tpe", "search.trials=2", "search.seed=-1"], r"search\.seed = -1 is out of range: at least 0"),
+    ],
+)
+def test_a_search_that_cannot_be_is_told_with_the_way_out(stated, message):
+    with pytest.raises(ValueError, match=message):
+        rates(*stated)
+
+
+@pytest.mark.parametrize("stated", ["general=other.txt", "tokens=1000", "adversarial=10.0"])
+def test_pretraining_in_a_race_takes_no_other_text_start_or_budget(stated):
+    with pytest.raises(ValueError, match=rf"pretrain\.{stated.partition('=')[0]} = .* race with --model"):
+        settings.override(RaceRecipe(), [f"pretrain.{stated}"])

@@ -1,0 +1,313 @@
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import studies
+from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, Pieces, Sighting
+from acclimate.races.labels import Confusion, LabelScore
+from acclimate.races.report import LARGEST, Curves, Leakage, Looks, Study, Trial, page_of, write_report
+
+VOID = {"meta", "link", "br"}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and the balance of opening and closing tags outside drawings."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def all(self, tag: str) -> Iterator[dict[str, str | None]]:
+        return (attributes for name, attributes in self.elements if name == tag)
+
+
+def render(study: Study) -> str:
+    return page_of(study).as_html()
+
+
+@pytest.fixture(scope="module")
+def text(study: Study) -> str:
+    return render(study)
+
+
+@pytest.fixture(scope="module")
+def lean(study: Study) -> Study:
+    """Scores and leakage only, which is quicker to draw."""
+    return Study(title=study.title, verdict=study.verdict, rows=study.rows, task=study.task, leakage=study.leakage)
+
+
+def test_the_page_is_well_formed_and_ids_are_unique(text: str) -> None:
+    page = Page(text)
+    assert text.startswith("<!doctype html>")
+    assert not page.open
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_page_loads_nothing_from_outside(text: str) -> None:
+    for tag, attributes in Page(text).elements:
+        assert not attributes.keys() & {"src", "srcset", "action"}
+        for key in ("href", "xlink:href"):
+            assert not attributes.get(key) or attributes[key].startswith(("#", "data:,")), tag
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+
+
+def test_the_verdict_is_the_heading(study: Study, text: str) -> None:
+    assert f'<h1 dir="auto">{study.verdict}</h1>' in text
+    assert text.index("<h1") < text.index("<table") < text.index("<svg")
+
+
+def test_tables_say_what_they_are_and_what_scrolls_can_be_reached(text: str) -> None:
+    page = Page(text)
+    assert text.count("<caption>") == text.count("<table")
+    assert all("scope" in attributes for attributes in page.all("th"))
+    assert {attributes["data-sort"] for attributes in page.all("th") if "data-sort" in attributes} == {"text", "number"}
+    assert "<button" not in text  # the script makes them: without it nothing pretends to sort
+    assert text.count('role="region"') == text.count('tabindex="0"')
+    for attributes in (attributes for _, attributes in page.elements if attributes.get("role") == "region"):
+        assert attributes["aria-label"]
+
+
+def test_headings_go_down_a_step_at_a_time_and_the_navigation_meets_its_sections(text: str) -> None:
+    page = Page(text)
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    ids = {attributes["id"] for attributes in page.all("h2")}
+    assert {attributes["href"] for attributes in page.all("a")} == {f"#{id}" for id in ids}
+
+
+def test_markup_in_data_stays_text(study: Study) -> None:
+    nasty = "<script>alert(1)</script>"
+    settings = {name: values | {nasty: nasty} for name, values in study.given.items()}
+    assert study.examination is not None
+    assert study.leakage is not None
+    twin = Sighting(nasty, nasty, 1.0, nasty, nasty, nasty, nasty, nasty)
+    confusions = [Confusion(nasty, (nasty, "b"), 1, ((1.0, 2.0), (0.0, 0.5)))]
+    page = render(
+        replace(
+            study,
+            title=nasty,
+            verdict=nasty,
+            rows=[replace(row, contestant=f"{nasty}{i}") for i, row in enumerate(study.rows)],
+            task={nasty: nasty},
+            losses={nasty: (2.0, 1.0)},
+            general_losses={nasty: (2.0, 1.0)},
+            given=settings | {nasty: {}},
+            winner=nasty,
+            labels=[LabelScore(nasty, 3, 0.5, 0.6)],
+            remarks=[nasty],
+            alerts=[nasty],
+            confusions=confusions,
+            predictions={nasty: [(1.0, 2.0), (2.0, 1.0)]},
+            leakage=replace(study.leakage, leaks=[Leak(nasty, nasty, "exact", 1, 1, 0.5, 1, (twin,))], changed=[nasty]),
+            search=[Trial(nasty, nasty, 0, 1, 1, 0.5, False, nasty)],
+            search_note=nasty,
+            chosen={nasty: nasty},
+            looks=Looks(1, 1, 1, [nasty]),
+            examination=replace(
+                study.examination,
+                task={nasty: nasty},
+                files=(FileFacts(nasty, 1, 0, 1, ((nasty, 1, nasty),)),),
+                label_counts={nasty: {nasty: 3}},
+                quantiles={nasty: (0.0, 1.0, 2.0, 3.0, 4.0)},
+                pieces=(Pieces(nasty, 1, 1, 1.0, 1.0, 0.0, ((nasty, 3, 1),)),),
+                corpora=(CorpusFacts(nasty, nasty, 1, 1, 0),),
+                copies=(Copies(nasty, 1, 1, 0),),
+                findings=(Finding("error", nasty, nasty),),
+                reach=nasty,
+            ),
+            commands=[nasty],
+            versions={nasty: nasty},
+            hashes={nasty: nasty},
+            environment={nasty: nasty},
+            notes=[nasty],
+            curves={nasty: Curves(nasty, nasty, {nasty: [(0, 1), (1, 2)]})},
+        )
+    )
+    assert page.count("<script>") == 1  # ours
+    assert page.count("alert(1)") > 60
+    assert not Page(page).open
+
+
+def test_what_would_turn_or_break_the_text_around_it_is_shown_as_its_escape(lean: Study) -> None:
+    label = "a\N{RIGHT-TO-LEFT OVERRIDE}b\x00c\x1b[1md\ud800e"
+    page = render(replace(lean, labels=[LabelScore(label, 3, 0.5, 0.6)], notes=["two\nlines, one\ttab"]))
+    assert ">a\\u202eb\\u0000c\\u001b[1md\N{REPLACEMENT CHARACTER}e<" in page
+    assert '<li dir="auto">two\nlines, one\ttab</li>' in page
+    assert page.encode()
+
+
+def test_parts_without_content_leave_no_section(study: Study, text: str) -> None:
+    bare = Page(render(Study(title=study.title, verdict=study.verdict, rows=study.rows, task=study.task)))
+    assert not bare.open
+    found = {attributes["id"] for attributes in bare.all("h2")}
+    assert found == {"results", "plots"}
+    everything = {attributes["id"] for attributes in Page(text).all("h2")}
+    assert everything > found | {"labels", "confusions", "leakage", "given", "search", "looks", "examination", "notes"}
+
+
+def test_settings_that_differ_stand_out(text: str) -> None:
+    same = re.findall(
+        r'<tr class="same">\s*<th scope="row" dir="auto"><span class="clip" title="[^"]*">([^<]+)</span>', text
+    )
+    assert "adapting steps" not in same
+    assert {"seeds", "epochs"} <= set(same)
+
+
+def test_facts_read_naturally(study: Study) -> None:
+    facts = {
+        "steps": 12_000,
+        "rate": 5e-5,
+        "bf16": False,
+        "device": None,
+        "labels": ["a", "b"],
+        "sizes": {"train": 1_200},
+    }
+    bare = Study(title=study.title, verdict=study.verdict, rows=study.rows, task=facts)
+    shown = dict(re.findall(r'<dt dir="auto">(\w+)</dt><dd dir="auto">([^<]*)</dd>', render(bare)))
+    expected = {"steps": "12,000", "rate": "5e-05", "bf16": "no", "device": "\N{EN DASH}", "labels": "a, b"}
+    assert shown == expected | {"sizes": "train 1,200"}
+
+
+def test_writing_is_whole_deterministic_and_small(study: Study, text: str, tmp_path: Path) -> None:
+    path = write_report(tmp_path / "report.html", study)
+    assert path.read_text() == text
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+    assert path.stat().st_size < 2_000_000
+
+
+def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: Study, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("the old one")
+    with pytest.raises(ValueError, match="thin its curves"):
+        write_report(path, replace(lean, commands=["x" * 2_000_000]))
+    assert path.read_text() == "the old one"
+
+
+def test_leakage_that_changes_the_verdict_is_said_plainly(lean: Study) -> None:
+    assert lean.leakage is not None
+    same = render(lean)
+    assert "Without the 12 leaked test items the verdict stands:" in same
+    changed = replace(lean.leakage, changed=["only with the leaked items, DAPT is better than the untouched model"])
+    text = render(replace(lean, leakage=changed))
+    assert "Without the 12 leaked test items the verdict changes:" in text
+    assert "the verdict stands" not in text
+
+
+def test_both_scores_of_each_contestant_stand_side_by_side(study: Study, text: str) -> None:
+    assert study.leakage is not None
+    table = text[text.index("Scored both ways</h3>") :]
+    table = table[table.index("<tbody>") : table.index("</tbody>")]
+    others = {row.contestant: row for row in study.leakage.rows}
+    for row, line in zip(study.rows, table.split("<tr")[1:], strict=True):
+        means = [float(value) for value in re.findall(r'data-value="([^"]*)"', line)[::3]]
+        assert means == [row.score.mean, others[row.contestant].score.mean]
+
+
+def test_no_leak_and_nothing_left_are_said_too(lean: Study) -> None:
+    assert "None was found" in render(replace(lean, leakage=Leakage([], 400)))
+    assert lean.leakage is not None
+    all_of_them = Leakage(lean.leakage.leaks, 400, 399)
+    text = render(replace(lean, leakage=all_of_them))
+    assert "399 of the 400 test items stand in the training data too, which leaves too few to score without" in text
+
+
+def test_alerts_and_remarks_stand_before_the_results(study: Study, text: str) -> None:
+    for told in (*study.alerts, *study.remarks):
+        assert text.index("<h1") < text.index(told) < text.index('id="results"')
+
+
+def test_the_probability_of_improvement_has_a_column_where_there_is_one(lean: Study) -> None:
+    def stated(improvement: float | None) -> str:
+        rows = [
+            row
+            if row.comparison is None
+            else replace(
+                row,
+                comparison=replace(
+                    row.comparison, improvement=improvement, improvement_low=improvement, improvement_high=improvement
+                ),
+            )
+            for row in lean.rows
+        ]
+        return render(replace(lean, rows=rows))
+
+    assert ">Improves</th>" not in stated(None)
+    assert '<td class="number" data-value="0.93">93%' in stated(0.93)
+
+
+def test_confusions_have_the_number_in_each_cell_and_its_share_as_shade(lean: Study) -> None:
+    table = Confusion("DAPT", ("a", "b"), 0, ((3.0, 1.0), (0.0, 2.5)))
+    text = render(replace(lean, confusions=[table]))
+    cells = re.findall(r'<td class="number ?([^"]*)" data-value="[^"]*" style="--share: ([\d.]+)">([\d.]+)</td>', text)
+    assert cells[:2] == [("right", "0.750", "3"), ("", "0.250", "1")]
+    assert cells[3:5] == [("zero", "0.000", "0"), ("right", "1.000", "2.5")]
+
+
+def test_a_task_of_numbers_has_a_plot_of_them_and_no_labels() -> None:
+    text = render(studies.study_of_numbers())
+    assert "points of Pearson&#39;s r" in text
+    assert text.count("Gold against predicted, ") >= 2
+    assert 'id="labels"' not in text
+
+
+def test_where_the_untouched_model_wins_it_is_not_compared_with_itself(lean: Study, study: Study) -> None:
+    text = render(replace(lean, labels=study.labels, winner="untouched"))
+    assert "The untouched model, which is the winner on dev, points of F1." in text
+    assert ">Difference</th>" not in text
+    assert ">Difference</th>" in render(replace(lean, labels=study.labels, winner="DAPT"))
+
+
+def test_a_page_with_thousands_of_long_labels_stays_small_and_says_what_it_left_out(lean: Study) -> None:
+    names = [f"{i:,} {'x' * 1_000}" for i in range(5_000)]
+    examination = replace(
+        studies.examination(),
+        label_counts={"train": dict.fromkeys(names, 3)},
+        files=(FileFacts("train.csv", 9_000, 0, 9_000, tuple((name, 1, "train.csv:1") for name in names)),),
+        findings=tuple(Finding("warning", name) for name in names),
+    )
+    crowded = replace(
+        lean,
+        task={"labels": names},
+        labels=[LabelScore(name, 3, 0.5, 0.6) for name in names],
+        confusions=[Confusion("DAPT", tuple(names[:15]), 0, ((1.0,) * 15,) * 15)],
+        search=studies.trials(names[:400]),
+        looks=Looks(1, 1, 1, names),
+        examination=examination,
+    )
+    text = render(crowded)
+    assert len(text.encode()) < LARGEST
+    assert text.count("The first 300 of 5,000.") == 3  # labels by F1, findings, looks
+    assert "and 4,700 more labels" in text
+    assert "The first 100 of 5,000." in text
+    assert "The first 900 of 2,800." in text
+
+
+def test_losses_on_general_text_stand_beside_the_scores_and_in_a_plot_of_their_own(study: Study, text: str) -> None:
+    assert '<td class="number" data-value="4.36">4.36 (+0.49)</td>' in text
+    assert '<td class="number" data-value="3.87">3.87</td>' in text
+    for kind in ("domain", "general"):
+        assert text.count(f"Loss on held-out {kind} text before and after adapting") == 1
+    assert "eneral loss" not in render(replace(study, general_losses={}))

@@ -1,0 +1,155 @@
+"""Rounds of a search, on made-up dev scores: who goes on, what it costs, and that nobody is favoured."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from acclimate.methods import finetune
+from acclimate.races.budget import Costs
+from acclimate.races.recipe import Setting
+from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Arm, Outcome, search
+
+NAMES = ("untouched", "TAPT", "DAPT", "random weights")
+SETTINGS = tuple(Setting(f"rate {rate}", finetune.FinetuneRecipe()) for rate in (1, 2, 3))
+
+
+class Track:
+    """Plays arms with given true scores, plus a spread by seed, and remembers what was asked."""
+
+    def __init__(self, true: dict[tuple[str, str], float], noise: float = 0.0, short_bias: float = 0.0) -> None:
+        self.true, self.noise, self.short_bias = true, noise, short_bias
+        self.played: list[tuple[str, str, int, float]] = []
+
+    def __call__(self, arm: Arm, seed: int, share: float) -> Outcome:
+        self.played.append((arm.contestant, arm.setting.name, seed, share))
+        chance = np.random.default_rng([seed, zlib.crc32(f"{arm.contestant} {arm.setting.name} {share}".encode())])
+        score = self.true[arm.contestant, arm.setting.name] + self.noise * float(chance.standard_normal())
+        return Outcome(score - self.short_bias * (share < 1), round(100 * share))
+
+    @property
+    def cost(self) -> float:
+        """In whole runs: an arm that goes on goes on from where it stood."""
+        furthest: dict[tuple[str, str, int], float] = {}
+        for name, setting, seed, share in self.played:
+            furthest[name, setting, seed] = max(share, furthest.get((name, setting, seed), 0.0))
+        return sum(furthest.values())
+
+
+def true_scores(best: str = "DAPT", setting: int = 2) -> dict[tuple[str, str], float]:
+    """Contestants .5 apart but the best; of each, the second setting is best."""
+    return {
+        (name, own.name): 0.5 + 0.1 * (name == best) - 0.05 * abs(number - setting)
+        for name in NAMES
+        for number, own in enumerate(SETTINGS, 1)
+    }
+
+
+def never(rival: Arm, untouched: Arm, seeds: int) -> bool:
+    return False
+
+
+def test_halving_finds_the_grids_winner_at_less_than_a_third_of_its_cost():
+    true = true_scores()
+    grid, halved = Track(true), Track(true, short_bias=0.2)
+    full = search(NAMES, SETTINGS, 3, grid, how="grid", finalists=None, hopeless=never)
+    found = search(NAMES, SETTINGS, 3, halved, how="halving", finalists=lambda: 2, hopeless=never)
+    best = max(full.finalists, key=lambda arm: true[arm.contestant, arm.setting.name])
+    assert best in found.finalists
+    assert (best.contestant, best.setting.name) == ("DAPT", "rate 2")
+    assert halved.cost <= grid.cost / 3
+    assert halved.cost == pytest.approx(Costs(0, 0, 1, 0).searching(len(NAMES), SETTINGS, 3))
+
+
+def test_without_a_budget_everybody_reaches_the_end_with_its_own_best_setting():
+    track = Track(true_scores())
+    found = search(NAMES, SETTINGS, 3, track, how="halving", finalists=None, hopeless=never)
+    assert found.finalists[0].contestant == "untouched"
+    assert {arm.contestant for arm in found.finalists} == set(NAMES)
+    assert {arm.setting.name for arm in found.finalists} == {"rate 2"}
+
+
+def test_every_contestant_tries_every_setting_with_the_same_seeds_and_steps():
+    for how, finalists in (("grid", None), ("halving", None), ("halving", lambda: 2)):
+        track = Track(true_scores())
+        search(NAMES, SETTINGS, 3, track, how=how, finalists=finalists, hopeless=never)
+        [(seed, share)] = {(seed, share) for *_, seed, share in track.played[:1]}
+        first = {(name, own) for name, own, *rest in track.played if tuple(rest) == (seed, share)}
+        assert first == {(name, own.name) for name in NAMES for own in SETTINGS}
+        assert max(Counter(track.played).values()) == 1  # nothing twice
+
+
+def test_the_untouched_model_is_never_cut():
+    true = true_scores() | {("untouched", own.name): 0.1 for own in SETTINGS}
+    track = Track(true)
+    found = search(NAMES, SETTINGS, 2, track, how="halving", finalists=lambda: 2, hopeless=never)
+    assert [arm.contestant for arm in found.finalists] == ["untouched", "DAPT"]
+    assert {seed for name, _, seed, share in track.played if name == "untouched" and share == 1} == {0, 1}
+
+
+def test_it_ends_early_only_where_no_rival_is_left():
+    true = true_scores(best="untouched")
+    track = Track(true)
+    found = search(NAMES, SETTINGS, 5, track, how="halving", finalists=lambda: 3, hopeless=lambda *_: True)
+    assert [arm.contestant for arm in found.finalists] == ["untouched"]
+    assert found.stopped == "nothing could win any more"
+    assert {name for name, _, seed, _ in track.played if seed > 0} == {"untouched"}
+    # a full search tells the same about everybody and stops nothing
+    assert (
+        len(search(NAMES, SETTINGS, 2, Track(true), how="grid", finalists=None, hopeless=lambda *_: True).finalists)
+        == 4
+    )
+
+
+def test_one_setting_without_a_budget_is_a_plain_race():
+    track = Track(true_scores())
+    found = search(NAMES, SETTINGS[:1], 2, track, how="halving", finalists=None, hopeless=never)
+    assert sorted(track.played) == sorted((name, "rate 1", seed, 1.0) for name in NAMES for seed in (0, 1))
+    assert found.note == ""
+
+
+def test_the_record_accounts_for_every_run():
+    track = Track(true_scores(), noise=0.02)
+    found = search(NAMES, SETTINGS, 3, track, how="halving", finalists=lambda: 3, hopeless=never)
+    assert {line.rung for line in found.record} == {0, 1, 2}
+    for line in found.record:
+        assert line.steps == round(100 * (EARLY, HALFWAY, 1.0)[line.rung])
+        assert line.seeds == (3 if line.rung == 2 else 1)
+    for rung in (0, 1):
+        went_on = {(line.contestant, line.setting) for line in found.record if line.rung == rung and line.kept}
+        assert went_on == {(line.contestant, line.setting) for line in found.record if line.rung == rung + 1}
+    last = {(line.contestant, line.setting) for line in found.record if line.rung == 2 and line.kept}
+    assert last == {(arm.contestant, arm.setting.name) for arm in found.finalists}
+
+
+def test_every_contestant_keeps_as_many_settings_and_whoever_goes_no_further_is_given_up():
+    track, given_up = Track(true_scores(), noise=0.02), []
+    found = search(
+        NAMES, SETTINGS, 3, track, how="halving", finalists=lambda: 2, hopeless=never, give_up=given_up.append
+    )
+    halfway = Counter(name for name, *_, share in track.played if share == HALFWAY)
+    assert halfway == dict.fromkeys(NAMES, 2)
+    assert len(given_up) == len(set(given_up)) == len(NAMES) * len(SETTINGS) - len(found.finalists)
+    assert not set(given_up) & set(found.finalists)
+
+
+@pytest.mark.parametrize(("how", "finalists"), [("grid", None), ("halving", None), ("halving", lambda: 2)])
+def test_an_arm_that_diverges_loses_and_the_race_goes_on(how, finalists):
+    true = true_scores()
+    track = Track(true)
+
+    def wild(arm: Arm, seed: int, share: float) -> Outcome:
+        track(arm, seed, share)
+        return DIVERGED if arm.setting.name == "rate 3" else Outcome(true[arm.contestant, arm.setting.name], 100)
+
+    found = search(NAMES, SETTINGS, 2, wild, how=how, finalists=finalists, hopeless=never)
+    assert {arm.setting.name for arm in found.finalists} == {"rate 2"}
+    assert {line.why for line in found.record if line.setting == "rate 3"} == {"its training diverged"}
+
+
+def test_where_the_untouched_model_diverges_throughout_the_way_out_is_told():
+    with pytest.raises(ValueError, match=r"the untouched model's training diverges .* Lower search\.rates"):
+        search(NAMES, SETTINGS, 2, lambda *_: DIVERGED, how="grid", finalists=None, hopeless=never)

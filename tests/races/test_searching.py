@@ -1,0 +1,75 @@
+"""A search done by one process, on made-up scores: what fails stops nothing else, and every fine-tuning is planned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import running_jobs as work
+from acclimate.core.types import unwatched
+from acclimate.jobs import job as named
+from acclimate.jobs.job import DIRECTORY, Job, Work, read_plan
+from acclimate.jobs.status import status_of
+from acclimate.races.recipe import RaceRecipe, Search
+from acclimate.races.search import Ended, searched
+from acclimate.training.gradients import NotFiniteError
+
+NAMES = ("untouched", "TAPT")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(named, "_versions", work.stated_versions)
+
+
+def tune(*, out: Path, watch: Any, name: str, rate: float, seed: int) -> dict[str, Any]:
+    """Cannot be done at a rate of 2e-5 with TAPT, and diverges above 1."""
+    if (name, rate) == ("TAPT", 2e-5):
+        raise ValueError("no memory")
+    if rate > 1:
+        raise NotFiniteError("the loss is nan")
+    return {"dev": 0.5 - rate, "steps": 1}
+
+
+TUNE = Work("tune", tune)
+
+
+def search_in(run: Path, search: Search) -> Ended:
+    def tuning(name: str, setting: Any, seed: int) -> Job:
+        stated = {"name": name, "rate": setting.recipe.plan.rate, "seed": seed}
+        return Job(f"fine-tune {name}, {setting.name}, seed {seed}", TUNE, stated)
+
+    recipe = RaceRecipe(seeds=2, search=search)
+    task = SimpleNamespace(examples=lambda split: [])
+    materials = SimpleNamespace(task=task)
+    given: Any = SimpleNamespace(
+        recipe=recipe, materials=materials, models=dict.fromkeys(NAMES), tuning=tuning, setting=recipe.setting
+    )
+    return searched(given, run, None, (), unwatched)
+
+
+def test_a_fine_tuning_that_fails_stops_no_other_and_is_told(tmp_path):
+    with pytest.raises(ValueError, match="no memory"):
+        search_in(tmp_path, Search(rates=(1e-5, 2e-5, 3e-5), how="grid"))
+    status = status_of(tmp_path)
+    assert len(status.of("done")) == 2 * 3 * 2 - 2
+    assert {own.told for own in status.of("failed")} == {"no memory"}
+    assert status.of("waiting") == []
+
+
+def test_a_fine_tuning_that_diverges_has_lost_and_not_failed(tmp_path):
+    ended = search_in(tmp_path, Search(rates=(1e-5, 10.0), how="grid"))
+    assert [arm.setting.name for arm in ended.found.finalists] == ["rate 1e-05"] * 2
+    status = status_of(tmp_path)
+    assert [len(status.of(state)) for state in ("done", "diverged", "failed", "waiting")] == [4, 4, 0, 0]
+
+
+def test_the_trials_that_optuna_draws_are_planned(tmp_path):
+    pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'acclimate[optuna]'")
+    search_in(tmp_path, Search(rates=(1e-5, 3e-5), how="pruned-grid", pruner="none"))
+    made = {path.name for path in (tmp_path / DIRECTORY).iterdir()}
+    assert {own.name for own in read_plan(tmp_path)} == made
+    assert len(made) == 2 * 2 + 2

@@ -1,0 +1,106 @@
+"""What fine-tuning on each kind of task is estimated to take, against what it took."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toys
+from acclimate.core import settings
+from acclimate.core.types import Example
+from acclimate.data.materials import Materials
+from acclimate.jobs.run import done
+from acclimate.methods import finetune
+from acclimate.races import work
+from acclimate.races.contestants import enter
+from acclimate.races.cost import estimate_of, random_rows
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.search import foreseen_of
+from acclimate.tasks.metrics import METRICS, default_metric
+from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.task import Kind, Task
+from acclimate.training.checkpoint import read_log, spent
+
+LABELS: dict[str, tuple[str, ...]] = {"tokens": ("O", "B-soil"), "sequence": tuple(toys.TOPICS), "span": ()}
+
+
+def example(kind: Kind, name: str, generator: random.Random) -> Example:
+    """One text in five is longer than a row."""
+    text = toys.text("soil", 60 if generator.random() < 0.2 else generator.randint(8, 16), generator)
+    if kind == "tokens":
+        words = text.split()
+        return Example(name, " ".join(words), tuple("B-soil" if len(word) > 4 else "O" for word in words))
+    if kind == "span":
+        answer = text.split()[0]
+        return Example(name, text, (answer,), pair="what is it", spans=((0, len(answer)),))
+    return Example(name, text, generator.choice([*toys.TOPICS]), pair=toys.text("heart", 9, generator))
+
+
+def task_of(kind: Kind, place: Path) -> Prepared:
+    def read(path: Path, split: str) -> list[Example]:
+        generator = random.Random(f"{kind} {split}")
+        return [example(kind, f"{split}-{number}", generator) for number in range(60)]
+
+    return prepare(Task(kind, kind, read, LABELS[kind], METRICS[default_metric(kind)], 32), place, place / "data")
+
+
+@pytest.mark.parametrize(
+    ("kind", "stated"),
+    [
+        ("tokens", []),
+        ("tokens", ["finetune.tag_layer=bilstm-crf"]),
+        ("sequence", []),
+        ("span", []),
+    ],
+)
+def test_fine_tuning_is_estimated_with_its_own_head_and_rows(
+    kind: Kind, stated: list[str], toy_race: Any, tmp_path: Path
+) -> None:
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    plan = ["seeds=2", "contestants=[]", "finetune.looks=2", "finetune.epochs=4.0", "finetune.plan.batch=16"]
+    materials = Materials(task=task_of(kind, tmp_path), model=str(base / "checkpoint"))
+    entries = enter(settings.override(RaceRecipe(), [*plan, *stated]), materials)
+    found = {stage.label: stage for stage in estimate_of(entries, tmp_path).stages}
+    jobs = [job for job, _ in foreseen_of(entries)]
+    assert [*found] == [job.label for job in jobs]
+    tuning = next(job for job in jobs if job.work is work.FINE_TUNE)
+    done(tuning, tmp_path)
+    took, estimated = spent(tuning.directory(tmp_path)), found[tuning.label]
+    steps = finetune.steps_of(entries.recipe.finetune, materials.task)
+    assert len(read_log(tuning.directory(tmp_path))) == steps
+    assert estimated.tokens == pytest.approx(took.tokens, rel=0.1)
+    assert estimated.flops == pytest.approx(took.flops, rel=0.1)
+    assert estimated.seconds > 0
+
+
+def test_one_trial_serves_all_settings_that_differ_in_rate_and_length_only(
+    toy_race: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from acclimate.races import cost
+
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    made: list[finetune.FinetuneRecipe] = []
+
+    class Counted(cost.Tuning):
+        def __init__(self, recipe: finetune.FinetuneRecipe, *others: Any) -> None:
+            made.append(recipe)
+            super().__init__(recipe, *others)
+
+    monkeypatch.setattr(cost, "Tuning", Counted)
+    materials = Materials(task=task_of("tokens", tmp_path), model=str(base / "checkpoint"))
+    search = replace(RaceRecipe().search, rates=(1e-3, 1e-4), epochs=(1.0, 2.0), batches=(8, 16))
+    entries = enter(replace(RaceRecipe(), seeds=2, contestants=(), search=search), materials)
+    assert len(estimate_of(entries, tmp_path / "run").stages) > 8
+    assert sorted(recipe.plan.batch for recipe in made) == [8, 16]
+
+
+def test_random_rows_have_the_lengths_that_were_asked_for() -> None:
+    import numpy as np
+
+    batch = random_rows(np.array([5, 9]), 40, 100)(3)
+    assert set(batch.lengths) == {5, 9}
+    assert (batch.tokens["labels"] != -100).any()

@@ -1,0 +1,115 @@
+"""What a study came to, written: text, CSV, JSON and page say the same, and tell what failed."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import pytest
+
+from acclimate.core import files
+from acclimate.core.figures import points
+from acclimate.races.outcome import UNTAUGHT
+from acclimate.races.write import as_csv, page_of, sections, verdict, write
+from acclimate.reports.page import WIDTH
+from studies import outcome_of_pairs
+
+
+def lines_of(outcome) -> dict[tuple[str, str], dict[str, str]]:
+    return {(line["first"], line["target"]): line for line in csv.DictReader(as_csv(outcome).splitlines())}
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def test_text_csv_json_and_page_say_the_same(tmp_path):
+    outcome = outcome_of_pairs()
+    text = write(outcome, tmp_path)
+    assert text == (tmp_path / "stilt.txt").read_text()
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert (tmp_path / "stilt.csv").read_text() == as_csv(outcome)
+    lines = lines_of(outcome)
+    assert len(lines) == 3 * 8
+    for contrast in outcome.compared.contrasts:
+        _, first, target = contrast.against.key
+        if contrast.against.name == "the target alone":
+            line = lines[first, target]
+            assert float(line["against_the_target_alone_difference"]) == contrast.comparison.difference
+            assert float(line["against_the_target_alone_p_holm"]) == contrast.p_holm
+            assert line["against_the_target_alone_reference"] == "baseline"
+            assert points(contrast.comparison.difference, sign="+") + "*" * contrast.established in text
+    for (first, target), line in lines.items():
+        assert float(line["mean"]) == outcome.interval(("", first, target)).mean
+    records = files.read_json(tmp_path / "stilt.scores.json")
+    assert len(records) == 3 * 8 * 5
+    assert [record["score"] for record in records[:5]] == [
+        float(own) for own in lines["baseline", "Genes"]["scores"].split()
+    ]
+    assert verdict(outcome) in plain((tmp_path / "stilt.html").read_text())
+
+
+def test_the_family_of_holms_correction_is_stated():
+    told = plain(page_of(outcome_of_pairs()).as_text())
+    family = "all cells of small model, controls too, each with the target alone (12)"
+    assert f"Holm's correction counts together: {family}." in told
+    assert "Holm's correction counts together: the groups of pairs (3)." in told
+
+
+def test_what_is_established_is_told_from_what_is_not():
+    told = plain(page_of(outcome_of_pairs()).as_text())
+    assert (
+        "2 of 6 pairs score higher than the target alone: Drugs → Genes and Cells → Genes; 2 of 6 pairs score lower "
+        "than the target alone: Genes → Cells and Drugs → Cells. The rest may be chance."
+    ) in told
+    assert "Of 2 established gains 2 stand against as many steps on the target alone." in told
+    assert "Against the target alone, established: 2 of 12 better: Genes: Drugs and Genes: Cells; 2 of 12 worse" in told
+
+
+def test_a_failed_cell_stands_as_failed_with_its_reason():
+    outcome = outcome_of_pairs(failed="Drugs")
+    told = plain(page_of(outcome).as_text())
+    assert "Genes: Drugs failed: seed 0: its loss is no number." in told
+    assert "Not compared, for one of the two failed: Genes: Drugs, Drugs: Drugs and Cells: Drugs." in told
+    assert lines_of(outcome)["Drugs", "Genes"]["failed"] == "seed 0: its loss is no number"
+    assert lines_of(outcome)["Drugs", "Genes"]["mean"] == ""
+    assert outcome.failed.keys() == {("", "Drugs", target) for target in ("Genes", "Drugs", "Cells")}
+
+
+def test_the_page_stands_alone_and_every_cell_of_the_matrix_leads_to_its_row():
+    nasty = ("<script>alert(1)</script>", "Drugs & co", "a\N{RIGHT-TO-LEFT OVERRIDE}b")
+    html = page_of(outcome_of_pairs(names=nasty)).as_html()
+    assert nasty[0] not in html
+    assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in html
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", html)
+    led = re.findall(r'href="#(cell-[\w-]+)"', html)
+    assert len(led) == 12
+    assert set(led) <= set(re.findall(r'<tr id="([\w-]+)"', html))
+    assert "there is no folder hoc" in html
+
+
+def test_what_stands_only_as_a_reference_is_in_csv_and_in_no_table():
+    outcome = outcome_of_pairs()
+    assert "as many steps as with Genes" in as_csv(outcome)
+    [seeds] = [own for own in sections(outcome) if own.title == "Each seed"]
+    assert not any("as many" in str(row[0]) for row in seeds.rows)
+
+
+def test_facts_that_a_task_shares_stand_with_the_task():
+    titles = {own.title: own for own in sections(outcome_of_pairs())}
+    assert "target type" in titles["Data"].columns
+    assert titles["Facts"].columns == ("", "leaks")
+
+
+@pytest.mark.parametrize("learnt", [True, False])
+def test_a_target_that_no_model_has_learnt_carries_no_difference(learnt, monkeypatch):
+    outcome = outcome_of_pairs()
+    best = max(outcome.interval(key).mean for key, own in outcome.ran.items() if key[2] == "Genes" and own.cell.shown)
+    constant = best - UNTAUGHT - (1e-6 if learnt else -1e-6)
+    monkeypatch.setattr("acclimate.studies.stilt.constant_score", lambda *_: constant)
+    told = plain(page_of(outcome).as_text())
+    said = (
+        f"Genes: no model here has learnt it: the highest has {points(best)} points, the same answer to every text "
+        f"{points(constant)}. Its differences, those of 0 too, do not say what a first task gives."
+    )
+    assert (said in told) != learnt

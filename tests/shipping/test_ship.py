@@ -1,0 +1,433 @@
+"""What is shipped predicts what was scored, says what it is worth, and takes nothing away."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from huggingface_hub import ModelCard
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, OfflineModeIsEnabled
+
+import finished
+import studies
+from acclimate.core import files
+from acclimate.core.types import label_of
+from acclimate.data.examination import FileFacts, Leak
+from acclimate.races.outcome import read_scores
+from acclimate.reports import table
+from acclimate.shipping import onnx, predict
+from acclimate.shipping.onnx import FILE
+from acclimate.shipping.ship import push, ship
+from acclimate.tasks.prepared import Prepared, open_prepared
+from finished import finished_race
+
+KINDS = [("sequence", False), ("sequence", True), ("multilabel", False), ("score", False)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished race over one label a text; not to be changed."""
+    return finished_race(tmp_path_factory.mktemp("ship") / "run")
+
+
+@pytest.fixture
+def own(tmp_path):
+    """One to change."""
+    return finished_race(tmp_path / "own")
+
+
+def snippet(card: Path, number: int, where: Path, texts: list[str], pairs: list[str] | None) -> tuple[dict, str]:
+    """Run a block of code of the card on these texts: the names that it leaves and what it prints."""
+    blocks = re.findall(r"^```python\n(.*?)^```", card.read_text(), re.MULTILINE | re.DOTALL)
+    code = "\n".join(blocks[: number + 1]).replace('where = "."', f"where = {str(where)!r}")
+    second = ', ["What it is compared with.", "And this."]'
+    assert (second in code) == (pairs is not None)
+    code = code.replace(second, f", {pairs!r}").replace('["A text.", "Another one."]', repr(texts))
+    names: dict = {}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, names)
+    return names, printed.getvalue()
+
+
+@pytest.mark.parametrize(("kind", "paired"), KINDS)
+def test_the_cards_own_code_gives_what_was_scored(tmp_path, kind, paired):
+    run = finished_race(tmp_path / "run", kind, paired=paired)
+    shipped = ship(run, tmp_path / "out")
+    assert (shipped.contestant, shipped.seed, shipped.checked) == ("DAPT", 1, 30)
+    [scored] = [score for score in read_scores(run) if (score.contestant, score.seed) == ("DAPT", 1)]
+    examples = open_prepared(run / "data").examples("test")
+    pairs = [example.pair for example in examples] if paired else None
+    _, printed = snippet(shipped.card, 0, shipped.path, [example.text for example in examples], pairs)
+    said = [label_of(label) for label in eval(printed)]
+    if kind == "score":
+        np.testing.assert_allclose(said, scored.predicted, rtol=1e-4)
+    else:
+        assert [tuple(sorted(label)) if kind == "multilabel" else label for label in said] == list(scored.predicted)
+        assert len(set(scored.predicted)) > 1
+
+
+def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_path):
+    """Sentences of up to 26 words and 24 tokens a row: some are read in windows. The card's code cuts those."""
+    run = finished_race(tmp_path / "run", "tokens")
+    shipped = ship(run, tmp_path / "out", onnx=True)
+    [scored] = [score for score in read_scores(run) if (score.contestant, score.seed) == ("DAPT", 1)]
+    card = shipped.card.read_text()
+    about = ModelCard(card).data
+    assert about.pipeline_tag == "token-classification"
+    assert about.eval_results[0].task_type == "token-classification"
+    [code, *_] = re.findall(r"^```python\n(.*?)^```", card, re.MULTILINE | re.DOTALL)
+    asked = "One sentence of words with spaces between them ."
+    assert asked in code
+    cut = 0
+    for example, predicted in zip(open_prepared(run / "data").examples("test"), scored.predicted, strict=True):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code.replace('where = "."', f"where = {str(shipped.path)!r}").replace(asked, example.text), {})
+        words, tags = zip(*eval(printed.getvalue()), strict=True)
+        assert words == tuple(example.text.split(" "))
+        cut += len(words) > finished.MAX_TOKENS - 2
+        assert len(words) > finished.MAX_TOKENS - 2 or tags == predicted
+    assert cut
+    assert f"{cut} of the 30 test sentences are longer" in card
+    assert "| label | test entities |" in card
+    assert shipped.int8.items == 30
+    assert shipped.int8.dev_float == pytest.approx(shipped.int8.dev, abs=0.3)
+    config = files.read_json(shipped.path / "config.json")
+    assert config["architectures"] == ["BertForTokenClassification"]
+    assert not config.get("problem_type")
+
+
+def test_a_tagger_that_says_something_else_is_not_shipped(tmp_path):
+    run = finished_race(tmp_path / "run", "tokens")
+    scores = files.read_json(run / "scores.json")
+    own = next(row for row in scores if (row["contestant"], row["seed"]) == ("DAPT", 1))
+    own["predicted"][4][0] = "O" if own["predicted"][4][0] != "O" else "B-acid"
+    files.write_json(run / "scores.json", scores)
+    with pytest.raises(ValueError, match="for 1 of the 30 test texts; the first is test-4"):
+        ship(run, tmp_path / "out")
+
+
+def test_the_directory_is_whole_and_holds_no_pickle_and_no_path_of_this_machine(toy_race, tmp_path):
+    to = tmp_path / "out"
+    shipped = ship(toy_race.run, to)
+    files.check(to)
+    there = {file.name for file in to.iterdir()}
+    expected = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    assert expected <= there
+    assert {Path(name).suffix for name in there} <= {".md", ".json", ".safetensors", ".toml", ".txt"}
+    for file in to.iterdir():
+        content = file.read_bytes()
+        for place in (toy_race.run, toy_race.inputs, tmp_path, Path.home()):
+            assert len(place.parts) < 3 or str(place).encode() not in content, file.name
+    config = files.read_json(to / "config.json")
+    assert set(config["id2label"].values()) == set(toy_race.materials.task.labels)
+    told = files.read_json(toy_race.run / "winner" / "race.json")
+    assert (shipped.contestant, shipped.seed) == (told["contestant"], told["seed"])
+    card = shipped.card.read_text()
+    assert "pretrained in the same run" in card
+    assert all(f"| {name}" in card for name in ("untouched", "TAPT", "DAPT", "TF-IDF"))
+    assert ModelCard(card).data.pipeline_tag == "text-classification"
+
+
+def test_the_card_tells_base_command_notes_and_cost(run, tmp_path):
+    card = ship(run, tmp_path / "out").card.read_text()
+    assert ModelCard(card).data.base_model == finished.BASE
+    assert f"acclimate race train.csv --model {finished.BASE} --corpus texts --out salts" in card
+    assert "dev was split off by us: 18 rows of train.csv, stratified, seed 0." in card
+    assert "The whole race, all contestants and seeds: 1 min of work." in card
+    assert "Adapting: 12.0 k tokens, 3.40 GFLOP, 8 s." in card
+    assert "/home/ada" not in card
+
+
+def test_the_card_scores_without_leaked_items(tmp_path):
+    run = finished_race(tmp_path / "run", facts={"leaked_test_ids": ["test-0", "test-7", "gone"]})
+    card = ship(run, tmp_path / "out").card.read_text()
+    assert "2 of the 30 test items stand in the training data. Without them DAPT scores" in card
+    left = [score for score in table.without(read_scores(run), {"test-0", "test-7"}) if score.contestant == "DAPT"]
+    assert f"{sum(score.test for score in left) / 2 * 100:.1f} " in card.partition("Without them DAPT scores")[2][:40]
+
+
+def test_what_was_examined_before_the_race_is_told_in_short(tmp_path):
+    leaks = Leak("train", "test", "near", 2, 2, 2 / 30), Leak("domain", "test", "exact", 0, 0, 0.0)
+    read = (FileFacts("/home/ada/train.csv", 13, 12, 1),)
+    examined = replace(studies.examination(), leaks=leaks, files=read, leaked={})
+    run = finished_race(tmp_path / "run", facts={"examination": examined.to_json()})
+    card = ship(run, tmp_path / "out").card.read_text()
+    assert "train.csv (13 rows, 12 accepted)" in card
+    assert "| train | test | near | 2 | 6.7% |" in card
+    assert "| domain |" not in card
+    assert examined.reach in card
+
+
+def test_shipping_again_gives_the_same_bytes(run, tmp_path):
+    to = tmp_path / "out"
+    ship(run, to)
+    first = {file.name: file.read_bytes() for file in to.iterdir()}
+    ship(run, to)
+    assert {file.name: file.read_bytes() for file in to.iterdir()} == first
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_model_that_says_something_else_is_not_shipped(own, tmp_path):
+    scores = files.read_json(own / "scores.json")
+    [scored] = [score for score in scores if (score["contestant"], score["seed"]) == ("DAPT", 1)]
+    scored["predicted"][4] = next(label for label in finished.LABELS if label != scored["predicted"][4])
+    files.write_json(own / "scores.json", scores)
+    with pytest.raises(
+        ValueError, match="something else than what was scored for 1 of the 30 test texts; the first is test-4"
+    ):
+        ship(own, tmp_path / "out")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["own"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "scored", "logits", "wrong"),
+    [
+        ("sequence", "b", [1.0, 1.00001], []),
+        ("sequence", "a", [1.0, 1.00001], []),
+        ("sequence", "a", [1.0, 1.1], [0]),
+        ("sequence", "c", [1.0, 1.0], [0]),
+        ("multilabel", ("a",), [1.0, 0.00001], []),
+        ("multilabel", ("a",), [1.0, 0.1], [0]),
+        ("multilabel", (), [-1.0, -1.0], []),
+        ("multilabel", ("a", "c"), [1.0, -1.0], [0]),
+    ],
+)
+def test_only_rounding_may_tell_two_predictions_apart(kind, scored, logits, wrong):
+    assert predict.differing([scored], np.array([logits]), kind, ["a", "b"]) == wrong
+
+
+@pytest.mark.parametrize(
+    ("scored", "wrong"),
+    [(("b", "a", "O"), []), (("a", "a", "O"), []), (("b", "b", "O"), [0]), (("b", "a", "b"), [0]), (("b", "a"), [0])],
+)
+def test_words_without_a_piece_are_outside_and_only_rounding_may_tell_others_apart(scored, wrong):
+    logits_wC = np.array([[1.0, 1.00001, 0.0], [1.0, 0.0, 0.0], [np.nan] * 3])
+    assert predict.differing([scored], [logits_wC], "tokens", ["a", "b", "O"]) == wrong
+    assert predict.decoded([logits_wC], "tokens", ["a", "b", "O"]) == [("b", "a", "O")]
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("mean", [0.0, 200.0])
+def test_what_tells_two_numbers_apart_depends_on_how_far_the_numbers_spread_not_on_their_unit(unit, mean):
+    scored = [unit * (mean + number) for number in (-1.0, 0.0, 1.0)]  # their standard deviation is .8 units
+    off = np.array([[scored[0] + 2e-5 * unit], [scored[1] + 2e-4 * unit], [scored[2] - 0.1 * unit]])
+    assert predict.differing(scored, off, "score", ()) == [1, 2]
+
+
+def test_numbers_that_are_nearly_one_may_differ_by_what_float32_cannot_hold():
+    scored = [2.5, 2.5, 2.5]
+    off = np.array([[2.5], [np.nextafter(np.float32(2.5), np.float32(3))], [2.501]])
+    assert predict.differing(scored, off, "score", ()) == [2]
+
+
+def test_other_test_texts_than_those_scored_are_refused(own, tmp_path):
+    scores = files.read_json(own / "scores.json")
+    for score in scores:
+        score["ids"][0] = "another"
+    files.write_json(own / "scores.json", scores)
+    with pytest.raises(ValueError, match="the test texts are not those that were scored"):
+        ship(own, tmp_path / "out")
+
+
+def test_a_race_that_has_not_ended_is_refused_with_the_way_out(own, tmp_path):
+    with pytest.raises(ValueError, match=r"there is no such directory\. Give the --out of a race"):
+        ship(tmp_path / "nowhere", tmp_path / "out")
+    (own / "winner" / "model.safetensors").write_bytes(b"other")
+    with pytest.raises(files.DamagedError, match="is damaged"):
+        ship(own, tmp_path / "out")
+    (own / "facts.json").unlink()
+    with pytest.raises(
+        ValueError, match=r"no finished race: it has no facts\.json\. Run the same race again to go on with it"
+    ):
+        ship(own, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_winner_that_was_never_scored_is_refused(own, tmp_path):
+    with files.new_directory(own / "winner") as temporary:
+        files.write_json(temporary / "race.json", {"contestant": "DAPT", "seed": 7})
+    with pytest.raises(ValueError, match=r"winner is DAPT, seed 7, which scores\.json does not have"):
+        ship(own, tmp_path / "out")
+
+
+def test_nothing_of_anybody_else_is_replaced(run, tmp_path):
+    to = tmp_path / "out"
+    to.write_text("a file")
+    with pytest.raises(ValueError, match=r"is a file\. Give --to a directory that does not exist yet"):
+        ship(run, to)
+    to.unlink()
+    to.mkdir()
+    ship(run, to)  # empty: nothing is lost
+    (to / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"former shipment to which notes\.txt was added. Move that away"):
+        ship(run, to)
+    (tmp_path / "link").symlink_to(to)
+    with pytest.raises(ValueError, match="is a link"):
+        ship(run, tmp_path / "link")
+    with pytest.raises(ValueError, match="exists and is no former shipment"):
+        ship(run, run / "winner")
+    assert (to / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("family", ["distilbert", "roberta"])
+def test_a_tokenizer_gives_only_inputs_that_the_model_takes(tmp_path, family):
+    run = finished_race(tmp_path / "run", family=family)
+    to = ship(run, tmp_path / "out").path
+    loaded = predict.load(to)
+    assert loaded.tokenizer.model_input_names == ["input_ids", "attention_mask"]
+    assert set(loaded.tokenizer(["word1", "word2"], padding=True)) == {"input_ids", "attention_mask"}
+
+
+def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, tmp_path, capfd, monkeypatch):
+    looked = []
+    monkeypatch.setattr(Prepared, "unseal", lambda *given, **named: looked.append(named))
+    before = open_prepared(run / "data").looks()
+    shipped = ship(run, tmp_path / "out", onnx=True)
+    assert capfd.readouterr() == ("", "")  # exporters like to talk
+    assert looked == []
+    assert open_prepared(run / "data").looks() == before
+    int8 = shipped.int8
+    assert sorted(file.name for file in (shipped.path / "onnx").iterdir()) == ["model_int8.onnx"]
+    files.check(shipped.path)
+    task = open_prepared(run / "data")
+    texts = [example.text for example in task.examples("test")]
+    names, printed = snippet(shipped.card, 1, shipped.path, texts, None)
+    same = np.mean(np.array(eval(printed)) == [task.labels[place] for place in names["logits"].argmax(-1)])
+    assert same == pytest.approx(int8.agreement, abs=2 / 30)  # activations are scaled batch by batch, and these differ
+    assert int8.agreement > 0.7
+    assert int8.items == 30
+    loaded = predict.load(shipped.path)
+    dev = task.examples("dev")
+    logits = predict.logits_of(dev, loaded.tokenizer, loaded.asked)
+    assert int8.dev_float == task.score([x.label for x in dev], predict.decoded(logits, task.kind, task.labels))
+    assert int8.size == (shipped.path / FILE).stat().st_size
+    assert int8.slowest <= int8.faster <= int8.fastest
+    card = shipped.card.read_text()
+    assert f"{int8.faster:.2f} times as fast" in card
+    assert int8.processor in ModelCard(card).text
+
+
+def test_the_int8_copy_of_a_task_that_predicts_a_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx, "ROUNDS", 1)
+    shipped = ship(finished_race(tmp_path / "run", "score"), tmp_path / "out", onnx=True)
+    assert 0.5 < shipped.int8.agreement <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["deberta", "deberta-v2", "distilbert", "electra", "modernbert", "roberta"])
+def test_families_survive_the_export(tmp_path, family, monkeypatch):
+    monkeypatch.setattr(onnx, "ROUNDS", 1)
+    shipped = ship(finished_race(tmp_path / "run", "multilabel", family=family), tmp_path / "out", onnx=True)
+    assert shipped.int8.agreement > 0.3  # weights that nobody trained
+
+
+def test_an_export_that_gives_other_logits_is_refused(run, tmp_path, monkeypatch):
+    session = onnx._session
+    monkeypatch.setattr(onnx, "_session", lambda path: lambda inputs: session(path)(inputs) + 0.5)
+    with pytest.raises(ValueError, match=r"gives other results than in PyTorch \(logits differ by 0\.5, round"):
+        ship(run, tmp_path / "out", onnx=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_what_an_export_may_differ_by_depends_on_the_logits_scale_not_on_its_unit(scale):
+    logits = scale * np.random.default_rng(0).normal(size=400).astype(np.float32)
+    assert onnx.rounding(logits) == pytest.approx(onnx.CLOSE * np.ptp(logits), rel=0.1)
+    far = logits + np.float32(100 * scale)  # numbers to predict that lie far from 0 are as coarse as float32 is there
+    assert 1e-7 * 100 * scale < onnx.rounding(far) - onnx.CLOSE * np.ptp(far) < 1e-5 * 100 * scale
+
+
+def test_an_export_that_gives_no_numbers_is_refused(run):
+    loaded, dev = predict.load(run / "winner"), open_prepared(run / "data").examples("dev")
+    onnx._check(loaded, dev, loaded.asked)
+    with pytest.raises(ValueError, match="logits differ by nan"):
+        onnx._check(loaded, dev, lambda inputs: loaded.asked(inputs) * np.nan)
+
+
+def test_where_packages_for_onnx_are_missing_the_error_names_the_extra(run, tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(onnx, "find_spec", lambda name: None if name == "onnxruntime" else find(name))
+    with pytest.raises(ValueError, match=r'needs onnxruntime, which is not installed.*pip install "acclimate\[onnx\]"'):
+        ship(run, tmp_path / "out", onnx=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Hub:
+    """A hub of this process that writes down what it is asked, or raises."""
+
+    asked: list
+    refuses: Exception | None = None
+
+    def create_repo(self, repo, **named):
+        Hub.asked.append(("create", repo, named))
+        if Hub.refuses:
+            raise Hub.refuses
+        return SimpleNamespace(repo_id=repo, __str__=lambda self: "")
+
+    def upload_folder(self, **named):
+        Hub.asked.append(("upload", named["repo_id"], {file.name for file in Path(named["folder_path"]).iterdir()}))
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    Hub.asked, Hub.refuses = [], None
+    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
+    return Hub
+
+
+@pytest.fixture(scope="module")
+def shipment(run, tmp_path_factory):
+    return ship(run, tmp_path_factory.mktemp("push") / "out").path
+
+
+def test_pushing_makes_a_private_repository_and_uploads_all(shipment, hub):
+    push(shipment, "ada/salts")
+    [(_, repo, named), (_, uploaded_to, sent)] = hub.asked
+    assert (repo, uploaded_to) == ("ada/salts", "ada/salts")
+    assert named == {"private": True, "exist_ok": True}
+    assert sent == {file.name for file in shipment.iterdir()}
+
+
+def refusal(status: int) -> HfHubHTTPError:
+    response = SimpleNamespace(status_code=status, headers={}, request=None)
+    return HfHubHTTPError("no\nlonger than a line", response=response)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (LocalTokenNotFoundError("none"), "knows no token of yours.*hf auth login"),
+        (refusal(401), "knows no token of yours.*HF_TOKEN"),
+        (refusal(403), "knows no token of yours"),
+        (refusal(500), "the hub answered 500: no longer than a line"),
+        (OfflineModeIsEnabled("off"), "HF_HUB_OFFLINE is set. Unset it to upload"),
+        (ConnectionError("no route"), r"cannot be reached \(no route\)"),
+        (HFValidationError("bad"), "is no name of a model on the hub"),
+    ],
+)
+def test_what_keeps_from_pushing_is_told_on_one_line(shipment, hub, error, told):
+    hub.refuses = error
+    with pytest.raises(ValueError, match=told) as raised:
+        push(shipment, "ada/salts")
+    assert "\n" not in str(raised.value)
+    assert len(hub.asked) == 1
+
+
+def test_only_whole_shipments_are_pushed(run, shipment, hub, tmp_path):
+    with pytest.raises(ValueError, match=r"is no shipment\. Write one with: acclimate ship RUN --to"):
+        push(run / "winner", "ada/salts")
+    ship(run, tmp_path / "out")
+    (tmp_path / "out" / "config.json").write_text(json.dumps({}))
+    with pytest.raises(files.DamagedError, match="is damaged"):
+        push(tmp_path / "out", "ada/salts")
+    assert hub.asked == []
