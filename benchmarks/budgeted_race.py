@@ -27,7 +27,7 @@ from acclimate.races.outcome import read_scores, write_pages
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe, for_model
 from acclimate.races.report import Study
-from acclimate.tasks.labelled import Own
+from acclimate.tasks.labelled import LabelledFiles
 
 COLUMNS = (
     "task",
@@ -91,7 +91,7 @@ def main() -> None:
 def _race(given: argparse.Namespace, name: str, folder: Path, recipe: RaceRecipe, budget: Budget | None) -> Ended:
     run = given.work / name / ("grid" if budget is None else "budget")
     files = {split: folder / f"{split}.csv" for split in ("train", "dev", "test")}
-    own = Own(**files, text=given.text, label=given.label, metric=given.metric, max_tokens=given.max_tokens)
+    own = LabelledFiles(**files, text=given.text, label=given.label, metric=given.metric, max_tokens=given.max_tokens)
     corpus = folder / "corpus"
     materials = gather(run, own, Raw(domain=corpus if corpus.is_dir() else None), model=given.model)
     estimator = costs_of("flops") if budget else None

@@ -222,11 +222,11 @@ def examine_files(directory: Path, corpus: Path) -> dict[str, Any]:
 
     from acclimate.core.types import Progress
     from acclimate.data.doctor import examine
-    from acclimate.tasks.labelled import Own, read_own
+    from acclimate.tasks.labelled import LabelledFiles, read_files
 
     note("import")
     files = {split: directory / f"{split}.csv" for split in SPLITS}
-    labelled = read_own(Own(**files, id="id"))
+    labelled = read_files(LabelledFiles(**files, id="id"))
     note("read the labelled rows")
     ends = {"examining domain": "index dev and test, scan the labelled rows", "examining lengths and pieces": "corpus"}
 

@@ -15,7 +15,7 @@ from acclimate.races.race import materials_of
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.run import plan, run
 from acclimate.races.write import write
-from acclimate.tasks.labelled import Own
+from acclimate.tasks.labelled import LabelledFiles
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,6 @@ def design(recipe: RatesRecipe, inputs: Inputs) -> Design:
 
 model, train, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 recipe = settings.override(RatesRecipe(), sys.argv[4:])
-study = design(recipe, Inputs(out, Own(train=train), models=(model,)))
+study = design(recipe, Inputs(out, LabelledFiles(train=train), models=(model,)))
 print(plan(study, out).as_text())
 print(write(run(study, out), out))

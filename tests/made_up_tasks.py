@@ -38,7 +38,7 @@ def labelled(
     max_tokens: int = 64,
     rejected: Sequence[Rejected] = (),
 ) -> Labelled:
-    """A task as read_own gives it; the rejected rows are those of train.csv."""
+    """A task as read_files gives it; the rejected rows are those of train.csv."""
     names = {name for row in train for name in (row.label if isinstance(row.label, tuple) else (row.label,))}
     files = tuple(
         FileRead(Path(f"{name}.csv"), len(rows) + len(out), len(rows), tuple(out))

@@ -56,7 +56,10 @@ def pickled(place: Path) -> None:
 def with_code(place: Path) -> None:
     """A model directory that asks for its own code to be run."""
     config = json.loads((place / "base" / "config.json").read_text())
-    config |= {"model_type": "own", "auto_map": {"AutoModel": "modeling.Own", "AutoConfig": "modeling.OwnConfig"}}
+    config |= {
+        "model_type": "own",
+        "auto_map": {"AutoModel": "modeling.LabelledFiles", "AutoConfig": "modeling.OwnConfig"},
+    }
     (place / "base" / "config.json").write_text(json.dumps(config))
     (place / "base" / "modeling.py").write_text("import os\nos.system('touch ran')\n")
 

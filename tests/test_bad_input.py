@@ -25,7 +25,7 @@ import pytest
 import zstandard
 
 from acclimate.core.types import SPLITS, Document
-from acclimate.tasks.labelled import Labelled, Own, read_own
+from acclimate.tasks.labelled import Labelled, LabelledFiles, read_files
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.tables import delimited_task
 from acclimate.text.documents import Documents, read_documents
@@ -111,7 +111,7 @@ def own(name: str = "train.csv", **stated: Any) -> Callable[[Path], Labelled]:
 
     def call(folder: Path) -> Labelled:
         files = {key: folder / stated[key] for key in ("dev", "test") if key in stated}
-        return read_own(Own(folder / name, **(stated | files)), limits=SMALL)
+        return read_files(LabelledFiles(folder / name, **(stated | files)), limits=SMALL)
 
     return call
 
@@ -332,7 +332,7 @@ FILES = [  # what is wrong with the file itself
     Case(
         "more than the limit",
         {"train.csv": rows()},
-        lambda p: read_own(Own(p / "train.csv"), limits=replace(SMALL, content=1000)),
+        lambda p: read_files(LabelledFiles(p / "train.csv"), limits=replace(SMALL, content=1000)),
         ("train.csv", "more than 1,000 bytes", "several files"),
     ),
     Case(

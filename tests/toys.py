@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from acclimate.data.inputs import Raw
     from acclimate.data.materials import Materials
-    from acclimate.tasks.labelled import Own
+    from acclimate.tasks.labelled import LabelledFiles
 
 TOPICS = {
     "heart": ("artery", "valve", "pulse", "aorta", "cardiac"),
@@ -70,12 +70,12 @@ def materials_in(run: Path, inputs: Path) -> Materials:
     return gather(run, *files_in(inputs), model=None)
 
 
-def files_in(inputs: Path) -> tuple[Own, Raw]:
+def files_in(inputs: Path) -> tuple[LabelledFiles, Raw]:
     """The labelled files and the raw text there."""
     from acclimate.data.inputs import Raw
-    from acclimate.tasks.labelled import Own
+    from acclimate.tasks.labelled import LabelledFiles
 
-    labelled = Own(**{split: inputs / f"{split}.jsonl" for split in SIZES}, max_tokens=32)
+    labelled = LabelledFiles(**{split: inputs / f"{split}.jsonl" for split in SIZES}, max_tokens=32)
     return labelled, Raw(domain=inputs / "domain.txt", general=inputs / "general.txt")
 
 

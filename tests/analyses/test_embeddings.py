@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.decomposition import PCA
-from tests.race.test_report import Page
+from tests.races.test_report import Page
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 from typer.testing import CliRunner
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib import colormaps
-from tests.race.test_report import Page
+from tests.races.test_report import Page
 from transformers import BertTokenizer
 from typer.testing import CliRunner
 

@@ -5,13 +5,13 @@ import io
 from dataclasses import replace
 
 import pytest
-from tests.race.test_report import Page
+from tests.races.test_report import Page
 from typer.testing import CliRunner
 
 import toys
 from acclimate import cli
 from acclimate.analyses.vocabularies import (
-    OWN,
+    HELD_OUT,
     Judged,
     VocabulariesAnalysis,
     Vocabulary,
@@ -61,7 +61,7 @@ def analysis(corpora, models, tmp_path_factory):
 def test_fertility_is_pieces_of_words_of_texts_that_were_set_aside(kind, analysis, models, corpora):
     from transformers import AutoTokenizer
 
-    found = dict(zip([*KINDS, OWN], analysis[0].vocabularies, strict=True))[kind]
+    found = dict(zip([*KINDS, HELD_OUT], analysis[0].vocabularies, strict=True))[kind]
     tokenizer = AutoTokenizer.from_pretrained(models[kind])
     texts = [document.text for document in corpora["domain"].take(held_out(corpora["domain"], 0).numbers)]
     words = [word for text in texts for word in text.rstrip(".").split()]
@@ -77,7 +77,7 @@ def test_fertility_is_pieces_of_words_of_texts_that_were_set_aside(kind, analysi
 def test_their_own_vocabulary_keeps_the_terms_whole_that_others_shatter(analysis):
     result = analysis[0]
     *others, own = result.vocabularies
-    assert own.name == OWN
+    assert own.name == HELD_OUT
     assert own.texts.per_word == pytest.approx(1.0)
     assert min(other.texts.per_word for other in others) > 1.3
     assert result.whole(3) == len(result.terms) > 0
@@ -164,13 +164,13 @@ def test_what_cannot_be_compared_is_refused(corpora, tmp_path):
 def made_up() -> VocabulariesAnalysis:
     pieces = Pieces("texts", 10, 100, 1.9, 0.4, 0.00001, (("acetyltransferase", 7, 3),))
     model = Vocabulary(f"model {NASTY}", "WordPiece", True, 30_522, 190.0, pieces, 1.1, 0.44)
-    own = replace(model, name=OWN, per_text=120.0, texts=replace(pieces, per_word=1.2, broken=()), shared=None)
+    own = replace(model, name=HELD_OUT, per_text=120.0, texts=replace(pieces, per_word=1.2, broken=()), shared=None)
     terms = (
         Judged(Term("acetyltransferase", 12, 0, 8.5), (("ace", "##tyl", "##transferase"), ("acetyltransferase",))),
         Judged(Term("diabetes", 90, 4, 7.25), (("diabetes",), ("diabetes",))),
         Judged(Term(f"beta-blocker {NASTY}"), (("beta", "-", "block", "er"), ("[UNK]",))),
     )
-    return VocabulariesAnalysis(f"texts {NASTY}", 1_000, 100, (model, own), OWN, terms)
+    return VocabulariesAnalysis(f"texts {NASTY}", 1_000, 100, (model, own), HELD_OUT, terms)
 
 
 def test_the_page_holds_everything_and_runs_nothing_of_what_it_shows(tmp_path):

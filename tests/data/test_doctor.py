@@ -16,7 +16,7 @@ from acclimate.data.doctor import examine
 from acclimate.data.examination import LEVELS, Examination, as_text
 from acclimate.models.encoder import save_model
 from acclimate.statistics.power import guessed
-from acclimate.tasks.labelled import Labelled, Own, read_own
+from acclimate.tasks.labelled import Labelled, LabelledFiles, read_files
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.tables import FileRead
 from families import FAMILIES
@@ -178,8 +178,8 @@ def test_without_near_duplicates_only_exact_ones_are_looked_for(tmp_path):
 def test_it_loads_no_torch_for_a_model_directory(tmp_path, model):
     script = (
         "import sys; from pathlib import Path; from acclimate.data.doctor import examine;"
-        "from acclimate.tasks.labelled import Own, read_own;"
-        f"given = read_own(Own(train=Path({str(tmp_path / 'train.jsonl')!r})));"
+        "from acclimate.tasks.labelled import LabelledFiles, read_files;"
+        f"given = read_files(LabelledFiles(train=Path({str(tmp_path / 'train.jsonl')!r})));"
         f"print(examine(given, model={str(model)!r}).lengths.unit, {{'torch', 'transformers'}} & set(sys.modules))"
     )
     rows = [{"text": row.text, "label": row.label} for row in examples("train", 60)]
@@ -221,7 +221,7 @@ def test_the_known_leaks_of_acl_arc_are_found_to_the_item():
     files = {"train": place / "train.jsonl.gz", "dev": place / "dev.jsonl", "test": place / "test.jsonl"}
     rows = {split: [json.loads(line) for line in lines_of(path)] for split, path in files.items()}
     in_train = {row["text"] for row in rows["train"]}
-    examined = examine(read_own(Own(**files)))
+    examined = examine(read_files(LabelledFiles(**files)))
     for split, known in (("test", 52), ("dev", 43)):
         verbatim = [number for number, row in enumerate(rows[split], 1) if row["text"] in in_train]
         assert len(verbatim) == known

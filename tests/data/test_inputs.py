@@ -18,7 +18,7 @@ from acclimate.data.doctor import on_model
 from acclimate.data.examination import Examination
 from acclimate.data.inputs import HELD_OUT, Leaks, Raw, gather
 from acclimate.data.materials import Materials, corpus_at, listing, texts_of
-from acclimate.tasks.labelled import Own
+from acclimate.tasks.labelled import LabelledFiles
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
 
@@ -128,7 +128,7 @@ def test_tapt_sees_the_training_texts_and_no_others(inputs, tmp_path):
     assert texts(materials.task_text) == [row.text for row in materials.task.examples("train")]
 
 
-def asked(place: Path, *, pairs: bool) -> Own:
+def asked(place: Path, *, pairs: bool) -> LabelledFiles:
     """Files of questions: three on each context as SQuAD has them, or pairs of which two ask the same."""
     for split, contexts in (("train", 5), ("dev", 2), ("test", 3)):
         if pairs:
@@ -139,7 +139,7 @@ def asked(place: Path, *, pairs: bool) -> Own:
         else:
             content = [squad_files.article(split, contexts, 3)]
         squad_files.write(place / f"{split}.json", content)
-    return Own(**{split: place / f"{split}.json" for split in ("train", "dev", "test")}, max_tokens=64)
+    return LabelledFiles(**{split: place / f"{split}.json" for split in ("train", "dev", "test")}, max_tokens=64)
 
 
 def test_of_questions_tapt_sees_each_training_context_once_and_no_question(inputs, tmp_path):

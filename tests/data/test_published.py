@@ -22,7 +22,7 @@ from acclimate.races.recipe import RaceRecipe
 from acclimate.tasks.datasets.catalogue import Dataset, split_form
 from acclimate.tasks.datasets.questions import BIOASQ
 from acclimate.tasks.formats.delimited import jsonl_examples
-from acclimate.tasks.labelled import Own
+from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task
@@ -62,13 +62,13 @@ def data(tmp_path, monkeypatch) -> Path:
     return tmp_path / "data"
 
 
-def gathered(own: Own, data: Path, run: Path, **stated) -> Materials:
+def gathered(own: LabelledFiles, data: Path, run: Path, **stated) -> Materials:
     raw = Raw(general=data / "topics" / "general.txt")
     return race.materials_of(own, raw, run, RaceRecipe(), data=data, **stated)
 
 
 def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
-    found = gathered(Own(train=Path("tOPICS")), data, tmp_path / "run")
+    found = gathered(LabelledFiles(train=Path("tOPICS")), data, tmp_path / "run")
     task = found.task
     assert (task.name, task.kind, task.labels, task.max_tokens) == ("Topics", "sequence", TOPICS.labels, 24)
     assert (task.metric.name, dict(task.sizes)) == ("micro_f1", toys.SIZES)
@@ -77,7 +77,7 @@ def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
     assert any("in the form 'lines'" in note for note in found.notes)
     assert found.task_text is not None
     assert len(found.task_text) == toys.SIZES["train"]
-    assert gathered(Own(train=Path("Topics")), data, tmp_path / "run").task.hashes == task.hashes
+    assert gathered(LabelledFiles(train=Path("Topics")), data, tmp_path / "run").task.hashes == task.hashes
 
 
 def test_a_form_is_named_after_a_comma(data):
@@ -121,9 +121,9 @@ def test_a_task_before_its_model_is_told(data, tmp_path):
 def test_options_of_own_files_are_refused_beside_a_dataset(data, tmp_path):
     for stated in ({"label": "topic"}, {"dev": Path("dev.csv")}, {"metric": "accuracy"}):
         with pytest.raises(ValueError, match="'Topics' brings its own splits, columns, kind and metric"):
-            gathered(replace(Own(train=Path("Topics")), **stated), data, tmp_path / "run")
+            gathered(replace(LabelledFiles(train=Path("Topics")), **stated), data, tmp_path / "run")
     with pytest.raises(ValueError, match="--labels-per-class draws from the embedded default only"):
-        gathered(Own(train=Path("Topics")), data, tmp_path / "run", labels_per_class=3)
+        gathered(LabelledFiles(train=Path("Topics")), data, tmp_path / "run", labels_per_class=3)
 
 
 def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
@@ -132,13 +132,13 @@ def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
         ("blurb", "a catalogue"),
     ):
         with pytest.raises(ValueError, match=told):
-            race.materials_of(Own(train=Path(name)), Raw(), tmp_path / "run", RaceRecipe())
+            race.materials_of(LabelledFiles(train=Path(name)), Raw(), tmp_path / "run", RaceRecipe())
     with pytest.raises(ValueError, match="there is no such folder"):
         published("Topics", tmp_path / "nowhere")
 
 
 def test_a_dataset_may_be_read_to_fewer_tokens(data, tmp_path):
-    found = gathered(Own(train=Path("Topics"), max_tokens=16), data, tmp_path / "run")
+    found = gathered(LabelledFiles(train=Path("Topics"), max_tokens=16), data, tmp_path / "run")
     assert found.task.max_tokens == 16
 
 

@@ -1,7 +1,7 @@
 from dataclasses import asdict, replace
 
 import pytest
-from tests.race.test_report import Page
+from tests.races.test_report import Page
 
 import studies
 from acclimate.data.retrieved import (

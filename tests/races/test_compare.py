@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from acclimate.core.types import Cost
-from acclimate.races.compare import OWN, compare, mean_cost
+from acclimate.races.compare import MAIN, compare, mean_cost
 from acclimate.races.design import Against, Mean
 from acclimate.statistics.means import mean_difference, mean_interval
 from acclimate.statistics.significance import compare as compare_scores
@@ -53,7 +53,7 @@ def test_intervals_are_those_of_the_cells_alone():
     found = made()
     compared = compare(found, [])
     for place, own in found.items():
-        assert compared.intervals[place, OWN] == interval(own.scores, ACCURACY)
+        assert compared.intervals[place, MAIN] == interval(own.scores, ACCURACY)
 
 
 def test_every_metric_is_of_the_same_predictions_and_a_family_of_its_own():
@@ -61,7 +61,7 @@ def test_every_metric_is_of_the_same_predictions_and_a_family_of_its_own():
     against = [Against(key(row), (key("untouched"),), "untouched", "all") for row in ("TAPT", "DAPT")]
     both = compare(found, against, metrics=lambda metric: (metric, METRICS["macro_f1"]))
     assert both.contrasts[:2] == pytest.approx(both.contrasts[:2])
-    assert [own.metric for own in both.contrasts] == [OWN, OWN, "macro_f1", "macro_f1"]
+    assert [own.metric for own in both.contrasts] == [MAIN, MAIN, "macro_f1", "macro_f1"]
     assert both.count("all") == 2
     macro = [own for own in both.contrasts if own.metric == "macro_f1"]
     assert [own.p_holm for own in macro] == holm([own.comparison.p for own in macro])
@@ -82,7 +82,7 @@ def test_what_failed_is_compared_with_nothing_and_counts_in_no_family():
     found[lost] = ran(found[lost].cell, 0.0, failed="seed 1: out of memory")
     against = [Against(key(row), (key("untouched"),), "untouched", "all") for row in LEVELS if row != "untouched"]
     compared = compare(found, against)
-    assert (lost, OWN) not in compared.intervals
+    assert (lost, MAIN) not in compared.intervals
     assert compared.of(lost, "untouched") is None
     assert compared.count("all") == 2
     naive = [
@@ -112,13 +112,13 @@ def test_a_mean_over_tasks_is_that_of_the_statistics():
     compared = compare(found, [Against(means[0].key, (means[1].key,), "untouched", "means")], means)
     draws = {place: resample(own.scores, ACCURACY)[own.cell.row] for place, own in found.items()}
     ours, theirs = ([draws[key(row, column)] for column in columns] for row in ("TAPT", "untouched"))
-    assert compared.intervals[means[0].key, OWN] == mean_interval(ours, weights)
+    assert compared.intervals[means[0].key, MAIN] == mean_interval(ours, weights)
     assert compared.contrasts[0].comparison == mean_difference(ours, theirs, weights)
     found[key("TAPT", "Drugs")] = ran(cell("TAPT", "Drugs"), 0.0, failed="lost")
     again = compare(found, [Against(means[0].key, (means[1].key,), "untouched", "means")], means)
     assert not again.contrasts
-    assert (means[0].key, OWN) not in again.intervals
-    assert (means[1].key, OWN) in again.intervals
+    assert (means[0].key, MAIN) not in again.intervals
+    assert (means[1].key, MAIN) in again.intervals
 
 
 @pytest.mark.parametrize("failed", ["", "Drugs"])

@@ -17,7 +17,7 @@ from acclimate.core import settings
 from acclimate.core.types import Example
 from acclimate.jobs.job import with_needs
 from acclimate.races import work
-from acclimate.races.compare import OWN, Outcome, compare
+from acclimate.races.compare import MAIN, Outcome, compare
 from acclimate.races.design import Inputs, Mean
 from acclimate.races.run import plan, run
 from acclimate.races.write import as_csv, write
@@ -59,10 +59,10 @@ def test_the_blurb_score_is_the_mean_over_types_of_the_means_over_their_datasets
         for kind, names in BLURB.items():
             naive = sum(points["", model, name] for name in names) / len(names)
             assert points["", model, kind] == pytest.approx(naive)
-        whole = compared.intervals[("", model, BLURB_SCORE), OWN]
+        whole = compared.intervals[("", model, BLURB_SCORE), MAIN]
         assert whole.low < whole.mean < whole.high
-        pico = compared.draws[("", model, "EBM PICO"), OWN]  # a type of one dataset
-        assert compared.intervals[("", model, "PICO"), OWN] == mean_interval([pico], [1.0])
+        pico = compared.draws[("", model, "EBM PICO"), MAIN]  # a type of one dataset
+        assert compared.intervals[("", model, "PICO"), MAIN] == mean_interval([pico], [1.0])
 
 
 def test_there_is_no_blurb_score_where_a_dataset_lacks_or_failed():
@@ -70,8 +70,8 @@ def test_there_is_no_blurb_score_where_a_dataset_lacks_or_failed():
     lost = "", "m", "BioASQ"
     found[lost] = ran(found[lost].cell, 0.0, failed="seed 1: out of memory")
     compared = compare(found, [], means)
-    assert (("", "m", BLURB_SCORE), OWN) not in compared.intervals
-    assert (("", "n", BLURB_SCORE), OWN) in compared.intervals
+    assert (("", "m", BLURB_SCORE), MAIN) not in compared.intervals
+    assert (("", "n", BLURB_SCORE), MAIN) in compared.intervals
     fewer = [dataset for dataset in blurb.DATASETS if dataset.name != "BioASQ"]
     assert _refused(fewer).startswith("no score for BioASQ: ")
     assert BLURB_SCORE not in {mean.key[2] for mean in _means(fewer, ["m"], _refused(fewer))}

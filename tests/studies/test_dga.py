@@ -16,13 +16,13 @@ from acclimate.core import settings
 from acclimate.core.types import Cost
 from acclimate.data.inputs import Raw
 from acclimate.methods import METHODS
-from acclimate.races.compare import OWN, Outcome
+from acclimate.races.compare import MAIN, Outcome
 from acclimate.races.design import Inputs
 from acclimate.races.run import run
 from acclimate.races.write import as_csv, records
 from acclimate.reports.table import HEADING
 from acclimate.studies.dga import ADAPTED, ENSEMBLE, MLM, DgaStudyRecipe, design, reported
-from acclimate.tasks.labelled import Own
+from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -128,7 +128,7 @@ def test_macro_f1_and_accuracy_are_of_the_same_predictions_and_losses_stand_besi
         values = [METRICS["accuracy"].compute(score.gold, score.predicted) for score in own.scores]
         assert [float(value) for value in line["scores"].split()] == pytest.approx(values)
         assert outcome.interval(key, "accuracy").mean == pytest.approx(sum(values) / 2)
-        assert outcome.interval(key, OWN).mean == pytest.approx(sum(score.test for score in own.scores) / 2)
+        assert outcome.interval(key, MAIN).mean == pytest.approx(sum(score.test for score in own.scores) / 2)
     for what, heading in (("general", HEADING), ("domain", "domain loss")):
         [place] = out.glob(f"jobs/{what}-loss-untouched-*/result.json")
         assert outcome.losses[heading]["untouched"].loss == json.loads(place.read_text())["loss"]
@@ -137,7 +137,7 @@ def test_macro_f1_and_accuracy_are_of_the_same_predictions_and_losses_stand_besi
 
 def test_an_ensemble_is_for_one_label_a_row(toy_inputs, models, tmp_path):
     (tmp_path / "scores.csv").write_text("text,label\n" + "".join(f"text {i} of it,{i / 7}\n" for i in range(60)))
-    own = Own(train=tmp_path / "scores.csv", kind="score", max_tokens=32)
+    own = LabelledFiles(train=tmp_path / "scores.csv", kind="score", max_tokens=32)
     inputs = Inputs(tmp_path / "run", task=own, raw=Raw(domain=toy_inputs / "domain.txt"), models=models[:1])
     with pytest.raises(ValueError, match="averages the probabilities of a row's one label, but scores is of kind"):
         design(stated(TOGETHER), inputs)

@@ -18,7 +18,7 @@ from acclimate.races.design import Design, Inputs
 from acclimate.races.run import run
 from acclimate.races.write import as_csv
 from acclimate.studies.tapter import TapterStudyRecipe, design
-from acclimate.tasks.labelled import Own
+from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
@@ -55,11 +55,11 @@ def files(tmp_path_factory) -> Path:
     return place
 
 
-def own(files: Path, **more: Path) -> Own:
-    return Own(**({split: files / f"{split}.json" for split in SIZES} | more), metric="mrr", max_tokens=64)
+def own(files: Path, **more: Path) -> LabelledFiles:
+    return LabelledFiles(**({split: files / f"{split}.json" for split in SIZES} | more), metric="mrr", max_tokens=64)
 
 
-def made(files: Path, first: Path, out: Path, task: Own | None = None) -> Design:
+def made(files: Path, first: Path, out: Path, task: LabelledFiles | None = None) -> Design:
     inputs = Inputs(out, task=task or own(files), models=(str(files / "model"),))
     return design(stated(f"first={first}"), inputs)
 
@@ -160,13 +160,13 @@ def test_a_question_that_every_context_is_asked_is_no_leak(files, tmp_path):
         for paragraph in asked["paragraphs"]:
             paragraph["qas"][0]["question"] = "What is treated?"
         write(tmp_path / f"{name}.json", [asked])
-    alike = Own(**{split: tmp_path / f"{split}.json" for split in SIZES}, max_tokens=64)
+    alike = LabelledFiles(**{split: tmp_path / f"{split}.json" for split in SIZES}, max_tokens=64)
     found = made(files, tmp_path / "first.json", tmp_path / "run", alike)
     assert all("first stage" in cell.costs for cell in found.cells)
 
 
 def test_a_first_stage_of_another_kind_or_of_other_labels_is_refused(files, toy_inputs, tmp_path):
-    classes = Own(**{split: toy_inputs / f"{split}.jsonl" for split in SIZES}, max_tokens=32)
+    classes = LabelledFiles(**{split: toy_inputs / f"{split}.jsonl" for split in SIZES}, max_tokens=32)
     with pytest.raises(ValueError, match="first: first is of kind 'span' with 0 labels, but train of kind 'sequence'"):
         made(files, files / "first.json", tmp_path / "run", classes)
     others = [{"text": f"text {number} of another task", "label": "ab"[number % 2]} for number in range(40)]

@@ -18,7 +18,7 @@ import pytest
 import squad_files
 from acclimate.core.types import SPLITS, Example
 from acclimate.tasks.formats.squad import IMPOSSIBLE
-from acclimate.tasks.labelled import Own, read_own
+from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.spans import PASSAGE
 from acclimate.tasks.task import load
@@ -46,13 +46,13 @@ def jsonl(path: Path, labels: Sequence[Any], **more: Sequence[Any]) -> Path:
 
 
 def test_three_files_stay_what_they_are(tmp_path: Path) -> None:
-    own = Own(
+    own = LabelledFiles(
         csv(tmp_path / "train.csv", ["yes", "no"] * 3),
         csv(tmp_path / "dev.csv", ["no"], 100),
         csv(tmp_path / "test.csv", ["yes"], 200),
         max_tokens=64,
     )
-    found = read_own(own)
+    found = read_files(own)
     assert (found.name, found.kind, found.labels, found.max_tokens) == ("train", "sequence", ("no", "yes"), 64)
     assert found.metric.name == "macro_f1"
     assert found.splits["dev"] == (Example("dev:1", text(100), "no"),)
@@ -67,14 +67,14 @@ AMOUNTS = [number % 60 for number in range(120)]
 @pytest.mark.parametrize("write", [csv, lambda path, labels: jsonl(path.with_suffix(".jsonl"), labels)])
 def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predicts_numbers(tmp_path, write) -> None:
     train = write(tmp_path / "train.csv", AMOUNTS)
-    found = read_own(Own(train))
+    found = read_files(LabelledFiles(train))
     assert (found.kind, len(found.labels)) == ("sequence", 60)
     assert found.notes[0] == (
         f"{train}: the column 'label' holds 60 different whole numbers in 120 rows, and each became a class, as "
         "nothing else was said. If they are numbers to predict, state it: --kind score (kind='score')."
     )
-    for stated in (Own(train, kind="sequence"), Own(train, kind="score")):
-        assert not any("--kind" in note for note in read_own(stated).notes)
+    for stated in (LabelledFiles(train, kind="sequence"), LabelledFiles(train, kind="score")):
+        assert not any("--kind" in note for note in read_files(stated).notes)
 
 
 @pytest.mark.parametrize(
@@ -86,25 +86,25 @@ def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predic
     ],
 )
 def test_few_numbers_numbers_of_many_rows_each_and_names_are_classes_without_a_note(tmp_path, labels) -> None:
-    assert not any("--kind" in note for note in read_own(Own(csv(tmp_path / "train.csv", labels))).notes)
+    assert not any("--kind" in note for note in read_files(LabelledFiles(csv(tmp_path / "train.csv", labels))).notes)
 
 
 def test_where_a_number_stands_in_one_row_the_error_names_the_kind_that_predicts_numbers(tmp_path: Path) -> None:
     way_out = r"If labels are numbers to predict, state it \(--kind score\); else add rows, give it another label"
     with pytest.raises(ValueError, match=way_out):
-        read_own(Own(csv(tmp_path / "train.csv", [str(number) for number in range(120)])))
+        read_files(LabelledFiles(csv(tmp_path / "train.csv", [str(number) for number in range(120)])))
 
 
 def test_what_is_missing_is_split_off_and_said(tmp_path: Path) -> None:
     train = csv(tmp_path / "train.csv", ["yes", "no", "no", "maybe"] * 50)
-    both = read_own(Own(train, seed=3))
+    both = read_files(LabelledFiles(train, seed=3))
     assert {split: len(rows) for split, rows in both.splits.items()} == {"train": 140, "dev": 20, "test": 40}
     assert "140 train, 20 dev, 40 test rows (70% / 10% / 20%), stratified by label, seed 3" in both.notes[0]
-    assert both.splits == read_own(Own(train, seed=3)).splits
-    assert both.splits != read_own(Own(train, seed=4)).splits
-    dev = read_own(Own(train, test=csv(tmp_path / "test.csv", ["no"], 500)))
+    assert both.splits == read_files(LabelledFiles(train, seed=3)).splits
+    assert both.splits != read_files(LabelledFiles(train, seed=4)).splits
+    dev = read_files(LabelledFiles(train, test=csv(tmp_path / "test.csv", ["no"], 500)))
     assert {split: len(rows) for split, rows in dev.splits.items()} == {"train": 180, "dev": 20, "test": 1}
-    test = read_own(Own(train, dev=csv(tmp_path / "dev.csv", ["no"], 600)))
+    test = read_files(LabelledFiles(train, dev=csv(tmp_path / "dev.csv", ["no"], 600)))
     assert {split: len(rows) for split, rows in test.splits.items()} == {"train": 160, "dev": 1, "test": 40}
 
 
@@ -127,7 +127,7 @@ def test_what_is_missing_is_split_off_and_said(tmp_path: Path) -> None:
 def test_the_kind_is_told_by_the_labels(
     tmp_path: Path, labels: list[Any], stated: dict[str, Any], kind: str, first: object
 ) -> None:
-    found = read_own(Own(jsonl(tmp_path / "a.jsonl", labels), **stated))
+    found = read_files(LabelledFiles(jsonl(tmp_path / "a.jsonl", labels), **stated))
     assert (found.kind, found.metric.name) == (kind, "pearson" if kind == "score" else "macro_f1")
     rows = [row for examples in found.splits.values() for row in examples]
     assert next(row.label for row in rows if row.id == "a:1") == first
@@ -139,13 +139,13 @@ def test_parquet_lists_and_numbers(tmp_path: Path) -> None:
     texts = [text(number) for number in range(40)]
     table = pa.table({"text": texts, "tags": [["x", "y"], ["y"]] * 20, "mark": [float(n) / 3 for n in range(40)]})
     pa.parquet.write_table(table, tmp_path / "a.parquet")
-    assert read_own(Own(tmp_path / "a.parquet", label="tags")).labels == ("x", "y")
-    assert read_own(Own(tmp_path / "a.parquet", label="mark")).kind == "score"
+    assert read_files(LabelledFiles(tmp_path / "a.parquet", label="tags")).labels == ("x", "y")
+    assert read_files(LabelledFiles(tmp_path / "a.parquet", label="mark")).kind == "score"
 
 
 def test_labels_that_differ_by_case_or_spaces_are_one_where_asked(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", ["very good", "bad"] * 20 + ["Very  Good", " BAD", "very good"])
-    found = read_own(Own(path, fold_labels=True))
+    found = read_files(LabelledFiles(path, fold_labels=True))
     assert found.labels == ("bad", "very good")
     assert found.notes[0] == (
         "Labels that differ by case or spaces only were read as one: ' BAD' as 'bad', 'Very  Good' as 'very good'."
@@ -154,14 +154,16 @@ def test_labels_that_differ_by_case_or_spaces_are_one_where_asked(tmp_path: Path
 
 def test_rows_without_any_class_are_told(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", ["x;y", "x", ""] * 20)
-    found = read_own(Own(path, separator=";"))
+    found = read_files(LabelledFiles(path, separator=";"))
     assert found.notes[0] == f"{path}: 20 rows bear no label."
     assert sum(row.label == () for rows in found.splits.values() for row in rows) == 20
 
 
 def test_a_class_with_one_example_is_told_where_nothing_is_split(tmp_path: Path) -> None:
     train = csv(tmp_path / "train.csv", ["a", "b"] * 5 + ["c"])
-    found = read_own(Own(train, csv(tmp_path / "dev.csv", ["a"], 50), csv(tmp_path / "test.csv", ["c"], 60)))
+    found = read_files(
+        LabelledFiles(train, csv(tmp_path / "dev.csv", ["a"], 50), csv(tmp_path / "test.csv", ["c"], 60))
+    )
     assert found.notes == (
         "Labels with one training example only, too few to learn them from: 'c' (train.csv:12) (1 in all).",
     )
@@ -171,7 +173,7 @@ def test_rejected_rows_are_counted_in_each_file(tmp_path: Path) -> None:
     train = csv(tmp_path / "train.csv", ["a", "b"] * 20)
     with open(train, "a") as file:
         file.write(",a\nb\nsome\0text,a\nmore text,\n")
-    found = read_own(Own(train, test=csv(tmp_path / "test.csv", ["a", ""], 90)))
+    found = read_files(LabelledFiles(train, test=csv(tmp_path / "test.csv", ["a", ""], 90)))
     read, test = found.files
     assert (read.rows, read.accepted, [row.place for row in read.rejected]) == (
         44,
@@ -185,11 +187,11 @@ def test_rejected_rows_are_counted_in_each_file(tmp_path: Path) -> None:
 
 
 def test_ids_are_unique_where_files_bear_the_same_name(tmp_path: Path) -> None:
-    own = Own(
+    own = LabelledFiles(
         csv(tmp_path / "one" / "data.csv", ["a", "b"] * 20),
         test=csv(tmp_path / "two" / "data.csv", ["a", "b"], 100),
     )
-    found = read_own(own)
+    found = read_files(own)
     assert [row.id for row in found.splits["test"]] == ["test/data:1", "test/data:2"]
     ids = [row.id for rows in found.splits.values() for row in rows]
     assert len(set(ids)) == len(ids) == 42
@@ -203,7 +205,7 @@ def test_pairs_groups_and_ids_of_the_users_own(tmp_path: Path) -> None:
         doc=[f"d{number // 3}" for number in range(60)],
         key=[f"k{number}" for number in range(60)],
     )
-    found = read_own(Own(path, pair="other", group="doc", id="key"))
+    found = read_files(LabelledFiles(path, pair="other", group="doc", id="key"))
     sides: dict[str, set[str]] = {}
     for split, rows in found.splits.items():
         for row in rows:
@@ -216,7 +218,7 @@ def test_pairs_groups_and_ids_of_the_users_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("labels", [["a", "b"] * 20, [["a"], ["a", "b"]] * 20, [0.5, 1.5] * 20])
 def test_the_task_can_be_prepared_and_sent_to_another_process(tmp_path: Path, labels: list[Any]) -> None:
-    found = read_own(Own(jsonl(tmp_path / "a.jsonl", labels)))
+    found = read_files(LabelledFiles(jsonl(tmp_path / "a.jsonl", labels)))
     task = pickle.loads(pickle.dumps(found.task()))
     splits = load(task, tmp_path / "nowhere")
     assert {split: tuple(rows) for split, rows in splits.items()} == dict(found.splits)
@@ -235,7 +237,7 @@ def test_every_row_of_a_file_of_anything_is_accounted_for(tmp_path: Path) -> Non
         rng.shuffle(rows)
         (tmp_path / "a.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
         try:
-            found = read_own(Own(tmp_path / "a.csv", fold_labels=True, seed=seed))
+            found = read_files(LabelledFiles(tmp_path / "a.csv", fold_labels=True, seed=seed))
         except ValueError:  # a class with one example, more than half of the rows useless, ...
             continue
         read += 1
@@ -248,10 +250,10 @@ def test_every_row_of_a_file_of_anything_is_accounted_for(tmp_path: Path) -> Non
 QA = Path(__file__).parents[3] / "shared" / "data" / "qa"
 
 
-def files(place: Path, **stated) -> Own:
+def files(place: Path, **stated) -> LabelledFiles:
     """One article a split, of two questions on each of 12, 6 and 6 contexts."""
     paths = {split: write(place / f"{split}.json", [article(split, 12 if split == "train" else 6)]) for split in SPLITS}
-    return Own(**paths, **stated)
+    return LabelledFiles(**paths, **stated)
 
 
 def contexts(found, split: str) -> set[str]:
@@ -259,7 +261,7 @@ def contexts(found, split: str) -> set[str]:
 
 
 def test_questions_are_told_by_the_ending_and_are_judged_by_f1(tmp_path):
-    found = read_own(files(tmp_path))
+    found = read_files(files(tmp_path))
     assert (found.name, found.kind, found.labels, found.metric.name) == ("train", "span", (), "f1")
     assert {split: len(rows) for split, rows in found.splits.items()} == {"train": 24, "dev": 12, "test": 12}
     first = found.splits["train"][0]
@@ -273,12 +275,12 @@ def test_questions_are_told_by_the_ending_and_are_judged_by_f1(tmp_path):
 
 @pytest.mark.parametrize("metric", ["exact_match", "mrr", "strict_accuracy", "lenient_accuracy"])
 def test_another_metric_of_answers_is_asked_for_by_name(metric, tmp_path):
-    assert read_own(files(tmp_path, metric=metric)).metric.name == metric
+    assert read_files(files(tmp_path, metric=metric)).metric.name == metric
 
 
 def test_a_metric_of_classes_judges_no_answers(tmp_path):
     with pytest.raises(ValueError, match=r"metric='macro_f1': judges .*kind 'span'\. Leave it out \(then f1\)"):
-        read_own(files(tmp_path, metric="macro_f1"))
+        read_files(files(tmp_path, metric="macro_f1"))
 
 
 @pytest.mark.parametrize("ending", [".json.gz", ".json.zip"])
@@ -290,12 +292,12 @@ def test_a_packed_file_is_the_same_task(ending, tmp_path):
     else:
         with zipfile.ZipFile(packed, "w") as archive:
             archive.write(plain.train, "train.json")
-    assert read_own(replace(plain, train=packed)).splits == read_own(plain).splits
+    assert read_files(replace(plain, train=packed)).splits == read_files(plain).splits
 
 
 def test_no_context_stands_on_two_sides_of_our_split(tmp_path):
     path = write(tmp_path / "own.json", [article("one", 15, 3)])
-    found = read_own(Own(path))
+    found = read_files(LabelledFiles(path))
     assert sum(map(len, found.splits.values())) == 45
     assert contexts(found, "train") & (contexts(found, "dev") | contexts(found, "test")) == set()
     assert contexts(found, "dev") & contexts(found, "test") == set()
@@ -303,12 +305,14 @@ def test_no_context_stands_on_two_sides_of_our_split(tmp_path):
     assert "own.json was split by us, since no file was given for dev and test: " in found.notes[0]
     assert "(70% / 10% / 20%), seed 0. All questions on one of the 15 contexts" in found.notes[0]
     assert "stratified" not in found.notes[0]
-    assert read_own(Own(path)).splits == found.splits
-    assert read_own(Own(path, seed=1)).splits != found.splits
+    assert read_files(LabelledFiles(path)).splits == found.splits
+    assert read_files(LabelledFiles(path, seed=1)).splits != found.splits
 
 
 def test_articles_stay_whole_where_there_are_enough_of_them(tmp_path):
-    found = read_own(Own(write(tmp_path / "own.json", [article(f"t{number}", 3, 1) for number in range(20)])))
+    found = read_files(
+        LabelledFiles(write(tmp_path / "own.json", [article(f"t{number}", 3, 1) for number in range(20)]))
+    )
     home = {}
     for split, rows in found.splits.items():
         for example in rows:
@@ -318,7 +322,7 @@ def test_articles_stay_whole_where_there_are_enough_of_them(tmp_path):
 
 def test_an_answer_is_no_class_of_which_train_must_have_one(tmp_path):
     """Every answer is another word: were answers classes, all rows would have to be in train."""
-    found = read_own(Own(write(tmp_path / "own.json", [article("one", 40, 1)])))
+    found = read_files(LabelledFiles(write(tmp_path / "own.json", [article("one", 40, 1)])))
     assert {split: len(rows) for split, rows in found.splits.items()} == {"train": 28, "dev": 4, "test": 8}
 
 
@@ -331,32 +335,32 @@ def test_pairs_of_a_question_are_learnt_one_by_one_and_scored_together(tmp_path)
         ]
         return [{"title": "BioASQ", "paragraphs": paragraphs}]
 
-    own = Own(
+    own = LabelledFiles(
         train=write(tmp_path / "train.json", listed(0, 4, 3)),
         dev=write(tmp_path / "dev.json", listed(10, 2, 2)),
         test=write(tmp_path / "test.json", listed(20, 5, 3)),
         metric="mrr",
     )
-    found = read_own(own)
+    found = read_files(own)
     assert {split: len(rows) for split, rows in found.splits.items()} == {"train": 12, "dev": 2, "test": 5}
     asked = found.splits["test"][0]
     assert (asked.id, asked.group, asked.text.count(PASSAGE)) == ("q20", "q20", 2)
     assert {asked.text[begin:end] for begin, end in asked.spans} == set(asked.label)
     assert any("learnt one by one, and scored together (2 in dev and 5 in test)" in note for note in found.notes)
 
-    whole = read_own(Own(write(tmp_path / "whole.json", listed(0, 20, 3))))
+    whole = read_files(LabelledFiles(write(tmp_path / "whole.json", listed(0, 20, 3))))
     assert {split: len(rows) for split, rows in whole.splits.items()} == {"train": 14 * 3, "dev": 2, "test": 4}
 
     write(own.dev, [{"title": "", "paragraphs": pairs("q3", 5, "What is it, the 3th time?")[3:]}])
     with pytest.raises(ValueError, match=r"dev\.json.*its group 'q3' also stands in train \(train\.json.*Move the"):
-        read_own(own)
+        read_files(own)
 
 
 def test_ids_with_numbers_alone_make_no_pairs(tmp_path):
     text = squad_files.context("one")
     rows = [question(f"q_{number}", text, word) for number, word in enumerate(text.split())]
-    found = read_own(
-        Own(write(tmp_path / "own.json", [{"paragraphs": [{"context": text, "qas": rows}]}, article("a", 9)]))
+    found = read_files(
+        LabelledFiles(write(tmp_path / "own.json", [{"paragraphs": [{"context": text, "qas": rows}]}, article("a", 9)]))
     )
     assert sum(map(len, found.splits.values())) == len(rows) + 18
 
@@ -370,7 +374,7 @@ def test_questions_without_an_answer_are_left_out_and_counted_as_such(tmp_path):
             paragraph["qas"][-1] |= {"answers": [], "is_impossible": True, "plausible_answers": [{"text": "x"}]}
     one["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
     own = replace(files(tmp_path), test=write(tmp_path / "two.json", [one]))
-    found = read_own(own)
+    found = read_files(own)
     [_, _, read] = found.files
     assert (read.rows, read.accepted, len(read.rejected)) == (40, 15, 25)
     assert sum(each.reason == IMPOSSIBLE for each in read.rejected) == 24
@@ -421,7 +425,7 @@ def test_a_file_that_is_none_is_told_with_the_way_out(name, tmp_path):
     path = tmp_path / "own.json"
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=re.escape(str(path)) if "twice" not in name else "own.json") as told:
-        read_own(Own(path))
+        read_files(LabelledFiles(path))
     assert [
         words for words in says if not re.search(words if "\\" in words else re.escape(words), str(told.value))
     ] == []
@@ -431,7 +435,7 @@ def test_what_is_no_json_is_told(tmp_path):
     path = tmp_path / "own.json"
     path.write_text('{"data": [')
     with pytest.raises(ValueError, match=r"own\.json: is no JSON \(Expecting"):
-        read_own(Own(path))
+        read_files(LabelledFiles(path))
 
 
 @pytest.mark.parametrize(
@@ -440,18 +444,18 @@ def test_what_is_no_json_is_told(tmp_path):
 def test_options_for_columns_are_refused(option, tmp_path):
     [(name, value)] = option.items()
     with pytest.raises(ValueError, match=rf"{name}={value!r}: .*read as questions in SQuAD's form"):
-        read_own(files(tmp_path, **option))
+        read_files(files(tmp_path, **option))
 
 
 def test_other_endings_say_where_questions_are_read_from(tmp_path):
     path = tmp_path / "train.json"
     write(path, [article("x", 12)])
     with pytest.raises(ValueError, match=r"known are \.csv.*\(\.conll.*--kind tokens; questions in SQuAD's form"):
-        read_own(Own(path, kind="sequence"))
+        read_files(LabelledFiles(path, kind="sequence"))
 
 
 @pytest.mark.skipif(not QA.exists(), reason="the published files are not here")
 def test_published_questions_are_read_whole():
-    found = read_own(Own(QA / "squadshifts" / "new_wiki_v1.0.json.gz"))
+    found = read_files(LabelledFiles(QA / "squadshifts" / "new_wiki_v1.0.json.gz"))
     assert sum(map(len, found.splits.values())) == 7_938
     assert not contexts(found, "train") & contexts(found, "test")

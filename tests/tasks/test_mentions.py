@@ -9,7 +9,7 @@ import pytest
 
 from acclimate.core.types import Rejected
 from acclimate.tasks.formats.annotated import Annotated, Mention, StatedMention, checked
-from acclimate.tasks.labelled import Own, read_own
+from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.tasks.mentions import tagged, told_of_mentions
 from acclimate.tasks.tags import entities
 
@@ -146,7 +146,7 @@ def corpus(folder: Path, documents: int, bad: int = 0) -> Path:
 
 
 def test_a_folder_of_brats_is_a_labelled_file(tmp_path: Path) -> None:
-    read = read_own(Own(corpus(tmp_path / "corpus", 30, bad=2), kind="tokens"))
+    read = read_files(LabelledFiles(corpus(tmp_path / "corpus", 30, bad=2), kind="tokens"))
     assert read.labels == ("B-Animal", "B-Drug", "O")
     assert read.metric.name == "entity_f1"
     assert [(file.rows, file.accepted, len(file.rejected)) for file in read.files] == [(58, 56, 2)]
@@ -164,16 +164,16 @@ def test_pubtator_and_bioc_are_labelled_files_too(tmp_path: Path) -> None:
     (tmp_path / "dev.json").write_text(json.dumps([{"id": "d", "passages": passages}]))
     blocks = [f"{number}|t|We gave aspirin {number}.\n{number}\t8\t15\taspirin\tDrug\n" for number in range(30)]
     (tmp_path / "train.pubtator.gz").write_bytes(gzip.compress("\n".join(blocks).encode()))
-    read = read_own(Own(tmp_path / "train.pubtator.gz", dev=tmp_path / "dev.json", kind="tokens"))
+    read = read_files(LabelledFiles(tmp_path / "train.pubtator.gz", dev=tmp_path / "dev.json", kind="tokens"))
     assert read.splits["dev"][0].label == ("O", "O", "B-Drug", "O")
     assert len(read.splits["train"]) + len(read.splits["test"]) == 30
 
 
 def test_a_corpus_of_which_most_cannot_be_used_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"only 2 of 5 rows can be used.*mention 'T1'"):
-        read_own(Own(corpus(tmp_path / "corpus", 5, bad=3), kind="tokens"))
+        read_files(LabelledFiles(corpus(tmp_path / "corpus", 5, bad=3), kind="tokens"))
     with pytest.raises(ValueError, match="is a folder, where a file is needed"):
-        read_own(Own(tmp_path / "corpus"))
+        read_files(LabelledFiles(tmp_path / "corpus"))
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "BIOUL", "IO"])

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from acclimate.core.types import SPLITS, Example
-from acclimate.tasks.labelled import Labelled, Own, read_own
+from acclimate.tasks.labelled import Labelled, LabelledFiles, read_files
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.tags import words_of
 
@@ -37,7 +37,9 @@ def many(count: int, *, documents: int = 0, start: int = 0) -> str:
 
 
 def read(path: Path, **stated: object) -> Labelled:
-    return read_own(Own(path, path.with_name("dev.txt"), path.with_name("test.txt"), kind="tokens", **stated))  # type: ignore[arg-type]
+    return read_files(
+        LabelledFiles(path, path.with_name("dev.txt"), path.with_name("test.txt"), kind="tokens", **stated)
+    )  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -79,8 +81,10 @@ def test_lists_of_words_and_tags_are_read_from_json_and_parquet(beside: Path) ->
     pa.parquet.write_table(table, beside / "train.parquet")
     (beside / "train.jsonl.gz").write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
     read_both = [
-        read_own(
-            Own(beside / name, beside / "dev.txt", beside / "test.txt", "tokens", "ner", group="doc", kind="tokens")
+        read_files(
+            LabelledFiles(
+                beside / name, beside / "dev.txt", beside / "test.txt", "tokens", "ner", group="doc", kind="tokens"
+            )
         )
         for name in ("train.parquet", "train.jsonl.gz")
     ]
@@ -93,7 +97,7 @@ def test_lists_of_words_and_tags_are_read_from_json_and_parquet(beside: Path) ->
 
 def test_documents_are_no_words_and_stay_on_one_side_of_our_split(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text(many(120, documents=3))
-    found = read_own(Own(tmp_path / "train.tsv", kind="tokens"))
+    found = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
     assert "train: 40 documents (-DOCSTART- lines)." in found.notes
     homes = {split: {row.group for row in found.splits[split]} for split in SPLITS}
     assert all(homes.values())
@@ -104,7 +108,7 @@ def test_documents_are_no_words_and_stay_on_one_side_of_our_split(tmp_path: Path
 
 def test_a_few_documents_are_no_groups(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text(many(60, documents=20))
-    found = read_own(Own(tmp_path / "train.tsv", kind="tokens"))
+    found = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
     assert "train: 3 documents (-DOCSTART- lines), too few to keep each on one side of the split." in found.notes
     assert {row.group for row in found.splits["train"]} == {""}
 
@@ -112,13 +116,13 @@ def test_a_few_documents_are_no_groups(tmp_path: Path) -> None:
 def test_equal_documents_of_two_files_are_two(tmp_path: Path) -> None:
     for split in SPLITS:
         (tmp_path / f"{split}.tsv").write_text(many(9, documents=3, start=300 * SPLITS.index(split)))
-    found = read_own(Own(*(tmp_path / f"{split}.tsv" for split in SPLITS), kind="tokens"))
+    found = read_files(LabelledFiles(*(tmp_path / f"{split}.tsv" for split in SPLITS), kind="tokens"))
     assert found.splits["dev"][0].group == "dev, document 1"
 
 
 def test_a_split_of_ours_teaches_every_tag_and_depends_on_the_seed_alone(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text(many(100) + "\nrare\tB-Drug\nname\tI-Drug\n")
-    made = [read_own(Own(tmp_path / "train.txt", kind="tokens", seed=seed)) for seed in (0, 0, 1)]
+    made = [read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens", seed=seed)) for seed in (0, 0, 1)]
     assert made[0] == made[1]
     assert made[0].splits != made[2].splits
     for found in made:
@@ -143,10 +147,10 @@ def test_a_split_of_ours_teaches_every_tag_and_depends_on_the_seed_alone(tmp_pat
 def test_the_metric_goes_by_the_tags(tmp_path: Path, tags: tuple[str, str], metric: str, says: str) -> None:
     content = many(60).replace("B-Gene", "\0").replace("\tO", f"\t{tags[1]}").replace("\0", tags[0])
     (tmp_path / "train.txt").write_text(content)
-    found = read_own(Own(tmp_path / "train.txt", kind="tokens"))
+    found = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens"))
     assert found.metric.name == metric
     assert any(says in note for note in found.notes)
-    stated = read_own(Own(tmp_path / "train.txt", kind="tokens", metric="word_macro_f1"))
+    stated = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens", metric="word_macro_f1"))
     assert stated.metric.name == "word_macro_f1"
 
 
@@ -169,7 +173,7 @@ def test_a_rejected_sentence_leaves_the_others_and_is_counted(beside: Path) -> N
 
 def test_what_was_prepared_is_what_was_read(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text(many(60))
-    found = read_own(Own(tmp_path / "train.txt", kind="tokens"))
+    found = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens"))
     task = prepare(found.task(), tmp_path, tmp_path / "data")
     assert task.kind == "tokens"
     assert task.examples("train") == list(found.splits["train"])
@@ -189,7 +193,7 @@ def test_published_files_have_the_published_sizes(
 ) -> None:
     if not (BLURB / name).is_dir():
         pytest.skip("the published files are not here")
-    found = read_own(Own(*(BLURB / name / file for file in files), kind="tokens"))
+    found = read_files(LabelledFiles(*(BLURB / name / file for file in files), kind="tokens"))
     assert tuple(len(found.splits[split]) for split in SPLITS) == sizes
     assert found.labels == labels
     assert not any(file.rejected for file in found.files)

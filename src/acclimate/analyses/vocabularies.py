@@ -27,7 +27,7 @@ from acclimate.text.terms import Term, characteristic, count_words, given_terms
 from acclimate.text.vectors.of_vocabulary import piece_texts
 from acclimate.text.vocabulary import KINDS, Kind, train_tokenizer
 
-OWN = "their own"
+HELD_OUT = "their own"
 LISTED = 30  # terms that a terminal shows
 WORTH = 0.05  # share of the pieces that a vocabulary of their own saves, from which it is advised
 UNKNOWN = "[UNK]"  # of a piece that a vocabulary lacks, whatever it calls it
@@ -132,7 +132,7 @@ class VocabulariesAnalysis:
         *models, own = self.vocabularies
         if not models:
             return ""
-        if own.name != OWN:
+        if own.name != HELD_OUT:
             best, worst = (choose(self.vocabularies, key=lambda each: each.per_text) for choose in (min, max))
             fewer = 1 - best.per_text / worst.per_text
             return f"{best.name} spells them in the fewest pieces: {fewer:.0%} fewer than {worst.name} does."
@@ -270,7 +270,7 @@ class VocabulariesAnalysis:
 
     @property
     def _has_own(self) -> bool:
-        return self.vocabularies[-1].name == OWN
+        return self.vocabularies[-1].name == HELD_OUT
 
 
 def compare_vocabularies(
@@ -302,7 +302,7 @@ def compare_vocabularies(
     names = short_names(models) if models else []
     if recipe.size:
         tokenizers.append(_own(recipe, held, out / TOKENIZER, watch))
-        names.append(OWN)
+        names.append(HELD_OUT)
     judged = _terms(recipe, corpus, general, terms, watch)
     reference = entries(tokenizers[-1])
     found = [

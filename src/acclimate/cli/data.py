@@ -13,7 +13,7 @@ from acclimate.cli.verb import Session, check_files, verb
 
 if TYPE_CHECKING:
     from acclimate.core.types import Watch
-    from acclimate.tasks.labelled import Own
+    from acclimate.tasks.labelled import LabelledFiles
 
 REPORT, TABLE = "report.md", "counts.csv"  # neither has the ending of raw text
 
@@ -27,7 +27,7 @@ data = typer.Typer(
 def prepare(
     session: Session,
     task: options.Labelled,
-    own: Own,
+    labelled: LabelledFiles,
     leaks: options.Leaks = "keep",
     rows: options.Rows = 0,
     data: options.Data = None,
@@ -40,12 +40,12 @@ def prepare(
     from acclimate.reports.page import escaped
 
     with session.watched() as watch:
-        read = race.labelled_rows(own, data, rows)
-        made, labelled, found = made_ready(out, read, leaks=leaks, watch=watch)
+        read = race.labelled_rows(labelled, data, rows)
+        made, ready, found = made_ready(out, read, leaks=leaks, watch=watch)
     session.tell_findings(found)
     if ranks.is_first():
         sizes = ", ".join(f"{split} {size:,}" for split, size in made.sizes.items())
-        said = (*labelled.notes, f"{made.name}: {sizes}; scored by {made.metric.name}", f"Task: {made.path}")
+        said = (*ready.notes, f"{made.name}: {sizes}; scored by {made.metric.name}", f"Task: {made.path}")
         session.say("\n".join(map(escaped, said)))
 
 
@@ -113,7 +113,7 @@ def _queries(given: Mapping[str, Any]) -> None:
 @verb("data retrieve", check=_queries)
 def retrieve(
     session: Session,
-    own: Own,
+    labelled: LabelledFiles,
     task: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="A labelled file; its training texts are the queries.")
     ] = None,
@@ -151,7 +151,7 @@ def retrieve(
     with session.watched() as watch:
         if cut_from is not None:
             stated = [*(session.given["assignments"] or []), *settings]
-            others = task or corpus or session.given["recipe"] or own != type(own)(train=own.train)
+            others = task or corpus or session.given["recipe"] or labelled != type(labelled)(train=labelled.train)
             if k is None or stated != [f"k={k}"] or others:
                 raise ValueError(f"--from {cut_from} cuts what was retrieved there: give --k and --out, nothing else")
             done = ranks.first_then_all(lambda: retrieve.cut(cut_from, k, out, watch=watch))
@@ -165,7 +165,7 @@ def retrieve(
                 raise ValueError(f"{what}; or cut a smaller K from a retrieval with --from RUN --k NUMBER")
             chosen = session.recipe(retrieve.RetrieveRecipe(), *settings)
             given: dict[str, Any] = {"separated": separated, "shards": shards, "cluster": cluster, "watch": watch}
-            done = for_files(own, corpus, out, chosen, **given)
+            done = for_files(labelled, corpus, out, chosen, **given)
     session.say(done.as_text())
     session.say(f"Documents: {done.corpus.path}\nWhich query found which: {done.selection.path}")
 

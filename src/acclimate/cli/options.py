@@ -85,7 +85,7 @@ def _option(kind: Any, name: str, help: str, panel: str, **more: Any) -> Any:
     return Annotated[kind, typer.Option(name, help=help, rich_help_panel=panel, **more)]
 
 
-OWN: Group = {  # a user's labelled files
+LABELLED: Group = {  # a user's labelled files
     "dev": (_option(Path | None, "--dev", "Labelled file to choose on; by default split off FILE.", FILES), None),
     "test": (
         _option(Path | None, "--test", "Labelled file to score on, once; by default split off FILE.", FILES),

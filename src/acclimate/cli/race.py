@@ -14,7 +14,7 @@ from acclimate.cli.verb import Session, check_files, command, verb
 
 if TYPE_CHECKING:
     from acclimate.data.inputs import Raw
-    from acclimate.tasks.labelled import Own
+    from acclimate.tasks.labelled import LabelledFiles
 
 
 def _labelled_or_catalogue(given: Mapping[str, Any]) -> None:
@@ -26,7 +26,7 @@ def _labelled_or_catalogue(given: Mapping[str, Any]) -> None:
 def doctor(
     session: Session,
     task: options.Labelled,
-    own: Own,
+    labelled: LabelledFiles,
     raw: Raw,
     model: options.Model = None,
     seeds: Annotated[int, typer.Option("--seeds", help="Seeds of the race to come.")] = 3,
@@ -45,7 +45,7 @@ def doctor(
     from acclimate.data.inputs import examined
 
     with session.watched() as watch:
-        _, found = examined(own, raw, model=model, seeds=seeds, comparisons=contestants, watch=watch)
+        _, found = examined(labelled, raw, model=model, seeds=seeds, comparisons=contestants, watch=watch)
     session.say(found.as_text())
     if found.errors:
         raise typer.Exit(1)
@@ -66,7 +66,7 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
 def race(
     session: Session,
     task: options.TaskName,
-    own: Own,
+    labelled: LabelledFiles,
     raw: Raw,
     model: options.Model = None,
     leaks: options.Leaks = "keep",
@@ -91,11 +91,11 @@ def race(
         parse_budget(budget)  # before any file is read
         with_search(stated)
     if dry_run:
-        session.say(race.plan_text(own, raw, out, stated, **given, budget=budget))
+        session.say(race.plan_text(labelled, raw, out, stated, **given, budget=budget))
         return
     check_format(out)
     with session.watched() as watch:
-        found = race.materials_of(own, raw, out, stated, **given, watch=watch)
+        found = race.materials_of(labelled, raw, out, stated, **given, watch=watch)
         session.tell_findings(found.examination)
         race.start(stated, found, out, budget=budget, command=command(), watch=watch)
     _show(session, out)
@@ -113,7 +113,7 @@ def evaluate(
     session: Session,
     model: options.ModelName,
     task: options.TaskName,
-    own: Own,
+    labelled: LabelledFiles,
     labels_per_class: options.PerClass = None,
     rows: options.Rows = 0,
     data: options.Data = None,
@@ -131,10 +131,10 @@ def evaluate(
     stated = session.note(replace(heeded(session.recipe(usual), usual), contestants=()))
     given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "rows": rows, "data": data}
     if dry_run:
-        session.say(race.plan_text(own, Raw(), out, stated, **given))
+        session.say(race.plan_text(labelled, Raw(), out, stated, **given))
         return
     with session.watched() as watch:
-        found = race.materials_of(own, Raw(), out, stated, **given, watch=watch)
+        found = race.materials_of(labelled, Raw(), out, stated, **given, watch=watch)
         session.tell_findings(found.examination)
         race.start(stated, found, out, budget=None, command=command(), watch=watch)
     _show(session, out)

@@ -18,7 +18,7 @@ from acclimate.studies import STUDIES, Study
 
 if TYPE_CHECKING:
     from acclimate.data.inputs import Raw
-    from acclimate.tasks.labelled import Own
+    from acclimate.tasks.labelled import LabelledFiles
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="--out of race, evaluate or a study.")]
 PAPERS, RUNS = "The papers' studies", "A study that runs or has run"
@@ -33,7 +33,7 @@ def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
     def command(
         session: Session,
         task: options.TaskName,
-        own: Own,
+        labelled: LabelledFiles,
         raw: Raw,
         model: options.Model = None,
         leaks: options.Leaks = "keep",
@@ -42,7 +42,7 @@ def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
         out: options.Out = out,
         dry_run: options.DryRun = False,
     ) -> None:
-        given = {"task": own, "raw": raw, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
+        given = {"task": labelled, "raw": raw, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
         _run(session, named, models=() if model is None else (model,), **given)
 
     return command

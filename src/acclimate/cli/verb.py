@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 import typer
 
 from acclimate.cli import options
-from acclimate.cli.options import ASSIGNMENTS, JOBS, OWN, RAW, RECIPE, Group
+from acclimate.cli.options import ASSIGNMENTS, JOBS, LABELLED, RAW, RECIPE, Group
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from acclimate.core.types import Progress, Watch
-    from acclimate.tasks.labelled import Own
+    from acclimate.tasks.labelled import LabelledFiles
 
 Recipe = TypeVar("Recipe")
 EMBEDDED = "docstrings"  # the task that needs no files
@@ -121,9 +121,9 @@ def verb(
     groups    further options: JOBS, TRACKING
     check     raises ValueError for what was typed, before a directory is made and before anything heavy is imported
 
-    A parameter `own` stands for the options of labelled files, of which `task` is the one to train on; `raw` for those
-    of raw text: the function gets an Own or a Raw. A parameter `out` annotated with options.Out is a directory that is
-    held while the function runs, unless `dry_run` is True.
+    A parameter `labelled` stands for the options of labelled files, of which `task` is the one to train on; `raw` for
+    those of raw text: the function gets a LabelledFiles or a Raw. A parameter `out` annotated with options.Out is a
+    directory that is held while the function runs, unless `dry_run` is True.
     """
 
     def made(function: Callable[..., None]) -> Callable[..., None]:
@@ -152,9 +152,9 @@ def verb(
 
 def _parameters(function: Callable[..., None], settings: object, groups: Sequence[Group]) -> list[inspect.Parameter]:
     """The parameters that typer turns into options and arguments."""
-    hints = get_type_hints(function, localns={"Own": Any, "Raw": Any}, include_extras=True)
+    hints = get_type_hints(function, localns={"LabelledFiles": Any, "Raw": Any}, include_extras=True)
     parameters: list[inspect.Parameter] = []
-    inline = {"own": OWN, "raw": RAW}
+    inline = {"labelled": LABELLED, "raw": RAW}
     _, *stated = inspect.signature(function).parameters.values()
     for parameter in stated:
         if parameter.name in inline:
@@ -178,8 +178,8 @@ def _arguments(function: Callable[..., None], given: Mapping[str, Any]) -> dict[
     """The arguments of the function behind its session."""
     _, *names = inspect.signature(function).parameters
     made = {name: given[name] for name in names if name in given}
-    if "own" in names:
-        made["own"] = _own(given)
+    if "labelled" in names:
+        made["labelled"] = _labelled(given)
     if "raw" in names:
         from acclimate.data.inputs import Raw
 
@@ -187,11 +187,11 @@ def _arguments(function: Callable[..., None], given: Mapping[str, Any]) -> dict[
     return made
 
 
-def _own(given: Mapping[str, Any]) -> Own:
-    from acclimate.tasks.labelled import Own
+def _labelled(given: Mapping[str, Any]) -> LabelledFiles:
+    from acclimate.tasks.labelled import LabelledFiles
 
-    files = {name: given[name] for name in OWN if name != "split_seed"}
-    return Own(train=Path(given["task"] or ""), seed=given["split_seed"], **files)
+    files = {name: given[name] for name in LABELLED if name != "split_seed"}
+    return LabelledFiles(train=Path(given["task"] or ""), seed=given["split_seed"], **files)
 
 
 @contextmanager
@@ -217,7 +217,10 @@ def _session(function: Callable[..., None], given: Mapping[str, Any]) -> Iterato
 
 def _holds(function: Callable[..., None]) -> bool:
     """True if the function's `out` is the directory of a run."""
-    return get_type_hints(function, localns={"Own": Any, "Raw": Any}, include_extras=True).get("out") == options.Out
+    return (
+        get_type_hints(function, localns={"LabelledFiles": Any, "Raw": Any}, include_extras=True).get("out")
+        == options.Out
+    )
 
 
 @contextmanager
@@ -346,7 +349,7 @@ def check_files(given: Mapping[str, Any]) -> None:
 
             if way_out := unplaced(name):
                 raise ValueError(way_out)
-        check_files(_own(given))
+        check_files(_labelled(given))
     for path in (given.get("corpus"), given.get("general")):
         if path is not None:
             files_of(path)

@@ -508,7 +508,7 @@ def _bearing(labelled: Labelled) -> Mapping[Split, Sequence[Example]]:
 def _on_files(labelled: Labelled) -> list[Finding]:
     """Return files of which much was left out, or anything of those that scores come from; a test larger than train.
 
-    read_own notes every file of which anything was left out.
+    read_files notes every file of which anything was left out.
     """
     found = []
     sizes = {split: len(rows) for split, rows in labelled.splits.items()}

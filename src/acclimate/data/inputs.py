@@ -17,7 +17,7 @@ from acclimate.data.examination import Examination
 from acclimate.data.materials import Materials, built_corpus, listing, texts_of
 from acclimate.models.loading import resolved
 from acclimate.reports.page import amount
-from acclimate.tasks.labelled import Labelled, Own, read_own
+from acclimate.tasks.labelled import Labelled, LabelledFiles, read_files
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.spans import PASSAGE
 from acclimate.text.corpus import Corpus
@@ -47,20 +47,20 @@ class Raw:
 
 
 def examined(
-    stated: Own, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch = unwatched
+    stated: LabelledFiles, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch = unwatched
 ) -> tuple[Labelled, Examination]:
     """Return the labelled files as they were read, and what the doctor says of them.
 
     Raises ValueError for what is no data.
     """
-    labelled = read_own(stated)
+    labelled = read_files(stated)
     model = resolved(model) if model else None
     return labelled, _said_of(labelled, raw, model=model, seeds=seeds, comparisons=comparisons, watch=watch)
 
 
 def made_ready(
     run: Path,
-    stated: Own | Labelled,
+    stated: LabelledFiles | Labelled,
     raw: Raw = Raw(),
     *,
     model: str | None = None,
@@ -74,7 +74,7 @@ def made_ready(
     leaks: as `gather` has it. Raises ValueError for whatever is wrong with the files.
     """
     model = resolved(model) if model else None
-    labelled = stated if isinstance(stated, Labelled) else read_own(stated)
+    labelled = stated if isinstance(stated, Labelled) else read_files(stated)
     given: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
     # of several processes the first one examines, which may take a minute of all cores, and tells the others
     told = ranks.agree(_said_of(labelled, raw, **given).to_json() if ranks.is_first() else {})
@@ -93,7 +93,7 @@ def made_ready(
 
 def gather(
     run: Path,
-    stated: Own | Labelled,
+    stated: LabelledFiles | Labelled,
     raw: Raw,
     *,
     model: str | None,

@@ -32,7 +32,7 @@ from acclimate.data.corpus_scan import leave_out
 from acclimate.data.leaks import NEAR, Sealed, whole
 from acclimate.data.materials import corpus_at, note_on
 from acclimate.data.retrieved import as_text, examples_of_selection, of_corpus, of_documents, of_queries, shown
-from acclimate.tasks.labelled import Own, read_own
+from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.text.bm25.build import check_formula
 from acclimate.text.bm25.index import check_k
 from acclimate.text.bm25.selection import Query, Selection, draw, open_selection, select
@@ -326,7 +326,7 @@ def retrieve(
     `.as_text()` is the report. Raises ValueError for whatever is wrong with the files and settings.
     """
     dev, test = (Path(path) if path else None for path in (dev, test))
-    stated = Own(
+    stated = LabelledFiles(
         train=Path(train),
         dev=dev,
         test=test,
@@ -354,7 +354,7 @@ def retrieve(
 
 
 def for_files(
-    own: Own,
+    files: LabelledFiles,
     corpus: Path,
     out: Path,
     recipe: RetrieveRecipe,
@@ -365,7 +365,7 @@ def for_files(
     watch: Watch,
 ) -> Retrieved:
     """Do what `retrieve` does, in a directory that the caller has locked. `watch` is told what was left out."""
-    labelled = read_own(own)
+    labelled = read_files(files)
     searched = corpus_at(corpus, out, separated=separated, watch=watch)
     for note in filter(None, [*labelled.notes, note_on(searched)]):
         watch(Progress("files", 0, 0, "rows", {"note": note}))

@@ -22,7 +22,7 @@ from acclimate.statistics.significance import LEVEL, Comparison, Interval, compa
 from acclimate.statistics.variance import Resampled
 from acclimate.tasks.task import Metric
 
-OWN = ""  # stands for the task's own metric, by whatever name
+MAIN = ""  # stands for the task's own metric, by whatever name
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Ran:
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """A comparison that was made. metric: OWN or a name; p_seeds_holm: None where no seed differs, and of means."""
+    """A comparison that was made. metric: MAIN or a name; p_seeds_holm: None where no seed differs, and of means."""
 
     against: Against
     reference: Key
@@ -68,14 +68,14 @@ class Contrast:
 class Compared:
     """By key (of a cell or a mean) and metric. Of what failed nothing is there.
 
-    metrics  key -> OWN -> the name of the task's own metric; other metrics by their names
+    metrics  key -> MAIN -> the name of the task's own metric; other metrics by their names
     """
 
     draws: Mapping[tuple[Key, str], Resampled]
     intervals: Mapping[tuple[Key, str], Interval]
     contrasts: tuple[Contrast, ...]
 
-    def of(self, key: Key, name: str, metric: str = OWN) -> Contrast | None:
+    def of(self, key: Key, name: str, metric: str = MAIN) -> Contrast | None:
         """The comparison of this cell that goes by this name."""
         return self._by_place.get((key, name, metric))
 
@@ -85,7 +85,7 @@ class Compared:
 
     def count(self, family: str) -> int:
         """Comparisons that Holm's correction counts together, of a metric."""
-        return sum(own.against.family == family and own.metric == OWN for own in self.contrasts)
+        return sum(own.against.family == family and own.metric == MAIN for own in self.contrasts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class Outcome:
         """Cell -> why it has no score."""
         return {key: own.failed for key, own in self.ran.items() if own.failed}
 
-    def interval(self, key: Key, metric: str = OWN) -> Interval | None:
+    def interval(self, key: Key, metric: str = MAIN) -> Interval | None:
         return self.compared.intervals.get((key, metric))
 
 
@@ -134,7 +134,7 @@ def compare(
             continue
         main = cell.cell.task.metric
         for metric in metrics(main):
-            name = OWN if metric.name == main.name else metric.name
+            name = MAIN if metric.name == main.name else metric.name
             anew = [
                 replace(score, metric=metric.name, test=metric.compute(score.gold, score.predicted))
                 for score in cell.scores
@@ -145,10 +145,10 @@ def compare(
     by_key = {mean.key: mean for mean in means}
     for key, parts in taken.items():
         if all(parts) and parts:
-            intervals[key, OWN] = mean_interval([own for own in parts if own], by_key[key].weights)
+            intervals[key, MAIN] = mean_interval([own for own in parts if own], by_key[key].weights)
         elif any(parts) and not by_key[key].whole:
             left = [own for own in parts if own]
-            intervals[key, OWN] = mean_interval(left, [1 / len(left)] * len(left))
+            intervals[key, MAIN] = mean_interval(left, [1 / len(left)] * len(left))
 
     made: list[tuple[Against, Key, str, Comparison]] = []
     names = list(dict.fromkeys(metric for _, metric in draws))
@@ -186,7 +186,7 @@ def _parts(mean: Mean, draws: Mapping[tuple[Key, str], Resampled]) -> list[Resam
     """Of each part the mean of its cells, on the same items and seeds; None where it, or one of them, is not there."""
     found: list[Resampled | None] = []
     for part in mean.parts:
-        there = [draws[key, OWN] for key in part if (key, OWN) in draws]
+        there = [draws[key, MAIN] for key in part if (key, MAIN) in draws]
         if not there or (mean.whole and len(there) < len(part)):
             found.append(None)
             continue

@@ -19,7 +19,7 @@ from acclimate.jobs.job import Job
 from acclimate.races.contestants import Entries, tested
 from acclimate.races.recipe import RaceRecipe
 from acclimate.reports.page import Section
-from acclimate.tasks.labelled import Own
+from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Metric
 
@@ -43,7 +43,7 @@ class Inputs:
     """
 
     out: Path
-    task: Own | None = None
+    task: LabelledFiles | None = None
     raw: Raw = field(default_factory=Raw)
     models: tuple[str, ...] = ()
     data: Path | None = None
@@ -150,7 +150,7 @@ class Losses:
     jobs_by_row: Mapping[str, Sequence[Job]]
 
 
-def own_metric(metric: Metric) -> Sequence[Metric]:
+def main_metric(metric: Metric) -> Sequence[Metric]:
     """The task's metric alone."""
     return (metric,)
 
@@ -192,7 +192,7 @@ class Design:
     searches: tuple[Search, ...] = ()
     axes: tuple[str, str] = ("contestant", "task")
     split: Split = "test"
-    metrics: Callable[[Metric], Sequence[Metric]] = own_metric
+    metrics: Callable[[Metric], Sequence[Metric]] = main_metric
     means: tuple[Mean, ...] = ()
     losses: tuple[Losses, ...] = ()
     chosen_is_tested: bool = False

@@ -39,7 +39,7 @@ from acclimate.races.report import Study
 from acclimate.races.search import dev_row, scores_of, searched
 from acclimate.reports.table import ALONE, UNTOUCHED, interval_text
 from acclimate.statistics.significance import interval
-from acclimate.tasks.labelled import Labelled, Own, fewer, read_own
+from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files
 from acclimate.tasks.tables import ColumnError
 from acclimate.training.run import CHECKPOINT
 
@@ -150,7 +150,7 @@ def _winner(scores: list[Score]) -> tuple[str, int]:
     for score in scores:
         if not is_baseline(score.contestant):
             dev.setdefault(score.contestant, []).append(score)
-    best = max(dev.values(), key=lambda own: sum(score.dev for score in own) / len(own))
+    best = max(dev.values(), key=lambda seeds: sum(score.dev for score in seeds) / len(seeds))
     first = max(best, key=lambda score: score.dev)
     return first.contestant, first.seed
 
@@ -166,7 +166,7 @@ def _hand_over(tuned: Job, run: Path, who: Mapping[str, Any]) -> None:
 
 
 def race(
-    train: str | Path | Own,
+    train: str | Path | LabelledFiles,
     *,
     contestants: Sequence[str | Method] | None = None,
     model: str | None = None,
@@ -182,12 +182,12 @@ def race(
     """Which way of adapting a model to these data gives the best model, by how much, at what cost?
 
     train        a labelled file (CSV, TSV, JSONL, Parquet, or questions in SQuAD's JSON; .gz, .zst), or all that is
-                 stated of it as tasks.labelled.Own. Or "docstrings": the embedded default, with `labels_per_class`
-                 labels a class (32; 0: all)
-    files        fields of tasks.labelled.Own: dev, test, text, label, pair, group, id, kind, metric, max_tokens, ...
+                 stated of it as tasks.labelled.LabelledFiles. Or "docstrings": the embedded default, with
+                 `labels_per_class` labels a class (32; 0: all)
+    files        fields of tasks.labelled.LabelledFiles: dev, test, text, label, pair, group, id, kind, metric, ...
                  (`split_seed` is its `seed`). And of the raw text: corpus, of the domain; general, from which methods
                  retrieve, and to pretrain a small model on where none is given; separated
-    contestants  names such as "TAPT", own methods (methods.Method), or "file.py::NAME" of one; None: all that can race
+    contestants  names such as "TAPT", your methods (methods.Method), or "file.py::NAME" of one; None: all that can race
     data         the folder of a benchmark; then train names one of its datasets, such as "SciERC"
     leaks        what becomes of labelled rows that hold a test text: kept and scored both ways, or dropped
     budget       such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
@@ -207,7 +207,7 @@ def race(
 
 
 def plan_race(
-    train: str | Path | Own,
+    train: str | Path | LabelledFiles,
     *,
     contestants: Sequence[str | Method] | None = None,
     model: str | None = None,
@@ -226,17 +226,17 @@ def plan_race(
     return plan_text(labelled, raw, Path(out), recipe_of(contestants, recipe, model), budget=budget, **given)
 
 
-def stated_files(train: str | Path | Own, files: Mapping[str, Any]) -> tuple[Own, Raw]:
+def stated_files(train: str | Path | LabelledFiles, files: Mapping[str, Any]) -> tuple[LabelledFiles, Raw]:
     """The labelled files and the raw text as values. files: by the names that `race` takes.
 
     Raises TypeError for a name that neither has.
     """
     of_raw = {"corpus": "domain", "general": "general", "separated": "separated"}
-    of_labelled = {each.name: each.name for each in fields(Own) if each.name not in ("train", "seed")}
+    of_labelled = {each.name: each.name for each in fields(LabelledFiles) if each.name not in ("train", "seed")}
     of_labelled["split_seed"] = "seed"
     for name in files:
-        if name not in of_raw and (name not in of_labelled or isinstance(train, Own)):
-            known = [*of_raw, *([] if isinstance(train, Own) else of_labelled)]
+        if name not in of_raw and (name not in of_labelled or isinstance(train, LabelledFiles)):
+            known = [*of_raw, *([] if isinstance(train, LabelledFiles) else of_labelled)]
             near = difflib.get_close_matches(name, known, n=1)
             told = f"did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}"
             raise TypeError(f"race() has no argument '{name}'. {told}")
@@ -246,19 +246,19 @@ def stated_files(train: str | Path | Own, files: Mapping[str, Any]) -> tuple[Own
         return Path(given) if name in ("dev", "test", "corpus", "general") and given else given
 
     raw = Raw(**{field: value(name) for name, field in of_raw.items() if name in files})
-    if isinstance(train, Own):
+    if isinstance(train, LabelledFiles):
         return train, raw
     stated = {field: value(name) for name, field in of_labelled.items() if name in files}
-    return Own(train=Path(train), **stated), raw
+    return LabelledFiles(train=Path(train), **stated), raw
 
 
 def recipe_of(contestants: Sequence[str | Method] | None, recipe: RaceRecipe | None, model: str | None) -> RaceRecipe:
     """What is raced: the recipe or the usual one, with these contestants if any are named."""
     if contestants is None:
         return recipe or recipe_for(model)
-    own = {each.name: each for each in contestants if isinstance(each, Method)}
-    own |= {each: load(each) for each in contestants if isinstance(each, str) and "::" in each}
-    extended = with_methods(own, recipe) if recipe is not None else recipe_for(model, own)
+    methods = {each.name: each for each in contestants if isinstance(each, Method)}
+    methods |= {each: load(each) for each in contestants if isinstance(each, str) and "::" in each}
+    extended = with_methods(methods, recipe) if recipe is not None else recipe_for(model, methods)
     names: list[str] = []
     for each in contestants:
         names += [one.name for one in each.contestants] if isinstance(each, Method) else [each]
@@ -276,7 +276,7 @@ def hold_first(out: Path) -> AbstractContextManager[None]:
 
 
 def materials_of(
-    own: Own,
+    labelled: LabelledFiles,
     raw: Raw,
     out: Path,
     recipe: RaceRecipe,
@@ -288,23 +288,23 @@ def materials_of(
     rows: int = 0,
     watch: Watch = unwatched,
 ) -> Materials:
-    """What the race runs on: the user's files; the dataset that `own.train` names, of those in the folder `data`; or
-    the embedded default where that is what `own.train` says.
+    """What the race runs on: the user's files; or the dataset that `labelled.train` names, of those in the folder
+    `data`; or the embedded default where that is what `labelled.train` says.
 
     rows: so many training rows, every class among them, drawn; 0: all
 
     Raises ValueError for options that a dataset or the embedded default would ignore, and as `gather` does.
     """
-    if data is not None or str(own.train) != DOCSTRINGS:
+    if data is not None or str(labelled.train) != DOCSTRINGS:
         if labels_per_class is not None:
             raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
-        read = labelled_rows(own, data, rows)
+        read = labelled_rows(labelled, data, rows)
         rivals = len(recipe.names(domain=raw.domain is not None, general=raw.general is not None))
         given: dict[str, Any] = {"model": model, "leaks": leaks, "seeds": recipe.seeds, "comparisons": rivals}
         return gather(out, read, raw, **given, watch=watch)
     if rows:
         raise ValueError(f"--rows draws from files and datasets; of '{DOCSTRINGS}' --labels-per-class does")
-    if own != Own(train=own.train) or raw != Raw() or leaks != "keep":
+    if labelled != LabelledFiles(train=labelled.train) or raw != Raw() or leaks != "keep":
         raise ValueError(
             f"the task '{DOCSTRINGS}' brings its own files, columns, metric, lengths and corpora: leave the options "
             f"for files of your own out"
@@ -313,46 +313,46 @@ def materials_of(
     return materials.docstrings(out, labels_per_class=drawn or None, model=model, watch=watch)
 
 
-def labelled_of(own: Own, data: Path | None) -> Own | Labelled:
-    """What `gather` reads the labelled files from: the dataset that `own.train` names, of those in the folder `data`,
-    or the files as they are stated.
+def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | Labelled:
+    """What `gather` reads the labelled files from: the dataset that `labelled.train` names, of those in the folder
+    `data`, or the files as they are stated.
 
     Raises ValueError for options that a dataset would ignore, and for the name of one without its folder.
     """
     if data is None:
-        if not Path(own.train).exists() and (way_out := unplaced(str(own.train))):
+        if not Path(labelled.train).exists() and (way_out := unplaced(str(labelled.train))):
             raise ValueError(way_out)
-        return own
-    if own != Own(train=own.train, max_tokens=own.max_tokens):
+        return labelled
+    if labelled != LabelledFiles(train=labelled.train, max_tokens=labelled.max_tokens):
         raise ValueError(
-            f"the dataset '{own.train}' brings its own splits, columns, kind and metric: with --data leave the "
+            f"the dataset '{labelled.train}' brings its own splits, columns, kind and metric: with --data leave the "
             f"options for files of your own out; --max-tokens may stand, to read less"
         )
-    read = published(str(own.train), data)
-    if own.max_tokens != Own(train=own.train).max_tokens:
-        read = replace(read, max_tokens=min(read.max_tokens, own.max_tokens))
+    read = published(str(labelled.train), data)
+    if labelled.max_tokens != LabelledFiles(train=labelled.train).max_tokens:
+        read = replace(read, max_tokens=min(read.max_tokens, labelled.max_tokens))
     return read
 
 
-def labelled_rows(own: Own, data: Path | None, rows: int) -> Own | Labelled:
+def labelled_rows(labelled: LabelledFiles, data: Path | None, rows: int) -> LabelledFiles | Labelled:
     """As `labelled_of`; of the training rows so many, every class among them, drawn; 0: all."""
-    read = labelled_of(own, data)
-    return fewer(read if isinstance(read, Labelled) else read_own(read), rows, seed=0) if rows else read
+    read = labelled_of(labelled, data)
+    return fewer(read if isinstance(read, Labelled) else read_files(read), rows, seed=0) if rows else read
 
 
-def dataset_of(given: str | Own, data: Path | None) -> Labelled:
+def dataset_of(given: str | LabelledFiles, data: Path | None) -> Labelled:
     """Of several datasets one: a labelled file, by its path or with what is stated of it; or else a dataset of those in
-    the folder `data`. Raises ValueError as `labelled_of` and `read_own` do.
+    the folder `data`. Raises ValueError as `labelled_of` and `read_files` do.
     """
-    own = given if isinstance(given, Own) else Own(train=Path(given))
-    is_file = own.train.is_file() or (own.kind == "tokens" and own.train.is_dir())
-    read = labelled_of(own, None if is_file else data)
+    labelled = given if isinstance(given, LabelledFiles) else LabelledFiles(train=Path(given))
+    is_file = labelled.train.is_file() or (labelled.kind == "tokens" and labelled.train.is_dir())
+    read = labelled_of(labelled, None if is_file else data)
     if isinstance(read, Labelled):
         return read
     try:
-        return read_own(read)
+        return read_files(read)
     except ColumnError as error:
-        if isinstance(given, Own):
+        if isinstance(given, LabelledFiles):
             raise
         table = f'{{train="{given}", text="...", label="..."}}'
         raise ColumnError(f"{error}. In a list of files columns are stated as {table} in place of the name") from error
@@ -393,12 +393,14 @@ def foreseen_cost(recipe: RaceRecipe, found: Materials, out: Path, *, budget: st
     return estimate(fitted.recipe, found, out, budgeted=True), list(fitted.notes)
 
 
-def plan_text(own: Own, raw: Raw, out: Path, recipe: RaceRecipe, *, budget: str | None = None, **given: Any) -> str:
+def plan_text(
+    labelled: LabelledFiles, raw: Raw, out: Path, recipe: RaceRecipe, *, budget: str | None = None, **given: Any
+) -> str:
     """What a race would still do in `out`, what that takes, and what a budget leaves out; writes nothing there.
 
     given: as `materials_of` has them.
     """
     with TemporaryDirectory() as place:
-        found = materials_of(own, raw, Path(place), recipe, **given)
+        found = materials_of(labelled, raw, Path(place), recipe, **given)
         cost, notes = foreseen_cost(recipe, found, out, budget=budget)
     return "\n".join([cost.as_text(), *notes])

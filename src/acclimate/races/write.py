@@ -19,7 +19,7 @@ import numpy as np
 from acclimate.core import files, ranks, settings
 from acclimate.core.figures import cautioned, duration, listed, metric_text, p_text, points, si
 from acclimate.core.types import Cost
-from acclimate.races.compare import OWN, Contrast, Outcome, Ran
+from acclimate.races.compare import MAIN, Contrast, Outcome, Ran
 from acclimate.races.design import Key
 from acclimate.reports.page import Page, Section
 from acclimate.reports.table import difference_text, interval_text
@@ -106,7 +106,7 @@ def _scores(outcome: Outcome, model: str) -> Section:
         for one in columns if across else rows:
             keys = [(model, *((other, one) if across else (one, other))) for other in (rows if across else columns)]
             label = f"{one} ({metrics[one]})" if across else one
-            body.append((label, *(_interval(outcome, key, OWN, short=len(keys) > ACROSS) for key in keys)))
+            body.append((label, *(_interval(outcome, key, MAIN, short=len(keys) > ACROSS) for key in keys)))
         heads = rows if across else [f"{own} ({metrics[own]})" for own in columns]
         table = body
     lines += _cautions(
@@ -127,7 +127,7 @@ def _means(outcome: Outcome, model: str) -> Section:
     means = {own.key: own for own in outcome.design.means if own.shown and own.key[0] == model}
     rows = list(dict.fromkeys(column for _, _, column in means))
     columns = list(dict.fromkeys(row for _, row, _ in means))
-    table = [(row, *(_interval(outcome, (model, column, row), OWN) for column in columns)) for row in rows]
+    table = [(row, *(_interval(outcome, (model, column, row), MAIN) for column in columns)) for row in rows]
     lines = [
         "Means over tasks with 95% intervals over seeds and test items; the tasks are taken for all there are.",
         *_cautions(
@@ -147,7 +147,7 @@ def _differences(outcome: Outcome, name: str) -> Section:
     rows, cautions, ids = [], [], []
     for own in contrasts:
         label = _label(outcome, own.against.key)
-        if any(each.metric != OWN for each in contrasts):
+        if any(each.metric != MAIN for each in contrasts):
             label = f"{metric_text(_metrics(outcome, outcome.ran[own.against.key])[own.metric])}: {label}"
         cautions.append((label, own.comparison.caution))
         tests = (own.comparison.p, own.p_holm, own.comparison.p_seeds, own.p_seeds_holm)
@@ -171,14 +171,14 @@ def _differences(outcome: Outcome, name: str) -> Section:
     return Section(f"Against {name}", heads, tuple(rows), tuple(lines), ids=tuple(ids))
 
 
-def row_id(name: str, key: Key, metric: str = OWN) -> str:
+def row_id(name: str, key: Key, metric: str = MAIN) -> str:
     """Where a link to the comparison of this cell leads."""
     return f"cell-{settings.digest([name, *key, metric])[:12]}"
 
 
 def _established(outcome: Outcome, name: str) -> str:
     """Which differences by the tasks' own metrics the corrected test over seeds and items bears out."""
-    own = [each for each in outcome.compared.contrasts if each.against.name == name and each.metric == OWN]
+    own = [each for each in outcome.compared.contrasts if each.against.name == name and each.metric == MAIN]
     if not own:
         return ""
     clauses = []
@@ -206,7 +206,7 @@ def _seeds(outcome: Outcome) -> Section:
             label = f"{metric_text(names[name])}, {label}" if len(names) > 1 else label
             each = drawn.points_S if drawn is not None else [score.test for score in own.scores]
             row = (label, " ".join(points(float(value)) for value in each) or "-")
-            dev = " ".join(points(score.dev) for score in own.scores) if name == OWN else ""
+            dev = " ".join(points(score.dev) for score in own.scores) if name == MAIN else ""
             rows.append((*row, dev or "-") if on_test else row)
     heads = ("", "on test", "on dev") if on_test else ("", "on dev")
     return Section("Each seed", heads, tuple(rows), ("Seeds ascending.",))
@@ -326,7 +326,7 @@ def as_csv(outcome: Outcome) -> str:
     for mean in (own for own in design.means if own.shown):
         model, row, column = mean.key
         line = {"model": model, row_is: row, column_is: f"mean: {column}", "split": design.split}
-        line |= _estimate(outcome, mean.key, OWN)
+        line |= _estimate(outcome, mean.key, MAIN)
         for name in kinds:
             line |= _contrast(name, outcome.compared.of(mean.key, name), outcome)
         lines.append({name: value for name, value in line.items() if name in heads})
@@ -400,10 +400,10 @@ def _spread(outcome: Outcome, key: Key, metric: str) -> str:
 
 
 def _metrics(outcome: Outcome, ran: Ran) -> dict[str, str]:
-    """OWN and the other metrics that are reported of the cell -> their names."""
+    """MAIN and the other metrics that are reported of the cell -> their names."""
     main = ran.cell.task.metric.name
     named = [metric.name for metric in outcome.design.metrics(ran.cell.task.metric)]
-    return {OWN if name == main else name: name for name in named}
+    return {MAIN if name == main else name: name for name in named}
 
 
 def _slug(name: str) -> str:

@@ -43,7 +43,7 @@ from acclimate.studies.several import (
 )
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import Dataset
-from acclimate.tasks.labelled import Own
+from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.relations import Encoding
 from acclimate.tasks.tags import scheme_of
@@ -114,7 +114,7 @@ class ChoicesRecipe:
 
     vary: Literal["layers", "schemes", "relations"] = "layers"  # what is varied
     variants: tuple[str, ...] = ()  # by name, the one first that the others are compared with; (): the paper's
-    datasets: tuple[str | Own, ...] = ()
+    datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets, or labelled files with their columns and kind; none: the paper's whose files are there."""
     seeds: int = 5  # runs of each variant; at least 2
     rows: int = 0  # so many of each train set, every class among them; 0: all
@@ -220,7 +220,7 @@ def _read(
     recipe: ChoicesRecipe, inputs: Inputs, models: tuple[Model, ...], absent: dict[str, str]
 ) -> Iterator[tuple[str, list[Reading]]]:
     """Dataset -> the variants on it, its data prepared. absent: is told of the paper's datasets that are not there."""
-    files = [each for each in recipe.datasets if isinstance(each, Own) or Path(each).is_file()]
+    files = [each for each in recipe.datasets if isinstance(each, LabelledFiles) or Path(each).is_file()]
     names = [str(each) for each in recipe.datasets if each not in files]
     if files and any(variant.encoding for variant in recipe.chosen):
         raise ValueError(

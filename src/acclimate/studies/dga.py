@@ -44,7 +44,7 @@ from acclimate.races.race import labelled_of
 from acclimate.races.recipe import RaceRecipe, check_unnamed, contestants_of, unread
 from acclimate.reports.page import amount
 from acclimate.reports.table import HEADING, MEANING, UNTOUCHED
-from acclimate.tasks.labelled import Labelled, fewer, read_own
+from acclimate.tasks.labelled import Labelled, fewer, read_files
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
 from acclimate.training.plan import Plan
@@ -254,7 +254,7 @@ def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
     if inputs.raw.domain is None:
         raise ValueError("the study 'dga' adapts on raw text of the domain: give --corpus, a file or folder of it")
     read = labelled_of(inputs.task, inputs.data)
-    labelled = fewer(read if isinstance(read, Labelled) else read_own(read), recipe.rows, recipe.rows_seed)
+    labelled = fewer(read if isinstance(read, Labelled) else read_files(read), recipe.rows, recipe.rows_seed)
     _check(recipe, labelled, resolved(inputs.model))
     pairs = len(recipe.names) + (len(recipe.names) - 1 if MLM in recipe.names else 0)
     return gather(

@@ -34,7 +34,7 @@ from acclimate.races.recipe import RaceRecipe
 from acclimate.races.recipe import Search as Searched
 from acclimate.studies.several import labelled, prepared_file, there
 from acclimate.tasks.datasets import blurb
-from acclimate.tasks.labelled import Own
+from acclimate.tasks.labelled import LabelledFiles
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
@@ -70,7 +70,7 @@ class PubmedbertStudyRecipe:
     """Encoders pretrained from nothing on raw text of a domain, by vocabulary, masking and start."""
 
     models: tuple[Kind, ...] = KINDS  # rows of the table
-    datasets: tuple[str | Own, ...] = ()
+    datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets, or labelled files with their columns and kind; none: BLURB's whose files are there."""
     seeds: int = 3  # runs of fine-tuning; at least 2
     rows: int = 0  # so many of each train set, every class among them; 0: all
@@ -113,7 +113,7 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
     if not recipe.datasets and inputs.data is None:
         raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
     data, absent = inputs.data, dict[str, str]()
-    names: list[str | Own] = [*recipe.datasets]
+    names: list[str | LabelledFiles] = [*recipe.datasets]
     if not names and data is not None:
         found, absent = there((), blurb.DATASETS, blurb.DATASETS, lambda dataset: dataset.form_in(data))
         names = [dataset.name for dataset, _ in found]

@@ -18,7 +18,7 @@ from acclimate.models.encoder import longest_input
 from acclimate.models.loading import identity, resolved, short_names
 from acclimate.races.race import dataset_of
 from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named
-from acclimate.tasks.labelled import Labelled, Own, fewer
+from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task, drawn
 
@@ -139,11 +139,11 @@ def fitted(stated: FinetuneRecipe, task: Prepared, form: Form | None, *, special
 
 
 def labelled(
-    named: str | Own, data: Path | None, *, rows: int, rows_seed: int, max_tokens: int
+    named: str | LabelledFiles, data: Path | None, *, rows: int, rows_seed: int, max_tokens: int
 ) -> tuple[Labelled, str]:
     """A labelled file, or a dataset of those in the folder `data`; and of what type it is."""
     found = dataset_of(named, data)
-    usual = not found.source and found.max_tokens == Own(train=Path()).max_tokens  # no limit of its own
+    usual = not found.source and found.max_tokens == LabelledFiles(train=Path()).max_tokens  # no limit of its own
     longest = max_tokens or found.max_tokens
     found = replace(found, max_tokens=longest if usual else min(found.max_tokens, longest))
     name = found.name.partition(",")[0].lower()

@@ -44,7 +44,7 @@ from acclimate.studies.several import Model, called, check_lengths, folder_of, l
 from acclimate.tasks import labelled as files
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import dataset_named
-from acclimate.tasks.labelled import Labelled, Own
+from acclimate.tasks.labelled import Labelled, LabelledFiles
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import classes_in
 from acclimate.text.overlap.references import normalised
@@ -68,7 +68,7 @@ class StiltStudyRecipe:
     """
 
     # names of datasets, or labelled files, also with their columns and kind; (): the paper's 11 whose files are there
-    datasets: tuple[str | Own, ...] = ()
+    datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets of `--data`, labelled files, or files with their columns; none: the paper's 11, of which
     those whose files are there."""
     seeds: int = 3  # at least 2
@@ -131,7 +131,7 @@ def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], 
     """The datasets, prepared in folders of their names; and of the paper's, dataset -> why it is not there.
 
     Raises ValueError for a dataset that is named and not there, for fewer than two, for two of one name, and as
-    `read_own` and `published` do.
+    `read_files` and `published` do.
     """
     read, absent = _read_all(recipe, inputs.data)
     for name, why in absent.items():

@@ -33,7 +33,7 @@ from acclimate.races.design import Against, Cell, Design, Inputs, scored
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.race import dataset_of
 from acclimate.races.recipe import RaceRecipe
-from acclimate.tasks.labelled import Labelled, Own, fewer
+from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.prepared import prepare
 from acclimate.text.overlap.references import normalised
@@ -153,7 +153,7 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
     assert own is not None
     if inputs.model is None:
         raise ValueError("the study 'tapter' needs a pretrained model: give --model, a directory or hub id")
-    before = Own(train=Path(recipe.first), max_tokens=own.max_tokens) if recipe.first else None
+    before = LabelledFiles(train=Path(recipe.first), max_tokens=own.max_tokens) if recipe.first else None
     if before and inputs.data is None and not before.train.is_file():
         raise ValueError(f"first = {recipe.first!r}: there is no such file; to name a dataset give --data DIR")
     if inputs.data is not None and all(each.train.is_file() for each in (own, before) if each):

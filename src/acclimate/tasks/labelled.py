@@ -51,7 +51,7 @@ FEWEST_TOKENS = 8
 
 
 @dataclass(frozen=True)
-class Own:
+class LabelledFiles:
     """A user's labelled files. `text`, `label`, `pair`, `group` and `id` name columns.
 
     kind         "auto": by the content of the label column (tasks/labels.py), or by the ending: .json is "span"
@@ -115,12 +115,12 @@ class Labelled:
         return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, **stated)
 
 
-def called(given: str | Own) -> str:
+def called(given: str | LabelledFiles) -> str:
     """Return a dataset or file as it was given."""
-    return str(given.train) if isinstance(given, Own) else given
+    return str(given.train) if isinstance(given, LabelledFiles) else given
 
 
-def check_stated(stated: Own, kind: Stated) -> None:
+def check_stated(stated: LabelledFiles, kind: Stated) -> None:
     """Raises ValueError for what can be refused before any file is read. kind: as stated or by the ending."""
     if stated.max_tokens < FEWEST_TOKENS:
         raise ValueError(f"max_tokens={stated.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
@@ -221,9 +221,9 @@ def told_of_rejected(read: FileRead) -> list[str]:
     ]
 
 
-def _for_columns(stated: Own) -> str:
+def _for_columns(stated: LabelledFiles) -> str:
     """Return the first option that is for files with columns and labels, as it was stated; "" where none was."""
-    usual = Own(train=stated.train)
+    usual = LabelledFiles(train=stated.train)
     names = ("text", "label", "pair", "group", "id", "separator", "fold_labels")
     return next((f"{name}={value!r}" for name in names if (value := getattr(stated, name)) != getattr(usual, name)), "")
 
@@ -258,7 +258,7 @@ def holds_questions(path: Path) -> bool:
     return unpacked_name(path).endswith(".json") or path.name.endswith(".json.zip")
 
 
-def read_questions(stated: Own) -> Labelled:
+def read_questions(stated: LabelledFiles) -> Labelled:
     """Read, check and, where dev or test is missing, split the user's questions.
 
     Raises ValueError for whatever is wrong with a file as a whole, and with what is stated.
@@ -363,7 +363,7 @@ def _scored(examples: Sequence[Example], pairs: frozenset[str], split: Split) ->
     return made
 
 
-__all__ = ["Labelled", "Own", "read_own"]
+__all__ = ["Labelled", "LabelledFiles", "read_files"]
 
 
 @dataclass(frozen=True)
@@ -382,8 +382,8 @@ class _File:
 LOOKED_AT = 10_000  # rows: a column that is in none of them may stand in a later line of JSON only
 
 
-def check_files(stated: Own) -> None:
-    """Raises ValueError, as `read_own` does, for a file that is not there or no table, and for a column that it lacks.
+def check_files(stated: LabelledFiles) -> None:
+    """Raises ValueError, as `read_files` does, for a file that is missing or no table, and for a column it lacks.
 
     Reads the first rows only, and imports nothing heavy.
     """
@@ -393,7 +393,7 @@ def check_files(stated: Own) -> None:
                 pass
 
 
-def _check_paths(stated: Own) -> Stated:
+def _check_paths(stated: LabelledFiles) -> Stated:
     """The kind as it is stated, or as the ending of the file tells it."""
     for path in stated.paths.values():
         check_unprepared(path)
@@ -402,7 +402,7 @@ def _check_paths(stated: Own) -> Stated:
     return kind
 
 
-def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
+def read_files(stated: LabelledFiles, *, limits: Limits = LIMITS) -> Labelled:
     """Read, check and, where dev or test is missing, split the user's files.
 
     Raises ValueError for whatever is wrong with a file as a whole, with its labels, or with what is stated.
@@ -445,7 +445,7 @@ def read_own(stated: Own, *, limits: Limits = LIMITS) -> Labelled:
 
 
 def _read_tagged(
-    stated: Own, paths: Mapping[Split, Path], raw: Mapping[Split, Sequence[Row | Rejected]], notes: list[str]
+    stated: LabelledFiles, paths: Mapping[Split, Path], raw: Mapping[Split, Sequence[Row | Rejected]], notes: list[str]
 ) -> Labelled:
     """Return the same for a tag a word: no class need stand on both sides of a split, and documents stay whole."""
     files = {}
@@ -470,7 +470,9 @@ def _read_tagged(
     return _labelled_task(stated, files, "tokens", metric, notes)
 
 
-def _labelled_task(stated: Own, files: Mapping[Split, _File], kind: Kind, metric: Metric, notes: list[str]) -> Labelled:
+def _labelled_task(
+    stated: LabelledFiles, files: Mapping[Split, _File], kind: Kind, metric: Metric, notes: list[str]
+) -> Labelled:
     """Return the files' examples, split where dev or test is missing, and the labels of all of train's."""
     splits = _examples(files)
     missing = tuple(split for split in SPLITS if split not in files)
@@ -498,7 +500,7 @@ def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]
     return [(place, tuple(part for tag in classes_in(label) for part in parts_of(tag))) for place, label in labels]
 
 
-def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: Own) -> _File:
+def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: LabelledFiles) -> _File:
     """Return the rows that bear a label of the kind; raises ValueError where too few do."""
     accepted: list[Row] = []
     labels: list[Label] = []
