@@ -45,14 +45,15 @@ PAGE, SHEET, TERMS = "vocabulary.html", "vocabulary.csv", "terms.csv"
 class VocabularyRecipe:
     """The vocabulary that is learnt from the texts, and what all are compared on. PubMedBERT's is uncased WordPiece."""
 
-    kind: Kind = "wordpiece"  # what is learnt: BERT's, byte-level as RoBERTa's, or a unigram model as ALBERT's
+    kind: Kind = "wordpiece"
+    """Kind of vocabulary to learn: WordPiece as BERT's, byte-level as RoBERTa's, or a unigram model as ALBERT's."""
     size: int = 30_522
-    """Entries at most, special tokens and characters included; 0: none is learnt, models are compared alone."""
+    """Most entries, special tokens and characters included; 0: none is learnt, models are compared alone."""
     lower: bool = True  # lower-case and drop accents, as the "uncased" models do
-    characters: int = 1_000  # distinct ones that are kept, the most frequent; bpe has the 256 bytes instead
-    longest: int = 512  # tokens that the tokenizer says a model reads
-    most_terms: int = 1_000  # terms at most that are found by comparing with general text
-    seed: int = 0  # of the texts that are set aside to measure on
+    characters: int = 1_000  # number of distinct characters to keep, the most frequent; bpe has the 256 bytes instead
+    longest: int = 512  # longest input in tokens that the new tokenizer states for its model
+    most_terms: int = 1_000  # most terms to find by comparing with general text
+    seed: int = 0  # seed of the texts that are set aside to measure on
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -111,7 +111,9 @@ def _lines(key: str, field: Mapping[str, Any], others: Mapping[str, Mapping[str,
             inner = {name.removeprefix(begin): value for name, value in stated.items() if name.startswith(begin)}
             there = _differing(schema()["classes"], group, inner)
             if there != here:
-                yield textwrap.indent(textwrap.fill(f"with {option}: {there or 'its own'}", width - 4), "    ")
+                yield textwrap.indent(
+                    textwrap.fill(f"with {option}: {there or f'the defaults of {group}'}", width - 4), "    "
+                )
 
 
 def _differing(classes: Mapping[str, Any], group: str, stated: Mapping[str, Any] | None) -> str:
@@ -191,22 +193,24 @@ def page(content: Mapping[str, Any]) -> str:
                 typed = f"[{titles[group]}](#{titles[group].lower().replace(' ', '-')})"
                 default = ""
                 here = _differing(classes, group, field.get("default"))
-                meaning = [field["help"], f"`{here}`" if here else ""]
+                meaning = [field["help"], f"Here: `{here}`." if here else ""]
                 for option, stated in others.items():
                     there = _differing(classes, group, stated.get(name))
                     if there != here:
-                        meaning.append(f"with {option}: `{there}`" if there else f"with {option}: its own defaults")
+                        meaning.append(
+                            f"With {option}: `{there}`." if there else f"With {option}: the defaults of {group}."
+                        )
             else:
                 typed = type_text(field["type"])
                 default = _default(field)
                 default = default if default in ("", "needed", "none") else f"`{default}`"
                 meaning = [field["help"]]
                 meaning += [
-                    f"with {option} `{_written(stated[name])}`"
+                    f"With {option}: `{_written(stated[name])}`."
                     for option, stated in others.items()
                     if name in stated and stated[name] != field.get("default")
                 ]
-            cells = (f"`{name}`", typed, default, "; ".join(each for each in meaning if each))
+            cells = (f"`{name}`", typed, default, " ".join(each for each in meaning if each))
             parts.append(f"| {' | '.join(each.replace('|', chr(92) + '|') for each in cells)} |")
     return "\n".join(parts).rstrip() + "\n"
 

@@ -44,7 +44,7 @@ def described(kind: type, into: dict[str, Any] | None = None) -> dict[str, Any]:
             about["default"] = plain(field.default)
         elif field.default_factory is not dataclasses.MISSING:
             about["default"] = plain(field.default_factory())
-        fields[field.name] = about | {"help": helps.get(field.name, "")}
+        fields[field.name] = about | {"help": _sentence(helps.get(field.name, ""))}
     first, *_ = re.split(r"\n\s*\n", inspect.cleandoc(kind.__doc__ or ""))
     found[name] = {"module": kind.__module__, "about": " ".join(first.split()), "fields": fields}
     return found
@@ -258,6 +258,11 @@ def _helps(kind: type) -> dict[str, str]:
             elif name in told:
                 helps[name] = told[name]
     return helps
+
+
+def _sentence(help: str) -> str:
+    """The help with a capital letter and a full stop; comments in the source have neither."""
+    return f"{help[:1].upper()}{help[1:].rstrip('.')}." if help else ""
 
 
 def _table(text: str) -> dict[str, str]:

@@ -82,18 +82,22 @@ CORPUS, SELECTION, LEFT_OUT, LIKE = "corpus", "selection", "left-out", "bm25"
 class RetrieveRecipe:
     """What is retrieved. The defaults are the paper's small scale, with clean and different documents."""
 
-    k: int = 50  # documents a query, 1 to 10,000; the union over all queries is kept
-    how: Literal["bm25", "random"] = "bm25"  # random: as many documents as BM25 retrieves, drawn without regard to it
-    queries: Literal["text", "keywords"] = "text"  # whole texts, or the keywords that RAKE finds in them
-    phrases: int = PHRASES  # keywords of a query at most
-    duplicates: Literal["keep", "exact", "near"] = "exact"  # what is dropped of documents that are like a better one
+    k: int = 50  # documents to retrieve for each query, 1 to 10,000; those of all queries together are kept, each once
+    how: Literal["bm25", "random"] = "bm25"
+    """"random" draws as many documents as BM25 retrieves, without regard to the queries."""
+    queries: Literal["text", "keywords"] = "text"
+    """What is searched for: whole texts, or the keywords that RAKE finds in them."""
+    phrases: int = PHRASES  # most keywords of a query
+    duplicates: Literal["keep", "exact", "near"] = "exact"
+    """Which documents that resemble a better one are dropped: none, exact copies, or near-duplicates too."""
     passages: Literal["keep", "drop"] = "keep"
-    """What becomes of documents that hold a run of 13 words of a dev or test text, but not half of its runs."""
-    near: float = NEAR  # Jaccard similarity of character 5-grams at which texts are near-duplicates
-    analyzer: str = "words"  # how texts become words: words (in lower case) or cased
-    k1: float = 1.2  # of BM25: how soon further occurrences of a word stop counting
-    b: float = 0.75  # of BM25: how much long documents are held back
-    seed: int = 0  # of the random draw
+    """What becomes of documents that share a run of 13 words with a dev or test text, but fewer than half of its
+    runs."""
+    near: float = NEAR  # Jaccard similarity of character 5-grams from which on two texts are near-duplicates
+    analyzer: str = "words"  # how texts are split into words: words (in lower case) or cased
+    k1: float = 1.2  # BM25's k1: how soon further occurrences of a word stop counting
+    b: float = 0.75  # BM25's b: how much long documents are held back
+    seed: int = 0  # seed of the random draw
 
     def __post_init__(self) -> None:
         check_k(self.k)

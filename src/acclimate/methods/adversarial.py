@@ -140,16 +140,18 @@ def _shares(piece: Piece, positions_M: Tensor, predicted_M: Tensor) -> Tensor:
 class AdversarialRecipe(mlm.MlmRecipe):
     """ALUM from a checkpoint: the settings of mlm, and those of the perturbation."""
 
-    weight: float = 10.0  # alpha, weight of the second term, above 0; the paper: 10
+    weight: float = 10.0
+    """Weight of the adversarial loss beside masked language modelling, alpha, above 0; the paper: 10."""
     step: float = 1e-3
-    """eta, length of a step of the search, above 0, times the gradient divided by its largest number in the row; as
-    released: times the gradient. The paper: 1e-3."""
-    noise: float = 1e-5  # sigma, standard deviation of the noise that the search starts from, above 0; the paper: 1e-5
+    """Length of a step of the search for the perturbation, eta, above 0, times the gradient divided by its largest
+    number in the row; as released: times the gradient. The paper: 1e-3."""
+    noise: float = 1e-5  # standard deviation of the noise that the search starts from, sigma, above 0; the paper: 1e-5
     radius: float = 0.0
-    """epsilon, the most that a number of the input is changed by; 0: 1e-5, or 1 as released. The paper's 1e-5 changes
+    """The most by which a number of the input is changed, epsilon; 0: 1e-5, or 1 as released. The paper's 1e-5 changes
     next to nothing; try 1e-3 with `step` 1e-1."""
-    ascents: int = 1  # K, number of steps of the search, at least 1; the paper: 1
-    reading: Reading = "paper"  # what is perturbed and how: as the "paper" has it, or the "released" code
+    ascents: int = 1  # number of steps of the search, K, at least 1; the paper: 1
+    reading: Reading = "paper"
+    """What is perturbed and how: as the "paper" describes it, or as the "released" code does it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -42,9 +42,10 @@ Predict = Callable[[Any], list[Label]]  # sparse features (rows, features) -> a 
 class TfidfRecipe:
     """The settings that are tried on dev, and the length of a term."""
 
-    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)  # values tried as C of logistic regressions
-    alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)  # values tried as alpha of ridge regression, for a number
-    longest: int = 2  # number of words in a term at most
+    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)  # values of C to try in logistic regression, on dev
+    alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
+    """Values of alpha to try in ridge regression, on dev, where the label is a number."""
+    longest: int = 2  # most words in a term
 
     def tried(self, kind: str) -> tuple[float, ...]:
         """The values tried for a task of this kind, the strongest regularisation first."""

@@ -229,20 +229,29 @@ class DgaLoss(MaskedLanguageLoss):
 class DgaRecipe(DomainRecipe):
     """DGA, with section 4.2's settings as defaults."""
 
-    parts: tuple[Part, ...] = ("heads",)  # parts that are held back: heads, intermediate, output, embeddings (Table 3)
-    reading: Reading = "gradient"  # what Eq. 9 multiplies by 1 - I: "gradient", "head_output" or "update"
-    importance: Literal["proxy", "random"] = "proxy"  # Eq. 6 to 8, or drawn at random (Table 3)
-    normalisation: How = "paper"  # Eq. 10; "min-max" and "rank" do not protect the least important heads too
+    parts: tuple[Part, ...] = ("heads",)
+    """Parts of the model that are protected from change: heads, intermediate, output, embeddings (Table 3)."""
+    reading: Reading = "gradient"
+    """What Eq. 9 multiplies by 1 - importance: the "gradient" of a head, its "head_output" or its "update"."""
+    importance: Literal["proxy", "random"] = "proxy"
+    """How the importance of heads is computed: by Eq. 6 to 8 (proxy), or drawn at random (Table 3)."""
+    normalisation: How = "paper"
+    """How importance is brought between 0 and 1: by Eq. 10 (paper); "min-max" and "rank" leave the least important
+    heads without protection."""
     over: Over = "layer"
     """The heads among which importance is normalised: those of a layer, or of the whole model. With two heads a layer
     Eq. 10 gives both the same number."""
-    subset: int = 10_000  # number of sequences that importance is computed on; 1.64 million tokens in the paper
-    contrast: float = 1.0  # lambda_1 of Eq. 16, at least 0; 0: no contrast; the paper: 1
-    temperature: float = 0.05  # tau of Eq. 15, above 0; the paper: .05
+    subset: int = 10_000  # number of sequences on which importance is computed; 1.64 million tokens in the paper
+    contrast: float = 1.0
+    """Weight of the contrastive loss, lambda_1 of Eq. 16, at least 0; 0: no contrast; the paper: 1."""
+    temperature: float = 0.05
+    """Temperature of the contrastive loss, tau of Eq. 15, above 0: cosines are divided by it; the paper: .05."""
     anchor: Anchor = "own"
-    """o of Eq. 15 comes from a separate pass over the text, or with `"mlm"` from the masked pass: four passes a step,
-    or three."""
-    knowledge: Knowledge = "full"  # o and o+ from all heads (Eq. 13), or "domain": from heads multiplied by 1 - I
+    """Where the representation o of Eq. 15 comes from: a separate pass over the text ("own"), or the masked pass
+    ("mlm"): four passes a step, or three."""
+    knowledge: Knowledge = "full"
+    """What is contrasted: representations from all heads (Eq. 13), or with "domain" from heads multiplied by 1 -
+    importance."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

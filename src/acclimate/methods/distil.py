@@ -188,12 +188,12 @@ class DistilRecipe(DomainRecipe):
     """KD or AdaptedDeiT, with the settings of DGA's section 4.2."""
 
     teacher: Literal["kd", "deit"] = "kd"
-    """What is matched with the frozen model: every token's last hidden state (KD), or a distillation token with the
-    mean of its row (AdaptedDeiT)."""
+    """What is matched with the frozen model: the last hidden state of every token (KD), or a distillation token with
+    the mean of its row (AdaptedDeiT)."""
     text: Text = "unmasked"
-    """The text on which student and teacher are compared; `"masked"`: that of language modelling, at about 1.3 instead
-    of 2.3 times the cost of mlm."""
-    weight: float = 1.0  # weight of the second term, above 0; the paper: 1
+    """The text on which student and teacher are compared. "masked": the text of language modelling, at about 1.3
+    instead of 2.3 times the cost of mlm."""
+    weight: float = 1.0  # weight of the distillation loss beside masked language modelling, above 0; the paper: 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

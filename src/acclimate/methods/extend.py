@@ -69,12 +69,14 @@ class ExtendRecipe:
 
     model: str = ""  # checkpoint to extend: a local directory or a hub id
     corpus: Path = Path()  # texts to find words in: raw text on the command line, or a corpus that was written before
-    words: int = 1000  # number of words that are added at most, at least 1; without effect on a word_list
-    least: int = 10  # a word that is found occurs at least this number of times
-    word_list: Path = Path()  # text file with a word or term a line, which are added in place of words of the corpus
+    words: int = 1000  # most words to add, at least 1; ignored where word_list is given
+    least: int = 10  # a word of the corpus is added only if it occurs at least this number of times
+    word_list: Path = Path()
+    """Text file with one word or term a line; these are added instead of words found in the corpus."""
     start: Literal["pieces", "vectors"] = "pieces"
-    """What a new embedding starts as: the mean of the pieces' embeddings, or a mapped fastText vector."""
-    vectors: str = ""  # fastText .bin or .vec for start="vectors"; "": trained on corpus and vectors_corpus
+    """How the embedding of a new word starts: as the mean of the embeddings of its pieces, or as its mapped fastText
+    vector."""
+    vectors: str = ""  # a fastText .bin or .vec for start=vectors; "": trained on corpus and vectors_corpus
     vectors_corpus: Path = Path()  # more text to train vectors on, beside `corpus`
     skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))  # how vectors are trained
 

@@ -133,28 +133,32 @@ class FinetuneRecipe:
 
     # which weights become the checkpoint
     looks: int = 10  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
-    choose: Literal["best", "last"] = "best"  # the weights of the best look at dev, or of the last step
+    choose: Literal["best", "last"] = "best"
+    """Which weights are kept: those of the best look at dev, or of the last step."""
 
     # the head
-    head: Literal["fresh", "kept"] = "fresh"  # a new head, or the one of the fine-tuned checkpoint that `model` then is
+    head: Literal["fresh", "kept"] = "fresh"
+    """"fresh": a new head. "kept": the head of the fine-tuned checkpoint that `model` names."""
     head_rate: float = 1.0  # learning rate of the head and pooler in multiples of plan.rate, above 0; not of a CRF
     special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
 
     # the head of whole texts
     pooling: Pooling = "first"  # what represents a relation's text: its first token, or its two mentions (Table 12)
-    sequence_layer: SequenceLayer = "linear"  # between the encoder and labels of whole texts: linear or LSTM (Table 11)
+    sequence_layer: SequenceLayer = "linear"
+    """Layer between the encoder and the labels of whole texts: linear or LSTM (Table 11)."""
 
     # the head of tagged words
-    tag_layer: Layer = "linear"  # between the encoder and the tags: linear, LSTM or CRF (Table 11)
-    tag_transitions: Transitions = "any"  # tags that a CRF may predict after each other: any, or those of the "scheme"
+    tag_layer: Layer = "linear"  # layer between the encoder and the tags of words: linear, LSTM or CRF (Table 11)
+    tag_transitions: Transitions = "any"
+    """Which tags a CRF may predict after each other: any, or those that the tag "scheme" allows."""
     tag_transitions_rate: float = 1.0  # learning rate of the CRF's weights in multiples of plan.rate, above 0
     tag_scheme: Tagging = "given"  # how entities are tagged in training (Table 10); predictions are scored as given
 
     # SMART (Jiang et al., 2020)
-    smart: float = 0.0  # lambda_s, weight of the smoothness, at least 0; 0: none; the paper tries 1, 3 and 5
-    smart_step: float = 1e-3  # eta, length of a step of the search for the perturbation, above 0; the paper: 1e-3
-    smart_noise: float = 1e-5  # sigma, standard deviation of the noise that the search starts from; the paper: 1e-5
-    smart_radius: float = 1e-5  # epsilon, the most that a number of a word's embedding is changed by; the paper: 1e-5
+    smart: float = 0.0  # weight of SMART's smoothness term, lambda_s, at least 0; 0: none; the paper tries 1, 3 and 5
+    smart_step: float = 1e-3  # length of a step of the search for the perturbation, eta, above 0; the paper: 1e-3
+    smart_noise: float = 1e-5  # standard deviation of the noise that the search starts from, sigma; the paper: 1e-5
+    smart_radius: float = 1e-5  # the most by which a number of a word's embedding is changed, epsilon; the paper: 1e-5
     smart_ascents: int = 1  # number of steps of the search, at least 1; the paper: 1
 
     def __post_init__(self) -> None:

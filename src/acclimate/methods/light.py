@@ -107,7 +107,8 @@ class LightLoss(MaskedLanguageLoss):
 class LightRecipe(DomainRecipe):
     """Adapters or a prompt, with section 4.2's settings as defaults."""
 
-    kind: Literal["adapter", "prompt"] = "adapter"  # what is trained
+    kind: Literal["adapter", "prompt"] = "adapter"
+    """What is trained while the model itself stays frozen: adapters in its layers, or a prompt before its rows."""
     bottleneck: int = 64  # numbers between an adapter's two layers, above 0; the paper: 64
     prompt_tokens: int = 100  # tokens of a prompt, above 0; the paper: 100
     prompt_rate: float = 0.3  # a prompt's learning rate in place of the plan's, above 0; Lester et al.: .3

@@ -51,11 +51,13 @@ class MlmRecipe:
     corpus: Path = Path()  # texts to train on: raw text on the command line, or a corpus written before; needed
     max_tokens: int = 128  # longest sequence in tokens, special ones included; longer documents are cut, not dropped
     masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1
-    whole_words: bool = False  # predict all tokens of a word or none
+    whole_words: bool = False
+    """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
     dropout: float | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
     attention_dropout: float | None = None  # dropout of attention; None: as the model has it; 0 is 1.3 to 1.6x as fast
     epochs: float = 100.0  # passes over the corpus; 0: plan.steps sets the length
-    plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))  # steps, batch, rate, precision
+    plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))
+    """Steps, batch, rate and precision of the training."""
 
     def __post_init__(self) -> None:
         check_masked(self)

@@ -82,11 +82,13 @@ class ScratchRecipe:
 
     # the text
     corpus: Path = Path()  # texts to pretrain on: raw text on the command line, or a written corpus; needed
-    general: Path = Path()  # a second text to mix in, as for corpus
-    general_share: float | None = None  # share of the rows from `general`, between 0 and 1; None: by the texts' sizes
+    general: Path = Path()  # a second text to mix in, given as for `corpus`
+    general_share: float | None = None
+    """Share of the rows that come from `general`, between 0 and 1; None: by the sizes of the texts."""
     least_words: int = 0  # documents of fewer words are left out; the paper: 128
-    dev: Path = Path()  # held-out text, as for corpus, whose loss goes to `curve.json`
-    looks: int = 20  # number of times that dev is measured, at least 1, evenly spaced, the last one at the end
+    dev: Path = Path()  # held-out text, given as for `corpus`; its loss is written to `curve.json`
+    looks: int = 20
+    """Number of times that the loss on dev is measured, at least 1, evenly spaced, the last one at the end."""
 
     # the vocabulary
     tokenizer: str = ""  # directory or hub id whose vocabulary is used; "": learn one from the text
@@ -96,24 +98,25 @@ class ScratchRecipe:
 
     # the encoder
     model: str = ""  # checkpoint to go on with, its vocabulary included (the paper's mixed domain); "": random weights
-    architecture: Architecture = "bert"  # of the new encoder
-    size: Size = ""  # layers, hidden and heads by a name (models/encoder.py)
+    architecture: Architecture = "bert"  # family of the new encoder
+    size: Size = ""  # a name for layers, hidden and heads together (models/encoder.py)
     layers: int | None = None  # layers of the new encoder; None: 12, or those of `size`
-    hidden: int | None = None  # width, a multiple of `heads`; None: 768, or that of `size`
+    hidden: int | None = None  # width of the new encoder, a multiple of `heads`; None: 768, or that of `size`
     heads: int | None = None  # attention heads of a layer; None: 12, or those of `size`
     initializer_range: float = 0.02  # deviation of the random weights; BERT: .02; about 1/sqrt(`hidden`) if narrow
     dropout: float = 0.1  # dropout of hidden states, 0 to 1; BERT: .1
     attention_dropout: float = 0.1  # dropout of attention, 0 to 1; BERT: .1
 
     # the rows
-    max_tokens: int = 128  # longest sequence in tokens, special ones included, in the first phase
-    long_tokens: int = 512  # the same in the second phase
+    max_tokens: int = 128  # longest sequence in tokens, special ones included, in the first phase of training
+    long_tokens: int = 512  # longest sequence in tokens, special ones included, in the second phase
     long_share: float = 0.0  # share of the steps in the second phase, at the end, below 1; 0: no second phase
     masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
     masking_schedule: Literal["constant", "steps"] = "constant"
     """`"steps"`: a third of `masking` in the first fifth of the steps, and as much more in each further one."""
-    whole_words: bool = True  # predict all tokens of a word or none; the paper: true
-    next_sentence: bool = False  # add next-sentence prediction, on pairs of stretches half of which follow one another
+    whole_words: bool = True
+    """True: a word is masked with all its tokens or not at all, as in the paper; false: tokens one by one."""
+    next_sentence: bool = False  # add next-sentence prediction, on pairs of passages half of which follow one another
 
     # the length of the run: one of epochs, tokens and plan.steps
     epochs: float = 0.0  # passes over the corpus; 0: tokens or plan.steps set the length
@@ -122,10 +125,12 @@ class ScratchRecipe:
     """Steps, batch, rate, precision; the paper: 62,500 steps of 8,192 sequences at 6e-4, 10% warm-up"""
 
     # adversarial pretraining (Table 9)
-    adversarial: float = 0.0  # weight of the adversarial term, at least 0; 0: none; ALUM: 10
-    adversarial_step: float = 1e-3  # length of a step of its search, above 0; ALUM: 1e-3
-    adversarial_radius: float = 0.0  # the most that a number is changed by; 0: 1e-5 (next to nothing), or 1 as released
-    adversarial_reading: Search = "paper"  # what is perturbed and how: as the "paper" has it, or the "released" code
+    adversarial: float = 0.0  # weight of the adversarial loss, at least 0; 0: none; ALUM: 10
+    adversarial_step: float = 1e-3  # length of a step of the search for the perturbation, above 0; ALUM: 1e-3
+    adversarial_radius: float = 0.0
+    """The most by which a number of the input is changed; 0: 1e-5 (next to nothing), or 1 as released."""
+    adversarial_reading: Search = "paper"
+    """What is perturbed and how: as the "paper" describes it, or as the "released" code does it."""
 
     def __post_init__(self) -> None:
         check_masked(self)

@@ -135,9 +135,11 @@ class SequenceContrastRecipe(DomainRecipe):
     """SimCSE or InfoWord, with the settings of DGA's section 4.2."""
 
     contrast: Literal["simcse", "infoword"] = "simcse"
-    """What is compared: a text with itself under other dropout, or a masked text with what is masked of it."""
-    temperature: float = 0.05  # tau, which cosines are divided by, above 0; the paper: .05
-    weight: float = 1.0  # weight of the second term, above 0; the paper: 1
+    """What is compared: a text with itself under other dropout (SimCSE), or a masked text with the tokens that were
+    masked in it (InfoWord)."""
+    temperature: float = 0.05
+    """Temperature of the contrastive loss, tau, above 0: cosines are divided by it; the paper: .05."""
+    weight: float = 1.0  # weight of the contrastive loss beside masked language modelling, above 0; the paper: 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -45,14 +45,15 @@ STAGE = "stage-{}"  # directory of a stage, counted from 1
 class Intermediate:
     """Settings of the intermediate tasks that differ from the target's; None: the target's."""
 
-    choose: Literal["best", "last"] | None = None  # weights that go on: of the best look at dev, or of the last step
+    choose: Literal["best", "last"] | None = None
+    """Which weights go on to the next task: those of the best look at dev, or of the last step."""
     looks: int | None = None  # number of times that dev is scored
     dropout: float | None = None  # dropout of hidden states and before the output layer, 0 to 1
     epochs: float | None = None  # passes over the training rows
-    steps: int | None = None  # number of steps, in place of epochs
-    batch: int | None = None  # rows of a step
-    rate: float | None = None  # highest learning rate
-    warmup: float | None = None  # share of the steps over which the rate rises
+    steps: int | None = None  # number of steps, instead of epochs
+    batch: int | None = None  # rows of one optimiser step
+    rate: float | None = None  # peak learning rate
+    warmup: float | None = None  # share of the steps over which the rate rises from 0
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.epochs is not None:
@@ -77,11 +78,12 @@ class StiltRecipe:
     """A chain of fine-tunings, one after the other."""
 
     model: str = ""  # checkpoint to start from: a local directory or a hub id
-    tasks: tuple[Path, ...] = ()  # two or more directories that tasks.prepared.prepare wrote, in order, the target last
+    tasks: tuple[Path, ...] = ()
+    """Two or more directories that tasks.prepared.prepare wrote, in the order of training; the target comes last."""
     intermediate: Intermediate = field(default_factory=Intermediate)
-    """Settings that the tasks before the target have instead; none: those of finetune"""
+    """Settings that differ on the tasks before the target; none: the same as in `finetune`."""
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
-    """Settings of all fine-tunings; model, task and head are left out"""
+    """Settings of all fine-tunings; model, task and head are left out."""
 
     def __post_init__(self) -> None:
         check_chained(self.finetune)

@@ -187,20 +187,25 @@ class TapterRecipe:
     dev: Path = Path()
     """Held-out texts of the same kind, as for corpus: both terms on them go to `curve.json`; none: the training losses
     alone."""
-    vectors: str = ""  # a fastText .bin or .vec to go on from (the paper: wiki.en.bin); "": start from nothing
+    vectors: str = ""
+    """A fastText .bin or .vec file to go on from (the paper: wiki.en.bin); "": vectors are trained from nothing."""
     train_vectors: bool = True  # train the vectors on the texts; false: take `vectors` as they are
     vectors_corpus: Path = Path()  # more text to train vectors on, beside `corpus`
     skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))  # how vectors are trained
     scale: Scale = "auto"
     """Scale of the vectors. `"given"`: as they are; `"unit"`: all divided by their standard deviation; `"auto"`: unit
     where they are trained from nothing, given where `vectors` names some."""
-    per: Per = "occurrence"  # what R(X) counts: every occurrence of a piece, or each "type" once in a step
-    ids: Ids = "original"  # at predicted positions R(X) has the piece of the text, or the one of the "masked" input
-    regularisation: float = 1.0  # weight of the second term, above 0; the paper: 1
+    per: Per = "occurrence"
+    """Which pieces the regularisation counts: every occurrence of a piece, or with "type" each piece once in a step."""
+    ids: Ids = "original"
+    """Whose vector a predicted position is drawn to: that of the piece in the text, or of the piece in the "masked"
+    input."""
+    regularisation: float = 1.0  # weight of the term that draws embeddings to the vectors, above 0; the paper: 1
     looks: int = 20  # number of points of `curve.json`, at least 1, evenly spaced, the last one at the end
     max_tokens: int = 128  # longest sequence in tokens, special ones included; longer documents are cut; the paper: 512
     masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
-    whole_words: bool = False  # predict all tokens of a word or none
+    whole_words: bool = False
+    """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
     dropout: float | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
     attention_dropout: float | None = None  # dropout of attention, 0 to 1; None: as the model has it
     epochs: float = 100.0  # passes over the corpus; 0: plan.steps sets the length; the paper: 100

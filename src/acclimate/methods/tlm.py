@@ -135,15 +135,16 @@ class TlmRecipe:
     """TLM. The defaults are BERT-base and the steps of the small scale (Table B.1; the rest as released)."""
 
     # the data
-    task: Path = Path()  # internal data: a directory that tasks.prepared.prepare wrote
-    corpus: Path = Path()  # external data, raw text or a written corpus; not used where rho_1 is 0
+    task: Path = Path()  # the labelled data (the paper's internal data): a directory that tasks.prepared.prepare wrote
+    corpus: Path = Path()
+    """The retrieved text (the paper's external data): raw text or a written corpus; not used where rho_1 is 0."""
 
     # the encoder
     model: str = ""  # checkpoint to start from, a directory or a hub id (Table 8); "": random weights, as in the paper
     tokenizer: str = ""  # directory or hub id whose vocabulary is used; "": learn one from corpus and task
     vocabulary: int = 30_522  # number of word pieces at most, where they are learnt; BERT: 30,522
     lower: bool = True  # lower-case and drop accents, where the vocabulary is learnt
-    layers: int = 12  # of the new encoder; BERT-base: 12
+    layers: int = 12  # layers of the new encoder; BERT-base: 12
     hidden: int = 768  # width of the new encoder, a multiple of `heads`; BERT-base: 768
     heads: int = 12  # attention heads of a layer; BERT-base: 12
     initializer_range: float = 0.02  # deviation of the random weights; BERT: .02; about 1/sqrt(`hidden`) if narrow
@@ -151,25 +152,29 @@ class TlmRecipe:
     attention_dropout: float = 0.1  # dropout of attention, 0 to 1
 
     # stage 1
-    rho_1: int = 99  # external batches for each internal one; 0: internal data only; the paper: 1 to 999 by task
-    rho_2: float = 20.0  # weight of L_mlm of internal rows, at least 0; the paper: 20, 100 or 1000 by task
-    external_only: bool = False  # no internal batch at all: the paper's rho_1 = infinity (Table 5)
-    normalise: bool = False  # divide an internal batch's loss by rho_2 + 1, as the released code does
-    max_tokens: int = 128  # longest external sequence in tokens; longer documents are cut, nothing is dropped
-    internal_tokens: int | None = None  # tokens at which an internal row is cut off; None: the task's max_tokens
+    rho_1: int = 99
+    """Batches of retrieved text for each batch of the task; 0: the task's rows only; the paper: 1 to 999 by task."""
+    rho_2: float = 20.0
+    """Weight of masked language modelling on the task's rows, at least 0; the paper: 20, 100 or 1000 by task."""
+    external_only: bool = False  # train on retrieved text alone: the paper's rho_1 = infinity (Table 5)
+    normalise: bool = False  # divide the loss of a batch of the task by rho_2 + 1, as the released code does
+    max_tokens: int = 128
+    """Longest row of retrieved text in tokens; longer documents are cut into several rows, nothing is dropped."""
+    internal_tokens: int | None = None  # tokens at which a row of the task is cut off; None: the task's max_tokens
     masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
-    whole_words: bool = False  # predict all tokens of a word or none
+    whole_words: bool = False
+    """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
     plan: Plan = field(default_factory=lambda: Plan(steps=150_000, batch=256, rate=1e-4, warmup=0.0667))
     """Steps, batch, rate, precision of stage 1: 150,000 steps of 256 at 1e-4 in the paper's small scale"""
 
     # stage 2
-    stage_2: bool = True  # fine-tune after stage 1; false: the checkpoint is stage 1's model and classifier (Table 7)
+    stage_2: bool = True
+    """Fine-tune after stage 1. False: the checkpoint is the model and classifier of stage 1 (Table 7)."""
     finetune: finetune.FinetuneRecipe = field(
         default_factory=lambda: finetune.FinetuneRecipe(
             looks=30, epochs=0.0, plan=Plan(steps=30_000, batch=32, rate=2e-5, warmup=0.1, weight_decay=0.0)
         )
-    )
-    """Settings of stage 2; model and task are filled in"""
+    )  # settings of stage 2; model and task are filled in
 
     def __post_init__(self) -> None:
         rules = {

@@ -192,14 +192,17 @@ class TokenContrastRecipe(DomainRecipe):
     """TaCL or TaCO, with the settings of DGA's section 4.2 and the contrasts' own."""
 
     contrast: Literal["tacl", "taco"] = "tacl"
-    """What is compared: masked tokens with a frozen model's states of them, or what context adds to tokens of a row."""
-    temperature: float | None = None  # tau, above 0; None: .01 for tacl, .07 for taco, as their authors have it
-    weight: float = 1.0  # weight of the second term, above 0; the authors: 1
-    window: int = 5  # taco: a positive is less than this number of tokens away, at least 2; the authors: 5
-    anchors: int = 16  # taco: number of tokens of a row that are compared, at least 1
+    """What is compared: masked tokens with a frozen model's states of them (TaCL), or what context adds to tokens of a
+    row (TaCO)."""
+    temperature: float | None = None
+    """Temperature of the contrastive loss, tau, above 0: cosines are divided by it. None: .01 for tacl, .07 for taco,
+    as their authors have it."""
+    weight: float = 1.0  # weight of the contrastive loss beside masked language modelling, above 0; the authors: 1
+    window: int = 5  # of taco: a positive is less than this number of tokens away, at least 2; the authors: 5
+    anchors: int = 16  # of taco: number of tokens of a row that are compared, at least 1
     negatives: int = 50
-    """taco: K, number of negatives of an anchor, each from another row; fewer where a step has fewer rows; the authors:
-    50."""
+    """For taco: K, number of negatives of an anchor, each from another row; fewer where a step has fewer rows; the
+    authors: 50."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -27,26 +27,24 @@ DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
 class Search:
     """Settings of fine-tuning that every contestant tries: all combinations of these. What is empty stays as the
     recipe's `finetune` has it; with all of them empty there is one setting and nothing to search.
-
-    how     "halving": short runs with one seed drop most settings, what is left runs in full (races/search.py);
-            "grid": every setting of every contestant runs in full with every seed;
-            "tpe": Optuna draws `trials` settings with one seed, rates and epochs between the least and the largest
-            of these too, each with regard to the scores before it (races/optuna.py);
-            "pruned-grid": the combinations in a drawn order with one seed, each given up where it lags behind those
-            before it
-    trials  of each contestant, for the last two ways; "pruned-grid" takes 0 for all combinations
-    pruner  which of Optuna's says that a trial is given up: "median" below that of the finished trials at the same
-            share of the steps, "halving" where it is not in the better half of all that came as far
-    seed    of the draws
     """
 
-    rates: tuple[float, ...] = ()  # peak rates; none: that of `finetune.plan`
-    epochs: tuple[float, ...] = ()  # none: `finetune.epochs`
-    batches: tuple[int, ...] = ()  # none: that of `finetune.plan`
+    rates: tuple[float, ...] = ()  # peak learning rates to try; none: only `finetune.plan.rate`
+    epochs: tuple[float, ...] = ()  # numbers of epochs to try; none: only `finetune.epochs`
+    batches: tuple[int, ...] = ()  # batch sizes to try; none: only `finetune.plan.batch`
     how: Way = "halving"
+    """"halving": short runs with one seed drop most settings, and those that are left run in full (races/search.py).
+    "grid": every setting of every contestant runs in full with every seed. "tpe": Optuna draws `trials` settings with
+    one seed, rates and epochs between the least and the largest listed too, each in view of the scores before it
+    (races/optuna.py). "pruned-grid": the combinations run in a drawn order with one seed, and one that lags behind
+    those before it is given up."""
     trials: int = 0
+    """Number of settings to try for each contestant, where `how` is tpe or pruned-grid; with pruned-grid 0 means all
+    combinations."""
     pruner: Literal["median", "halving", "none"] = "median"
-    seed: int = 0
+    """When Optuna gives a trial up: "median": if its score is below the median of finished trials at the same share of
+    the steps; "halving": if it is not in the better half of all that came as far; "none": never."""
+    seed: int = 0  # seed of the draws
 
     def __post_init__(self) -> None:
         for name in ("rates", "epochs", "batches"):
@@ -129,7 +127,7 @@ def _settings_of(methods: Mapping[str, Method], *, known: Collection[str] = ()) 
     found: list[tuple[str, type, Any]] = []
     for name, racing in groups.items():
         method, first = racing[0]
-        told = {"help": f"of {' and '.join(contestant.name for _, contestant in racing)}"}
+        told = {"help": f"settings of {' and '.join(contestant.name for _, contestant in racing)}"}
         if name not in known:
             found.append((name, method.recipe, field(default=first.small or method.recipe(), metadata=told)))
     return found
@@ -156,18 +154,20 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     methods: ClassVar[Mapping[str, Method]] = METHODS
     named: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # "file.py::NAME" -> the contestants of the method there
 
-    seeds: int = 3  # fine-tunings of each contestant; at least 2
+    seeds: int = 3  # fine-tunings of each contestant, each with another seed; at least 2
     contestants: Names = None
-    """Names of contestants, or "file.py::NAME" of a method of your own, which run against the untouched model; none:
-    all that run by default and have their text, TF-IDF, random weights."""
+    """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None: all
+    default contestants whose texts are given, TF-IDF and random weights."""
     search: Search = field(default_factory=Search)  # settings of fine-tuning that every contestant tries
-    pretrain: scratch.ScratchRecipe = scratch.SMALL  # of the small encoder that is pretrained if no model is given
+    pretrain: scratch.ScratchRecipe = scratch.SMALL
+    """Settings of the small encoder that is pretrained if no model is given."""
     finetune: finetune.FinetuneRecipe = field(
         default_factory=lambda: finetune.FinetuneRecipe(epochs=6.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
-    )  # of every fine-tuning
+    )  # settings of every fine-tuning
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
-    """What contestants train on that need general text."""
-    tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)  # of the baseline without an encoder
+    """How documents are retrieved for the contestants that train on general text."""
+    tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)
+    """Settings of the baseline without an encoder."""
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

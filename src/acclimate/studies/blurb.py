@@ -60,19 +60,22 @@ class BlurbRecipe:
     tags of words and `sequence_layer` for labels of texts; other datasets have the defaults of these (`fitting`).
     """
 
-    datasets: tuple[str, ...] = ()  # names as in the paper; none: all whose files are there
-    seeds: int = 0  # runs of the chosen setting, at least 2; 0: the paper's 5, or 10 for BIOSSES, PubMedQA and BioASQ
-    rows: int = 0  # so many of each train set, every class among them; 0: all
-    rows_seed: int = 0  # of their draw
-    max_tokens: int = 0  # of an example, where the dataset's own limit is no lower; 0: the dataset's
+    datasets: tuple[str, ...] = ()  # names of datasets, as in the paper; none: all whose files are there
+    seeds: int = 0
+    """Runs of the chosen setting, at least 2; 0: as in the paper 5, or 10 for BIOSSES, PubMedQA and BioASQ."""
+    rows: int = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
+    rows_seed: int = 0  # seed of that sample
+    max_tokens: int = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
     encoding: Literal["", "dummies", "markers", "original", "dummified"] = ""
-    """Of ChemProt and DDI; none: the first whose files are there."""
-    special: bool = False  # the tokenizer keeps whole what the encoding writes into texts
-    baseline: bool = True  # beside the models, TF-IDF or a word list, and the constant answer
+    """How ChemProt and DDI show their mentions; none: the first encoding whose files are there."""
+    special: bool = False  # have the tokenizer keep whole the strings that the encoding writes into texts
+    baseline: bool = True  # also run the baselines: TF-IDF or a word list, and the constant answer
     search: Searched = field(default_factory=blurb_search)  # settings of fine-tuning that are tried on dev
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
-    """Of every dataset; pooling counts where texts have two mentions, tag_ settings where words have tags."""
-    tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)  # of the baseline without an encoder
+    """Settings of every fine-tuning; pooling counts where texts have two mentions, tag_ settings where words have
+    tags."""
+    tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)
+    """Settings of the baseline without an encoder."""
 
     def __post_init__(self) -> None:
         if self.seeds < 0 or self.seeds == 1:

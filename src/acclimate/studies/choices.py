@@ -112,18 +112,21 @@ TABLES: Mapping[str, Table] = {
 class ChoicesRecipe:
     """A study of model choices. `finetune` is what every variant has but for what is varied."""
 
-    vary: Literal["layers", "schemes", "relations"] = "layers"  # what is varied
-    variants: tuple[str, ...] = ()  # by name, the one first that the others are compared with; (): the paper's
+    vary: Literal["layers", "schemes", "relations"] = "layers"
+    """What differs between the rows of the table: the layer above the encoder, the tag scheme, or how relations are
+    shown."""
+    variants: tuple[str, ...] = ()
+    """Names of the variants to compare; the others are compared with the first. None: those of the paper."""
     datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets, or labelled files with their columns and kind; none: the paper's whose files are there."""
-    seeds: int = 5  # runs of each variant; at least 2
-    rows: int = 0  # so many of each train set, every class among them; 0: all
-    rows_seed: int = 0  # of their draw
-    max_tokens: int = 0  # of an example, where the dataset's own limit is no lower; 0: the dataset's
-    special: bool = False  # the tokenizer keeps whole what an encoding writes into texts
+    seeds: int = 5  # runs of each variant, each with another seed; at least 2
+    rows: int = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
+    rows_seed: int = 0  # seed of that sample
+    max_tokens: int = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
+    special: bool = False  # have the tokenizer keep whole the strings that an encoding writes into texts
     split: Literal["dev", "test"] = "dev"  # what is scored; each run with "test" is a look at the test set
     finetune: FinetuneRecipe = field(default_factory=FinetuneRecipe)
-    """Of every variant, but for what is varied."""
+    """Settings of every variant, except for what is varied."""
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

@@ -104,30 +104,31 @@ class DgaStudyRecipe:
     The defaults are those of section 4.2. `adapt` is what all adapt with; the groups of the methods have the rest.
     """
 
-    seeds: int = 5  # of fine-tuning; at least 2
+    seeds: int = 5  # fine-tunings of each model, each with another seed; at least 2
     contestants: tuple[Contestant, ...] = TABLE_2
-    """Beside the model as it is; also `"DGA (H, I)"`, `"DGA (H, I, O)"`, `"DGA (H, I, O, E)"`, `"DGA (w/o
-    contrast)"`, `"DGA (random mask)"`, `"Ensemble (LM+MLM)"`, `"DGA (domain-specific)"`."""
-    ablations: bool = False  # with those seven, which are Table 3's
-    rows: int = 0  # so many of train, drawn; 0: all
-    rows_seed: int = 0  # of that draw
+    """Ways of adapting that are compared with the model as it is. Further ones: `"DGA (H, I)"`, `"DGA (H, I, O)"`,
+    `"DGA (H, I, O, E)"`, `"DGA (w/o contrast)"`, `"DGA (random mask)"`, `"Ensemble (LM+MLM)"`, `"DGA (domain-
+    specific)"`."""
+    ablations: bool = False  # also run these seven further ones, which are Table 3's
+    rows: int = 0  # number of training rows to sample; 0: all rows
+    rows_seed: int = 0  # seed of that sample
     # the dropout of BERT and RoBERTa: two passes over a text have to differ
     adapt: DomainRecipe = field(default_factory=lambda: DomainRecipe(dropout=0.1, attention_dropout=0.1))
-    """What all methods adapt with."""
+    """Settings that all methods adapt with."""
     dga: dga.DgaRecipe = field(default_factory=dga.DgaRecipe)
-    """Of DGA alone; what adapt has is an error here, and in the next four groups."""
-    light: light.LightRecipe = field(default_factory=light.LightRecipe)  # of adapter and prompt
-    distil: distil.DistilRecipe = field(default_factory=distil.DistilRecipe)  # of KD and AdaptedDeiT
+    """Further settings of DGA. A setting of `adapt` is refused here, and in the next four groups."""
+    light: light.LightRecipe = field(default_factory=light.LightRecipe)  # further settings of adapter and prompt
+    distil: distil.DistilRecipe = field(default_factory=distil.DistilRecipe)  # further settings of KD and AdaptedDeiT
     sequence_contrast: sequence_contrast.SequenceContrastRecipe = field(
         default_factory=sequence_contrast.SequenceContrastRecipe
-    )  # of SimCSE and InfoWord
+    )  # further settings of SimCSE and InfoWord
     token_contrast: token_contrast.TokenContrastRecipe = field(default_factory=token_contrast.TokenContrastRecipe)
-    """Of TaCL and TaCO."""
+    """Further settings of TaCL and TaCO."""
     finetune: finetune.FinetuneRecipe = field(
         default_factory=lambda: finetune.FinetuneRecipe(
             choose="last", looks=1, epochs=10.0, plan=Plan(batch=16, rate=1e-5, warmup=0.0)
         )
-    )  # of all fine-tunings; the paper has 5 epochs on Restaurant, 15 on Phone and Camera
+    )  # settings of all fine-tunings; the paper has 5 epochs on Restaurant, 15 on Phone and Camera
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

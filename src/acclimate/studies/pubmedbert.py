@@ -69,14 +69,15 @@ LEARNING = ("vocabulary", "lower", "kind")
 class PubmedbertStudyRecipe:
     """Encoders pretrained from nothing on raw text of a domain, by vocabulary, masking and start."""
 
-    models: tuple[Kind, ...] = KINDS  # rows of the table
+    models: tuple[Kind, ...] = KINDS  # models to pretrain and compare, the rows of the table
     datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets, or labelled files with their columns and kind; none: BLURB's whose files are there."""
-    seeds: int = 3  # runs of fine-tuning; at least 2
-    rows: int = 0  # so many of each train set, every class among them; 0: all
-    rows_seed: int = 0  # of their draw
-    max_tokens: int = 0  # of an example, where the dataset's own limit is no lower; 0: the dataset's, 256 of a file
-    heldout: str = ""  # a file or folder of domain text that no model trains on: its loss is told; "": none
+    seeds: int = 3  # fine-tunings of each model, each with another seed; at least 2
+    rows: int = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
+    rows_seed: int = 0  # seed of that sample
+    max_tokens: int = 0
+    """Longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit, 256 of a file."""
+    heldout: str = ""  # a file or folder of domain text that no model trains on, to report the loss on; "": none
     scratch: scratch.ScratchRecipe = field(
         default_factory=lambda: scratch.ScratchRecipe(
             vocabulary=8_000,
@@ -89,11 +90,13 @@ class PubmedbertStudyRecipe:
             tokens=20_000_000,
             plan=Plan(batch=64, rate=2e-3, warmup=0.1),
         )
-    )
-    """Of every model; each trains on `scratch.tokens` tokens."""
-    extend: extend.ExtendRecipe = field(default_factory=extend.ExtendRecipe)  # words added to the general vocabulary
-    search: Searched = field(default_factory=lambda: RaceRecipe().search)  # settings of fine-tuning tried on dev
+    )  # settings of every pretraining; each model trains on `scratch.tokens` tokens
+    extend: extend.ExtendRecipe = field(default_factory=extend.ExtendRecipe)
+    """How words are added to the general vocabulary."""
+    search: Searched = field(default_factory=lambda: RaceRecipe().search)
+    """Settings of fine-tuning that are tried on dev."""
     finetune: finetune.FinetuneRecipe = field(default_factory=lambda: RaceRecipe().finetune)
+    """Settings of every fine-tuning."""
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

@@ -69,20 +69,23 @@ class StiltStudyRecipe:
 
     # names of datasets, or labelled files, also with their columns and kind; (): the paper's 11 whose files are there
     datasets: tuple[str | LabelledFiles, ...] = ()
-    """Names of datasets of `--data`, labelled files, or files with their columns; none: the paper's 11, of which
-    those whose files are there."""
-    seeds: int = 3  # at least 2
-    rows: int = 0  # so many of each train set, every class among them; 0: all
-    rows_seed: int = 0  # of their draw
-    max_tokens: int = 0  # of an example, where the dataset's own limit is no lower; 0: the dataset's, 256 of a file
-    split: Literal["dev", "test"] = "test"  # what is scored; with "test" each run of each cell is one look at it
-    leaks: Literal["drop", "keep"] = "drop"  # training rows of a first task that hold a dev or test text of the second
-    same_task: bool = True  # the control A = B: the same task twice
+    """Names of datasets of `--data`, labelled files, or files with their columns; none: those of the paper's 11 whose
+    files are there."""
+    seeds: int = 3  # runs of each pair, each with another seed; at least 2
+    rows: int = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
+    rows_seed: int = 0  # seed of that sample
+    max_tokens: int = 0
+    """Longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit, 256 of a file."""
+    split: Literal["dev", "test"] = "test"
+    """What is scored; with "test" each run of each cell is one look at the test set."""
+    leaks: Literal["drop", "keep"] = "drop"
+    """What becomes of training rows of a first task that contain a dev or test text of the second."""
+    same_task: bool = True  # also run the control A = B: the same task twice
     more_steps: Literal["each", "twice", "none"] = "each"
-    """The control of as many steps on the target alone: of each pair, of A = B only, or none."""
+    """Which pairs get the control of as many steps on the target alone: each pair, A = B only (twice), or none."""
     intermediate: Intermediate = field(default_factory=Intermediate)
-    """What first tasks have instead; none: as finetune has it."""
-    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)  # of all fine-tunings
+    """Settings that differ on the first task of a pair; none: the same as in `finetune`."""
+    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)  # settings of all fine-tunings
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

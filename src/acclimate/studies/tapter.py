@@ -63,21 +63,22 @@ class TapterStudyRecipe:
     empty, has finetune.epochs=5, tapter.skipgram.min_count=5 and tapter.skipgram.epochs=5 there.
     """
 
-    seeds: int = 10  # of fine-tuning, the same in both stages; at least 2
-    contestants: tuple[Literal["TAPT", "TAPTER"], ...] = ("TAPT", "TAPTER")  # beside the model as it is
-    first: str = ""  # what is fine-tuned on first: a dataset of --data, or a labelled file; "": one stage
-    rows: int = 0  # so many of train, drawn; 0: all
-    first_rows: int = 0  # likewise of the first stage
-    rows_seed: int = 0  # of both draws
+    seeds: int = 10  # fine-tunings of each model, each with another seed, the same in both stages; at least 2
+    contestants: tuple[Literal["TAPT", "TAPTER"], ...] = ("TAPT", "TAPTER")
+    """Ways of adapting that are compared with the model as it is."""
+    first: str = ""  # what models are fine-tuned on first: a dataset of --data, or a labelled file; "": one stage only
+    rows: int = 0  # number of training rows to sample; 0: all rows
+    first_rows: int = 0  # number of training rows to sample for the first stage; 0: all rows
+    rows_seed: int = 0  # seed of both samples
     split: Literal["dev", "test"] = "test"  # what is scored; with "test" each run is one look at the test set
-    tapt: mlm.MlmRecipe = field(default_factory=lambda: mlm.MlmRecipe(max_tokens=512))  # of TAPT
+    tapt: mlm.MlmRecipe = field(default_factory=lambda: mlm.MlmRecipe(max_tokens=512))  # settings of TAPT
     tapter: tapter.TapterRecipe = field(
         default_factory=lambda: tapter.TapterRecipe(max_tokens=512, skipgram=BIOASQ_VECTORS)
-    )  # of TAPTER
+    )  # settings of TAPTER
     first_stage: finetune.FinetuneRecipe = field(default_factory=lambda: _fine_tuning(2.0))
-    """Of the first stage of fine-tuning."""
+    """Settings of the first stage of fine-tuning."""
     finetune: finetune.FinetuneRecipe = field(default_factory=lambda: _fine_tuning(10.0))
-    """Of the task itself; on SQuAD alone the paper has 5 epochs."""
+    """Settings of fine-tuning on the task itself; on SQuAD alone the paper has 5 epochs."""
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

@@ -50,15 +50,17 @@ class TlmStudyRecipe:
     The defaults of `ks`, `rho_1s` and `rho_2s` are the paper's values; of `tlm`, what a race on a small encoder has.
     """
 
-    vary: Literal["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"] = "k"  # what is varied
-    seeds: int = 3  # runs of each variant; at least 2
-    ks: tuple[int, ...] = (50, 500, 5000)  # of the study `k`
-    rho_1s: tuple[int, ...] = (1, 3, 99, 999)  # of the studies `rho_1` and `search`
-    rho_2s: tuple[float, ...] = (0.0, 20.0, 100.0, 1000.0)  # of the studies `rho_2` and `search`
+    vary: Literal["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"] = "k"
+    """What differs between the rows of the table; all else is the same."""
+    seeds: int = 3  # runs of each variant, each with another seed; at least 2
+    ks: tuple[int, ...] = (50, 500, 5000)  # values of retrieval.k that vary=k compares
+    rho_1s: tuple[int, ...] = (1, 3, 99, 999)  # values of tlm.rho_1 that vary=rho_1 and vary=search compare
+    rho_2s: tuple[float, ...] = (0.0, 20.0, 100.0, 1000.0)
+    """Values of tlm.rho_2 that vary=rho_2 and vary=search compare."""
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
-    """Of every variant, but for what is varied."""
+    """How documents are retrieved for every variant, except for what is varied."""
     tlm: tlm.TlmRecipe = field(default_factory=lambda: replace(RaceRecipe().tlm, finetune=RaceRecipe().finetune))
-    """Of every variant, but for what is varied; fine-tuned as in a race."""
+    """Settings of every variant, except for what is varied; fine-tuned as in a race."""
 
     def __post_init__(self) -> None:
         if self.seeds < 2:

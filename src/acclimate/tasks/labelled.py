@@ -52,29 +52,26 @@ FEWEST_TOKENS = 8
 
 @dataclass(frozen=True)
 class LabelledFiles:
-    """A user's labelled files. `text`, `label`, `pair`, `group` and `id` name columns.
-
-    kind         "auto": by the content of the label column (tasks/labels.py), or by the ending: .json is "span"
-    separator    between several labels in one field; "": fields have one label. Lists in JSON and Parquet need none
-    fold_labels  True: labels that differ only by case or spaces are one
-    metric       "": the default of the kind
-    seed         of the split, if dev or test is missing
-    """
+    """A user's labelled files. `text`, `label`, `pair`, `group` and `id` name columns."""
 
     train: Path  # labelled file to train on
     dev: Path | None = None  # labelled file to choose on; none: split off train
-    test: Path | None = None  # labelled file to test on; none: split off train
+    test: Path | None = None  # labelled file to score on, once; none: split off train
     text: str = "text"  # column of the text
     label: str = "label"  # column of the label
     pair: str | None = None  # column of a second text
-    group: str | None = None  # column of what has to stay on one side of a split
+    group: str | None = None  # column of groups, such as authors: rows of one group stay on one side of a split
     id: str | None = None  # column of the rows' ids
     kind: Stated = "auto"
+    """What a label is: one of a few classes (sequence), several of them (multilabel), a number (score), a tag for each
+    word (tokens), an answer in the text (span). "auto": by the label column (tasks/labels.py), or by the ending: .json
+    is "span"."""
     separator: str = ""
-    fold_labels: bool = False
-    metric: str = ""
-    max_tokens: int = 256  # examples that are longer are cut
-    seed: int = 0
+    """What separates several labels in one field; "": a field has one label. Lists in JSON and Parquet need none."""
+    fold_labels: bool = False  # treat labels that differ only by case or spaces as one
+    metric: str = ""  # name of the metric; "": the default of the kind
+    max_tokens: int = 256  # longest example in tokens; longer ones are cut off
+    seed: int = 0  # seed of the split, where dev or test is missing
 
     @property
     def columns(self) -> Columns:

@@ -168,25 +168,19 @@ MEMORY = 1 << 30  # bytes for keys of documents at a time
 
 @dataclass(frozen=True)
 class CorpusRecipe:
-    """What stays of raw text.
+    """Which documents of raw text are kept."""
 
-    field             the field, or column, that holds the text
-    language          two letters, such as en: documents of another language are left out, those of an unknown one stay
-    least_words       fewest of a document, between white space; PubMedBERT: 128
-    most_words        0: any number; so of characters
-    least_characters, most_characters
-    exact             leave out documents with the same words as an earlier one
-    near              and those with this Jaccard similarity of runs of five words, or more; 0: only the same words
-    """
-
-    field: str = "text"
+    field: str = "text"  # field, or column, that holds the text
     language: str = ""
-    least_words: int = 0
-    most_words: int = 0
-    least_characters: int = 0  # fewest
-    most_characters: int = 0  # most; 0: any number
-    exact: bool = True
+    """Two letters, such as en: documents of another language are left out, those of an unknown one stay."""
+    least_words: int = 0  # fewest words of a document, as white space separates them; PubMedBERT: 128
+    most_words: int = 0  # most words of a document; 0: any number
+    least_characters: int = 0  # fewest characters of a document
+    most_characters: int = 0  # most characters of a document; 0: any number
+    exact: bool = True  # leave out documents with the same words as an earlier one
     near: float = 0.8
+    """Also leave out documents whose runs of five words have this Jaccard similarity, or more, with those of an earlier
+    one; 0: none."""
 
     def __post_init__(self) -> None:
         if self.language:

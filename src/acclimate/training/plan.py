@@ -27,24 +27,28 @@ class Plan:
     their warm-up is counted in steps.
     """
 
-    steps: int = 1000  # optimiser steps; counts only where the method's `epochs` is 0
-    batch: int = 32  # rows of a step, over all pieces and processes
+    steps: int = 1000  # number of optimiser steps; ignored where `epochs` of the method is above 0
+    batch: int = 32  # rows of one optimiser step, over all pieces and processes together
     rate: float = 1e-4  # peak learning rate
     warmup: float = 0.06  # share of the steps over which the rate rises from 0; `schedule` says what follows
-    weight_decay: float = 0.01  # AdamW's, on matrices; biases and normalisation are not decayed
-    beta_1: float = 0.9  # AdamW's
-    beta_2: float = 0.999  # AdamW's
-    epsilon: float = 1e-6  # AdamW's
-    clip: float = 1.0  # longest gradient (L2 over all parameters); 0 leaves it as it is
-    precision: Precision = "auto"  # of matrix products; weights and optimiser are float32 always
-    piece_tokens: int = 0  # most tokens, padding included, that go through the model at once; 0: by device
-    compile: bool = False  # torch.compile; pays on GPUs, not on CPUs
-    seed: int = 0  # of order, masks and dropout; also of new weights and heads
-    schedule: Schedule = "linear"  # of the rate after its warm-up: linear, constant or stable
-    decay: float = 0.1  # share of the steps, at the end, over which the rate of "stable" falls
-    warmup_steps: int = 0  # length of the warm-up in steps, which stable and constant need; 0: `warmup` says it
-    recompute: bool = False  # keep only the input of each layer and compute its activations again in the backward pass
-    shard: bool = False  # under torchrun, each process holds a part of weights, gradients and the optimiser's state
+    weight_decay: float = 0.01  # weight decay of AdamW, on matrices; biases and normalisation are not decayed
+    beta_1: float = 0.9  # AdamW's decay of the mean of gradients
+    beta_2: float = 0.999  # AdamW's decay of the mean of squared gradients
+    epsilon: float = 1e-6  # AdamW adds it to the root of the squared gradients, so that nothing is divided by 0
+    clip: float = 1.0  # a gradient longer than this (L2 norm over all parameters) is scaled down to it; 0: no clipping
+    precision: Precision = "auto"
+    """Number format of matrix products; weights and optimiser are always float32. auto: by device."""
+    piece_tokens: int = 0  # most tokens, padding included, that go through the model at once; 0: chosen by device
+    compile: bool = False  # compile the model with torch.compile; it pays on GPUs, not on CPUs
+    seed: int = 0  # seed of the order of rows, of masks, of dropout, and of new weights and heads
+    schedule: Schedule = "linear"
+    """How the rate goes on after its warm-up: falling linearly to 0, constant, or stable with a fall at the end."""
+    decay: float = 0.1  # share of the steps, at the end, over which the rate of schedule "stable" falls
+    warmup_steps: int = 0
+    """Length of the warm-up in steps; schedules constant and stable need it. 0: `warmup` states the length."""
+    recompute: bool = False
+    """Save memory: keep only the input of each layer and compute its activations again in the backward pass."""
+    shard: bool = False  # under torchrun, each process holds a part of the weights, gradients and optimiser state
 
     def __post_init__(self) -> None:
         rules = {

@@ -119,20 +119,25 @@ _LANES = 16  # rows are as long as a multiple of this, so that no part of a row 
 class Skipgram:
     """Skip-gram with negative sampling and n-grams; the defaults are the official tool's, but for `dim` (there 100)."""
 
-    dim: int = 300  # numbers of a vector
+    dim: int = 300  # length of a vector
     epochs: int = 5  # passes over the text
     min_count: int = 5
-    """How often a word must occur in the text to take part; rarer ones that the file has keep their rows."""
-    rate: float | None = None  # falls to 0, in proportion to the words read; None: .05, going on from a .bin .025
-    window: int = 5  # words to either side at most; how many is drawn anew for each word, 1 to this
-    negatives: int = 5  # for each word of the window, drawn in proportion to the square root of their counts
-    shortest: int = 3  # characters of an n-gram, "<" and ">" included
-    longest: int = 6  # likewise; 0: no n-grams
-    buckets: int = 2_000_000  # rows that n-grams share, each of `dim` numbers of 4 bytes
+    """A word that occurs less often in the text gets no vector; if the given file has one for it, that stays."""
+    rate: float | None = None
+    """Learning rate at the start; it falls to 0 in proportion to the words read. None: .05, or .025 where vectors go on
+    from a .bin file."""
+    window: int = 5
+    """Most words to either side that a word is trained to predict; the number is drawn anew for each word, from 1 to
+    this."""
+    negatives: int = 5  # wrong words for each right one, drawn in proportion to the square root of their counts
+    shortest: int = 3  # fewest characters of an n-gram, "<" and ">" included
+    longest: int = 6  # most characters of an n-gram; 0: no n-grams
+    buckets: int = 2_000_000  # number of rows that n-grams share; each takes `dim` numbers of 4 bytes
     sample: float = 1e-4  # words above this share of the text are left out at random
     lower: bool = False  # lower-case the text first
-    seed: int = 0  # of the first vectors, and of the words that are drawn
-    threads: int = 0  # 0: as many as there are processors; with 1, equal runs give equal bytes
+    seed: int = 0  # seed of the first vectors, and of the words that are drawn
+    threads: int = 0
+    """Number of threads; 0: as many as there are processors. With 1, equal runs give equal bytes."""
 
     def __post_init__(self) -> None:
         for name in ("dim", "epochs", "min_count", "window", "negatives", "rate", "sample"):
