@@ -15,8 +15,8 @@ import numpy as np
 from page import head, table, tell, write
 from worlds import WORLDS, World, draw, truth
 
-from acclimate.statistics.significance import FEWEST_BEARING, LEVEL
-from acclimate.statistics.variance import bearing, bounds, half_width, jackknife, p_value, spread_of
+from acclimate.statistics.significance import FEWEST_ITEMS, LEVEL
+from acclimate.statistics.variance import bounds, components_of, effective_items, half_width, jackknife, p_value
 
 DRAWN = 50_000  # items of all contestants and seeds that are in memory at once
 TRUTH = 10_000_000  # items that the truth of a cell is drawn from, in 2,000 test sets to 50 a study
@@ -111,13 +111,13 @@ def simulate(
 
 def judge(world: World, points: np.ndarray, shares: np.ndarray, expected: float) -> tuple[np.ndarray, ...]:
     """As significance.interval_of and compare_of do, for points (B, 2, S) and shares (B, 2, S, n)."""
-    low, high = bounds(points[:, 0].mean(axis=-1), spread_of(points[:, 0], shares[:, 0]), least=world.metric.least)
+    low, high = bounds(points[:, 0].mean(axis=-1), components_of(points[:, 0], shares[:, 0]), least=world.metric.least)
     differences, shares_of_them = points[:, 0] - points[:, 1], shares[:, 0] - shares[:, 1]
-    spread, mean = spread_of(differences, shares_of_them), differences.mean(axis=-1)
+    spread, mean = components_of(differences, shares_of_them), differences.mean(axis=-1)
     p = p_value(mean, spread)
     found = p < LEVEL
     assert np.all(found == (np.abs(mean) > half_width(spread))), "the test and the interval disagree"
-    few = [bearing(each) < FEWEST_BEARING for each in (shares[:, 0], shares_of_them)]
+    few = [effective_items(each) < FEWEST_ITEMS for each in (shares[:, 0], shares_of_them)]
     return (low <= expected) & (expected <= high), found, p < STRICT, *few
 
 

@@ -6,15 +6,15 @@ from scipy import stats
 
 from acclimate.statistics.power import Design, guessed, measured
 from acclimate.statistics.significance import compare_of
-from acclimate.statistics.variance import Resampled, p_value, spread_of
+from acclimate.statistics.variance import Resampled, components_of, p_value
 
 
 def race(generator: np.random.Generator, design: Design, gain: float, studies: int) -> np.ndarray:
     """(B, S, n) differences with the design's variances."""
     shape = (studies, design.seeds, design.items)
-    differences = gain + generator.normal(0, design.passing**0.5, shape)
-    differences += generator.normal(0, design.luck**0.5, (studies, design.seeds, 1))
-    return differences + generator.normal(0, design.persistent**0.5, (studies, 1, design.items))
+    differences = gain + generator.normal(0, design.residual_variance**0.5, shape)
+    differences += generator.normal(0, design.seed_variance**0.5, (studies, design.seeds, 1))
+    return differences + generator.normal(0, design.item_variance**0.5, (studies, 1, design.items))
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_the_difference_is_found_as_often_as_promised(items: int, seeds: int, co
     design = guessed(items, seeds, comparisons=comparisons, seed_spread=spread)
     differences = race(np.random.default_rng(items), design, design.detectable(), 1_000)
     points = differences.mean(axis=-1)
-    p = p_value(points.mean(axis=-1), spread_of(points, differences - points[..., None]))
+    p = p_value(points.mean(axis=-1), components_of(points, differences - points[..., None]))
     assert np.mean(p < 0.05 / comparisons) == pytest.approx(0.8, abs=0.06)
 
 
@@ -50,13 +50,13 @@ def test_right_and_wrong_answers_are_found_as_the_guess_says() -> None:
         hard_n = generator.normal(0, 0.45**0.5, items)
         scores_Sn = right(gain, hard_n).astype(float) - right(0.0, hard_n)
         points_S = scores_Sn.mean(axis=1)
-        found += p_value(points_S.mean(), spread_of(points_S, scores_Sn - points_S[:, None])) < 0.05
+        found += p_value(points_S.mean(), components_of(points_S, scores_Sn - points_S[:, None])) < 0.05
     assert found / 300 == pytest.approx(0.8, abs=0.1)
 
 
 def test_a_study_that_was_made_gives_the_design_that_it_was_made_with() -> None:
     generator = np.random.default_rng(3)
-    design = Design(400, 8, persistent=0.06, passing=0.12, luck=0.0008, comparisons=2)
+    design = Design(400, 8, item_variance=0.06, residual_variance=0.12, seed_variance=0.0008, comparisons=2)
     found = []
     for differences_Sn in race(generator, design, 0.02, 300):
         points_S = differences_Sn.mean(axis=1)
@@ -64,9 +64,9 @@ def test_a_study_that_was_made_gives_the_design_that_it_was_made_with() -> None:
         ours = Resampled("DAPT", seeds, 0.5 + points_S, differences_Sn - points_S[:, None], 0.0)
         theirs = Resampled("untouched", seeds, np.full(design.seeds, 0.5), np.zeros_like(differences_Sn), 0.0)
         found.append(measured(compare_of(ours, theirs), comparisons=2))
-    for name, slack in (("persistent", 0.1), ("passing", 0.1), ("luck", 0.2)):
+    for name, slack in (("item_variance", 0.1), ("residual_variance", 0.1), ("seed_variance", 0.2)):
         assert np.mean([getattr(each, name) for each in found]) == pytest.approx(getattr(design, name), rel=slack)
-    again = replace(found[0], persistent=0.06, passing=0.12, luck=0.0008)
+    again = replace(found[0], item_variance=0.06, residual_variance=0.12, seed_variance=0.0008)
     assert again.detectable() == pytest.approx(design.detectable())
 
 
@@ -78,7 +78,7 @@ def test_more_of_everything_makes_it_smaller_and_more_comparisons_larger() -> No
     assert guessed(500, 3, seed_spread=0.03).detectable() > now
     assert guessed(500, 3, power=0.5).detectable() < now
     assert guessed(10**7, 3, seed_spread=0.0).detectable() == pytest.approx(0, abs=1e-2)
-    # no end of items does away with the luck of three seeds
+    # no end of items removes the variance over three seeds
     assert guessed(10**9, 3).detectable() == pytest.approx(guessed(10**8, 3).detectable(), rel=1e-2)
 
 
@@ -99,7 +99,7 @@ def test_advice_says_what_would_help() -> None:
 def test_refusals_name_the_value() -> None:
     with pytest.raises(ValueError, match="score=80: a share lies between 0 and 1"):
         guessed(100, 3, score=80).detectable()
-    with pytest.raises(ValueError, match="seeds=1: luck cannot be told"):
+    with pytest.raises(ValueError, match="seeds=1: there is no variance over fewer than two"):
         guessed(100, 1).detectable()
     with pytest.raises(ValueError, match="comparisons=0"):
         guessed(100, 3, comparisons=0).detectable()

@@ -10,14 +10,14 @@ from acclimate.core.types import Cost, Score
 from acclimate.statistics import variance
 from acclimate.statistics.significance import compare, holm, improvement, interval, permutation, possible
 from acclimate.statistics.variance import (
-    Spread,
+    Components,
     bounds,
+    components_of,
     half_width,
     hierarchical_bootstrap,
     jackknife,
     p_value,
     resample,
-    spread_of,
 )
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.task import Metric, Values
@@ -82,10 +82,10 @@ def test_intervals_cover_the_truth_and_equal_contestants_are_seldom_told_apart(
     points, shares = studies_of(metric, seeds, items, luck)
     # the expected macro-F1 on 200 items: the mean over all these studies, whose error is a twentieth of an interval's
     truth = 0.8 if metric is ACCURACY else points.mean()
-    low, high = bounds(points[:, 0].mean(axis=-1), spread_of(points[:, 0], shares[:, 0]), least=0.0)
+    low, high = bounds(points[:, 0].mean(axis=-1), components_of(points[:, 0], shares[:, 0]), least=0.0)
     assert 0.92 <= np.mean((low <= truth) & (truth <= high)) <= 0.985
     differences = points[:, 0] - points[:, 1]
-    spread = spread_of(differences, shares[:, 0] - shares[:, 1])
+    spread = components_of(differences, shares[:, 0] - shares[:, 1])
     assert 0.005 <= np.mean(p_value(differences.mean(axis=-1), spread) < 0.05) <= 0.083
     if luck > 0.3:  # items alone, as most papers test, and as no seeds' luck could be seen: wrong where there is much
         items_only = np.sqrt((shares[:, 0] - shares[:, 1]).mean(axis=1).var(axis=-1, ddof=1) / items)
@@ -102,13 +102,13 @@ def test_interval_and_compare_are_made_of_the_functions_that_are_simulated() -> 
     )
     gains_Sn = ours.astype(float) - theirs
     points_S = gains_Sn.mean(axis=1)
-    spread = spread_of(points_S, gains_Sn - points_S[:, None])
+    spread = components_of(points_S, gains_Sn - points_S[:, None])
     half = half_width(spread)
     expected = points_S.mean() - half, points_S.mean() + half, float(p_value(points_S.mean(), spread))
     assert (found.low, found.high, found.p) == pytest.approx(expected, abs=1e-12)
     assert (found.variance_seeds, found.variance_items) == pytest.approx((spread.seeds, spread.items), abs=1e-12)
     own_S = ours.mean(axis=1)
-    ends = bounds(own_S.mean(), spread_of(own_S, ours - own_S[:, None]), least=0.0)
+    ends = bounds(own_S.mean(), components_of(own_S, ours - own_S[:, None]), least=0.0)
     assert (alone.low, alone.high) == pytest.approx(ends, abs=1e-12)
 
 
@@ -178,15 +178,15 @@ def test_the_probability_of_improvement_is_that_of_a_new_seed_on_a_new_test_set(
         scores_Sn = gain + luck * generator.normal(size=(seeds, 1)) + persistent * generator.normal(size=items)
         scores_Sn = scores_Sn + passing * generator.normal(size=(seeds, items))
         points_S = scores_Sn.mean(axis=1)
-        own, low, high = improvement(points_S.mean(), spread_of(points_S, scores_Sn - points_S[:, None]), seeds)
+        own, low, high = improvement(points_S.mean(), components_of(points_S, scores_Sn - points_S[:, None]), seeds)
         assert own is not None
         assert low <= own <= high
         likely.append(own)
         covered += low <= truth <= high
     assert np.median(likely) == pytest.approx(truth, abs=0.03)
     assert 0.92 <= covered / 400 <= 0.985
-    assert improvement(0.0, spread_of(np.zeros(3), np.zeros((3, 5))), 3) == (None, 0.0, 1.0)
-    assert improvement(0.5, Spread(*(np.array(x) for x in (1e-30, 0.0, 2.0)), 9, np.array(0.0)), 3)[0] == 1.0
+    assert improvement(0.0, components_of(np.zeros(3), np.zeros((3, 5))), 3) == (None, 0.0, 1.0)
+    assert improvement(0.5, Components(*(np.array(x) for x in (1e-30, 0.0, 2.0)), 9, np.array(0.0)), 3)[0] == 1.0
 
 
 def test_cautions_say_where_the_figures_do_not_hold() -> None:
@@ -296,7 +296,7 @@ def test_refusals_name_the_value_and_the_way_out() -> None:
         compare(scores, scores, ACCURACY)
     with pytest.raises(ValueError, match="were not tested alike"):
         compare(scores, [replace(score, ids=score.ids[::-1]) for score in other], ACCURACY)
-    with pytest.raises(ValueError, match="1 test item: its luck cannot be told"):
+    with pytest.raises(ValueError, match="1 test item has no variance over items"):
         interval(scores_of("DAPT", np.ones((3, 1), dtype=bool)), ACCURACY)
     with pytest.raises(ValueError, match="needs the same seeds"):
         hierarchical_bootstrap(scores, other[:2], ACCURACY)

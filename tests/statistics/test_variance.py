@@ -4,21 +4,30 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from acclimate.statistics.variance import Spread, bearing, bounds, half_width, p_value, shift, spread_of, unpaired
+from acclimate.statistics.variance import (
+    Components,
+    bounds,
+    components_of,
+    effective_items,
+    half_width,
+    noncentrality,
+    p_value,
+    unpaired,
+)
 
 
-def spread(seeds: float, items: float, luck: float, count: int = 1_000_000) -> Spread:
-    parts = np.array([seeds, items, luck])
-    return Spread(parts[0], parts[1], parts[2], count, np.array(0.0))
+def spread(seeds: float, items: float, freedom: float, count: int = 1_000_000) -> Components:
+    parts = np.array([seeds, items, freedom])
+    return Components(parts[0], parts[1], parts[2], count, np.array(0.0))
 
 
-def false_positives(luck: int, *, of_seeds: float, of_rest: float, level: float) -> float:
-    """Of equal contestants, in %; shares of the luck of seeds in the variance, and of rest in what is left of it."""
-    quantiles = stats.chi2.ppf((np.arange(4_000) + 0.5) / 4_000, luck) / luck
-    rest = (1 - of_seeds) * of_rest
+def false_positives(freedom: int, *, of_seeds: float, of_residual: float, level: float) -> float:
+    """Of equal contestants, in %; shares of the seeds in the variance, and of the residual in what is left of it."""
+    quantiles = stats.chi2.ppf((np.arange(4_000) + 0.5) / 4_000, freedom) / freedom
+    rest = (1 - of_seeds) * of_residual
     all_alike = np.ones(4_000)
-    drawn = Spread(
-        (of_seeds + rest) * quantiles, (1 - of_seeds - rest) * all_alike, luck * all_alike, 10**9, rest * all_alike
+    drawn = Components(
+        (of_seeds + rest) * quantiles, (1 - of_seeds - rest) * all_alike, freedom * all_alike, 10**9, rest * all_alike
     )
     # the error is normal with variance 1, the variance is drawn: the chance to pass the half width, averaged
     return float(np.mean(200 * stats.norm.sf(half_width(drawn, level=level))))
@@ -27,33 +36,36 @@ def false_positives(luck: int, *, of_seeds: float, of_rest: float, level: float)
 SHARES = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 
 
-@pytest.mark.parametrize("luck", [2, 3, 4, 9, 30])
-def test_false_positives_keep_their_level_whatever_the_share_of_the_seeds(luck: int) -> None:
+@pytest.mark.parametrize("freedom", [2, 3, 4, 9, 30])
+def test_false_positives_keep_their_level_whatever_the_share_of_the_seeds(freedom: int) -> None:
     for share in SHARES:
-        assert 4.5 <= false_positives(luck, of_seeds=share, of_rest=0.0, level=0.05) <= 5.4, share
+        assert 4.5 <= false_positives(freedom, of_seeds=share, of_residual=0.0, level=0.05) <= 5.4, share
 
 
 @pytest.mark.parametrize(
-    ("luck", "least", "most", "most_at_one"),
+    ("freedom", "least", "most", "most_at_one"),
     [(1, 1.5, 7.9, 5.3), (2, 1.7, 5.4, 2.4), (4, 2.2, 5.1, 1.4), (9, 2.9, 5.1, 1.1)],
 )
-def test_rest_makes_false_positives_fewer_and_never_more(
-    luck: int, least: float, most: float, most_at_one: float
+def test_a_residual_makes_false_positives_fewer_and_never_more(
+    freedom: int, least: float, most: float, most_at_one: float
 ) -> None:
     for share in SHARES:
-        for rest in (0.25, 0.5, 0.75, 1.0):
-            assert least <= false_positives(luck, of_seeds=share, of_rest=rest, level=0.05) <= most, (share, rest)
-            assert false_positives(luck, of_seeds=share, of_rest=rest, level=0.01) <= most_at_one, (share, rest)
+        for residual in (0.25, 0.5, 0.75, 1.0):
+            at_5, at_1 = (
+                false_positives(freedom, of_seeds=share, of_residual=residual, level=level) for level in (0.05, 0.01)
+            )
+            assert least <= at_5 <= most, (share, residual)
+            assert at_1 <= most_at_one, (share, residual)
 
 
 def test_one_source_alone_gives_the_tests_of_scipy() -> None:
     generator = np.random.default_rng(0)
     shares_Sn = np.zeros((4, 30))
     points_S = generator.normal(size=4)
-    alone = spread_of(points_S, shares_Sn)
+    alone = components_of(points_S, shares_Sn)
     assert p_value(points_S.mean(), alone) == pytest.approx(stats.ttest_1samp(points_S, 0).pvalue, abs=1e-9)
     item_n = generator.normal(0.3, 1, size=30)
-    equal = spread_of(np.full(3, item_n.mean()), np.tile(item_n - item_n.mean(), (3, 1)))
+    equal = components_of(np.full(3, item_n.mean()), np.tile(item_n - item_n.mean(), (3, 1)))
     assert p_value(item_n.mean(), equal) == pytest.approx(stats.ttest_1samp(item_n, 0).pvalue, abs=1e-9)
     low = stats.ttest_1samp(item_n, 0).confidence_interval(0.95).low
     assert item_n.mean() - half_width(equal) == pytest.approx(low, abs=1e-9)
@@ -67,20 +79,20 @@ def test_one_source_alone_gives_the_tests_of_scipy() -> None:
 def test_the_parts_are_those_that_the_items_and_seeds_were_drawn_with() -> None:
     generator = np.random.default_rng(1)
     studies, seeds, items = 4_000, 4, 50
-    luck = generator.normal(0, 0.2, (studies, seeds, 1))
+    seed = generator.normal(0, 0.2, (studies, seeds, 1))
     hard, rest = generator.normal(0, 1.0, (studies, 1, items)), generator.normal(0, 2.0, (studies, seeds, items))
-    scores = luck + hard + rest
+    scores = seed + hard + rest
     points = scores.mean(axis=-1)
-    found = spread_of(points, scores - points[..., None])
+    found = components_of(points, scores - points[..., None])
     assert found.seeds.mean() == pytest.approx(0.04 / seeds + 4 / (seeds * items), rel=0.05)
-    assert found.rest.mean() == pytest.approx(4 / (seeds * items), rel=0.02)
+    assert found.residual.mean() == pytest.approx(4 / (seeds * items), rel=0.02)
     assert found.items.mean() == pytest.approx(1 / items, rel=0.05)
     assert found.variance.mean() == pytest.approx(points.mean(axis=-1).var(), rel=0.1)
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5])
-def test_seeds_that_agree_by_luck_make_nobody_surer_than_the_items_alone(seeds: int) -> None:
-    """Made so: equal scores, and shares with less in common than the rest accounts for."""
+def test_seeds_that_agree_by_chance_never_give_less_variance_than_the_items_alone(seeds: int) -> None:
+    """Made so: equal scores, and shares with less in common than the residual accounts for."""
     generator = np.random.default_rng(seeds)
     left_Sn = generator.normal(size=(seeds, 60))
     left_Sn -= 0.2 * left_Sn.mean(axis=0)
@@ -89,7 +101,7 @@ def test_seeds_that_agree_by_luck_make_nobody_surer_than_the_items_alone(seeds: 
     assert np.ptp(points_S) == pytest.approx(0)
     item_n = scores_Sn.mean(axis=0)
     for found, difference in (
-        (spread_of(points_S, scores_Sn - points_S[:, None]), points_S.mean()),
+        (components_of(points_S, scores_Sn - points_S[:, None]), points_S.mean()),
         (unpaired((points_S, scores_Sn - points_S[:, None]), (np.zeros(2), np.zeros((2, 60)))), points_S.mean()),
     ):
         alone = stats.ttest_1samp(item_n, 0)
@@ -118,17 +130,17 @@ def test_intervals_end_where_the_metric_does(mean: float, least: float) -> None:
         assert high - low == pytest.approx(2.093**2 / (20 + 2.093**2), abs=1e-3)
 
 
-def test_bearing_counts_the_items_that_matter() -> None:
-    assert bearing(np.array([[1.0, -1.0, 1.0, -1.0]])) == pytest.approx(4)
-    assert bearing(np.array([[10.0, 0.0, 0.0, -10.0], [10.0, 0.0, 0.0, -10.0]])) == pytest.approx(2)
-    assert bearing(np.zeros((2, 4))) == 0
+def test_effective_items_counts_the_items_that_matter() -> None:
+    assert effective_items(np.array([[1.0, -1.0, 1.0, -1.0]])) == pytest.approx(4)
+    assert effective_items(np.array([[10.0, 0.0, 0.0, -10.0], [10.0, 0.0, 0.0, -10.0]])) == pytest.approx(2)
+    assert effective_items(np.zeros((2, 4))) == 0
 
 
-def test_the_shift_is_that_of_scipys_noncentral_student_variable() -> None:
+def test_the_noncentrality_is_that_of_scipys_noncentral_student_variable() -> None:
     for freedom in (1.5, 2.0, 7.3, 50.0):
         for ratio in (-2.0, 0.0, 0.7, 3.0):
             for tail in (0.2, 0.025, 0.975):
-                found = shift(ratio, freedom, tail)
+                found = noncentrality(ratio, freedom, tail)
                 assert stats.nct.cdf(ratio, freedom, found) == pytest.approx(tail, abs=1e-7)
-    assert shift(3.0, 1e6, 0.025) == pytest.approx(3 + 1.95996, abs=1e-4)
-    assert shift(1e6, 2.0, 0.975) < 1e6 < shift(1e6, 2.0, 0.025)
+    assert noncentrality(3.0, 1e6, 0.025) == pytest.approx(3 + 1.95996, abs=1e-4)
+    assert noncentrality(1e6, 2.0, 0.975) < 1e6 < noncentrality(1e6, 2.0, 0.025)

@@ -1,17 +1,22 @@
-"""Means over datasets, such as a benchmark's score: their intervals, and the test that two models have the same.
+"""Weighted means over datasets, such as a benchmark's score: intervals, and the test that two models have equal ones.
 
-Datasets have test items and trained models of their own, so that the variance of a weighted sum is the sum of
-weight^2 variance, and its degrees of freedom are Satterthwaite's, from those of each dataset (spread.py):
+Each dataset has different test items and fine-tuned models, so their scores are independent. For weights w_d
 
-    1 / freedom = sum of (weight^2 variance of the dataset / variance)^2 / freedom of the dataset
+    Var = sum over d of w_d^2 Var_d                                          Var_d: statistics/variance.py
+    1 / freedom = sum over d of (w_d^2 Var_d / Var)^2 / freedom_d            Satterthwaite (1946)
 
-A difference of two models is taken on each dataset, over the same items, as `compare` does. The interval of a mean has
-the ends of the datasets' own intervals, with the quantile of these degrees of freedom, put together as independent
-errors are: sqrt(sum of (weight (score - end))^2) away from the mean. Of one dataset both are its own. They say nothing
-of what was not drawn: which datasets the benchmark has, and the model's pretraining.
+A difference of two models is taken on each dataset, paired over its items as `compare` pairs them. The interval of a
+mean score combines the datasets' intervals, which are not symmetric, by the method of variance estimates recovery:
 
-Source of the ends: Zou and Donner, Construction of confidence limits about effect measures (Statistics in Medicine
-2008), who call it recovering variance estimates.
+    low  = mean - sqrt(sum of w_d^2 (score_d - low_d)^2)
+    high = mean + sqrt(sum of w_d^2 (high_d - score_d)^2)
+
+with low_d and high_d from the t quantile of `freedom`. For one dataset this is the dataset's interval. Not
+covered: which datasets the benchmark chose, and the seed of the model's pretraining.
+
+References
+  Satterthwaite (1946), An approximate distribution of estimates of variance components.
+  Zou and Donner (2008), Construction of confidence limits about effect measures, Statistics in Medicine.
 """
 
 from __future__ import annotations
@@ -20,52 +25,51 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from acclimate.statistics.significance import Comparison, Interval, cautions, possible, spread_of_difference
-from acclimate.statistics.variance import Resampled, bounds, half_width, p_value, spread_of, summed
+from acclimate.statistics.significance import Comparison, Interval, cautions, components_of_difference, possible
+from acclimate.statistics.variance import Resampled, bounds, components_of, half_width, p_value, weighted
 from acclimate.tasks.task import Values
 
 
-def mean_interval(draws: Sequence[Resampled], weights: Sequence[float]) -> Interval:
+def mean_interval(scores: Sequence[Resampled], weights: Sequence[float]) -> Interval:
     """The 95% interval of one model's weighted mean score over datasets; over seeds and test items, not over datasets.
 
-    draws    the model's scores on each dataset (resampling.resample), which may have different metrics and seeds
-    weights  of the datasets, in step; their sum is 1
+    scores   the model's scores on each dataset (`resample`), which may differ in metric and seeds
+    weights  of the datasets in the same order; their sum is 1
     """
     _check(weights)
-    means = [float(own.points_S.mean()) for own in draws]
-    spreads = [spread_of(own.points_S, own.shares_Sn) for own in draws]
-    freedom = summed(spreads, weights).freedom
+    means = [float(score.points_S.mean()) for score in scores]
+    components = [components_of(score.points_S, score.shares_Sn) for score in scores]
+    freedom = weighted(components, weights).freedom
     squares = np.zeros(2)
-    for own, mean, spread, weight in zip(draws, means, spreads, weights, strict=True):
-        ends = bounds(np.array(mean), spread, least=own.least, freedom=freedom)
+    for score, mean, component, weight in zip(scores, means, components, weights, strict=True):
+        ends = bounds(np.array(mean), component, least=score.least, freedom=freedom)
         squares += (weight * (np.array(ends) - mean)) ** 2
     mean = float(np.dot(weights, means))
     low, high = mean + np.array([-1.0, 1.0]) * np.sqrt(squares)
-    return Interval(mean, float(low), float(high), _caution(draws, [own.shares_Sn for own in draws], weights))
+    return Interval(mean, float(low), float(high), _caution(scores, [score.shares_Sn for score in scores], weights))
 
 
 def mean_difference(
-    draws: Sequence[Resampled], references: Sequence[Resampled], weights: Sequence[float]
+    scores: Sequence[Resampled], references: Sequence[Resampled], weights: Sequence[float]
 ) -> Comparison:
     """Test that two models have the same expected weighted mean over datasets, with the 95% interval of the difference.
 
-    draws, references  as for `mean_interval`, of either model, on the same test items; paired over seeds on each
-                       dataset where both have the same
-    Of the Comparison, what is said of single seeds is left at None or 0.
+    scores, references  those of either model, as for `mean_interval`, on the same test items; paired over seeds on the
+                        datasets where both have the same seeds
+
+    The Comparison's fields about single seeds and variance components keep their defaults.
     """
     _check(weights)
-    pairs = list(zip(draws, references, strict=True))
-    spreads = [spread_of_difference(ours, theirs) for ours, theirs in pairs]
-    total = summed(spreads, weights)
+    pairs = list(zip(scores, references, strict=True))
+    total = weighted([components_of_difference(ours, theirs) for ours, theirs in pairs], weights)
     mean, reference_mean = (
-        float(np.dot(weights, [own.points_S.mean() for own in side])) for side in (draws, references)
+        float(np.dot(weights, [score.points_S.mean() for score in side])) for side in (scores, references)
     )
     difference, half = mean - reference_mean, float(half_width(total))
-    least = float(np.dot(weights, [own.least for own in draws]))
-    low, high = possible(difference, half, least=least)
-    shares = [_mean_1n(ours) - _mean_1n(theirs) for ours, theirs in pairs]
+    low, high = possible(difference, half, least=float(np.dot(weights, [score.least for score in scores])))
+    shares = [_mean_share_1n(ours) - _mean_share_1n(theirs) for ours, theirs in pairs]
     return Comparison(
-        draws[0].contestant,
+        scores[0].contestant,
         references[0].contestant,
         mean,
         reference_mean,
@@ -74,7 +78,7 @@ def mean_difference(
         p=float(p_value(difference, total)),
         p_seeds=None,
         test=f"Student's t over paired test items and the seeds of {len(pairs)} datasets",
-        caution=_caution([*draws, *references], shares, weights),
+        caution=_caution([*scores, *references], shares, weights),
     )
 
 
@@ -82,11 +86,11 @@ def _check(weights: Sequence[float]) -> None:
     assert abs(sum(weights) - 1) < 1e-9, f"weights of a mean sum to 1, not to {sum(weights)}"
 
 
-def _mean_1n(own: Resampled) -> Values:
-    return np.asarray(own.shares_Sn.mean(axis=0, keepdims=True))
+def _mean_share_1n(score: Resampled) -> Values:
+    return np.asarray(score.shares_Sn.mean(axis=0, keepdims=True))
 
 
-def _caution(draws: Sequence[Resampled], shares: Sequence[Values], weights: Sequence[float]) -> str:
-    """As of one dataset: of all items together, each by what it does to the mean."""
-    parts = [weight * own.mean(axis=0) / own.shape[-1] for own, weight in zip(shares, weights, strict=True)]
-    return cautions(min(len(own.seeds) for own in draws), np.concatenate(parts)[None])
+def _caution(scores: Sequence[Resampled], shares: Sequence[Values], weights: Sequence[float]) -> str:
+    """The cautions about all items of all datasets together, each with its influence on the weighted mean."""
+    influences = [weight * part.mean(axis=0) / part.shape[-1] for part, weight in zip(shares, weights, strict=True)]
+    return cautions(min(len(score.seeds) for score in scores), np.concatenate(influences)[None])

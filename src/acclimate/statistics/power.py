@@ -1,13 +1,17 @@
-"""What a race can find: the smallest true difference that stands out from luck, before anything is trained or after.
+"""Power: the smallest true difference that a comparison detects with a given probability, before or after training.
 
-Two contestants' difference, averaged over S shared seeds on n test items, has the variance
+The difference of two contestants' means over S shared seeds and n test items has the variance components
 
-    (persistent + passing / S) / n  +  2 spread^2 / S          of which the seeds see  2 spread^2 / S + passing / (S n)
+    Var = (item + residual / S) / n + seed / S        of which the seeds' part is  seed / S + residual / (S n)
 
-persistent: items that one of the two gets right whatever the seed; passing: items that change hands from seed to seed.
-It is found where Student's t, with the degrees of freedom of statistics/variance.py, passes the level that
-Holm's first step
-leaves: .05 over the number of comparisons. tests/statistics/test_power.py compares that with simulated races.
+item: variance over items of what is the same for all seeds; residual: over items and seeds; seed: over seeds. The
+difference is detected if Student's t, with the degrees of freedom of statistics/variance.py, exceeds its critical value
+at the level of Holm's first step, .05 / comparisons. The smallest difference detected with probability `power` is then
+
+    d sqrt(Var),  where a noncentral t with noncentrality d exceeds the critical value with probability `power`
+
+Assumed: paired seeds, a normal mean, and that the power of Holm's later steps is left out. Simulated races confirm it
+(tests/statistics/test_power.py).
 """
 
 from __future__ import annotations
@@ -20,54 +24,55 @@ from scipy import stats
 
 from acclimate.core.types import Score
 from acclimate.statistics.significance import Comparison, compare
-from acclimate.statistics.variance import LEVEL, Spread, shift
+from acclimate.statistics.variance import CHUNK, LEVEL, Components, noncentrality
 from acclimate.tasks.task import Metric
 
-STEADY = 0.3
-MORE_SEEDS = (5, 10)
-MOST_FREEDOM = 1e6  # beyond it a Student variable is a normal one
+STEADY = 0.3  # share of two contestants' disagreement that is the same for all seeds: a guess
+MORE_SEEDS = (5, 10)  # numbers of seeds that advice mentions
+NORMAL = 1e6  # degrees of freedom from which Student's t is computed as a normal variable
 RESAMPLES = 1_000
-ALLOWANCE = 3.0  # standard errors over items, where one seed says nothing about the spread over seeds
-CHUNK = 4_000_000  # entries of a block of weights
+ALLOWANCE = 3.0  # standard errors over items that stand in for the unknown variance over seeds where there is one seed
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A comparison to be made, or made again with more items or seeds. Variances are of one difference, squared units.
+    """A comparison to be made, or made again with more items or seeds.
 
-    persistent  over items, the same for all seeds; divided by the items
-    passing     over items, anew for each seed; divided by items and seeds
-    luck        over seeds, the same for all items: 2 spread^2; divided by the seeds
-    comparisons how many contestants are compared with the untouched model: Holm's first step divides by it
-    power       the probability with which the difference shall be found
+    item_variance      of the difference over items, the same for all seeds; divided by the items
+    residual_variance  over items and seeds; divided by items times seeds
+    seed_variance      over seeds, the same for all items; divided by the seeds. Twice that of one contestant
+    comparisons        contestants that are compared with the untouched model: Holm's first step divides .05 by it
+    power              probability with which the difference is to be detected
+
+    Variances are of one item's difference with one seed, in squared units of the metric.
     """
 
     items: int
     seeds: int
-    persistent: float
-    passing: float
-    luck: float
+    item_variance: float
+    residual_variance: float
+    seed_variance: float
     comparisons: int = 1
     power: float = 0.8
 
     def detectable(self, *, items: int | None = None, seeds: int | None = None) -> float:
-        """The smallest true difference found with `power`, in units of the metric; with other items or seeds if given.
+        """The smallest true difference detected with `power`, in units of the metric, for these items and seeds.
 
-        Where it is more than the score lacks to 1, no difference is.
+        It can be larger than 1 less the score, and then no possible improvement is detected with this power.
         """
         items, seeds = items or self.items, seeds or self.seeds
         for name, number in (("items", items), ("seeds", seeds)):
             if number < 2:
-                raise ValueError(f"{name}={number}: luck cannot be told from a difference; it takes two at least")
-        rest = self.passing / (items * seeds)
-        parts = np.array([self.luck / seeds + rest, self.persistent / items, seeds - 1, rest])
-        spread = Spread(parts[0:1], parts[1:2], parts[2:3], items, parts[3:4])
-        freedom = min(float(spread.freedom[0]), MOST_FREEDOM)
-        needed = float(stats.t.isf(LEVEL / self.comparisons / 2, freedom))
-        return shift(needed, freedom, 1 - self.power) * float(np.sqrt(spread.variance[0]))
+                raise ValueError(f"{name}={number}: there is no variance over fewer than two")
+        residual = self.residual_variance / (items * seeds)
+        seen = np.array([self.seed_variance / seeds + residual, self.item_variance / items, seeds - 1, residual])
+        components = Components(seen[0:1], seen[1:2], seen[2:3], items, seen[3:4])
+        freedom = min(float(components.freedom[0]), NORMAL)
+        critical = float(stats.t.isf(LEVEL / self.comparisons / 2, freedom))
+        return noncentrality(critical, freedom, 1 - self.power) * float(np.sqrt(components.variance[0]))
 
     def advice(self) -> str:
-        """What would make it smaller, in two sentences: twice the test items, and more seeds."""
+        """Two sentences: the smallest detectable difference, and what twice the test items or more seeds make of it."""
         now, twice = self.detectable(), self.detectable(items=2 * self.items)
         more = [number for number in MORE_SEEDS if number > self.seeds]
         seeds = " and ".join(f"with {number} to {100 * self.detectable(seeds=number):.1f}" for number in more)
@@ -90,16 +95,15 @@ def guessed(
     comparisons: int = 1,
     power: float = 0.8,
 ) -> Design:
-    """The comparison of two contestants of about this score, for a metric that is a mean over items or nearly so.
+    """The Design of a comparison of two contestants, for a metric that is a mean over items or nearly so.
 
-    score         expected, from 0 to 1
-    disagreement  share of the items that one of two contestants gets right and the other wrong, one seed of each. None:
-                  half of what two that know nothing of each other would, score (1 - score): contestants are one model
-                  fine-tuned on the same rows, and mostly fail on the same items
-    steady        share of that disagreement which is the same whatever the seed. A guess: most items that change hands
-                  between two contestants also do between two seeds of one
-    seed_spread   standard deviation of a contestant's score over seeds, were the test set endless. A point is a guess:
-                  with few training rows it is more, and a race on dev tells
+    score         expected score, from 0 to 1
+    disagreement  share of the items that exactly one of two contestants gets right, with one seed each. None: half that
+                  of two independent contestants, score (1 - score), because both are one model fine-tuned on the same
+                  rows and mostly fail on the same items
+    steady        share of that disagreement which is the same for all seeds
+    seed_spread   standard deviation over seeds of a contestant's score on an infinite test set. One point is a guess;
+                  with few training rows it is more, as a race on dev shows
 
     Raises ValueError for a share outside 0 to 1, no comparison, and fewer than two items or seeds.
     """
@@ -114,27 +118,27 @@ def guessed(
 
 
 def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8) -> Design:
-    """The same comparison made again, from what it found.
+    """The Design of the same comparison made again, with the variance components that it found.
 
-    Where chance made what passes from seed to seed larger than all that seeds do together, their luck is 0.
+    The seed variance is 0 if by chance the residual was estimated as larger than the seeds' whole part.
     """
-    found, items, seeds = comparison, comparison.items, comparison.seeds
+    items, seeds = comparison.items, comparison.seeds
     return Design(
         items,
         seeds,
-        persistent=found.variance_items * items,
-        passing=found.variance_rest * items * seeds,
-        luck=max(found.variance_seeds - found.variance_rest, 0.0) * seeds,
+        item_variance=comparison.variance_items * items,
+        residual_variance=comparison.variance_residual * items * seeds,
+        seed_variance=max(comparison.variance_seeds - comparison.variance_residual, 0.0) * seeds,
         comparisons=comparisons,
         power=power,
     )
 
 
 def beyond_reach(rival: Sequence[Score], untouched: Sequence[Score], metric: Metric) -> bool:
-    """Whether the rival's expected score is below the untouched model's, by what dev has shown so far.
+    """True if the rival's expected score is below the untouched model's, by their scores on dev with the same seeds.
 
-    rival, untouched: rows on dev of the same seeds. With two seeds or more: the 95% interval of the difference, over
-    seeds and items, lies below 0. With one: the difference plus ALLOWANCE standard errors over items does.
+    With two seeds or more: the 95% interval of the difference over seeds and items lies below 0. With one: the
+    difference plus ALLOWANCE standard errors over items, by a bootstrap of the items, lies below 0.
     """
     if len(rival) > 1:
         return compare(rival, untouched, metric).high < 0
@@ -142,9 +146,9 @@ def beyond_reach(rival: Sequence[Score], untouched: Sequence[Score], metric: Met
     ours_nK, theirs_nK = metric.statistics(ours.gold, ours.predicted), metric.statistics(theirs.gold, theirs.predicted)
     items = len(ours.gold)
     generator = np.random.default_rng(0)
-    drawn: list[float] = []
-    while len(drawn) < RESAMPLES:
-        rows = min(RESAMPLES - len(drawn), max(1, CHUNK // items))
+    differences: list[float] = []
+    while len(differences) < RESAMPLES:
+        rows = min(RESAMPLES - len(differences), max(1, CHUNK // items))
         weights_Rn = generator.multinomial(items, np.full(items, 1 / items), size=rows).astype(np.float64)
-        drawn += list(metric.value(weights_Rn @ ours_nK) - metric.value(weights_Rn @ theirs_nK))
-    return bool(ours.test - theirs.test + ALLOWANCE * np.std(drawn) < 0)
+        differences += list(metric.value(weights_Rn @ ours_nK) - metric.value(weights_Rn @ theirs_nK))
+    return bool(ours.test - theirs.test + ALLOWANCE * np.std(differences) < 0)

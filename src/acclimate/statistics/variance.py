@@ -1,40 +1,48 @@
-"""How far a mean over S seeds on n test items lies from its expectation: variance, degrees of freedom, intervals.
+"""The variance of a mean score over S seeds and n test items: its estimate, degrees of freedom, intervals and p values.
 
-The scores of S seeds on n test items are crossed draws, y_si = mean + seed_s + item_i + rest_si, so that their average
-has variance seed/S + item/n + rest/(S n). Resampling items alone takes the seeds at hand for all there are. Here
+Model. Seeds and test items are crossed random effects (Clark, 1973, with subjects and words): the score of seed s on
+item i is y_si = mu + seed_s + item_i + residual_si, so the mean over both has the variance
 
-    seeds  = sample variance of the seeds' scores / S                    estimates seed/S + rest/(S n)
-    items  = variance over items of the mean of the seeds' shares / n    estimates item/n + rest/(S n)
-    rest   = variance of a seed's shares around that mean, / (S n)       estimates rest/(S n)
+    Var = Var(seed) / S + Var(item) / n + Var(residual) / (S n)
 
-and the variance is max(seeds, rest) + max(items - rest, 0): both see `rest`, it counts once. What seeds add is no less
-than rest, and where two or three agree better, they do by luck; without the first max the variance would come out below
-that of the items alone. Shares are the jackknife's (resampling.py), which for a mean are the items' scores themselves.
-The error over the variance's square root is taken for a Student variable, with
+A test over the items alone would leave out the first summand. Three mean squares estimate the parts:
 
-    1 / freedom = share^(2 - PULL share / (S - 1)) / (S - 1) + (1 - share)^2 / (n - 1)
-    share       = seeds / variance * min(1, seeds / rest)^((S - 2) / 2)
+    seeds     sample variance of the seeds' scores / S                      Var(seed) / S + Var(residual) / (S n)
+    items     sample variance over items of the seeds' mean share / n       Var(item) / n + Var(residual) / (S n)
+    residual  sample variance of the shares about that mean / (S n)         Var(residual) / (S n)
 
-PULL = 0 is Satterthwaite's rule, which with three seeds finds differences in up to 7.8% of equal contestants at 5%, as
-the share itself comes from three values. 4.5 keeps that within 4.5 and 5.4% whatever the share, from three seeds on,
-where there is no rest and the items' part is known. The last factor is there because rest, where it stands in for the
-seeds, is known from n (S - 1) values. With much rest and no luck of the seeds, three find differences in as few as
-1.8%: seeds that agree too well no longer make up for those that agree too little (tests/statistics/test_variance.py
-integrates; benchmarks/significance.py does the rest).
+    Var = max(seeds, residual) + max(items - residual, 0)
 
-The jackknife costs one pass over the items for any metric that is a function of sums (task.Metric), has no random
-numbers in it, and gives each item's share in the score of each seed, from which the part of the seeds and the part of
-the items are told apart. The bootstrap of seeds and items together stands here by its name because papers use it; with
-few seeds it is wrong (docs/statistics.md shows by how much), so nothing is decided by it.
+The residual is in both of the first two, so it is subtracted once. The first max is for two or three seeds that agree
+by chance better than their residuals allow: without it Var would be below that of the items alone.
 
-Sources: Clark, The language-as-fixed-effect fallacy (1973) for seeds and items crossed (there: subjects and words);
-Satterthwaite, An approximate distribution of estimates of variance components (1946); Wilson, Probable inference
-(1927) with the sample size that gives the same variance, as surveys use it (Dean and Pagano 2015); Fisher (1921) for
-r; Efron and Stein, The jackknife estimate of variance (Annals of Statistics 1981); Owen, The pigeonhole bootstrap
-(Annals of Applied Statistics 2007); Bouthillier et al., Accounting for variance in machine learning benchmarks
-(2021).
+An item's share in a seed's score is its jackknife influence value, which for a mean over items is the item's score less
+the mean. It costs one pass over the items for any metric that is a function of sums (`Metric`), and no random numbers.
 
-Shape suffixes: S seeds, n test items, R resamples, K numbers an item. `...`: studies side by side, in simulations.
+Degrees of freedom. The mean's error / sqrt(Var) is compared with Student's t with `freedom` degrees of freedom:
+
+    1 / freedom = share^(2 - 4.5 share / (S - 1)) / (S - 1) + (1 - share)^2 / (n - 1)
+    share       = seeds / Var * min(1, seeds / residual)^((S - 2) / 2)
+
+With the exponent 2 and without the last factor this is Satterthwaite's rule, which for three seeds rejects in up to
+7.8% of null cases at the 5% level, because `share` is estimated from three scores. We chose the exponent's slope, 4.5:
+with it the rate is 4.5 to 5.4% at any share, for three seeds or more without residual variance. The last factor is
+there because the residual, where it replaces `seeds`, has n (S - 1) degrees of freedom. With a large residual and no
+seed variance the rate falls to 1.8% for three seeds (tests/statistics/test_variance.py integrates these rates,
+benchmarks/significance.py simulates the rest).
+
+Assumed: seeds and test items are independent draws; the mean is about normal. docs/statistics.md has the limits.
+
+References
+  Clark (1973), The language-as-fixed-effect fallacy.
+  Satterthwaite (1946), An approximate distribution of estimates of variance components.
+  Efron and Stein (1981), The jackknife estimate of variance, Annals of Statistics.
+  Wilson (1927), Probable inference; Dean and Pagano (2015), for its use with an effective sample size.
+  Fisher (1921), On the "probable error" of a coefficient of correlation.
+  Owen (2007), The pigeonhole bootstrap, Annals of Applied Statistics.
+  Bouthillier et al. (2021), Accounting for variance in machine learning benchmarks.
+
+Shape suffixes: S seeds, n test items, R resamples, K numbers an item. `...`: simulated studies side by side.
 """
 
 from __future__ import annotations
@@ -50,16 +58,20 @@ from scipy.optimize import brentq
 from acclimate.core.types import Score
 from acclimate.tasks.task import Metric, Values
 
+LEVEL = 0.05  # of tests; intervals have a confidence of 1 - LEVEL
+SLOPE = 4.5  # of the exponent in the rule for the degrees of freedom
+NEAR_1 = 1e-9  # correlations are cut off this far from 1 and -1, where Fisher's z is infinite
 RESAMPLES = 2_000
-CHUNK = 4_000_000  # entries of a block: 32 MB, whatever the size of the test set and the number of classes
+CHUNK = 4_000_000  # numbers in a block: 32 MB, whatever the size of the test set and the number of classes
 
 
 @dataclass(frozen=True, slots=True)
 class Resampled:
-    """One contestant's scores, and what each test item does to them.
+    """One contestant's scores, and the influence of each test item on them.
 
     points_S   the score of each seed
-    shares_Sn  n - 1 times what leaving out item i changes, less the mean of these: each seed's sum to 0
+    shares_Sn  jackknife influence values: (n - 1) (mean of the scores without one item - score without item i); those
+               of a seed sum to 0
     least      the lowest value that the metric can take
     """
 
@@ -71,27 +83,31 @@ class Resampled:
 
 
 def resample(scores: Sequence[Score], metric: Metric) -> dict[str, Resampled]:
-    """Every contestant's scores with each test item left out once, by rising seed.
+    """Contestant -> its scores, by rising seed, and the influence of each test item on them.
 
-    Raises ValueError for scores that were not computed on the same test items or by this metric, for fewer than two
-    seeds of a contestant (their spread would be unknown), for a seed that occurs twice, and for fewer than two items.
+    Raises ValueError for scores that were not computed on the same test items or by this metric, for a contestant with
+    fewer than two seeds, for a seed that occurs twice, and for fewer than two items.
     """
     _check(scores)
-    grouped: dict[str, list[Score]] = {}
-    for score in sorted(scores, key=lambda score: score.seed):
-        grouped.setdefault(score.contestant, []).append(score)
-    drawn = {}
-    for name in dict.fromkeys(score.contestant for score in scores):
-        parts = [jackknife(statistics_of(score, metric), metric.value) for score in grouped[name]]
-        points_S, shares_Sn = (np.array(side) for side in zip(*parts, strict=True))
-        drawn[name] = Resampled(name, tuple(score.seed for score in grouped[name]), points_S, shares_Sn, metric.least)
-    return drawn
+    by_contestant: dict[str, list[Score]] = {}
+    for score in scores:
+        by_contestant.setdefault(score.contestant, []).append(score)
+    found = {}
+    for name, unsorted in by_contestant.items():
+        rows = sorted(unsorted, key=lambda score: score.seed)
+        pairs = [jackknife(statistics_of(score, metric), metric.value) for score in rows]
+        points_S, shares_Sn = (np.array(side) for side in zip(*pairs, strict=True))
+        found[name] = Resampled(name, tuple(score.seed for score in rows), points_S, shares_Sn, metric.least)
+    return found
 
 
 def jackknife(statistics_nK: Values, value: Callable[[Values], Values]) -> tuple[Values, Values]:
-    """(...,) values of the items' sums and (..., n) shares of the items, for statistics (..., n, K).
+    """(...,) the values of the summed statistics, and (..., n) the items' jackknife influence values.
 
-    The variance of the shares over n estimates the variance of the value over test sets of n items.
+    statistics_nK  (..., n, K) K numbers an item
+    value          the metric, a function of their sums over items
+
+    The influence values' variance divided by n estimates the variance of the value over test sets of n items.
     """
     sums_K = statistics_nK.sum(axis=-2, keepdims=True)
     count = statistics_nK.shape[-2]
@@ -102,7 +118,7 @@ def jackknife(statistics_nK: Values, value: Callable[[Values], Values]) -> tuple
 
 
 def statistics_of(score: Score, metric: Metric) -> Values:
-    """(n, K) of a score's predictions. Raises ValueError where the metric is not the one that gave the score."""
+    """(n, K) the metric's numbers for each test item. Raises ValueError if the score was computed by another metric."""
     statistics_nK = metric.statistics(score.gold, score.predicted)
     point = float(metric.value(statistics_nK.sum(axis=0)))
     if abs(score.test - point) > 1e-6:
@@ -113,6 +129,146 @@ def statistics_of(score: Score, metric: Metric) -> Values:
     return statistics_nK
 
 
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The variance of a mean over seeds and test items, in its components. Each (...,), in squared units of the metric.
+
+    seeds         Var(seed) / S + Var(residual) / (S n)
+    items         Var(item) / n, at least 0
+    seed_freedom  degrees of freedom of `seeds`
+    count         n
+    residual      Var(residual) / (S n)
+    """
+
+    seeds: Values
+    items: Values
+    seed_freedom: Values
+    count: int
+    residual: Values
+
+    @property
+    def variance(self) -> Values:
+        return np.asarray(np.maximum(self.seeds, self.residual) + self.items)
+
+    @property
+    def freedom(self) -> Values:
+        """Degrees of freedom of the variance, by the rule at the top of this file."""
+        below_residual = _quotient(self.seeds, np.maximum(self.seeds, self.residual))  # min(1, seeds / residual)
+        share = _quotient(self.seeds, self.variance) * below_residual ** ((self.seed_freedom - 1.0) / 2)
+        inverse = share ** (2.0 - SLOPE * share / self.seed_freedom) / self.seed_freedom
+        return np.asarray(1.0 / (inverse + (1.0 - share) ** 2 / (self.count - 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The variance of a weighted sum of independent means, and its degrees of freedom. Each (...,)."""
+
+    variance: Values
+    freedom: Values
+
+
+def components_of(points_S: Values, shares_Sn: Values) -> Components:
+    """The variance components of the mean score, from the seeds' scores (..., S) and the items' shares (..., S, n)."""
+    number, count = shares_Sn.shape[-2:]
+    seeds = points_S.var(axis=-1, ddof=1) / number
+    residual = residual_of(shares_Sn)
+    items = shares_Sn.mean(axis=-2).var(axis=-1, ddof=1) / count - residual
+    return Components(seeds, np.maximum(items, 0.0), np.full_like(seeds, number - 1.0), count, residual)
+
+
+def unpaired(first: tuple[Values, Values], second: tuple[Values, Values]) -> Components:
+    """The components of the difference of two means on the same items that do not share their seeds.
+
+    Each side is (scores, shares). The seeds' parts add up, with the degrees of freedom of Welch and Satterthwaite.
+    """
+    one, other = components_of(*first), components_of(*second)
+    seeds, residual, count = one.seeds + other.seeds, one.residual + other.residual, one.count
+    # where no score varies over seeds, any degrees of freedom do: they are of a component that is 0
+    squares = one.seeds**2 / one.seed_freedom + other.seeds**2 / other.seed_freedom
+    freedom = np.where(squares > 0, _quotient(seeds**2, squares), one.seed_freedom + other.seed_freedom)
+    mean_n = first[1].mean(axis=-2) - second[1].mean(axis=-2)
+    items = mean_n.var(axis=-1, ddof=1) / count - residual
+    return Components(seeds, np.maximum(items, 0.0), freedom, count, residual)
+
+
+def weighted(components: Sequence[Components], weights: Sequence[float]) -> Total:
+    """The variance of a weighted sum of independent means: sum of w^2 Var, with Satterthwaite's degrees of freedom."""
+    parts = [weight**2 * component.variance for component, weight in zip(components, weights, strict=True)]
+    variance = np.sum(parts, axis=0)
+    # where nothing varies, any degrees of freedom do: they are of a variance that is 0
+    shares = [np.where(variance > 0, _quotient(part, variance), 1 / len(parts)) for part in parts]
+    inverse = np.sum([share**2 / part.freedom for share, part in zip(shares, components, strict=True)], axis=0)
+    return Total(variance, np.asarray(1.0 / inverse))
+
+
+def residual_of(shares_Sn: Values) -> Values:
+    """(...,) Var(residual) / (S n), from what each seed's shares differ by from the seeds' mean shares."""
+    number, count = shares_Sn.shape[-2:]
+    left_Sn = shares_Sn - shares_Sn.mean(axis=-2, keepdims=True)
+    return np.asarray(left_Sn.var(axis=-1, ddof=1).sum(axis=-1) / (count * number * (number - 1)))
+
+
+def p_value(difference: npt.ArrayLike, variance: Components | Total) -> Values:
+    """(...,) the two-sided p of Student's t; 1 where the difference is 0, and 0 where it is not but nothing varies."""
+    error = np.sqrt(variance.variance)
+    ratio = np.divide(np.abs(difference), error, out=np.full_like(error, np.inf), where=error > 0)
+    return np.where(np.asarray(difference) == 0, 1.0, 2.0 * stats.t.sf(ratio, variance.freedom))
+
+
+def half_width(variance: Components | Total, *, level: float = LEVEL) -> Values:
+    """(...,) half the width of a difference's (1 - level) interval, which is the difference whose p is `level`."""
+    return np.asarray(stats.t.isf(level / 2, variance.freedom) * np.sqrt(variance.variance))
+
+
+def bounds(
+    mean: Values, components: Components, *, least: float, level: float = LEVEL, freedom: Values | None = None
+) -> tuple[Values, Values]:
+    """The ends of the (1 - level) interval of an expected score, both within the metric's range, `least` to 1.
+
+    A score from 0 to 1: Wilson's interval for a proportion of `mean (1 - mean) / variance` items, the effective sample
+    size; of all n where the variance is 0. A correlation, from -1 to 1: symmetric on Fisher's scale, arctanh r.
+
+    freedom  degrees of freedom to take in place of the components'; for one summand of a weighted sum, those of the sum
+    """
+    quantile = stats.t.isf(level / 2, components.freedom if freedom is None else freedom)
+    if least < 0:
+        inside = np.clip(mean, -1 + NEAR_1, 1 - NEAR_1)
+        half = quantile * np.sqrt(components.variance) / (1 - inside**2)  # d arctanh(r) / dr = 1 / (1 - r^2)
+        ends = np.tanh(np.arctanh(inside) - half), np.tanh(np.arctanh(inside) + half)
+        return np.minimum(ends[0], mean), np.maximum(ends[1], mean)
+    binomial = np.clip(mean * (1 - mean), 0.0, None)
+    known = (binomial > 0) & (components.variance > 0)
+    size = np.where(known, _quotient(binomial, components.variance), components.count)  # effective sample size
+    pull = quantile**2 / size
+    middle = (mean + pull / 2) / (1 + pull)
+    half = np.sqrt(quantile**2 * binomial / size + pull**2 / 4) / (1 + pull)
+    return np.clip(middle - half, 0.0, mean), np.clip(middle + half, mean, 1.0)
+
+
+def effective_items(shares_Sn: Values) -> Values:
+    """(...,) the number of items that the mean score depends on: (sum of share^2)^2 / sum of share^4.
+
+    It is n if all mean shares are of one size, less the more a few exceed the others, and 0 if all are 0.
+    """
+    square_n = shares_Sn.mean(axis=-2) ** 2
+    return np.asarray(_quotient(square_n.sum(axis=-1) ** 2, (square_n**2).sum(axis=-1)))
+
+
+def noncentrality(ratio: float, freedom: float, tail: float) -> float:
+    """The noncentrality d for which P(T <= ratio) = tail, T = Normal(d, 1) / sqrt(u), u = chi-square / freedom.
+
+    It is the root of an integral over log u, on which the trapezoid rule converges exponentially. (SciPy 1.17 has
+    special.nctdtrinc, which does not return for some ordinary values.)
+    """
+    # log u has about mean 0 and standard deviation sqrt(2 / freedom); its left tail falls as exp(freedom / 2 log u)
+    log_u = np.linspace(-80.0, 40.0, 2_001) / np.sqrt(freedom)
+    density = np.exp(0.5 * freedom * (log_u - np.exp(log_u) + 1.0))
+    likely = density > 1e-16
+    density, middle = density[likely] / density[likely].sum(), ratio * np.exp(0.5 * log_u[likely])
+    low, high = float(middle.min()) - 10.0, float(middle.max()) + 10.0
+    return float(brentq(lambda d: float(density @ special.ndtr(middle - d)) - tail, low, high, xtol=1e-10))
+
+
 def hierarchical_bootstrap(
     scores: Sequence[Score],
     reference: Sequence[Score],
@@ -121,13 +277,16 @@ def hierarchical_bootstrap(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[float, float, float]:
-    """(low, high, p) of the difference, by drawing seeds and test items with replacement, both in pairs.
+    """(low, high, p) of the difference, by resampling seeds and test items with replacement, both in pairs.
 
-    Too sure with few seeds: S seeds drawn from S vary (S - 1) / S as much as new ones would, and 3 seeds get no tails.
-    Raises ValueError as `resample` does, and where the two have not the same seeds.
+    It is here because papers use it (the pigeonhole bootstrap); no verdict depends on it. With few seeds its intervals
+    are too narrow: S seeds drawn from S vary (S - 1) / S as much as new ones would, and percentiles of three seeds have
+    no tails (docs/statistics.md has the rates).
+
+    Raises ValueError as `resample` does, and if the two contestants have different seeds.
     """
     _check([*scores, *reference])
-    ours, theirs = (sorted(own, key=lambda score: score.seed) for own in (scores, reference))
+    ours, theirs = (sorted(side, key=lambda score: score.seed) for side in (scores, reference))
     if [score.seed for score in ours] != [score.seed for score in theirs]:
         raise ValueError("the bootstrap over seeds needs the same seeds for both contestants; call compare instead.")
     pairs = [[statistics_of(score, metric) for score in pair] for pair in zip(ours, theirs, strict=True)]
@@ -145,7 +304,7 @@ def hierarchical_bootstrap(
 
 
 def _check(scores: Sequence[Score]) -> None:
-    """Same task, same test items in the same order, each contestant with two different seeds or more."""
+    """Raises ValueError unless all scores are of one task and the same items, with two seeds or more a contestant."""
     first = scores[0]
     seeds: dict[str, list[int]] = {}
     for score in scores:
@@ -155,155 +314,15 @@ def _check(scores: Sequence[Score]) -> None:
                 f"alike: task, metric, ids and gold labels must be the same, in the same order."
             )
         seeds.setdefault(score.contestant, []).append(score.seed)
-    for contestant, own in seeds.items():
-        if len(set(own)) != len(own) or len(own) < 2:
-            raise ValueError(f"{contestant!r} has the seeds {own}; give it two or more, each once (a race asks for 3).")
+    for contestant, found in seeds.items():
+        if len(set(found)) != len(found) or len(found) < 2:
+            raise ValueError(
+                f"{contestant!r} has the seeds {found}; give it two or more, each once (a race asks for 3)."
+            )
     if len(first.gold) < 2:
-        raise ValueError(f"{len(first.gold)} test item: its luck cannot be told from the model; give two or more.")
+        raise ValueError(f"{len(first.gold)} test item has no variance over items; give two or more.")
 
 
-LEVEL = 0.05
-PULL = 4.5
-ALMOST = 1e-9  # how near a correlation comes to 1 before Fisher's z of it is no number any more
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Variance of a mean over seeds and items, by where it comes from. Each (...,).
-
-    seeds  part of the seeds, the rest included; it has `luck` degrees of freedom
-    items  part of the items alone, at least 0
-    luck   degrees of freedom of the seeds
-    count  n
-    rest   of the seeds' part, what more items would take away
-    """
-
-    seeds: Values
-    items: Values
-    luck: Values
-    count: int
-    rest: Values
-
-    @property
-    def variance(self) -> Values:
-        return np.asarray(np.maximum(self.seeds, self.rest) + self.items)
-
-    @property
-    def freedom(self) -> Values:
-        """Degrees of freedom of the variance."""
-        agreeing = _part(self.seeds, np.maximum(self.seeds, self.rest))
-        share = _part(self.seeds, self.variance) * agreeing ** ((self.luck - 1.0) / 2)
-        of_seeds = share ** (2.0 - PULL * share / self.luck) / self.luck
-        return np.asarray(1.0 / (of_seeds + (1.0 - share) ** 2 / (self.count - 1)))
-
-
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """Variance of a weighted sum of independent means, and its degrees of freedom. Each (...,)."""
-
-    variance: Values
-    freedom: Values
-
-
-def spread_of(points_S: Values, shares_Sn: Values) -> Spread:
-    """The spread of the mean of the scores (..., S), from the items' shares in them (..., S, n)."""
-    number, count = shares_Sn.shape[-2:]
-    mean_n = shares_Sn.mean(axis=-2)
-    seeds = points_S.var(axis=-1, ddof=1) / number
-    rest = rest_of(shares_Sn)
-    items = mean_n.var(axis=-1, ddof=1) / count - rest
-    return Spread(seeds, np.maximum(items, 0.0), np.full_like(seeds, number - 1.0), count, rest)
-
-
-def unpaired(first: tuple[Values, Values], second: tuple[Values, Values]) -> Spread:
-    """The spread of a difference of means over seeds that are not shared, on items that are: (scores, shares) each."""
-    one, other = spread_of(*first), spread_of(*second)
-    seeds, count = one.seeds + other.seeds, one.count
-    # Welch and Satterthwaite; without any spread over seeds the degrees of freedom multiply a zero
-    squares = one.seeds**2 / one.luck + other.seeds**2 / other.luck
-    luck = np.where(squares > 0, _part(seeds**2, squares), one.luck + other.luck)
-    mean_n = first[1].mean(axis=-2) - second[1].mean(axis=-2)
-    rest = one.rest + other.rest
-    items = mean_n.var(axis=-1, ddof=1) / count - rest
-    return Spread(seeds, np.maximum(items, 0.0), luck, count, rest)
-
-
-def summed(spreads: Sequence[Spread], weights: Sequence[float]) -> Sum:
-    """The spread of a weighted sum of independent means, with Satterthwaite's degrees of freedom."""
-    parts = [weight**2 * spread.variance for spread, weight in zip(spreads, weights, strict=True)]
-    variance = np.sum(parts, axis=0)
-    # without any spread the degrees of freedom multiply a zero
-    shares = [np.where(variance > 0, _part(part, variance), 1 / len(parts)) for part in parts]
-    inverse = np.sum([share**2 / spread.freedom for share, spread in zip(shares, spreads, strict=True)], axis=0)
-    return Sum(variance, np.asarray(1.0 / inverse))
-
-
-def rest_of(shares_Sn: Values) -> Values:
-    """(...,) what is left of the seeds' shares once their mean is taken away, as a variance of the mean."""
-    number, count = shares_Sn.shape[-2:]
-    left_Sn = shares_Sn - shares_Sn.mean(axis=-2, keepdims=True)
-    return np.asarray(left_Sn.var(axis=-1, ddof=1).sum(axis=-1) / (count * number * (number - 1)))
-
-
-def p_value(difference: npt.ArrayLike, spread: Spread | Sum) -> Values:
-    """Two-sided; 1 where nothing differs, 0 where a difference has no spread at all."""
-    error = np.sqrt(spread.variance)
-    ratio = np.divide(np.abs(difference), error, out=np.full_like(error, np.inf), where=error > 0)
-    return np.where(np.asarray(difference) == 0, 1.0, 2.0 * stats.t.sf(ratio, spread.freedom))
-
-
-def half_width(spread: Spread | Sum, *, level: float = LEVEL) -> Values:
-    """Half the width of the (1 - level) interval of a difference: the difference whose p is `level`."""
-    return np.asarray(stats.t.isf(level / 2, spread.freedom) * np.sqrt(spread.variance))
-
-
-def bounds(
-    mean: Values, spread: Spread, *, least: float, level: float = LEVEL, freedom: Values | None = None
-) -> tuple[Values, Values]:
-    """Ends of the (1 - level) interval of a score that lies between `least` and 1, and of whose ends it stays short.
-
-    From 0 to 1: Wilson's interval for a share, of as many items as would give this variance (all n where it is 0). A
-    correlation: on Fisher's scale. Of a part of a sum, `freedom` is that of the sum.
-    """
-    quantile = stats.t.isf(level / 2, spread.freedom if freedom is None else freedom)
-    if least < 0:
-        inside = np.clip(mean, -1 + ALMOST, 1 - ALMOST)
-        half = quantile * np.sqrt(spread.variance) / (1 - inside**2)
-        ends = np.tanh(np.arctanh(inside) - half), np.tanh(np.arctanh(inside) + half)
-        return np.minimum(ends[0], mean), np.maximum(ends[1], mean)
-    both = np.clip(mean * (1 - mean), 0.0, None)
-    known = (both > 0) & (spread.variance > 0)
-    number = np.where(known, _part(both, spread.variance), spread.count)
-    pull = quantile**2 / number
-    middle = (mean + pull / 2) / (1 + pull)
-    half = np.sqrt(quantile**2 * both / number + pull**2 / 4) / (1 + pull)
-    return np.clip(middle - half, 0.0, mean), np.clip(middle + half, mean, 1.0)
-
-
-def bearing(shares_Sn: Values) -> Values:
-    """(...,) how many items would bear this spread if each bore as much: n, less the more it hangs on a few; 0 of none.
-
-    The mean of the seeds' shares has this kurtosis: (sum of squares)^2 / sum of fourth powers.
-    """
-    square_n = shares_Sn.mean(axis=-2) ** 2
-    return np.asarray(_part(square_n.sum(axis=-1) ** 2, (square_n**2).sum(axis=-1)))
-
-
-def shift(ratio: float, freedom: float, tail: float) -> float:
-    """The mean d with P((Normal(d, 1) / sqrt(chi-square / freedom)) <= ratio) = tail: of a noncentral Student variable.
-
-    An integral over the logarithm of chi-square / freedom, on which the trapezoid rule converges exponentially, and a
-    root. (SciPy 1.17 has it as special.nctdtrinc, which does not return for some ordinary values.)
-    """
-    # the logarithm has mean 0 and standard deviation sqrt(2 / freedom), its left tail falls as exp(freedom / 2 log u)
-    log_u = np.linspace(-80.0, 40.0, 2_001) / np.sqrt(freedom)
-    density = np.exp(0.5 * freedom * (log_u - np.exp(log_u) + 1.0))
-    likely = density > 1e-16
-    density, middle = density[likely] / density[likely].sum(), ratio * np.exp(0.5 * log_u[likely])
-    low, high = float(middle.min()) - 10.0, float(middle.max()) + 10.0
-    return float(brentq(lambda d: float(density @ special.ndtr(middle - d)) - tail, low, high, xtol=1e-10))
-
-
-def _part(top: Values, bottom: Values) -> Values:
+def _quotient(top: Values, bottom: Values) -> Values:
     """Elementwise quotient; 0 where the denominator is 0."""
     return np.divide(top, bottom, out=np.zeros(np.broadcast_shapes(top.shape, bottom.shape)), where=bottom > 0)
