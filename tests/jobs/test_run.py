@@ -192,7 +192,7 @@ def test_a_mark_is_read_however_long_its_job_is_called(tmp_path):
         return {}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calls, "TOLD_EVERY", 0.0)
+        patch.setattr(calls, "NOTE_EVERY", 0.0)
         calls.do_call(replace(job.call(tmp_path), function=work_of), watch=watch)
     assert told == [f"{label}, {'a stage that is told at length ' * 90}", label]
 

@@ -94,9 +94,9 @@ def test_what_runs_is_told_and_a_mark_of_the_dead_is_not(tmp_path):
     status = status_of(run)
     way.touch()
     doing.join()
-    [own] = status.of("running")
-    assert own.label == "wait"
-    assert own.told.startswith("1 of 2 steps, since ")
+    [standing] = status.of("running")
+    assert standing.label == "wait"
+    assert standing.detail.startswith("1 of 2 steps, since ")
     assert [each.label for each in status.of("waiting")] == ["job 1"]
     assert status_of(run).of("running") == []
 
@@ -104,7 +104,7 @@ def test_what_runs_is_told_and_a_mark_of_the_dead_is_not(tmp_path):
 def test_studies_in_folders_are_told_together_and_no_study_is_refused(tmp_path):
     for name in ("one", "two"):
         do_all([work.numbered(1)], tmp_path / name)
-    assert [own.label for own in status_of(tmp_path).standings] == ["one: job 1", "two: job 1"]
+    assert [standing.label for standing in status_of(tmp_path).standings] == ["one: job 1", "two: job 1"]
     with pytest.raises(ValueError, match="holds no study"):
         status_of(tmp_path / "one" / "jobs")
     write_lock(tmp_path, "test", Recipe())

@@ -56,7 +56,7 @@ def test_a_fine_tuning_that_fails_stops_no_other_and_is_told(tmp_path):
         search_in(tmp_path, Search(rates=(1e-5, 2e-5, 3e-5), how="grid"))
     status = status_of(tmp_path)
     assert len(status.of("done")) == 2 * 3 * 2 - 2
-    assert {own.told for own in status.of("failed")} == {"no memory"}
+    assert {standing.detail for standing in status.of("failed")} == {"no memory"}
     assert status.of("waiting") == []
 
 

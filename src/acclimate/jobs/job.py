@@ -1,7 +1,8 @@
-"""Everything that takes long is a job: named by all that its result depends on, done in a directory of its own, its
-result written once.
+"""A job: work with a name made of all that its result depends on, a directory, and a result that is written once.
 
-A study is a set of jobs. Doing it again does only what is missing, and a job does not know where it runs.
+Everything that takes long is one. A study is a set of jobs, so running it again does only what is missing. A job does
+not depend on where it runs (jobs/workers.py). This file has, in this order: a job and its name; the files of a study's
+directory; running one job under its lock.
 """
 
 from __future__ import annotations
@@ -30,16 +31,15 @@ DIRECTORY = "jobs"
 STUDY = "study.json"
 PLAN = "plan.jsonl"
 DECISIONS = "decisions.json"
-RUNNING = "running"  # directory of the study: a lock and a note for each job that is under way
-# what lies in a study's directory; 1: before the test labels were sealed; 2: short runs were jobs; 3: acclimate 0.1
-FORMAT = 4
+RUNNING = "running"  # in the study's directory: a lock and a note for each job that runs
+FORMAT = 4  # of a study's directory; 1: before test labels were sealed; 2: short runs were jobs; 3: acclimate 0.1
 # in a job's directory
 JOB = "job.json"
 RESULT = "result.json"
 WALL = "wall.json"  # seconds that the work took, loading included; without the sessions that were killed
 FAILED = "failed.json"  # the error of the last try; removed once the job, or the part that is asked for, is done
-TOLD_EVERY = 1.0  # seconds between two notes of how far a job is
-PATIENCE = 5.0  # seconds of waiting for another process before a note says so
+NOTE_EVERY = 1.0  # seconds between two notes of a job's progress
+PATIENCE = 5.0  # seconds of waiting for another process before the watch gets a note
 
 Result = dict[str, Any]
 Function = Callable[..., Result]
@@ -110,7 +110,7 @@ class Job:
         return run / DIRECTORY / self.name
 
     def call(self, run: Path, share: float = 1.0) -> Call:
-        """The job as plain data, to be done once its needs are. share: below 1 for a first part of the work."""
+        """The job as plain data, to run once its needs are done. share: below 1 for a first part of the work."""
         directories = {name: needed.directory(run) for name, needed in self.needs.items()}
         arguments: dict[str, Any] = {**self.settings, **self.places, **directories}
         function = self.work.do
@@ -123,24 +123,24 @@ class Job:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Read once: of each package a file is opened, and a study has thousands of jobs."""
+    """The versions of packages, read once a process: it opens a file for each, and a study has thousands of jobs."""
     from acclimate.training.run import versions  # imports torch, which the commands that only look at a study avoid
 
     return versions()
 
 
 def missing(jobs: Iterable[Job], run: Path) -> list[Job]:
-    """Those of the jobs, and of what they need, that have no result yet, in the order in which they would be done."""
+    """The jobs without a result, and those of their needs that have none, in the order in which they would run."""
     return _with_needs(jobs, lambda job: is_done(job, run))
 
 
 def with_needs(jobs: Iterable[Job]) -> list[Job]:
-    """The jobs and what they need, each once, in the order in which they would be done in a new run."""
+    """The jobs and all their needs, each once, in the order in which they would run in a new study."""
     return _with_needs(jobs, lambda job: False)
 
 
 def _with_needs(jobs: Iterable[Job], leave_out: Callable[[Job], bool]) -> list[Job]:
-    """A walk with a stack of its own: chains may be longer than Python's."""
+    """Depth first, needs before the jobs that need them; not recursive, as chains may be longer than Python's stack."""
     found: dict[str, Job] = {}
     seen: set[str] = set()
     stack = [(job, False) for job in reversed([*jobs])]
@@ -170,13 +170,10 @@ def _read_result(out: Path) -> Result | None:
     return files.read_json(path) if path.exists() else None
 
 
-# ------------------------------------------------------------------------------------------------ a study's directory
-
-
 def claim(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Write down in `run` what format it has, and begin its plan. called: as of `begin_plan`.
+    """Write the study's format to `run`, and begin its plan. called: as for `begin_plan`.
 
-    Raises ValueError where a study of another format is there already.
+    Raises ValueError if `run` holds a study of another format.
     """
     check_format(run)
     if not ranks.is_first():
@@ -201,9 +198,10 @@ def check_format(run: Path) -> None:
 
 
 def decided(run: Path, key: str, decide: Callable[[], Any]) -> Any:
-    """The decision of that key as it was made once in this run: JSON values, the same for all processes.
+    """The decision of this key, which is made once a run and then read: JSON values, the same in all processes.
 
-    All processes decide, for it may take training steps in which they wait for each other; the first one's counts.
+    All processes call `decide`, because it may train steps in which they wait for each other; the first one's answer
+    counts.
     """
     path = run / DECISIONS
     known: dict[str, Any] = ranks.agree(files.read_json(path) if ranks.is_first() and path.exists() else {})
@@ -238,7 +236,7 @@ class Planned:
 def begin_plan(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> None:
     """Write an empty plan in place of an earlier one, and remove the notes of processes that have died.
 
-    called: what stands in labels for a model -> what people call it
+    called: key of a model in the labels -> the name that people are shown
     """
     if recorded() is not None:
         return
@@ -248,7 +246,7 @@ def begin_plan(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> N
 
 
 def note(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) -> None:
-    """Add to the plan those of the jobs that it has not. parts: jobs of which a first part is asked for."""
+    """Add to the plan the jobs that it lacks. parts: jobs of which only a first part is asked for."""
     if not ranks.is_first() or recorded() is not None:
         return
     known = {(planned.name, planned.part) for planned in _lines(run)}
@@ -293,9 +291,6 @@ def _plan_lines(run: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-# ------------------------------------------------------------------------------------------------------ doing one job
-
-
 @dataclass(frozen=True)
 class Call:
     """A job whose needs are done, as plain data that another process or machine can be sent.
@@ -316,17 +311,17 @@ class Call:
 
 
 def do_call(call: Call, *, watch: Watch) -> Result:
-    """The call's result: read if it is written already, else worked out and written once.
+    """Return the call's result: read it if it is written, else run the work and write it.
 
-    Work that is stopped is called again on the same directory and goes on from what it left there. The process that
-    does a call holds its lock: a second process waits, and finds the result. Where a study is only read
-    (core/replay.py), the call ends as it did then.
+    Work that was stopped runs again in the same directory and goes on from what it left there. The process that runs a
+    call holds its lock: a second process waits, and then reads the result. If a study is only read (core/replay.py),
+    the call returns or raises what it did then.
     """
     if recorded() is not None:
         return _as_recorded(call, watch)
     if ranks.is_first():
         call.out.mkdir(parents=True, exist_ok=True)
-    with _locked(call, watch) as telling:
+    with _locked(call, watch) as noting:
         if call.share == 1 and (result := ranks.agree(_read_result(call.out))) is not None:
             return result
         if ranks.is_first():
@@ -335,7 +330,7 @@ def do_call(call: Call, *, watch: Watch) -> Result:
         if call.alone and not ranks.is_first():
             return ranks.agree({})
         start = time.monotonic()
-        result = call.function(out=call.out, watch=telling, **call.arguments)
+        result = call.function(out=call.out, watch=noting, **call.arguments)
         if ranks.is_first():
             if call.share == 1:
                 files.write_json(call.out / WALL, {"seconds": time.monotonic() - start})
@@ -346,7 +341,7 @@ def do_call(call: Call, *, watch: Watch) -> Result:
 
 
 def try_call(call: Call, *, watch: Watch) -> Exception | None:
-    """Do the call. Return the error with which it ended, which is written down in its directory; None if it is done."""
+    """Run the call. Return None, or the error with which it failed, which is then also written to its directory."""
     try:
         do_call(call, watch=watch)
     except NotDoneError:
@@ -359,10 +354,10 @@ def try_call(call: Call, *, watch: Watch) -> Exception | None:
 
 
 def _as_recorded(call: Call, watch: Watch) -> Result:
-    """What the call gave in a study that has ended; raises what it raised.
+    """Return what the call returned in a study that has ended, or raise what it raised.
 
-    What began and has neither a result nor a failure is a setting of a search that diverged. Raises NotDoneError for
-    what never began.
+    A call that began but left neither a result nor a failure is a setting of a search that diverged. Raises
+    NotDoneError for a call that never began.
     """
     if call.share == 1 and (result := _read_result(call.out)) is not None:
         return result
@@ -380,7 +375,7 @@ def _as_recorded(call: Call, watch: Watch) -> Result:
 
 
 def note_failure(call: Call, error: Exception) -> None:
-    """Write the error down in the call's directory: its first line, its kind, and where it was raised."""
+    """Write the error to the call's directory: its first line, its kind, and the traceback."""
     if ranks.is_first():
         trace = "".join(traceback.format_exception(error))
         about = {"error": first_line(error), "kind": type(error).__name__, "at": time.time(), "traceback": trace}
@@ -388,14 +383,15 @@ def note_failure(call: Call, error: Exception) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """What a table says of an error."""
+    """The first line of the error, or its kind if it has no text: what a table shows."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 @contextlib.contextmanager
 def _locked(call: Call, watch: Watch) -> Iterator[Watch]:
-    """Hold the call's lock. Yield its watch: stages are named by the job's label, and how far it is stands in a note
-    beside the lock.
+    """Hold the call's lock. Yield a watch that names stages by the job's label and keeps a note of the progress.
+
+    The note lies beside the lock, where `running` finds it.
     """
 
     def labelled(progress: Progress) -> Progress:
@@ -409,13 +405,13 @@ def _locked(call: Call, watch: Watch) -> Iterator[Watch]:
     path = call.run / RUNNING / f"{call.name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     about = {"label": call.label, "process": os.getpid(), "machine": socket.gethostname(), "since": time.time()}
-    told = time.monotonic()
+    noted = time.monotonic()
 
-    def telling(progress: Progress) -> None:
-        nonlocal told
+    def noting(progress: Progress) -> None:
+        nonlocal noted
         named = labelled(progress)
-        if time.monotonic() - told >= TOLD_EVERY:
-            told = time.monotonic()
+        if time.monotonic() - noted >= NOTE_EVERY:
+            noted = time.monotonic()
             far = {"done": named.done, "total": named.total, "unit": named.unit}
             _write_note(path, {**about, "stage": named.stage, **far})
         watch(named)
@@ -428,7 +424,7 @@ def _locked(call: Call, watch: Watch) -> Iterator[Watch]:
         lock.acquire()
     try:
         _write_note(path, about)
-        yield telling
+        yield noting
     finally:
         _forget(path)  # while the lock is held: else another's note might be removed
         lock.release()
@@ -439,7 +435,7 @@ def _lock_of(note_path: Path) -> FileLock:
 
 
 def _write_note(path: Path, about: Mapping[str, Any]) -> None:
-    """Whole or not at all; not flushed, for it is of no use once the process has ended."""
+    """Write a note whole or not at all, but do not flush it: it is of no use once the process has ended."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
     os.replace(temporary, path)
@@ -451,7 +447,7 @@ def _forget(path: Path) -> None:
 
 
 def running(run: Path) -> dict[str, dict[str, Any]]:
-    """Name -> the note of each job that a living process does. The lock of a process that died ended with it."""
+    """Name -> the note of each job that a living process runs. The lock of a process ends with the process."""
     found: dict[str, dict[str, Any]] = {}
     for path in sorted((run / RUNNING).glob("*.json")):
         with contextlib.suppress(FileNotFoundError):  # it ended meanwhile

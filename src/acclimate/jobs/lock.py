@@ -1,8 +1,8 @@
-"""`study.lock.json`: what a finished study was made with and what came out, to compare a directory with. No torch.
+"""`study.lock.json`: what a finished study was made with, and hashes of its results, by which a directory is verified.
 
-verb, recipe  as they were stated
-directory     where, for the relative paths in the verb
-versions      of whatever a result depends on
+verb, recipe  as the user stated them
+directory     the working directory, to which relative paths in the verb refer
+versions      of the packages that results depend on
 data          name -> the hashes of what the jobs read under it
 jobs          name -> its label, the hash of its settings, the SHA-256 of its result and of the small files beside it,
               such as its costs
@@ -57,7 +57,7 @@ def read_lock(out: Path) -> dict[str, Any]:
 
 
 def differing(out: Path) -> list[str]:
-    """What in the directory is not as its lock has it, a sentence each. Raises ValueError where there is no lock."""
+    """A sentence for each difference between the directory and its lock. Raises ValueError if there is no lock."""
     lock = read_lock(out)
     found = []
     for name, expected in [*lock["jobs"].items(), *lock.get("begun", {}).items()]:
@@ -98,7 +98,7 @@ def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], di
             place, name = run / DIRECTORY / planned.name, f"{prefix}{planned.name}"
             if not (place / JOB).exists():
                 continue
-            if not (place / RESULT).exists():  # what it would go on from is weights, which no table is made of
+            if not (place / RESULT).exists():  # its weights are not hashed: no table is made of them
                 begun[name] = {"label": planned.label, "beside": _beside(place, ".json")}
                 continue
             about = files.read_json(place / JOB)

@@ -1,7 +1,7 @@
-"""Do the jobs of a study: what is missing, after what it needs, and the others where one of them fails.
+"""Run the jobs of a study that have no result yet, each after its needs; if one fails, the others go on.
 
-jobs/workers.py knows where they are done. As many are under way as there are workers; of the jobs that wait for nothing
-the first in order begins first.
+jobs/workers.py decides where they run. As many run at once as there are workers; of the jobs whose needs are done, the
+first in order starts first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from acclimate.jobs.workers import Here, Workers, elsewhere
 
 
 class LackingError(ValueError):
-    """A job was not done because one that it needs failed."""
+    """A job did not run because one of its needs failed."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Part:
 def do(
     jobs: Iterable[Job | Part], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None
 ) -> None:
-    """Do what is missing of the jobs and of what they need; then raise the error of the first that failed, if any did.
+    """Run the jobs and their needs that have no result yet; then raise the error of the first that failed, if any did.
 
-    watches: of some jobs, by name, in place of `watch`.
+    watches: name of a job -> its watch, in place of `watch`
     """
     for error in do_all(jobs, run, watch=watch, watches=watches).values():
         raise error
@@ -43,10 +43,10 @@ def do(
 def do_all(
     jobs: Iterable[Job | Part], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None
 ) -> dict[str, Exception]:
-    """Do what is missing of the jobs and of what they need. Return name -> error of those that failed or need one that
-    did, in the order in which they would be done; the others are done.
+    """Run the jobs and their needs that have no result yet. Return name -> error of those that failed, or that need one
+    that failed, in the order in which they would run; all others are done.
 
-    Under torchrun an error is raised at once: processes that share a job cannot go on where one of them fails.
+    Under torchrun the first error is raised: processes that share a job cannot go on once one of them has failed.
     """
     asked = list(jobs)
     parts = [each for each in asked if isinstance(each, Part)]
@@ -62,7 +62,7 @@ def do_all(
 
 
 def done(job: Job | Part, run: Path, *, watch: Watch = unwatched) -> Result:
-    """The result of the job, which is done first if it has none; of a part, what `Work.begin` returns."""
+    """The result of the job, which runs first if it has none; for a part, what `Work.begin` returns."""
     if isinstance(job, Part):
         do(job.job.needs.values(), run, watch=watch)
         return do_call(job.job.call(run, job.share), watch=watch)
@@ -73,13 +73,13 @@ def done(job: Job | Part, run: Path, *, watch: Watch = unwatched) -> Result:
 
 
 class _Schedule:
-    """Jobs, with the share of each that is asked for, in the order in which one process would do them."""
+    """Jobs, with the share of each that is asked for, in the order in which one process would run them."""
 
     def __init__(self, shares: list[tuple[Job, float]], run: Path) -> None:
         self.jobs, self.shares, self.run = [job for job, _ in shares], [share for _, share in shares], run
         self.numbers = {job.name: number for number, job in enumerate(self.jobs)}
         self.followers: list[list[int]] = [[] for _ in self.jobs]  # the jobs that wait for this one
-        self.lacks = [0] * len(self.jobs)  # how many jobs this one waits for
+        self.lacks = [0] * len(self.jobs)  # number of jobs that this one waits for
         for number, job in enumerate(self.jobs):
             for name in {needed.name for needed in job.needs.values()} & self.numbers.keys():
                 self.followers[self.numbers[name]].append(number)
@@ -88,7 +88,7 @@ class _Schedule:
         self.failed: dict[int, Exception] = {}
 
     def do(self, workers: Workers, watch: Watch, watches: Mapping[str, Watch]) -> dict[str, Exception]:
-        """Have all done that can be. Return name -> error of the others."""
+        """Run all jobs that can run. Return name -> error of the others."""
         under_way = 0
         while self.ready or under_way:
             while self.ready and under_way < workers.slots:

@@ -1,4 +1,4 @@
-"""How far a study is: done, running, failed, waiting, and the time left. Reads names and small files; no torch."""
+"""The status of a study: which jobs are done, running, failed or waiting, and the time left. It imports no torch."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ from acclimate.jobs.job import DIRECTORY, FAILED, JOB, RESULT, WALL, Planned, ca
 State = Literal["done", "running", "failed", "diverged", "waiting", "begun"]
 DIVERGED = "NotFiniteError"  # as training/gradients.py, which loads torch, calls it
 BEGUN = "begun.json"  # as methods/finetune.py, which loads torch, calls it
-SHOWN = 20  # jobs of a state that are named
+SHOWN = 20  # jobs of each state that are listed by name
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A job of a study. seconds: that it took, or has been at; told: how far it is, or why it failed or waits."""
+    """The state of one job.
+
+    study    the folder of its study, or "" if the directory holds one study
+    seconds  time that it took, or has taken so far
+    detail   its progress, the error with which it failed, or the jobs that it waits for
+    """
 
     study: str
     job: Planned
     state: State
     seconds: float = 0.0
-    told: str = ""
+    detail: str = ""
 
     @property
     def label(self) -> str:
@@ -35,14 +40,18 @@ class Standing:
 
 @dataclass(frozen=True)
 class Status:
-    """seconds_left: as the finished jobs of the same kind took; None where no job of a kind has ended yet."""
+    """The state of every job of one study or several.
+
+    seconds_left  estimated from finished jobs of the same kind; None if a kind has no finished job yet
+    workers       number of jobs that run at once now, at least 1
+    """
 
     standings: tuple[Standing, ...]
     seconds_left: float | None
     workers: int
 
     def of(self, state: State) -> list[Standing]:
-        return [own for own in self.standings if own.state == state]
+        return [standing for standing in self.standings if standing.state == state]
 
     def as_text(self) -> str:
         counts = {state: len(self.of(state)) for state in ("done", "running", "failed", "waiting")}
@@ -53,7 +62,7 @@ class Status:
             lines[0] += f", {len(begun)} begun to be compared"
         for state in ("running", "failed", "diverged", "waiting"):
             found = self.of(state)
-            lines += [f"  {state}  {own.label}{f': {own.told}' if own.told else ''}" for own in found[:SHOWN]]
+            lines += [f"  {state}  {each.label}{f': {each.detail}' if each.detail else ''}" for each in found[:SHOWN]]
             lines += [f"  {state}  and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
         if counts["failed"]:
             lines.append("What failed is tried again by the command that started the study.")
@@ -70,19 +79,19 @@ class Status:
 
 
 def status_of(out: Path) -> Status:
-    """Of the study in the directory, or of all in its folders. Raises ValueError where there is none."""
+    """The status of the study in `out`, or of all studies in its folders. Raises ValueError if there is none."""
     standings: list[Standing] = []
     studies = studies_in(out)
     for run in studies:
         standings += _standings("" if run == out else run.name, run)
-    workers = max(1, sum(own.state == "running" for own in standings))
+    workers = max(1, sum(standing.state == "running" for standing in standings))
     return Status(tuple(standings), _seconds_left(standings, workers), workers)
 
 
 def _standings(study: str, run: Path) -> list[Standing]:
     marks = running(run)
     planned = read_plan(run)
-    unplanned = sorted(marks.keys() - {job.name for job in planned})  # of a search that draws as it goes
+    unplanned = sorted(marks.keys() - {job.name for job in planned})  # of a search that samples as it goes
     planned += _found([run / DIRECTORY / name / JOB for name in unplanned] if planned else _left_by(run))
     called = called_in(run)
     planned = [replace(job, label=_with_names(job.label, called)) for job in planned]
@@ -99,11 +108,11 @@ def _standings(study: str, run: Path) -> list[Standing]:
             mark = marks[job.name]
             found.append(Standing(study, job, state, time.time() - mark["since"], _at(mark)))
         elif state in ("failed", "diverged"):
-            found.append(Standing(study, job, state, told=str(files.read_json(place / FAILED)["error"])))
+            found.append(Standing(study, job, state, detail=str(files.read_json(place / FAILED)["error"])))
         else:
             needs = [labels.get(name, name) for name in job.needs if states.get(name, "done") != "done"]
-            told = f"for {needs[0]}{f' and {len(needs) - 1} more' if len(needs) > 1 else ''}" if needs else ""
-            found.append(Standing(study, job, state, told=told))
+            waits = f"for {needs[0]}{f' and {len(needs) - 1} more' if len(needs) > 1 else ''}" if needs else ""
+            found.append(Standing(study, job, state, detail=waits))
     return found
 
 
@@ -124,7 +133,7 @@ def _state(job: Planned, place: Path, marks: Mapping[str, Any]) -> State:
 
 
 def _at(mark: Mapping[str, Any]) -> str:
-    """Which process is how far, since when."""
+    """The progress of a running job, since when it runs, and in which process on which machine."""
     total = f" of {mark['total']:,}" if mark.get("total") else ""
     far = f"{mark['done']:,}{total} {mark['unit']}, " if "done" in mark else ""
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(mark["since"]))
@@ -136,7 +145,7 @@ def _left_by(run: Path) -> list[Path]:
 
 
 def _found(abouts: Iterable[Path]) -> list[Planned]:
-    """The jobs that left word of what they are; none of one that has only just begun."""
+    """The jobs that these files describe; a job that has only just begun has no file yet, and is left out."""
     found = []
     for path in abouts:
         if not path.exists():
@@ -147,24 +156,24 @@ def _found(abouts: Iterable[Path]) -> list[Planned]:
 
 
 def _kinds(job: Planned) -> tuple[object, object]:
-    """The kinds of a job: first the same work on what the same jobs left, then the same work."""
+    """The kinds of a job, the narrower first: the same work with the same needs, then the same work."""
     return (job.work, job.needs), job.work
 
 
 def _seconds_left(standings: Iterable[Standing], workers: int) -> float | None:
-    """None where a kind has no finished job, as of a job that nobody has done yet nothing says how long it takes."""
+    """Estimated seconds until all jobs are done, with `workers` at once; None if a kind has no finished job yet."""
     took: dict[object, list[float]] = {}
     waiting: list[Standing] = []
-    for own in standings:
-        if own.state == "done":
-            for kind in _kinds(own.job):
-                took.setdefault(kind, []).append(own.seconds)
-        elif own.state not in ("begun", "diverged"):
-            waiting.append(own)
+    for standing in standings:
+        if standing.state == "done":
+            for kind in _kinds(standing.job):
+                took.setdefault(kind, []).append(standing.seconds)
+        elif standing.state not in ("begun", "diverged"):
+            waiting.append(standing)
     left = 0.0
-    for own in waiting:
-        alike = next((took[kind] for kind in _kinds(own.job) if kind in took), None)
+    for standing in waiting:
+        alike = next((took[kind] for kind in _kinds(standing.job) if kind in took), None)
         if alike is None:
             return None
-        left += max(0.0, sum(alike) / len(alike) - own.seconds)
+        left += max(0.0, sum(alike) / len(alike) - standing.seconds)
     return left / workers

@@ -1,8 +1,8 @@
-"""Where the jobs of a study run: here, in processes of this machine, or as tasks of a Ray cluster.
+"""Where the jobs of a study run: in this process, in worker processes of this machine, or on a Ray cluster.
 
-The verb says where (`working`), the study does not know. Processes are started anew, each for the first job that none
-is free for, with its share of the processors, and do one job after the other. They end with the process that started
-them, however that ends: two must not write into one run. Tasks of Ray are in jobs/workers_ray.py.
+The command decides where (`working`); a study does not depend on it. A worker process starts when a job finds none
+free, gets a share of the processors, and runs one job after the other. It ends with the process that started it,
+however that ends, because two commands must not write into one run. Tasks of Ray are in jobs/workers_ray.py.
 """
 
 from __future__ import annotations
@@ -29,25 +29,32 @@ from acclimate.core.machines import processors
 from acclimate.core.types import Progress, Watch
 from acclimate.jobs.job import Call, first_line, note_failure, try_call
 
-TRIES = 3  # of a job whose process dies under it
-TOLD_EVERY = 0.1  # seconds between two things that a process tells of a job, but for notes and looks at dev
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")  # read when loaded
+TRIES = 3  # times that a job is started if its process dies
+SEND_EVERY = 0.1  # seconds between two messages of a job's progress; notes and looks at dev are always sent
+THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)  # read on import
 
 
 class DiedError(ChildProcessError):
-    """The process or the machine that did a job died under it, again and again."""
+    """The process or the machine that ran a job died, as often as the job was tried."""
 
 
 class RemoteError(RuntimeError):
-    """An error of another process that could not be sent as it is."""
+    """An error of another process that cannot be pickled, in words."""
 
 
 @dataclass(frozen=True)
 class Where:
-    """workers    processes of this machine; 1: this one
-    cluster    "" for none; else auto or HOST:PORT of a Ray cluster
-    threads    of each job; 0: this machine's processors over workers; on a cluster 1
-    gpu_share  of a GPU that each job on a cluster claims; 0: none, so that it runs where there is none
+    """Where jobs run.
+
+    workers    number of processes of this machine; 1: this process
+    cluster    "auto" or HOST:PORT of a Ray cluster; "": none
+    threads    of each job; 0: the processors of this machine divided by `workers`; on a cluster 1
+    gpu_share  share of a GPU that each job on a cluster claims; 0: none, so jobs also run on machines without a GPU
     """
 
     workers: int = 1
@@ -56,40 +63,42 @@ class Where:
     gpu_share: float = 0.0
 
     def check(self) -> None:
-        """Raises ValueError for what makes no sense together."""
+        """Raises ValueError for settings that contradict each other."""
         if self.workers < 1 or self.threads < 0 or self.gpu_share < 0:
             raise ValueError(f"{self} is out of range: workers at least 1, threads and gpu_share at least 0")
         if self.cluster and self.workers > 1:
-            raise ValueError("--workers are processes of this machine, --cluster has its own. Leave one out")
+            raise ValueError("--workers are processes of this machine, --cluster has others. Leave one out")
         if self.gpu_share and not self.cluster:
-            raise ValueError("--gpu-share is what a job on a cluster claims of a GPU: give --cluster, or leave it out")
+            raise ValueError(
+                "--gpu-share is the share of a GPU that a job on a cluster claims: give --cluster, or leave it out"
+            )
         if self.threads and not self.cluster and self.workers == 1:
-            raise ValueError("--threads is of each of several workers; of this process OMP_NUM_THREADS says it")
+            raise ValueError("--threads is for several workers; for this process set OMP_NUM_THREADS")
 
 
 Ended = tuple[str, Exception | None]  # a call's name, and the error with which it ended
 
 
 class Workers(Protocol):
-    """Whoever does calls.
+    """Runs calls.
 
-    slots  how many calls may be under way
+    slots  number of calls that may run at once
     """
 
     @property
     def slots(self) -> int: ...
 
     def start(self, call: Call, watch: Watch) -> None:
-        """Have a call done; not more than `slots` at once."""
+        """Start a call; at most `slots` may run at once."""
         ...
 
     def ended(self) -> list[Ended]:
-        """Calls that have ended, one at least; waits for it, and tells their watches meanwhile."""
+        """Wait until a call has ended, and pass progress to the watches meanwhile; return the calls that have ended."""
         ...
 
 
 class Here:
-    """This process, call by call."""
+    """Runs calls in this process, one after the other."""
 
     slots = 1
 
@@ -108,13 +117,13 @@ _workers: ContextVar[Workers | None] = ContextVar("workers", default=None)
 
 
 def elsewhere() -> Workers | None:
-    """Who does the jobs of studies; None: this process, one after the other."""
+    """The workers that run the jobs of studies; None: this process runs them, one after the other."""
     return _workers.get()
 
 
 @contextlib.contextmanager
 def working(where: Where) -> Iterator[None]:
-    """Within the block, studies have their jobs done there.
+    """Within the block, the jobs of studies run there.
 
     Raises ValueError under torchrun, whose processes share each job, and where no cluster answers.
     """
@@ -141,26 +150,26 @@ def working(where: Where) -> Iterator[None]:
 
 
 def limit_threads(threads: int) -> None:
-    """Of torch, where the call has loaded it."""
+    """Lower torch's number of threads to at most this, if torch is loaded."""
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(min(threads, torch.get_num_threads()))
 
 
 def sendable(error: Exception | None) -> tuple[Exception | None, str]:
-    """The error as another process can load it, and where it was raised."""
+    """The error in a form that another process can load, and its traceback as text."""
     if error is None:
         return None, ""
     trace = "".join(traceback.format_exception(error))
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:  # whatever its class makes of its arguments
+    except Exception:  # a class may refuse to be made again from its arguments
         return RemoteError(f"{type(error).__name__}: {first_line(error)}"), trace
     return error, trace
 
 
 @dataclass
 class _Process:
-    """A worker: its process, our end of its pipe, and what it is at."""
+    """A worker process, this end of its pipe, and the call that it runs, if any."""
 
     process: SpawnProcess
     pipe: Connection
@@ -169,7 +178,7 @@ class _Process:
 
 
 class Processes:
-    """So many processes of this machine, each with so many threads. `close` ends them, whatever they are at."""
+    """Runs calls in `number` processes of this machine with `threads` threads each. `close` ends them at once."""
 
     def __init__(self, number: int, threads: int) -> None:
         self.slots, self.threads = number, threads
@@ -183,7 +192,7 @@ class Processes:
             worker = self._new()
         worker.call, worker.watch = call, watch
         content = pickle.dumps(call)
-        with contextlib.suppress(BrokenPipeError):  # it died meanwhile: `ended` sees that
+        with contextlib.suppress(BrokenPipeError):  # the worker has died: `ended` notices
             worker.pipe.send_bytes(content)
 
     def ended(self) -> list[Ended]:
@@ -196,25 +205,25 @@ class Processes:
         return done
 
     def _heard(self, worker: _Process) -> list[Ended]:
-        """The next thing that the worker says, or that it died."""
+        """Handle the worker's next message, or its death. Return the call if it has ended."""
         call, watch = worker.call, worker.watch
         assert call is not None
         assert watch is not None
         try:
-            told = worker.pipe.recv()
+            message = worker.pipe.recv()
         except (EOFError, OSError):  # the second where it died in the middle of a message
             return self._died(worker, call, watch)
-        if isinstance(told, Progress):
-            watch(told)
+        if isinstance(message, Progress):
+            watch(message)
             return []
         worker.call = worker.watch = None
-        error, trace = told
+        error, trace = message
         if error is not None:
             error.__cause__ = RemoteError(f"\n{trace}")
         return [(call.name, error)]
 
     def _died(self, worker: _Process, call: Call, watch: Watch) -> list[Ended]:
-        """Another goes on from what it left, unless that has been tried often."""
+        """Start the call again, which goes on from what it left; after TRIES deaths, return it as failed."""
         worker.process.join()
         self.pool.remove(worker)
         self.deaths[call.name] += 1
@@ -229,13 +238,13 @@ class Processes:
         return [(call.name, error)]
 
     def _new(self) -> _Process:
-        """A process that waits for its first call, in whose environment its threads stand before torch is loaded."""
+        """Start a process that waits for calls. Its environment limits threads, which libraries read when they load."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=serve, args=(theirs, self.threads))
         before = {name: os.environ.get(name) for name in THREADS}
         try:
-            for name, value in before.items():  # who states fewer gets fewer
+            for name, value in before.items():  # a smaller number that the user set stays
                 most = int(value) if value and value.isdecimal() and int(value) else self.threads
                 os.environ[name] = str(min(most, self.threads))
             process.start()
@@ -262,8 +271,8 @@ def _signal_name(status: int | None) -> str:
 
 
 def serve(pipe: Connection, threads: int) -> None:
-    """Do the calls that come through the pipe until it is closed; the life of a worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches all; the one that started us says what becomes of us
+    """Run the calls that come through the pipe until it is closed: what a worker process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches all; the parent decides when workers end
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
@@ -275,26 +284,26 @@ def serve(pipe: Connection, threads: int) -> None:
             call = pickle.loads(content)
             limit_threads(threads)
             error = try_call(call, watch=_throttled(pipe))
-        except Exception as failure:  # of what cannot be loaded here, or not be written down
+        except Exception as failure:  # a call that cannot be loaded, or a failure that cannot be written
             error = failure
         pipe.send(sendable(error))
 
 
 def _throttled(pipe: Connection) -> Watch:
-    told = 0.0
+    sent = 0.0
 
     def watch(progress: Progress) -> None:
-        nonlocal told
+        nonlocal sent
         now = time.monotonic()
-        if now - told >= TOLD_EVERY or progress.done == progress.total or progress.values.keys() & {"note", "dev"}:
-            told = now
+        if now - sent >= SEND_EVERY or progress.done == progress.total or progress.values.keys() & {"note", "dev"}:
+            sent = now
             pipe.send(progress)
 
     return watch
 
 
 def _end_with_parent() -> None:
-    """However it ends: nobody would hear of what we do, and the next one begins it again."""
+    """End this process when its parent ends, however: nothing could receive the result any more."""
     parent: Any = multiprocessing.parent_process()
     parent.join()
     os._exit(1)

@@ -1,6 +1,6 @@
-"""The jobs of a study as tasks of a Ray cluster. Every machine sees the study's directory under the same path.
+"""Runs the jobs of a study as tasks of a Ray cluster, whose machines all see the study's directory under one path.
 
-Ray does a task again elsewhere where its process or machine dies: the job goes on from what it left there.
+If a task's process or machine dies, Ray starts it again elsewhere, and the job goes on from what it left on disk.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from acclimate.jobs.workers import TRIES, DiedError, Ended, RemoteError, limit_t
 if TYPE_CHECKING:
     import ray
 
-LOOK_EVERY = 5.0  # seconds between two looks at how far tasks are
+LOOK_EVERY = 5.0  # seconds between two looks at the progress of tasks
 
 
 @contextlib.contextmanager
 def on_ray(cluster: str, *, threads: int, gpu_share: float) -> Iterator[RayWorkers]:
-    """Whoever does calls as tasks of the cluster at HOST:PORT, or "auto".
+    """Workers that run calls as tasks of the cluster at HOST:PORT, or "auto".
 
-    Raises ValueError where none answers, and where no machine of it has what a task claims.
+    Raises ValueError if no cluster answers, or if none of its machines has what a task claims.
     """
     with workers(cluster):
         machines_for(threads, gpu_share)
@@ -42,7 +42,7 @@ def on_ray(cluster: str, *, threads: int, gpu_share: float) -> Iterator[RayWorke
 
 
 class RayWorkers:
-    """Tasks of the cluster that this process is connected to: `threads` processors and a share of a GPU each."""
+    """Runs calls as tasks of the connected cluster, each with `threads` processors and a share of a GPU."""
 
     def __init__(self, threads: int, gpu_share: float) -> None:
         import ray
@@ -57,7 +57,7 @@ class RayWorkers:
 
     @property
     def slots(self) -> int:
-        """Twice what the cluster can do at once, so that no processor waits for us."""
+        """Twice the number of tasks that the cluster can run at once, so that no processor is idle."""
         import ray
 
         return 2 * max(1, int(ray.cluster_resources().get("CPU", 0)) // self.threads)
@@ -82,7 +82,7 @@ class RayWorkers:
         call, watch = self.tasks.pop(task)
         try:
             error, trace = ray.get(task)
-        except ray.exceptions.RayTaskError as raised:  # before the call was begun: that machine lacks something
+        except ray.exceptions.RayTaskError as raised:  # raised before the call began: the machine lacks something
             error, trace = raised.cause, ""
         except ray.exceptions.RayError as death:
             error, trace = DiedError(f"{call.label} died on the cluster, and Ray gave it up: {death}"), ""
@@ -96,7 +96,7 @@ class RayWorkers:
         return call.name, error
 
     def _look(self) -> None:
-        """Tell how far tasks are, as their marks say."""
+        """Pass the progress in the notes of running tasks to their watches."""
         self.looked = time.monotonic()
         watches = {call.name: (call.run, watch) for call, watch in self.tasks.values()}
         for run in {run for run, _ in watches.values()}:
@@ -113,7 +113,7 @@ class RayWorkers:
 
 
 def _absolute(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Places as another process finds them, whatever its own directory."""
+    """The arguments with absolute paths, because other processes have other working directories."""
     return {
         name: value.resolve() if isinstance(value, Path) and value.exists() else value
         for name, value in arguments.items()
@@ -121,7 +121,7 @@ def _absolute(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _task(call: Call, threads: int, version: str) -> tuple[Exception | None, str]:
-    """The call, on whatever machine."""
+    """Run the call on a machine of the cluster; return its error as `sendable` gives it."""
     here = f"{socket.gethostname()}, process {os.getpid()}"
     if version != __version__:
         raise ValueError(f"{here} has acclimate {__version__}, but the command runs {version}. Install the same")

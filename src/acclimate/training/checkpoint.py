@@ -1,10 +1,10 @@
 """A training run that can be killed at any moment and then goes on as if it had not been.
 
-log.jsonl         a line a step: what is the same whenever the run is repeated
-clock.json        the seconds that the run took, over all sessions; they are not the same
+log.jsonl         a line a step, of what is the same whenever the run is repeated
+clock.json        the seconds that the run took, over all sessions
 before.json       the cost of what a method computed from the text before the first step, if anything
-state-<steps>/    weights and the optimiser's state as safetensors, the step as JSON: the newest two. A damaged newest
-                  one falls back to the one before. Gone once the run's result is written
+state-<steps>/    weights and the optimiser's state as safetensors, the step as JSON; the newest two are kept, and if
+                  the newest is damaged the one before it is used. Removed once the run's result is written
 stable-<steps>/   the state before the rate falls, from which a plan with more steps goes on; it stays
 """
 
@@ -39,13 +39,13 @@ LOG = "log.jsonl"
 CLOCK = "clock.json"
 BEFORE = "before.json"
 SAVE_SECONDS = 30.0
-KEPT = 2  # states
+KEPT = 2  # states on disk
 
-# of spikes (see `Spikes`)
+# of `Spikes`
 WINDOW = 50  # steps whose median a loss is compared with
 LEAST = 30  # steps before anything is called a spike
 FAR = 7.0  # deviations above the median
-NARROWEST = 0.01  # deviation, about 1% of a loss: where losses hardly differ, a smaller jump is not worth a word
+NARROWEST = 0.01  # deviation, about 1% of a loss: it bounds the deviation of losses that hardly differ
 SMALLEST = 1e-6  # smaller losses count as this
 
 logger = logging.getLogger(__name__)
@@ -183,7 +183,7 @@ class Log:
 
 
 class Spikes:
-    """Finds losses that jump. They are told to the watch and logged; no step is ever skipped for one.
+    """Finds losses that jump. The run reports and logs them; it never skips a step for one.
 
     A spike is a loss more than FAR deviations above the median of the WINDOW steps before it. The deviation is 1.4826
     times the median distance from the median: the standard deviation if losses are normal, and not widened by the

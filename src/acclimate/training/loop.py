@@ -34,6 +34,9 @@ from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device, piece_tokens
 from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, whole
 
+TRIM_THRESHOLD, MMAP_MAX = -1, -4  # parameters of mallopt(3)
+MOST_BYTES = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class Step:
@@ -48,11 +51,11 @@ class Step:
     tokens: int  # real ones
     flops: float
     padded: int  # tokens of padding that went through the model beside the real ones
-    # these are the clock's
+    # these are measured by the clock
     seconds: float
     waited: float  # of these, seconds spent waiting for the batch
     documents: Sequence[str] = field(default=(), repr=False)  # names of the rows
-    # these are filled in by a run that keeps a log (training/checkpoint.py)
+    # a run that keeps a log fills these in (training/checkpoint.py)
     spike: float = 0.0  # deviations of the loss above its running median where it jumped
     spent: Cost = field(default_factory=Cost)  # on all steps so far, over all sessions
 
@@ -148,11 +151,6 @@ def _call_hook(objective: Objective, hook: str, *, gradients: bool = False) -> N
         getattr(objective, hook)()
 
 
-# Parameters of mallopt(3).
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
-_MOST = 2**31 - 1
-
-
 def keep_freed_memory() -> bool:
     """Make the C library reuse freed memory for the rest of this process. Return False where it is not glibc.
 
@@ -163,4 +161,4 @@ def keep_freed_memory() -> bool:
     if platform.libc_ver()[0] != "glibc":
         return False
     library = ctypes.CDLL(None)
-    return bool(library.mallopt(_MMAP_MAX, 0)) and bool(library.mallopt(_TRIM_THRESHOLD, _MOST))
+    return bool(library.mallopt(MMAP_MAX, 0)) and bool(library.mallopt(TRIM_THRESHOLD, MOST_BYTES))

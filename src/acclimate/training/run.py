@@ -1,4 +1,4 @@
-"""A whole training run in a directory: claim it, go on from where it stood, tell the watch, write the checkpoint.
+"""A training run in a directory: claim it, go on from where it stopped, report to the watch, write the checkpoint.
 
 run.json       the recipe and the inputs that the directory belongs to
 checkpoint/    the result, an ordinary Hugging Face checkpoint
@@ -34,7 +34,7 @@ RUN = "run.json"
 UNBEGUN = {RUN, "corpora", "documents"}  # a directory that holds only these has nothing that depends on the settings
 # settings that say where something lies: a result depends on what lies there
 PLACES = ("model", "corpus", "task", "tokenizer", "dev", "general", "vectors", "vectors_corpus")
-TOLD = ("loss", "losses", "rate", "tokens", "seconds", "spent")  # fields of a step that the watch is told
+REPORTED = ("loss", "losses", "rate", "tokens", "seconds", "spent")  # fields of a step that the watch gets
 FEW = 8  # texts, or settings, that a message names
 CURVE, LOOKS = "curve.json", "looks.json"  # see `LossCurve`
 PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "numba", "llvmlite", "scipy", "scikit-learn")
@@ -52,15 +52,15 @@ def run(
     looks: Collection[int] = (),
     until: int | None = None,
 ) -> None:
-    """Train to the end, or to step `until`, and tell `watch` after each step.
+    """Train to the end, or to step `until`; `watch` gets the loss, the rate and the cost after each step.
 
-    after, looks: `after(step)` is called at the steps whose numbers are in `looks`; the watch is told its values too
+    after, looks: `after(step)` is called at the steps whose numbers are in `looks`, and the watch gets its values too
 
-    The watch is told of a spike in words at its first step, and as a number at each of its steps.
+    Where the loss jumps, the watch gets a note at the first such step, and the size of the spike at each.
     """
     jumped = False
     for step in resumable(objective, stream, plan, directory, until=until):
-        values: dict[str, Any] = {name: getattr(step, name) for name in TOLD}
+        values: dict[str, Any] = {name: getattr(step, name) for name in REPORTED}
         if step.spike:
             values |= {"spike": step.spike} | ({} if jumped else {"note": _spike(step)})
         jumped = step.spike > 0
@@ -146,15 +146,15 @@ def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extend
 def _difference(before: Mapping[str, Any], stated: Mapping[str, Any]) -> str:
     """Return what differs, such as "other settings or inputs: plan.rate was 0.001, now 0.002"."""
     old, new = ({**settings.flat(tomllib.loads(each["recipe"])), **each["sources"]} for each in (before, stated))
-    told = [
+    changed = [
         f"{name} has other content"
         if name in before["sources"]
         else f"{name} was {old.get(name)!r}, now {new.get(name)!r}"
         for name in dict.fromkeys([*new, *old])
         if old.get(name) != new.get(name)
     ]
-    more = f" and {len(told) - FEW} more" if len(told) > FEW else ""
-    return f"other settings or inputs: {', '.join(told[:FEW])}{more}"
+    more = f" and {len(changed) - FEW} more" if len(changed) > FEW else ""
+    return f"other settings or inputs: {', '.join(changed[:FEW])}{more}"
 
 
 def _spike(step: Step) -> str:

@@ -91,7 +91,7 @@ def wandb(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
     stages: set[str] = set()
 
     def log(stage: str, numbers: dict[str, float], step: int) -> None:
-        # W&B drops a step below the newest, and every stage counts from 0: so each has an axis of its own
+        # W&B drops a step below the newest, and every stage counts from 0: so each stage has an axis
         if stage not in stages:
             run.define_metric(f"{stage}/*", step_metric=f"{stage}/done")
             stages.add(stage)
