@@ -14,23 +14,15 @@ from acclimate.races.recipe import chains_of, contestants_of
 SOURCE = Path(__file__).parents[1] / "src" / "acclimate"
 # The studies of the papers compare named methods; tasks/datasets/ has the datasets of a paper under the paper's name.
 PAPERS = ("methods", "studies", "tasks/datasets")
-# What every race does itself, whoever takes part: it pretrains the small encoder where no model is given (scratch),
-# fine-tunes every contestant (finetune), and measures and estimates by masked language modelling (mlm).
-STAGES = {"finetune", "mlm", "scratch"}
-# file -> modules of methods that it names, and why
-NAMED = {
-    # stage 1 alone, which is a job of its own (Table 7), and the vocabulary that a study puts before pretraining
-    "races/work.py": {"extend", "tlm"},
+# What every race does, whichever methods take part:
+STAGES = {
+    "finetune",  # every contestant is fine-tuned and tested
+    "mlm",  # models are compared by their held-out loss of masked language modelling, and costs counted in its passes
+    "scratch",  # where no model is given, a small encoder is pretrained
 }
-PARTS = {"adapter", "prompt"}  # of an encoder, too
+PARTS = {"adapter", "prompt"}  # contestants, but also parts of an encoder that models/ has words for
 NAMES = {*contestants_of(METHODS), *chains_of(METHODS)} - PARTS
 WORD = re.compile(rf"\b({'|'.join(map(re.escape, sorted(NAMES)))})\b")
-# texts for people that name one
-TOLD = {
-    "text/bm25/index.py": 1,  # the numbers of documents that its paper retrieves
-    "data/retrieved.py": 1,  # how its released code reads long documents
-    "models/joint_head.py": 2,  # the head of its first stage
-}
 
 
 def files() -> list[str]:
@@ -50,14 +42,14 @@ def named_in(tree: ast.AST) -> list[str]:
 @pytest.mark.parametrize("file", files())
 def test_no_other_room_names_a_method(file: str) -> None:
     tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
-    assert len(named_in(tree)) == TOLD.get(file, 0), named_in(tree)
+    assert not named_in(tree)
     imported: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "acclimate.methods":
             imported |= {name.name for name in node.names} & METHODS.keys()
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("acclimate.methods."):
             imported |= {str(node.module).split(".")[2]} & METHODS.keys()
-    assert imported - STAGES == NAMED.get(file, set())
+    assert imported <= STAGES
 
 
 @pytest.mark.parametrize("file", [file for file in files() if file.startswith(("races/", "jobs/", "cli/", "reports/"))])
@@ -66,9 +58,6 @@ def test_no_shared_code_asks_which_method_or_work_it_is_or_reads_a_label(file: s
         if isinstance(node, ast.Compare) and isinstance(node.comparators[0], ast.Constant):
             assert node.comparators[0].value not in METHODS.keys() | NAMES, ast.unparse(node)
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "work":
-            assert ast.unparse(node) in ASKED.get(file, ()), ast.unparse(node)
+            raise AssertionError(ast.unparse(node))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
             assert "Recipe" not in ast.unparse(node.args[1]), ast.unparse(node)
-
-
-ASKED = {"races/cost.py": ("job.work is work.ADAPT",)}  # whether a job adapts at all, and so by a method

@@ -403,7 +403,7 @@ def test_what_is_missing_is_named(recipe, tmp_path):
 
 def test_a_model_that_could_not_be_handed_over_is_refused_before_it_trains(recipe, tmp_path):
     FAMILIES["distilbert"]().save_pretrained(tmp_path / "model")
-    with pytest.raises(ValueError, match="'distilbert' with the classifier of TLM's first stage"):
+    with pytest.raises(ValueError, match="'distilbert' with a classifier that was trained jointly"):
         tlm.adapt(replace(recipe, model=str(tmp_path / "model"), stage_2=False), tmp_path / "out")
 
 

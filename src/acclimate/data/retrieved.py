@@ -366,8 +366,8 @@ def _lengths(facts: Mapping[str, Any]) -> Section:
     lines = (
         f"{found['words'] / found['documents']:,.0f} words a document on average; no document was cut.",
         f"{found['long']:,} have more than {SEQUENCE} words, and so more than a training sequence of {SEQUENCE} tokens "
-        f"holds (tlm's max_tokens). tlm cuts them into several sequences and reads them all; TLM's released code reads "
-        f"only the first, and so never at least {unread} of all words.",
+        f"holds (max_tokens). Training cuts them into several sequences and reads them all; the paper's released code "
+        f"reads only the first, and so never at least {unread} of all words.",
     )
     return Section("How long they are", lines=lines)
 

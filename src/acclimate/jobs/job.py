@@ -53,6 +53,7 @@ class Work:
     do          (out=, watch=, **arguments) -> a result that JSON can hold
     begin       does a first share of the work (share=), from which `do` goes on; None: the work cannot be split
     estimate    (trial, job, share) -> what the job takes, as races/cost.py counts it
+    prompt      job -> prompt tokens that it puts behind each row of its model; None: it puts none there
     trains      "encoder": it pretrains or adapts; "task": it fine-tunes; "": neither
     opens_test  True if it looks at the labels of the test set
     """
@@ -61,6 +62,7 @@ class Work:
     do: Function
     begin: Function | None = None
     estimate: Callable[[Any, Job, float], Any] | None = None
+    prompt: Callable[[Job], int] | None = None
     trains: Literal["encoder", "task", ""] = ""
     opens_test: bool = False
 

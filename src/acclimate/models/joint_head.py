@@ -1,4 +1,4 @@
-"""The classifier of TLM's first stage, and the whole as a checkpoint that transformers loads.
+"""The classifier that is trained jointly with a masked language model, and both as a checkpoint of transformers.
 
 It is Linear(D, D), GELU, Linear(D, C) on the first position, without pooler or dropout; of tagged words, Linear(D, C)
 on every position. BERT and RoBERTa have another one in transformers; ELECTRA has these, and an encoder of BERT's form
@@ -48,7 +48,7 @@ def new_joint_head(model: PreTrainedModel, kind: str, labels: Sequence[str], *, 
     Raises ValueError for answers to questions, which no paper trains jointly with a language model.
     """
     if kind == SPAN:
-        raise ValueError("TLM has no classifier for answers to questions (kind 'span'). Adapt with MLM and fine-tune")
+        raise ValueError("no classifier of answers (kind 'span') is trained jointly. Adapt first, then fine-tune")
     hidden, outputs = model.config.hidden_size, len(labels) or 1
     with seeded(seed):
         before = () if kind == TOKENS else (nn.Linear(hidden, hidden), nn.GELU())
@@ -66,8 +66,8 @@ def require_alike(model: str | Path) -> None:
         name = configuration(where).model_type
     if name not in ALIKE:
         raise ValueError(
-            f"a '{name}' with the classifier of TLM's first stage is no model that transformers has. Leave stage_2 on, "
-            f"or start from one of: {', '.join(ALIKE)}"
+            f"a '{name}' with a classifier that was trained jointly is no model that transformers has. Leave "
+            f"stage_2 on, or start from one of: {', '.join(ALIKE)}"
         )
 
 

@@ -204,12 +204,6 @@ def on_domain(label: str, method: str, recipe: Any, materials: Materials) -> Job
     return adapted(label, METHODS[method], recipe, materials.domain, materials)
 
 
-def first_stage(label: str, recipe: Any, retrieved: Job | None, materials: Materials) -> Job:
-    """Training on the task's rows and on what they retrieved, at once, by the method whose recipe it is."""
-    [method] = [method for method in METHODS.values() if method.recipe is type(recipe)]
-    return adapted(label, method, recipe, retrieved, materials)
-
-
 def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job | None) -> dict[str, Job]:
     """The chain of a name such as "DAPT+TAPT", each link by the name that it would have alone."""
     chain: dict[str, Job] = {}

@@ -243,13 +243,10 @@ class Trial:
 
     def prompt(self, job: Job) -> int:
         """Tokens behind each row that the job's model has beside those of the model that is tried."""
-        own = 0
-        if job.work is work.ADAPT:
-            method, recipe = work.adapting_of(job)
-            own = method.prompt(recipe)
+        added = job.work.prompt(job) if job.work.prompt else 0
         if prompt_length(self.tokenizer):  # it goes on with its own
             return 0
-        return max(own, *(self.prompt(needed) for needed in job.needs.values()), 0)
+        return max(added, *(self.prompt(needed) for needed in job.needs.values()), 0)
 
     def tried(self, own: finetune.FinetuneRecipe, prompt: int = 0) -> _Tried:
         """Some steps of fine-tuning, the same for whatever differs only in how long it runs, at what rate and seed.

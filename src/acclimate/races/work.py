@@ -16,8 +16,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT, Job, Result, Work
-from acclimate.methods import METHODS, Method, baselines, extend, finetune, method_called, mlm, scratch, tlm
-from acclimate.methods import baselines as constants
+from acclimate.methods import Method, baselines, finetune, method_called, mlm, scratch
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.text.corpus import Corpus
@@ -42,21 +41,14 @@ def pretrain(
 ) -> Result:
     """An encoder from nothing, with a vocabulary of its own or that of `tokenizer`; or from the weights of `model`."""
     places = {"corpus": str(corpus), "dev": str(dev or Path())}
-    places |= {name: _checkpoint(of) for name, of in (("model", model), ("tokenizer", tokenizer)) if of}
+    places |= {name: checkpoint_of(of) for name, of in (("model", model), ("tokenizer", tokenizer)) if of}
     stated = settings.from_mapping(scratch.ScratchRecipe, {**recipe, **places})
     return _trained(out, scratch.adapt(stated, out, watch=watch))
 
 
-def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: Path) -> Result:
-    """The model with words of the corpus added to its vocabulary."""
-    stated = settings.from_mapping(extend.ExtendRecipe, {**recipe, "corpus": str(corpus), "model": _checkpoint(model)})
-    checkpoint = extend.adapt(stated, out, watch=watch)
-    return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
-
-
 def untrained(*, out: Path, watch: Watch, model: str | Path, seed: int) -> Result:
     """The same architecture and vocabulary with random weights."""
-    checkpoint = scratch.untrained(_checkpoint(model), out, seed=seed)
+    checkpoint = scratch.untrained(checkpoint_of(model), out, seed=seed)
     return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
 
@@ -77,7 +69,7 @@ def adapt(
     places     other fields of the recipe that are paths: corpus, model, task, dev, what a job before this one left
     """
     found = method_called(method, code)
-    given = {name: _checkpoint(place) if name == "model" else _left(place) for name, place in places.items()}
+    given = {name: checkpoint_of(place) if name == "model" else _left(place) for name, place in places.items()}
     if retrieved is not None:
         given["corpus"] = str(retrieved / retrieving.CORPUS)
     stated = settings.from_mapping(found.recipe, {**recipe, **given})
@@ -131,44 +123,42 @@ def cut(*, out: Path, watch: Watch, k: int, larger: Path) -> Result:
     return {"documents": found["documents"], "characters": found["characters"]}
 
 
-def stage_1(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
-    """TLM without its second stage: the first one's encoder and classifier as they are."""
-    checkpoint = tlm.without_stage_2(joint, open_prepared(task), out)
-    dev = finetune.dev_score(out, "last")
-    seen = {
-        "looks": files.read_json(out / finetune.DEV),
-        "predicted_dev": files.read_json(out / finetune.PREDICTED_DEV),
-    }
-    return {"dev": dev, "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)} | seen
-
-
 def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:
     """MLM loss on text that nobody trained on, of the domain or general, in nats a masked sub-word."""
-    loss, has_head = mlm.heldout(_checkpoint(model), corpus, max_tokens=max_tokens, watch=watch)
+    loss, has_head = mlm.heldout(checkpoint_of(model), corpus, max_tokens=max_tokens, watch=watch)
     return {"loss": loss, "head": has_head}
 
 
 def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched: str | Path) -> Result:
     """How far the model's word embeddings lie from the untouched one's: all, and those of the corpus's pieces."""
     texts = (document.text for document in Corpus(corpus).documents())
-    found = embedding_distances(_checkpoint(untouched), _checkpoint(model), texts, watch=watch)
+    found = embedding_distances(checkpoint_of(untouched), checkpoint_of(model), texts, watch=watch)
     return {where: asdict(distances) for where, distances in found.items()}
 
 
 def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
     """Fine-tune with the recipe's seed and choose on dev; what the chosen checkpoint predicts there."""
-    stated = settings.from_mapping(finetune.FinetuneRecipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
+    stated = _tuning(recipe, task, model)
     checkpoint = finetune.adapt(stated, out, watch=watch)
-    seen = {
+    return _trained(out, checkpoint) | {"dev": finetune.dev_score(out, stated.choose)} | seen_on_dev(out)
+
+
+def _tuning(recipe: Mapping[str, Any], task: Path, model: str | Path) -> finetune.FinetuneRecipe:
+    given = {"task": str(task), "model": checkpoint_of(model)}
+    return settings.from_mapping(finetune.FinetuneRecipe, {**recipe, **given})
+
+
+def seen_on_dev(out: Path) -> Result:
+    """The looks at dev of a fine-tuning in `out`, and what the chosen checkpoint predicts there."""
+    return {
         "looks": files.read_json(out / finetune.DEV),
         "predicted_dev": files.read_json(out / finetune.PREDICTED_DEV),
     }
-    return _trained(out, checkpoint) | {"dev": finetune.dev_score(out, stated.choose)} | seen
 
 
 def begin(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path, share: float) -> Result:
     """The first share of `fine_tune`'s steps, which goes on from there: steps, and the best dev score so far."""
-    stated = settings.from_mapping(finetune.FinetuneRecipe, {**recipe, "task": str(task), "model": _checkpoint(model)})
+    stated = _tuning(recipe, task, model)
     dev = finetune.begin(stated, out, share, watch=watch)
     return {"dev": dev, "steps": finetune.steps_of(stated, open_prepared(task), share)}
 
@@ -206,7 +196,7 @@ def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], t
 def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
     """The constant answer of the training labels, and its one look at the test set."""
     prepared = open_prepared(task)
-    fitted = constants.fit_constant(prepared)
+    fitted = baselines.fit_constant(prepared)
     return {**baselines.test_baseline(fitted, prepared, by=by), "dev": fitted.dev}
 
 
@@ -225,7 +215,7 @@ def _trained(out: Path, checkpoint: Checkpoint) -> Result:
     }
 
 
-def _checkpoint(model: str | Path) -> str:
+def checkpoint_of(model: str | Path) -> str:
     """A job's directory means the checkpoint in it; whatever else was given is a model already."""
     inside = Path(model) / CHECKPOINT
     return str(inside) if inside.is_dir() else str(model)
@@ -241,7 +231,7 @@ LINES_AT_MOST = 2_000  # of held-out text that a loss is read on
 def _pretraining(trial: Trial, job: Job, share: float) -> Stage:
     stated = settings.from_mapping(scratch.ScratchRecipe, job.settings["recipe"])
     corpus = Corpus(job.places["corpus"])
-    return trial.masked(job, corpus, stated, METHODS["scratch"], before=trial.preparing_of(corpus))
+    return trial.masked(job, corpus, stated, scratch.METHOD, before=trial.preparing_of(corpus))
 
 
 def _adapting(trial: Trial, job: Job, share: float) -> Stage:
@@ -261,6 +251,11 @@ def adapting_of(job: Job) -> tuple[Method, Any]:
     return method, settings.from_mapping(method.recipe, {**job.settings["recipe"], **given})
 
 
+def _prompt(job: Job) -> int:
+    method, stated = adapting_of(job)
+    return method.prompt(stated)
+
+
 def _first(trial: Trial, job: Job, share: float) -> Stage:
     work = method_called(job.settings["method"], job.places.get("code")).first
     assert work is not None
@@ -277,11 +272,13 @@ def _measuring(trial: Trial, job: Job, share: float) -> Stage:
     return trial.reading(job, trial.recipe.finetune, tokens, "fixed")
 
 
-def _loading(trial: Trial, job: Job, share: float) -> Stage:
+def loading(trial: Trial, job: Job, share: float) -> Stage:
+    """What a job takes that loads a model and writes it changed."""
     return trial.fixed(job, trial.loading)
 
 
-def _fitting(trial: Trial, job: Job, share: float) -> Stage:
+def fitting(trial: Trial, job: Job, share: float) -> Stage:
+    """What a job takes that reads the training rows and trains no encoder."""
     return trial.fixed(job, trial.materials.task.sizes["train"] / FITTED_A_SECOND)
 
 
@@ -310,26 +307,24 @@ def tuning_of(job: Job) -> finetune.FinetuneRecipe:
 
 
 PRETRAIN = Work("pretrain", pretrain, estimate=_pretraining, trains="encoder")
-UNTRAINED = Work("random weights", untrained, estimate=_loading)
-EXTEND = Work("extend", extend_vocabulary, estimate=_loading)
-ADAPT = Work("adapt", adapt, estimate=_adapting, trains="encoder")
+UNTRAINED = Work("random weights", untrained, estimate=loading)
+ADAPT = Work("adapt", adapt, estimate=_adapting, prompt=_prompt, trains="encoder")
 FIRST = Work("first", first, estimate=_first)
 RETRIEVE = Work("retrieve", retrieve, estimate=_retrieving)
-CUT = Work("cut", cut, estimate=_fitting)
+CUT = Work("cut", cut, estimate=fitting)
 HELDOUT = Work("held-out loss", heldout, estimate=_measuring)
-MOVE = Work("embedding distance", move, estimate=_loading)
+MOVE = Work("embedding distance", move, estimate=loading)
 FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, estimate=_fine_tuning, trains="task")
-STAGE_1 = Work("stage 1 alone", stage_1, estimate=_fitting, trains="task")
-TERMS = Work("baseline", terms, estimate=_fitting)
+TERMS = Work("baseline", terms, estimate=fitting)
 TEST = Work("test", test, estimate=_testing, opens_test=True)
 TEST_TOGETHER = Work("test together", test_together, estimate=_testing_together, opens_test=True)
 TEST_TERMS = Work("test baseline", test_terms, estimate=_testing_terms, opens_test=True)
-CONSTANT = Work("constant answer", constant, estimate=_fitting, opens_test=True)
+CONSTANT = Work("constant answer", constant, estimate=fitting, opens_test=True)
 
 WORKS: dict[str, Work] = {
     work.name: work
     for work in (
-        PRETRAIN, UNTRAINED, EXTEND, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, FINE_TUNE, STAGE_1,
+        PRETRAIN, UNTRAINED, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, FINE_TUNE,
         TERMS, TEST, TEST_TOGETHER, TEST_TERMS, CONSTANT,
     )
 }  # fmt: skip

@@ -23,8 +23,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from acclimate.core import files, settings
+from acclimate.core.types import Watch
 from acclimate.data.materials import Materials, corpus_at
-from acclimate.jobs.job import Job
+from acclimate.jobs.job import Job, Result, Work
 from acclimate.methods import extend, finetune, scratch
 from acclimate.methods.finetune import fitting
 from acclimate.races import work
@@ -179,6 +180,16 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
     )
 
 
+def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: Path) -> Result:
+    """The model with words of the corpus added to its vocabulary."""
+    given = {"corpus": str(corpus), "model": work.checkpoint_of(model)}
+    checkpoint = extend.adapt(settings.from_mapping(extend.ExtendRecipe, {**recipe, **given}), out, watch=watch)
+    return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
+
+
+EXTEND = Work("extend", extend_vocabulary, estimate=work.loading)
+
+
 def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> dict[str, Job]:
     """Each model by its name; what several start from is one job."""
     stated = recipe.scratch
@@ -197,7 +208,7 @@ def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> 
     half = replace(stated, tokens=stated.tokens // 2, plan=_halved(stated))
     first_half = pretrained("half of general text", half, {"corpus": texts["general"]}, tokenizer=general)
     words = settings.to_mapping(recipe.extend)
-    extended = job_of("extend the vocabulary", work.EXTEND, {"recipe": words}, {"corpus": texts["domain"]})
+    extended = job_of("extend the vocabulary", EXTEND, {"recipe": words}, {"corpus": texts["domain"]})
     extended = replace(extended, needs={"model": general})
     pieces = replace(stated, whole_words=False)
     return {

@@ -21,16 +21,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from acclimate.core import files
+from acclimate.core.types import Watch
 from acclimate.data import retrieve
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, is_done
-from acclimate.methods import tlm
+from acclimate.jobs.job import Job, Result, Work, is_done
+from acclimate.methods import finetune, tlm
 from acclimate.races import work
-from acclimate.races.contestants import cut, fine_tuned, first_stage, heldout_loss, retrieved
+from acclimate.races.contestants import adapted, cut, fine_tuned, heldout_loss, retrieved
 from acclimate.races.design import Against, Cell, Design, Inputs, Losses
 from acclimate.races.race import materials_of
 from acclimate.races.recipe import RaceRecipe
 from acclimate.reports.table import HEADING, MEANING
+from acclimate.tasks.prepared import open_prepared
 
 TABLES = {
     "retrieval": "Table 3",
@@ -74,6 +76,16 @@ class TlmStudyRecipe:
 
 
 RECIPE = TlmStudyRecipe
+
+
+def hand_over(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
+    """TLM without its second stage (Table 7): the encoder and the classifier of the first one as they are."""
+    checkpoint = tlm.without_stage_2(joint, open_prepared(task), out)
+    dev = finetune.dev_score(out, "last")
+    return {"dev": dev, "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)} | work.seen_on_dev(out)
+
+
+STAGE_1 = Work("stage 1 alone", hand_over, estimate=work.fitting, trains="task")
 
 
 @dataclass(frozen=True)
@@ -168,13 +180,13 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
                 retrieval = retrieved(replace(variant.retrieval, k=most), materials)
                 if variant.retrieval.k < most:
                     retrieval = cut(retrieval, variant.retrieval.k)
-            first[seed] = first_stage(f"stage 1, {words}", stated, retrieval, materials)
+            first[seed] = adapted(f"stage 1, {words}", tlm.METHOD, stated, retrieval, materials)
             if stated.stage_2:
                 tuned[seed] = fine_tuned(f"fine-tune, {words}", tuning, first[seed], materials)
             else:
                 contents = {name: materials.task.hashes[name] for name in ("about", "train", "dev")}
                 places = {"task": materials.task.path}
-                tuned[seed] = Job(f"hand over, {words}", work.STAGE_1, {}, contents, places, {"joint": first[seed]})
+                tuned[seed] = Job(f"hand over, {words}", STAGE_1, {}, contents, places, {"joint": first[seed]})
         adapting = {seed: [*([retrieval] if retrieval else []), job] for seed, job in first.items()}
         costs = {"stage 1": adapting, "tuning": {seed: [job] for seed, job in tuned.items()}}
         cells.append(Cell(variant.name, materials.task.name, tuned, costs, materials))

@@ -210,7 +210,7 @@ def merge(shards: Sequence[Hits], k: int) -> Hits:
 def check_k(k: int) -> None:
     """Raises ValueError where k is not between 1 and 10,000."""
     if not 1 <= k <= MOST:
-        raise ValueError(f"k={k}: a query retrieves 1 to {MOST:,} documents. TLM's paper has 50, 500 and 5,000")
+        raise ValueError(f"k={k}: a query retrieves 1 to {MOST:,} documents. 50 to 5,000 are usual")
 
 
 _QUERIES = 32  # that a thread takes at a time
