@@ -1,8 +1,8 @@
 """A process that has everything imported and runs `acclimate` commands in children forked off: a child that is killed
 costs no imports, and yet is a process of its own, killed for real.
 
-It reads a line of JSON a command, `{"arguments": [...], "directory": ...}`, and writes the id of its child; told by an
-empty line to wait for it, it writes its exit status.
+It reads a line of JSON a command, `{"arguments": [...], "directory": ..., "environment": {...}}`, and writes the id of
+its child; after an empty line it waits for the child and writes its exit status.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 OPTIONAL = ("__main__", "on_ray", "workers_ray", "optuna")  # a script, and modules that load an extra
@@ -27,18 +27,32 @@ class Launcher:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
-    def run(self, arguments: list[str], directory: Path, *, kill_after: float | None = None) -> int:
-        """Run the command in `directory`, with its output in `directory/output.txt`, and kill it after so many seconds.
+    def run(
+        self,
+        arguments: list[str],
+        directory: Path,
+        *,
+        kill_after: float | None = None,
+        kill_once: Callable[[], bool] = lambda: True,
+        environment: Mapping[str, str] = {},
+    ) -> int:
+        """Run the command in `directory`, with its output in `directory/output.txt`.
 
+        kill_after: seconds, counted from when `kill_once` is true, until the command is killed; None: it is not killed
+        environment: variables that the command finds beside those of this process
         Returns the exit status, or minus the number of the signal that ended it.
         """
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None
-        stdin.write(json.dumps({"arguments": arguments, "directory": str(directory)}) + "\n")
+        command = {"arguments": arguments, "directory": str(directory), "environment": dict(environment)}
+        stdin.write(json.dumps(command) + "\n")
         stdin.flush()
         child = int(stdout.readline())
         if kill_after is not None:
+            until = time.monotonic() + 60  # a command that ends before is found out by its exit status
+            while not kill_once() and time.monotonic() < until:
+                time.sleep(0.01)
             time.sleep(kill_after)
             # not reaped before the launcher is told to, so the id is still this child's
             os.kill(child, signal.SIGKILL)
@@ -70,6 +84,7 @@ def _serve() -> None:
         command = json.loads(line)
         child = os.fork()
         if child == 0:
+            os.environ.update(command["environment"])
             _become(cli.main, command["arguments"], command["directory"])
         print(child, flush=True)
         sys.stdin.readline()

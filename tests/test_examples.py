@@ -9,9 +9,9 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
+import toys
 from acclimate.core.types import Document
 from acclimate.methods import scratch
-from acclimate.tasks.datasets import docstrings
 from acclimate.tasks.metrics import METRICS
 from acclimate.text.corpus import write_corpus
 from acclimate.training.plan import Plan
@@ -52,9 +52,7 @@ def test_every_example_is_run_here():
 
 def test_race_docstrings(run, monkeypatch, tmp_path):
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
-    # the rest takes most of the time
-    monkeypatch.setattr(docstrings, "GENERAL", ("rich", "joblib"))
-    monkeypatch.setattr(docstrings, "DOMAIN", ("scipy",))
+    toys.few_docstrings(monkeypatch)
     tiny = ["layers=2", "hidden=16", "heads=2", "vocabulary=500", "plan.steps=2", "plan.batch=4"]
     tiny = [f"pretrain.{each}" for each in tiny]
     tiny += [f"{stage}.plan.{each}" for stage in ("tapt", "finetune") for each in ("steps=2", "batch=4")]
@@ -116,7 +114,7 @@ def test_own_method(run, toy_race, tmp_path):
 def test_own_study(run, files, tmp_path):
     rows = [f"{text} {number},{'gene' if 'gene' in text else 'dose'}" for number, text in enumerate(TEXTS * 3)]
     (tmp_path / "train.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
-    brief = ["seeds=2", "rates=[1e-3, 1e-2]", *(f"finetune.{own}" for own in ("epochs=0", "looks=1", "plan.steps=2"))]
+    brief = ["seeds=2", "rates=[1e-3, 1e-2]", *(f"finetune.{each}" for each in ("epochs=0", "looks=1", "plan.steps=2"))]
     said = run("own_study.py", files[0], tmp_path / "train.csv", tmp_path / "out", *brief)
     assert "8 jobs are left" in said
     assert "all rates but the first (1)" in said

@@ -31,17 +31,41 @@ from acclimate.training.plan import Plan
 from launcher import launcher
 from toys import SIZES, race_command, write_inputs
 
+STAGES = ("pretrain", "adapt", "fine-tune")  # in the order of a race
 KILLS = 20
 MOST_KILLS = 60  # where chance left a stage out for so long, something is wrong
-STAGES = {"pretrain", "adapt", "fine-tune"}  # each must have been killed while it was under way
 
 RUN = "run"
 CLOCKS = {"clock.json", "wall.json"}  # hold seconds
+OFTEN = {"ACCLIMATE_SAVE_SECONDS": "0.05"}  # a race of seconds saves no state otherwise
 
 
-def test_a_race_killed_at_twenty_random_moments_ends_with_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_race_killed_in_each_of_its_stages_ends_with_the_same_bytes(tmp_path: Path):
+    write_inputs(tmp_path / "in")
+    command, run, moments = race_command(Path("in"), RUN), tmp_path / RUN, random.Random(3)
+    with launcher() as start:
+        assert start.run(command, tmp_path) == 0, (tmp_path / "output.txt").read_text()
+        expected = _results(run)
+        shutil.rmtree(run)
+        assert start.run(command, tmp_path, kill_after=0.3, environment=OFTEN) == -9
+        hit = [_unfinished(run)]
+        for stage in STAGES:
+            status = start.run(
+                command,
+                tmp_path,
+                kill_after=moments.uniform(0.0, 0.1),
+                kill_once=lambda stage=stage: _unfinished(run) == stage,
+                environment=OFTEN,
+            )
+            assert status == -9, (tmp_path / "output.txt").read_text()
+            hit.append(_unfinished(run))
+        assert start.run(command, tmp_path, environment=OFTEN) == 0, (tmp_path / "output.txt").read_text()
+    _assert_same(expected, _results(run))
+    assert set(hit) >= set(STAGES), hit
+
+
+@pytest.mark.slow
+def test_a_race_killed_at_twenty_random_moments_ends_with_the_same_bytes(tmp_path: Path):
     write_inputs(tmp_path / "in")
     command = race_command(Path("in"), RUN)
     # the reference is started as a user does, and saves no state in its few seconds
@@ -51,19 +75,18 @@ def test_a_race_killed_at_twenty_random_moments_ends_with_the_same_bytes(
     expected = _results(tmp_path / RUN)
     shutil.rmtree(tmp_path / RUN)
 
-    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0.05")
     moments = random.Random(20)
     hit: Counter[str] = Counter()
     with launcher() as start:
         begun = time.monotonic()
-        assert start.run(command, tmp_path) == 0, (tmp_path / "output.txt").read_text()
+        assert start.run(command, tmp_path, environment=OFTEN) == 0, (tmp_path / "output.txt").read_text()
         took = time.monotonic() - begun
         _assert_same(expected, _results(tmp_path / RUN))
-        while hit.total() < KILLS or (not hit.keys() >= STAGES and hit.total() < MOST_KILLS):
+        while hit.total() < KILLS or (not hit.keys() >= {*STAGES} and hit.total() < MOST_KILLS):
             shutil.rmtree(tmp_path / RUN)
             while hit.total() < MOST_KILLS:
                 after = moments.uniform(0, took / 6)
-                status = start.run(command, tmp_path, kill_after=after)
+                status = start.run(command, tmp_path, kill_after=after, environment=OFTEN)
                 if status == 0:  # it was faster
                     break
                 assert status == -9, (tmp_path / "output.txt").read_text()
@@ -71,11 +94,11 @@ def test_a_race_killed_at_twenty_random_moments_ends_with_the_same_bytes(
                 hit[stage] += 1
                 print(f"kill {hit.total():2} after {after:.2f} s: {stage}")
                 if hit.total() in (KILLS, MOST_KILLS):
-                    assert start.run(command, tmp_path) == 0, (tmp_path / "output.txt").read_text()
+                    assert start.run(command, tmp_path, environment=OFTEN) == 0, (tmp_path / "output.txt").read_text()
                     break
             _assert_same(expected, _results(tmp_path / RUN))
     print(dict(hit))
-    assert hit.keys() >= STAGES
+    assert hit.keys() >= {*STAGES}
 
 
 class Killed(BaseException):

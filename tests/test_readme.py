@@ -18,7 +18,6 @@ import toys
 from acclimate import cli
 from acclimate.core.settings import override
 from acclimate.races.recipe import RaceRecipe
-from acclimate.tasks.datasets import docstrings
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
@@ -61,7 +60,7 @@ def tiny(command: str) -> list[str]:
     if verb == "doctor":
         return [verb, *rest, "--max-tokens", "32"]
     if verb == "race":
-        few = [*RACING, "finetune.plan.steps=8", "finetune.looks=1"]  # its dev and test sets have hundreds of rows
+        few = [*RACING, "finetune.plan.steps=8", "finetune.looks=1"]  # its dev and test sets are larger than a toy's
         extra = few if "docstrings" in rest else [*toys.SETTINGS, "--max-tokens", "32"]
         return [verb, *rest, *extra]
     if verb == "adapt" and rest[0] == "stilt":
@@ -86,8 +85,7 @@ def tiny(command: str) -> list[str]:
 
 def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path))
-    monkeypatch.setattr(docstrings, "GENERAL", ("rich", "joblib"))  # to parse all packages takes as long as the rest
-    monkeypatch.setattr(docstrings, "DOMAIN", ("scipy",))
+    toys.few_docstrings(monkeypatch)
     monkeypatch.chdir(place)
     assert len(VERBS) >= 8
     for command in VERBS:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pytest
+
     from acclimate.data.inputs import Raw
     from acclimate.data.materials import Materials
     from acclimate.tasks.labelled import LabelledFiles
@@ -77,6 +79,19 @@ def files_in(inputs: Path) -> tuple[LabelledFiles, Raw]:
 
     labelled = LabelledFiles(**{split: inputs / f"{split}.jsonl" for split in SIZES}, max_tokens=32)
     return labelled, Raw(domain=inputs / "domain.txt", general=inputs / "general.txt")
+
+
+def few_docstrings(patch: pytest.MonkeyPatch) -> None:
+    """Build the embedded task from three of SciPy's subpackages: a second or two instead of half a minute."""
+    from acclimate.tasks.datasets import docstrings
+
+    left_out = (
+        "stats special sparse optimize ndimage spatial fft fftpack integrate io _lib cluster differentiate datasets"
+    )
+    patch.setattr(docstrings, "DOMAIN", ("scipy",))
+    patch.setattr(docstrings, "GENERAL", ("rich", "joblib"))
+    patch.setattr(docstrings, "UNSEEN", ("click",))
+    patch.setattr(docstrings, "WITHOUT", tuple(f"scipy.{name}" for name in left_out.split()))
 
 
 def race_command(inputs: Path, out: Path | str, *settings: str) -> list[str]:

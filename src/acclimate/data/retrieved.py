@@ -6,6 +6,7 @@ Plain values in, plain values out: the words in common and their parts of the sc
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -134,9 +135,11 @@ def _window(
     if len(text) <= longest:
         return 0, len(text)
     best, begin = 0.0, 0
-    for first, _, _ in found:
+    firsts, lasts = [first for first, _, _ in found], [last for _, last, _ in found]
+    for first in firsts:
         start = max(0, first - longest // 8)  # some words before the first mark
-        within = {term for at, last, term in found if start <= at and last <= start + longest}
+        inside = found[bisect_left(firsts, start) : bisect_right(lasts, start + longest)]
+        within = {term for _, _, term in inside}
         weight = sum(terms[term] for term in within)
         if weight > best + 1e-9:
             best, begin = weight, start

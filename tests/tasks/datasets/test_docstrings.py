@@ -17,6 +17,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import MultinomialNB
 
+import toys
 from acclimate.core.types import SPLITS, Example, Split
 from acclimate.tasks.datasets import docstring_sources
 from acclimate.tasks.datasets.docstrings import (
@@ -136,19 +137,25 @@ def test_low_resource_settings_touch_train_only(docstrings: Docstrings, splits: 
     assert load(pickle.loads(pickle.dumps(few.task)), few.path) == drawn
 
 
-def test_another_process_builds_the_same_bytes(docstrings: Docstrings, tmp_path: Path) -> None:
-    # with less general text, which takes most of the time and on which nothing else depends
+def test_another_process_builds_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the order of its sets, and with other general text, on which nothing else depends."""
     code = (
-        "import sys; from pathlib import Path; from acclimate.tasks.datasets import docstrings; "
-        "docstrings.GENERAL = ('filelock',); docstrings.build_docstrings(Path(sys.argv[1]))"
+        "import sys, pytest, toys; from pathlib import Path; from acclimate.tasks.datasets import docstrings; "
+        "toys.few_docstrings(pytest.MonkeyPatch()); docstrings.GENERAL = ('filelock',); "
+        "docstrings.build_docstrings(Path(sys.argv[1]))"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
-    (built,) = tmp_path.iterdir()
-    assert built.name != docstrings.path.name
+    path = os.pathsep.join([str(Path(toys.__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "there")], check=True, env=environment)
+    [there] = (tmp_path / "there").iterdir()
+    toys.few_docstrings(monkeypatch)
+    here = build_docstrings(tmp_path / "here")
+    assert there.name != here.path.name
     for name in ("train.jsonl", "dev.jsonl", "test.jsonl"):
-        assert (built / name).read_bytes() == (docstrings.path / name).read_bytes()
-    for corpus in (docstrings.domain, docstrings.heldout, docstrings.task_text):
-        assert Corpus(built / corpus.path.name).hash == corpus.hash
+        assert len((here.path / name).read_text().splitlines()) > 20
+        assert (there / name).read_bytes() == (here.path / name).read_bytes()
+    for corpus in (here.domain, here.heldout, here.task_text):
+        assert Corpus(there / corpus.path.name).hash == corpus.hash
 
 
 def test_a_damaged_cache_is_refused(docstrings: Docstrings, tmp_path: Path) -> None:
