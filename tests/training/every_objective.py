@@ -1,4 +1,7 @@
-"""Trains every objective of conformance.py; test_ranks.py runs it in one process and in two, and compares."""
+"""Trains every objective of conformance.py, and then does what `acclimate` does with the arguments that are left.
+
+test_ranks.py trains them in one process and in two, and compares.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ from pathlib import Path
 from safetensors.torch import save_file
 
 import conformance
+from acclimate import cli
 from acclimate.core import ranks
 from acclimate.training.checkpoint import resumable
 from acclimate.training.loop import NotFiniteError, adamw, train
 
 # pieces of 64 tokens; all rows in one piece, so that of two processes one has none; a rate at which noise cannot grow
 PLANS = {
-    "pieces": replace(conformance.PLAN, rate=1e-3),
-    "one piece": replace(conformance.PLAN, rate=1e-3, piece_tokens=10_000),
+    "pieces": replace(conformance.PLAN, rate=1e-3, steps=2),
+    "one piece": replace(conformance.PLAN, rate=1e-3, steps=2, piece_tokens=10_000),
 }
 # tied weights; a hook of each kind, gates that a layer meets again, rows compared; weights that a hook writes;
 # a gradient within the forward pass
@@ -77,12 +81,17 @@ def stopped() -> str:
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[1])
+    place, *arguments = Path(sys.argv[1]), *sys.argv[2:]
     ranks.start()
     trained(place)
-    if ranks.world() > 1:
-        sharded(place)
+    sharded(place)
     (place / f"stopped-{ranks.rank()}.txt").write_text(stopped())
-    ranks.stop()
+    sys.argv = ["acclimate", *arguments]
+    status = 0
+    try:
+        cli.main()  # which leaves the group
+    except SystemExit as end:
+        status = end.code
     threads = [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
     (place / f"threads-{ranks.rank()}.txt").write_text("\n".join(threads))
+    sys.exit(status)

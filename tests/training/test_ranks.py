@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -44,13 +45,16 @@ def _run(command: list[str], directory: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """Number of processes -> what every_objective.py wrote."""
+def both(tmp_path_factory: pytest.TempPathFactory, toy_race: Any) -> dict[int, Path]:
+    """Number of processes -> what every_objective.py wrote; of two also `budgeted`, a race, and what it printed."""
+    places = {number: tmp_path_factory.mktemp(f"processes-{number}") for number in (1, 2)}
+    every_objective.trained(places[1])
     script = str(TESTS / "training" / "every_objective.py")
-    places = {}
-    for number, start in {1: [sys.executable], 2: TORCHRUN}.items():
-        places[number] = tmp_path_factory.mktemp(f"processes-{number}")
-        _run([*start, script, str(places[number])], places[number])
+    whole = Budget(1, "flops", "").spent(toy_race.run)
+    budget = ["--budget", f"{2 * whole:.0f}flop", "search.rates=[1e-3,3e-3]", 'contestants=["TAPT"]']
+    race = [*toys.race_command(toy_race.inputs, "budgeted"), *budget]
+    said = _run([*TORCHRUN, script, str(places[2]), *race], places[2])
+    (places[2] / "said.txt").write_text(said)
     return places
 
 
@@ -92,9 +96,9 @@ def test_what_two_processes_saved_of_a_sharded_run_one_goes_on_from(both, tmp_pa
         case = conformance.OBJECTIVES[name]()
         objective = case.objective(0.1)
         plan = replace(every_objective.PLANS["pieces"], shard=True)
-        assert [step.number for step in resumable(objective, case.stream, plan, place)] == [3, 4]
-        own = {key: value.detach() for key, value in objective.named_parameters()}
-        _assert_close(own, load_file(both[1] / f"{name}, pieces.safetensors"))
+        assert [step.number for step in resumable(objective, case.stream, plan, place)] == [2]
+        found = {key: value.detach() for key, value in objective.named_parameters()}
+        _assert_close(found, load_file(both[1] / f"{name}, pieces.safetensors"))
 
 
 def _assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
@@ -133,15 +137,13 @@ def test_a_race_of_two_processes_gives_the_losses_of_one(toy_race, tmp_path):
     assert len(json.loads((tmp_path / "run" / "scores.json").read_text())) == 8
 
 
-def test_a_budgeted_race_of_two_processes_decides_as_one(toy_race, tmp_path):
+def test_a_budgeted_race_of_two_processes_decides_as_one(both):
     """All processes try the steps that the estimate takes, go on from the same states, and give the same arms up."""
-    whole = Budget(1, "flops", "").spent(toy_race.run)
-    budget = ["--budget", f"{2 * whole:.0f}flop", "search.rates=[1e-3,3e-3]", 'contestants=["TAPT"]']
-    said = _run([*TORCHRUN, "-m", "acclimate", *toys.race_command(toy_race.inputs, "run"), *budget], tmp_path)
-    assert said.count("Winner: ") == 1
-    facts = files.read_json(tmp_path / "run" / "facts.json")
+    run = both[2] / "budgeted"
+    assert (both[2] / "said.txt").read_text().count("Winner: ") == 1
+    facts = files.read_json(run / "facts.json")
     assert {line["rung"] for line in facts["search"]} == {0, 1, 2}
-    given_up = [job for job in (tmp_path / "run" / "jobs").glob("fine-tune*") if not (job / "result.json").exists()]
+    given_up = [job for job in (run / "jobs").glob("fine-tune*") if not (job / "result.json").exists()]
     assert given_up
     for job in given_up:
         assert (job / "begun.json").exists()
