@@ -87,7 +87,7 @@ def test_epochs_count_steps_until_every_row_was_seen():
 
 @pytest.mark.parametrize("recipe", [mlm.MlmRecipe, tapter.TapterRecipe, finetune.FinetuneRecipe])
 def test_steps_that_epochs_would_overrule_are_refused(recipe):
-    with pytest.raises(ValueError, match=r"epochs = \d+ and plan\.steps = 500 both say how long it is"):
+    with pytest.raises(ValueError, match=r"epochs = \d+ and plan\.steps = 500 both set the length of the run"):
         settings.override(recipe(), ["plan.steps=500"])
     assert settings.override(recipe(), ["plan.steps=500", "epochs=0"]).plan.steps == 500
 

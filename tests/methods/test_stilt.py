@@ -140,9 +140,9 @@ def test_what_is_of_one_kind_of_task_is_left_out_of_tasks_of_others(encoder, toy
 @pytest.mark.parametrize(
     ("assignments", "told"),
     [
-        (["finetune.head=kept"], "each has a head of its own"),
+        (["finetune.head=kept"], "each has a new head"),
         (["finetune.model=other"], "finetune.model is decided by the chain"),
-        (["intermediate.steps=4", "intermediate.epochs=2.0"], "both say how long it is"),
+        (["intermediate.steps=4", "intermediate.epochs=2.0"], "both set the length of the run"),
         (["tasks=one"], "is no list"),
     ],
 )

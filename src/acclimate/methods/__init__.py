@@ -1,4 +1,4 @@
-"""The methods by name. Nothing else in the package names one: what it needs to know stands in `Method`."""
+"""METHODS: the methods by name. The rest of the package knows them by their `Method` values alone."""
 
 from __future__ import annotations
 
@@ -39,13 +39,11 @@ METHODS: dict[str, Method] = {
         finetune.METHOD,
     )
 }
-_here: dict[str, Method] = {}  # methods of this process that stand in no file, such as those of a notebook
+_here: dict[str, Method] = {}  # methods without a file, such as those of a notebook, which this process alone knows
 
 
 def method_called(name: str, code: Path | None = None) -> Method:
-    """The method of that name: one of METHODS, or the one that the file `code` has. Raises ValueError where there is
-    none.
-    """
+    """The method of that name: one of METHODS, or from the file `code`. Raises ValueError if there is none."""
     if code is not None:
         return loaded(code, name)
     found = METHODS.get(name) or _here.get(name)
@@ -55,8 +53,9 @@ def method_called(name: str, code: Path | None = None) -> Method:
 
 
 def code_of(method: Method) -> tuple[str, Path | None]:
-    """A hash of the code of a user's method, and the file from which another process can load it; ("", None) for one of
-    METHODS. A method without a file can be used in this process alone.
+    """(hash of the code of a user's method, file that another process can load it from); ("", None) for METHODS.
+
+    A method without a file can be used in this process alone.
     """
     if METHODS.get(method.name) is method:
         return "", None

@@ -5,8 +5,8 @@ Liu et al. (2020), "Adversarial Training for Large Neural Language Models" (arXi
 
     L_MLM + weight * mean over predicted tokens of KL(P || Q) + KL(Q || P)                     (Algorithm 1, line 8)
 
-with P the prediction from the text and Q that from its embeddings moved, within `radius`, to where the two differ most:
-by one step up the gradient from a little noise (methods/perturbation.py).
+with P the prediction from the text, and Q the prediction from its embeddings plus the perturbation, at most `radius`
+large, by which the two differ most (methods/perturbation.py).
 
 Jiang et al. (2020), "SMART: Robust and Efficient Fine-Tuning for Pre-trained Natural Language Models through Principled
 Regularized Optimization", is what ALUM builds on. Fine-tuning with `smart` (methods/finetune.py) minimises
@@ -17,14 +17,17 @@ Shape suffixes: M predicted positions of a piece, V vocabulary, R rows; of SMART
 labels.
 
 Readings of ALUM
-  What is perturbed are the words' embeddings, before positions and normalisation, of which no number is changed by more
-  than `radius`, 1e-5. `step` is multiplied with the gradient divided by its largest number in the row, as in SMART:
-  near the text the gradient is as small as the noise, and a thousandth of it moves nothing.
-  All passes of a step are under the same dropout, because otherwise the term would measure dropout, and in float32.
-  The gradient goes through P and Q, and through Q into the words' embeddings too.
+  The words' embeddings are perturbed, before positions and normalisation, each number by at most `radius`, 1e-5.
+  `step` is multiplied with the gradient divided by its largest number in the row, as in SMART: near the text the
+  gradient is as small as the noise, and a thousandth of it moves nothing.
+  All passes of a step are under the same dropout, because otherwise the term would measure dropout, and in float32,
+  because bfloat16 cannot represent changes this small.
+  The gradient goes through P and Q, and through Q into the words' embeddings too. The perturbation counts as given.
+  The noise depends on the row as it is masked, so it differs in each epoch.
   reading = "released" is the released code (mt-dnn, alum/adv_masked_lm.py): what the embeddings give the first layer is
   changed, by 1 in each token's largest number, noise and step together; the embeddings get no gradient of that pass;
-  each KL trains one of its two sides; each pass has another dropout.
+  each KL trains one of its two sides; each pass has another dropout. (Its script leaves --adv_opt at 0, with which
+  nothing is perturbed.)
   Gu et al. state no setting of it but the masking: 5 to 25%, in steps of 5.
 Readings of SMART
   l_s is the symmetric KL of the predictions: of a row's labels; of each label by itself where a row may have several;
@@ -32,9 +35,10 @@ Readings of SMART
   deviations in which that is learnt. It is averaged over what the task's loss is averaged over.
   x' is searched as methods/perturbation.py does under "paper".
 Deviations of ALUM
-  The released code takes the gradient of a mean over all predicted tokens of a batch, here of each row's: no row's
-  perturbation depends on which others share its batch. It skips a batch whose gradient is not finite; here the loop
-  stops and names the texts. Its curriculum (plain pretraining first) is a run of mlm before this one.
+  The released code takes the gradient of a mean over all predicted tokens of a batch; here the mean is over those of a
+  row, so a row's perturbation does not depend on which others share its batch. The released code skips a batch whose
+  gradient is not finite; here the loop stops and names the texts. Its curriculum (plain pretraining first) is a run of
+  mlm before this one.
 Deviations of SMART
   A CRF's distribution is over whole sequences of tags, for which the paper has no l_s: that is refused.
   The paper's other part, Bregman proximal points, is not here; nor is it in the released code.
@@ -64,8 +68,13 @@ from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_c
 from acclimate.training.pieces import Piece
 
 PASSES = 2.0  # passes of a step, forward and backward: over the text, and over the perturbed text
-ASCENT = 2 / 3  # share of such a pass that an ascent takes: forward, and back to the input without weights' gradients
-SETTINGS = {"smart_step": 1e-3, "smart_noise": 1e-5, "smart_radius": 1e-5, "smart_ascents": 1}
+ASCENT = 2 / 3  # of a pass: forward, and backward to the input without gradients of the weights
+SETTINGS = {  # SMART's settings of a fine-tuning, with their defaults
+    "smart_step": 1e-3,
+    "smart_noise": 1e-5,
+    "smart_radius": 1e-5,
+    "smart_ascents": 1,
+}
 
 
 class AdversarialLoss(Objective):
@@ -113,8 +122,8 @@ class AdversarialLoss(Objective):
 
         def both_ways(p_MV: Tensor, q_MV: Tensor) -> Tensor:
             if paper:
-                return (symmetric(p_MV, q_MV) * predicted_M).sum()
-            both_M = divergence(p_MV.detach(), q_MV) + divergence(q_MV.detach(), p_MV)
+                return (symmetric(p_MV, q_MV) * predicted_M).sum()  # KL(P || Q) + KL(Q || P)
+            both_M = divergence(p_MV.detach(), q_MV) + divergence(q_MV.detach(), p_MV)  # KL(P || Q) + KL(Q || P)
             return (both_M * predicted_M).sum()
 
         def ascent(p_MV: Tensor, q_MV: Tensor) -> Tensor:
@@ -123,14 +132,14 @@ class AdversarialLoss(Objective):
             return (divergence(p_MV, q_MV) * _shares(piece, positions_M, predicted_M)).sum()
 
         p_MV, adversarial = self.perturbation.compare(self.language.model, piece, logits, both_ways, ascent=ascent)
-        return {"mlm": masked_cross_entropy(p_MV, piece), "adversarial": adversarial}  # line 8
+        return {"mlm": masked_cross_entropy(p_MV, piece), "adversarial": adversarial}  # Algorithm 1, line 8
 
     def flops(self, batch: Batch) -> float:
         return (PASSES + self.perturbation.ascents * ASCENT) * self.language.flops(batch)
 
 
 def _shares(piece: Piece, positions_M: Tensor, predicted_M: Tensor) -> Tensor:
-    """(M,) 1 by the number of predicted tokens in the position's row; 0 where no token is predicted."""
+    """(M,) 1 / the number of predicted tokens in the position's row; 0 at a position that only fills the piece up."""
     row_M = row_of_tokens(piece).flatten()[positions_M]
     counts_R = torch.zeros(rows_in(piece) + 1, device=row_M.device).index_add(0, row_M, predicted_M.float())
     return predicted_M / counts_R[row_M].clamp(min=1)
@@ -181,7 +190,7 @@ def adapt(recipe: AdversarialRecipe, out: Path, *, watch: Watch = unwatched) -> 
 
 
 def passes(recipe: AdversarialRecipe) -> float:
-    """Of the encoder in a step, in those of masked language modelling."""
+    """Passes through the encoder a step, in passes of masked language modelling."""
     return PASSES + recipe.ascents * ASCENT
 
 
@@ -262,7 +271,7 @@ class SmartLoss(Objective):
             lambda: outputs_of(model, piece),
             lambda clean, perturbed: self.distance(clean, perturbed, piece),
         )
-        return {"task": self.task.of(outputs, piece), "smooth": smooth}  # Eq. 1
+        return {"task": self.task.of(outputs, piece), "smooth": smooth}  # Eq. 1: L_task + lambda_s l_s
 
     def flops(self, batch: Batch) -> float:
         return (PASSES + self.perturbation.ascents * ASCENT) * self.task.flops(batch)

@@ -1,8 +1,15 @@
 """Baselines without an encoder: TF-IDF with a linear model, a constant answer, and a word list.
 
-TF-IDF: words and pairs of words, sublinear term frequency, L2-normalised. One label a text: multinomial logistic
-regression; several: a logistic regression for each; a number: ridge regression. The one setting, how strongly it is
-regularised, is chosen on dev, as every contestant's checkpoint is.
+TF-IDF of words and pairs of adjacent words t, L2-normalised, with a linear model:
+
+    x_t = (1 + ln tf_t) idf_t, then x / |x|
+    one label       softmax(W x + b)                minimise  C sum over rows of - log p(label) + |W|^2 / 2
+    several labels  sigmoid(w x + b), one a label   minimise  the same
+    a number        w x + b                         minimise  sum over rows of (y - w x - b)^2 + alpha |w|^2
+
+C or alpha is chosen on dev, as every contestant's checkpoint is; of equals the strongest regularisation wins. A pair of
+texts is one text, with a space between. It sees the whole text, where encoders see `max_tokens`. There is no seed: one
+fit stands beside every seed of the others, so its variance over seeds is 0.
 
 Constant: the answer, the same for all texts, that scores best on the training labels; of equals the commonest. One
 label a text: for accuracy it is the majority class, for a metric that leaves a class out it is another. Several: no
@@ -35,7 +42,11 @@ from acclimate.core.types import Example, Label, Watch, counted, unwatched
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
 
-Predict = Callable[[Any], list[Label]]  # sparse features (rows, features) -> a label each
+BASELINE = "TF-IDF"
+DICTIONARY = "word list"  # of tasks in which words have tags
+
+Labels = Sequence[Label]
+Predict = Callable[[Any], list[Label]]  # sparse features (rows, features) -> a label a row
 
 
 @dataclass(frozen=True)
@@ -209,9 +220,6 @@ def _texts(examples: Sequence[Example]) -> list[str]:
     return [f"{example.text} {example.pair}" if example.pair else example.text for example in examples]
 
 
-Labels = Sequence[Label]
-
-
 def fit_constant(task: Prepared) -> Fitted:
     """Choose the constant answer on the training labels, and score it on dev. The test set stays sealed.
 
@@ -320,10 +328,6 @@ def _most(tags: Counter[str]) -> str:
     return min(tags, key=lambda tag: (-tags[tag], tag))
 
 
-BASELINE = "TF-IDF"
-DICTIONARY = "word list"  # where words have tags
-
-
 def baseline_of(kind: str) -> str:
-    """What the contestant without an encoder is called in a task of this kind; "" where there is none."""
+    """The name of the contestant without an encoder for a task of this kind; "" if there is none."""
     return {"tokens": DICTIONARY, "span": ""}.get(kind, BASELINE)

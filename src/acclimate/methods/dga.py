@@ -1,8 +1,8 @@
-"""DGA: go on with masked language modelling on raw text of the domain, and protect the heads of general knowledge.
+"""DGA: go on with masked language modelling on raw text of the domain, and hold back the heads of general knowledge.
 
 Ke, Shao, Lin, Xu, Shu and Liu (2022), "Adapting a Language Model While Preserving its General Knowledge", section 3.
-The importance I of each attention head is computed from the domain's text itself (Eq. 5 to 8 and 10:
-methods/importance.py). Then the model minimises
+The importance I of each attention head is computed from the domain's text (Eq. 5 to 8 and 10: methods/importance.py).
+Then the model minimises
 
     L_MLM + lambda_1 L_contrast                                                                               (Eq. 16)
     L_contrast = -log e^(sim(o_m, o+_m) / tau) / sum_j ( e^(sim(o_m, o+_j) / tau) + e^(sim(o_m, o-_j) / tau) )  (Eq. 15)
@@ -16,28 +16,29 @@ Shape suffixes: R rows of a piece, B rows of the step, V views of a row, D numbe
 heads; W width of a line in tokens.
 
 Readings
-  Eq. 9, `reading`: "gradient", the default and the released code's, multiplies the gradients of a part's weights, those
-  and no others. "head_output" is Eq. 9 to the letter: it multiplies the gradient of a head's output on its way back, so
-  lower layers get less of it too, and W_o's columns, because att_lh has W_o in it (Eq. 2); of the other parts likewise,
-  the gradient of what `models.gates.gated` would multiply. "update" multiplies what the optimiser does to a part's
-  weights, decay included.
+  Eq. 9 can mean three things (`reading`). "gradient", the default and the released code's, multiplies the gradients of
+  a part's weights and no others. "head_output" is Eq. 9 to the letter: it multiplies the gradient of a head's output in
+  the backward pass, so lower layers get less of it too, and the gradient of W_o's columns, because att_lh contains W_o
+  (Eq. 2); for other parts it multiplies the gradient of what `models.gates.gated` would multiply. "update" multiplies
+  the optimiser's change of a part's weights, decay included.
   Eq. 15 prints e^sim / tau; we compute e^(sim / tau), as the released code and SimCSE do (Gao et al., 2021, Eq. 4: the
   same contrast without the o-).
-  The contrast sees the texts as they are; masks are for L_MLM alone.
-  o- has a gradient too, and dropout like the others. With `anchor = "mlm"` o is the mean of the masked pass that L_MLM
+  The contrast sees the texts unmasked; masks are for L_MLM alone.
+  o- has a gradient and dropout, as o and o+ have. With `anchor = "mlm"` o is the mean of the masked pass that L_MLM
   makes anyway, so a step has three passes, not four.
-  Where more than heads are masked (`parts`, Table 3's (H, I), (H, I, O) and (H, I, O, E)), o- is still gated at heads.
+  If more parts than heads are held back (`parts`, Table 3's (H, I), (H, I, O) and (H, I, O, E)), o- is still gated at
+  heads only.
   "Without contrast" is `contrast = 0`. "Random mask" draws importances (`importance = "random"`) for the soft mask and
   the contrast alike. "Domain-specific" gates o and o+ with 1 - I (`knowledge = "domain"`), as the released code does.
 Deviations
   AdamW divides a gradient by a running mean of its size. A factor that is the same at every step is in both, so it
   cancels: under "gradient" a weight moves as if nothing were masked, unless its factor is 0, its gradients are as small
-  as AdamW's epsilon, or the step's gradient is clipped. Under "head_output" it cancels for a head's own weights, but
-  not for what lies below. "update" does what Eq. 9 says of plain gradient descent (docs/methods/dga.md).
+  as AdamW's epsilon, or the step's gradient is clipped. Under "head_output" it cancels for the head's weights, but not
+  for what lies below. "update" does what Eq. 9 says of plain gradient descent (docs/methods/dga.md).
   Masks act once a step, on the whole gradient. The released code multiplies again for each piece of a step, masks W_o's
-  bias, which belongs to no head, and of W_q, W_k and W_v the columns, which belong to no head either.
-  The released code also ranks heads without dropout, by rounding noise; takes different texts as positives; and takes
-  means over padding. None of that is done here.
+  bias, which belongs to no head, and masks the columns of W_q, W_k and W_v, where a head owns the rows.
+  The released code also computes importance without dropout, from rounding noise; takes different texts as positives;
+  and takes means over padding. None of that is done here.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ from acclimate.training.pieces import Piece
 
 IMPORTANCE = "importance.json"  # in the directory of a run
 BATCH = 32  # rows of which importance is computed at once
+PASSES_OF_IMPORTANCE = 4 / 3  # a row, in passes of training: two forward, and one backward to the gates alone
 
 Reading = Literal["gradient", "head_output", "update"]
 Anchor = Literal["own", "mlm"]
@@ -87,12 +89,13 @@ Knowledge = Literal["full", "domain"]
 
 
 class SoftMask:
-    """Eq. 9: multiplies the gradients (or the updates) of a model's parts by 1 - I, for as long as the model lives.
+    """Eq. 9: multiplies the gradients of a model's parts, or their updates, by 1 - I.
 
     importance  part -> I^norm in [0, 1], shaped as `models.gates.gate_shape` says
+    reading     see Readings, above
 
-    An objective calls `on_gradients` and `on_update` from its methods of that name. Raises ValueError for importances
-    out of range or of another shape.
+    An objective calls `on_gradients` and `on_update` from its methods of that name. Under "head_output" the model gets
+    hooks that stay on it. Raises ValueError for importances out of range or of another shape.
     """
 
     def __init__(
@@ -106,12 +109,12 @@ class SoftMask:
                 )
         factors = {part: 1 - values for part, values in importance.items()}  # 1 - I of Eq. 9
         if reading == "head_output":
-            scale_gradients(model, factors)  # at the heads' outputs, by hooks that stay on the model
+            scale_gradients(model, factors)  # hooks at the parts' outputs: Eq. 9 in the backward pass
             self.weights = output_columns(model, factors["heads"]) if "heads" in factors else []
         else:
             self.weights = [pair for part, values in factors.items() for pair in masked_weights(model, part, values)]
         self.reading = reading
-        self.before: list[Tensor] = []  # the masked weights before the update that is under way ("update" only)
+        self.before: list[Tensor] = []  # of "update": the masked weights before the optimiser moves them
 
     @torch.no_grad()
     def on_gradients(self) -> None:
@@ -121,14 +124,14 @@ class SoftMask:
             return
         for weight, factor in self.weights:
             if weight.grad is not None:
-                weight.grad.mul_(factor)  # Eq. 9
+                weight.grad.mul_(factor)  # Eq. 9: grad' = (1 - I) grad
 
     @torch.no_grad()
     def on_update(self) -> None:
         if self.reading != "update":
             return
         for (weight, factor), before in zip(self.weights, self.before, strict=True):
-            weight.copy_(torch.lerp(before, weight, factor.expand_as(weight)))  # Eq. 9
+            weight.copy_(torch.lerp(before, weight, factor.expand_as(weight)))  # Eq. 9: (1 - I) of the change
         self.before = []
 
 
@@ -152,7 +155,7 @@ class DgaLoss(MaskedLanguageLoss):
 
     importance  part -> I^norm in [0, 1], shaped as `models.gates.gate_shape` says
     weight      lambda_1; 0 leaves the contrast out, and rows are not compared with each other
-    anchor      o is a pass of its own over the unmasked text ("own"), or the masked pass of L_MLM ("mlm")
+    anchor      o comes from a separate pass over the unmasked text ("own"), or from the masked pass of L_MLM ("mlm")
     knowledge   o and o+ come from all heads ("full", Eq. 13) or from heads multiplied by 1 - I ("domain")
 
     Raises ValueError for importances out of range, of another shape, or of a family whose heads are not known.
@@ -173,10 +176,10 @@ class DgaLoss(MaskedLanguageLoss):
         self.soft_mask = SoftMask(model, importance, reading)
         self.temperature, self.anchor = temperature, anchor
         if weight:
-            self.weights = {**self.weights, "contrast": weight}
+            self.weights = {**self.weights, "contrast": weight}  # L_MLM + lambda_1 L_contrast, Eq. 16
             self.couples_rows = True
             self.general_LH = importance["heads"]  # the gates of o-, Eq. 11
-            self.full_LH = 1 - self.general_LH if knowledge == "domain" else None  # of o and o+; None: all 1, Eq. 13
+            self.full_LH = 1 - self.general_LH if knowledge == "domain" else None  # gates of o and o+; None: 1, Eq. 13
 
     def counts(self, batch: Batch) -> dict[str, int]:
         counts = super().counts(batch)
@@ -207,7 +210,7 @@ class DgaLoss(MaskedLanguageLoss):
         return torch.stack([anchor_RD, positive_RD, negative_RD], dim=1)
 
     def _transformer(self, piece: Piece, gates_LH: Tensor | None) -> Tensor:
-        """(R, D) the mean of each row's last hidden states (Eq. 12, 14), its heads multiplied by gates (Eq. 11, 13)."""
+        """(R, D) the mean of each row's last hidden states (Eq. 12, 14), heads multiplied by gates (Eq. 11, 13)."""
         with nullcontext() if gates_LH is None else gated(self.model, {"heads": gates_LH}):
             return row_means(hidden_states(self.model, piece), piece)
 
@@ -268,7 +271,7 @@ class DgaRecipe(DomainRecipe):
         if self.knowledge == "domain" and self.anchor == "mlm":
             raise ValueError(
                 "knowledge = 'domain' gates the heads of anchor and positive, but with anchor = 'mlm' the anchor is of "
-                "the pass of language modelling, which has none gated. Set anchor=own"
+                "the pass of language modelling, which gates no heads. Set anchor=own"
             )
         if self.contrast and "heads" not in self.parts:
             raise ValueError(f"parts = {list(self.parts)}: the contrast gates heads. Add heads, or set contrast=0")
@@ -324,8 +327,9 @@ def _importance(recipe: DgaRecipe, start: Start, out: Path, watch: Watch) -> dic
             followed = counted(batches, watch, "importance", total=len(batches), unit="batches", every=10)
             begun = time.monotonic()
             found = head_importance(start.model, followed, parts=recipe.parts, seed=recipe.plan.seed, plan=recipe.plan)
-            # two passes forwards, and one way back that no weight gets a gradient from
-            flops = sum(4 / 3 * training_flops(start.model, batch.lengths, predicted=0) for batch in batches)
+            flops = sum(
+                PASSES_OF_IMPORTANCE * training_flops(start.model, batch.lengths, predicted=0) for batch in batches
+            )
             cost = Cost(sum(len(batch.ids) for batch in batches), flops, time.monotonic() - begun)
             files.write_json(out / BEFORE, asdict(cost))
         files.write_json(path, {part: values.double().tolist() for part, values in found.items()})
@@ -333,20 +337,17 @@ def _importance(recipe: DgaRecipe, start: Start, out: Path, watch: Watch) -> dic
 
 
 def passes(recipe: DgaRecipe) -> float:
-    """Of the encoder in a step, in those of masked language modelling."""
+    """Passes through the encoder a step, in passes of masked language modelling."""
     return (3.0 if recipe.anchor == "mlm" else 4.0) if recipe.contrast else 1.0
 
 
 def caching(recipe: DgaRecipe) -> float:
-    """Likewise, what is added where a step is cut into pieces: three views, without gradient."""
+    """Passes that gradient caching adds, in the same unit: three views without gradient."""
     return 1.0 if recipe.contrast else 0.0
 
 
-PASSES_OF_IMPORTANCE = 4 / 3  # a row: two forwards, and one way back to gates alone
-
-
 def earlier(recipe: DgaRecipe, rows: float) -> tuple[float, float]:
-    """Rows of which importance is computed before the first step, and passes over each."""
+    """(rows of which importance is computed before the first step, passes over each)."""
     return (min(recipe.subset, rows), PASSES_OF_IMPORTANCE) if recipe.importance == "proxy" else (0.0, 0.0)
 
 
@@ -358,7 +359,7 @@ def check(recipe: DgaRecipe, config: PreTrainedConfig, group: str) -> None:
 
 
 def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
-    """Heads are gated, and so have to be known."""
+    """Why a model cannot race: its family's heads must be known, because they are gated. "" if it can."""
     if config is None or (config.model_type in PLACES and config.model_type in DROPOUT_FIELDS):
         return ""
     return f"knows the heads of {', '.join(PLACES)} only"
@@ -369,10 +370,10 @@ METHOD = Method(
     recipe=DgaRecipe,
     adapt=adapt,
     contestants=(
-        # a small encoder: of two heads a layer Eq. 10 would make one and the same number
         Contestant(
             "DGA",
             "domain",
+            # over="model": for two heads a layer Eq. 10 gives both the same number
             small=DgaRecipe(**SMALL_NOISY, over="model", subset=200, anchor="mlm"),
             usual=DgaRecipe(**NOISY),
             default=True,

@@ -5,7 +5,7 @@ KD (after Hinton et al., 2015) and AdaptedDeiT (after DeiT: Touvron et al., 2021
 
     L_MLM + weight * mean of KL(softmax(t) || softmax(s))                        softmax over the D features
 
-with s and t representations by student and teacher. In KD they are the last hidden states of every token. In
+with s and t the student's and the teacher's representations. In KD they are the last hidden states of every token. In
 AdaptedDeiT s is the last hidden state of a distillation token, which stands behind each row, and t the mean of the
 teacher's states of that row (footnote 13). The checkpoint contains neither the teacher nor the distillation token.
 
@@ -16,9 +16,9 @@ Readings
   ones included. The teacher has no dropout.
   Both see the text `unmasked`, as in the released code: one more pass of the student. `masked` compares them on the
   masked text, in the pass of language modelling itself; the paper does not say which.
-  AdaptedDeiT has no released code, and the paper no formula: the same KL as KD's, so that the two differ only in what
+  AdaptedDeiT has no released code, and the paper gives no formula: we take KD's KL, so that the two differ only in what
   is matched. The teacher sees the row without the token. The token is behind the row, where it moves no position,
-  and in every pass of the student, as in DeiT; it begins as BERT draws weights.
+  and in every pass of the student, as in DeiT; its vector is drawn as BERT's weights are.
 Deviations
   The released code takes KD's softmax over the tokens of a sequence (dim=1), not over features.
   The distillation token is a vector of the objective, not a piece of the vocabulary: nothing predicts it.
@@ -64,7 +64,7 @@ Text = Literal["unmasked", "masked"]
 
 
 class Student(nn.Module):
-    """The model that is trained: its language modelling loss, and its states of the text that it is compared on."""
+    """The model that is trained: its L_MLM, and its states of the text on which teacher and student are compared."""
 
     def __init__(self, model: PreTrainedModel, text: Text) -> None:
         super().__init__()
@@ -103,7 +103,8 @@ class KnowledgeDistillation(Objective):
         mlm_sum, student_LWD, text = self.student(piece)
         student_RTD, there_RT = by_row(student_LWD, piece)  # s
         teacher_RTD, _ = by_row(self.teacher.hidden_states(text), piece)  # t
-        return {"mlm": mlm_sum, "distil": (divergence(teacher_RTD, student_RTD) * there_RT).sum()}
+        kl_RT = divergence(teacher_RTD, student_RTD)  # KL(softmax(t) || softmax(s)) over the D features
+        return {"mlm": mlm_sum, "distil": (kl_RT * there_RT).sum()}
 
     def flops(self, batch: Batch) -> float:
         return self.student.flops(batch) + training_flops(self.teacher.model, batch.lengths, predicted=0) / 3
@@ -144,7 +145,8 @@ class DistillationToken(Objective):
         student_RD = student_RTD[torch.arange(len(there_RT), device=there_RT.device), last_R]  # s
         plain = without_distillation_token(text)
         teacher_RD = row_means(self.teacher.hidden_states(plain), plain)  # t, footnote 13
-        return {"mlm": mlm_sum, "distil": divergence(teacher_RD, student_RD).sum()}
+        kl_R = divergence(teacher_RD, student_RD)  # KL(softmax(t) || softmax(s)) over the D features
+        return {"mlm": mlm_sum, "distil": kl_R.sum()}
 
     def flops(self, batch: Batch) -> float:
         return self.student.flops(batch) + training_flops(self.teacher.model, batch.lengths - 1, predicted=0) / 3
@@ -226,7 +228,7 @@ def adapt(recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched) -> Check
 
 
 def passes(recipe: DistilRecipe) -> float:
-    """Of the encoder in a step, in those of masked language modelling; the teacher's has no way back."""
+    """Passes through the encoder a step, in passes of masked language modelling; a teacher has no backward pass."""
     return 1 / 3 + (2.0 if recipe.text == "unmasked" else 1.0)
 
 

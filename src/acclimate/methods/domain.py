@@ -1,7 +1,7 @@
 """What DGA and the methods that it is compared with share: their settings, and passes over the unmasked text.
 
 Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", section 4.2: all methods adapt on
-raw text of the domain with masked language modelling, for the same number of steps, and each adds a term of its own.
+raw text of the domain with masked language modelling, for the same number of steps, and each adds another term.
 
 Shape suffixes: L lines, W width of a line in tokens, R rows, T tokens of the longest row, D hidden, M predicted
 positions, N tokens of a batch, V vocabulary.
@@ -29,7 +29,7 @@ from acclimate.training.objective import masked_cross_entropy
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
 
-PREDICTED = ("labels", TAGS)  # fields of a batch's tokens in which NOT_PREDICTED means that there is none
+PREDICTED = ("labels", TAGS)  # fields of `Batch.tokens` that are NOT_PREDICTED where nothing is predicted
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,15 @@ def check_dropout(model: PreTrainedModel) -> None:
 
 
 def check_noise(recipe: DomainRecipe, config: PreTrainedConfig, group: str) -> None:
-    """As `check_dropout` of a model that has the config, in terms of settings; for methods that compare two passes."""
-    own = copy.deepcopy(config)
-    set_dropout(own, attention=recipe.attention_dropout, hidden=recipe.dropout)
+    """Raises ValueError where two passes of a model of this config and recipe would not differ, and names the settings.
+
+    group: prefix of the settings' names in the error, such as "dga."
+    """
+    changed = copy.deepcopy(config)
+    set_dropout(changed, attention=recipe.attention_dropout, hidden=recipe.dropout)
     any_model: Any = AutoModel  # its class methods are untyped in transformers
     with torch.device("meta"), quiet():
-        noisy = has_dropout(any_model.from_config(own))
+        noisy = has_dropout(any_model.from_config(changed))
     if not noisy:
         dropouts = {"dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
         given = [f"{group}{setting} = {value:g}" for setting, value in dropouts.items() if value is not None]
@@ -144,7 +147,7 @@ def appended(batch: Batch, ids: Sequence[int]) -> Batch:
 class Frozen(nn.Module):
     """A teacher: a model without gradients and without dropout, whatever mode its parent is in."""
 
-    made_anew = True  # a run that goes on makes it from the recipe's model again, so saved states leave it out
+    made_anew = True  # saved states leave it out, because a resumed run loads it from the recipe's model again
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
@@ -156,5 +159,5 @@ class Frozen(nn.Module):
 
     @torch.no_grad()
     def hidden_states(self, piece: Piece) -> Tensor:
-        """(L, W, D) the last hidden states, as the function of this name."""
+        """(L, W, D) the last hidden states, without gradient."""
         return hidden_states(self.model, piece)

@@ -1,4 +1,4 @@
-"""Add to a model's vocabulary the words of a domain that it breaks into pieces. Nothing is trained here.
+"""Add a domain's words, which a model's vocabulary breaks into pieces, to that vocabulary. Nothing is trained here.
 
 Words are found in the corpus by the number of pieces that they save, or given as a list. They become entries of the
 tokenizer (text/new_words.py) and rows of the model's embeddings (models/extension.py); then `mlm` can go on with the
@@ -7,22 +7,23 @@ checkpoint. A new row starts, by `start`, as
     pieces   the mean of the embeddings of the pieces that the word was broken into
     vectors  W v + b, with v the word's fastText vector, and W and b by least squares from the words that the domain's
              vectors and the vocabulary share: Poerner, Waltinger and Schütze (2020), "Inexpensive Domain Adaptation of
-             Pretrained Language Models", who have no b (text/vectors/of_vocabulary.py)
+             Pretrained Language Models", who have no b and use Word2Vec (text/vectors/of_vocabulary.py)
 
 Sachidananda, Kessler and Lai (2021), "Efficient Domain Adaptation of Language Models via Adaptive Tokenization", find
-words in another way: by how much more probable a sequence of pieces is in the domain than elsewhere.
+words in another way: by how much more probable a sequence of pieces is in the domain than in general text.
 
 Shape suffixes: N new words, D numbers of an embedding.
 
 Readings
-  Where the output layer does not share the embeddings, its new row and bias are the means of the pieces' whatever
-  `start` says.
+  An output layer that does not share the embeddings gets means of the pieces' rows and biases, whatever `start` says.
   A shared word is an entry of two letters or more that the tokenizer gives for that very word, after a blank where that
   makes a difference, and that is one of the words of the vectors. Vectors are of lower-cased text, and words are looked
   up in lower case.
   A word without a vector starts as the mean of its pieces.
-  A checkpoint without a language modelling head stays without one: drawing one here would hide that it has learnt
-  nothing.
+  What a word saves is count times (pieces - 1), counted under the old vocabulary; a piece for unknown characters counts
+  as one more. Words have 2 to 50 characters and a letter. Each way to write one (after a blank, at a line's start, with
+  a capital) is a separate entry if the vocabulary tells them apart.
+  A checkpoint without a language modelling head stays without one; a random one would hide that it has learnt nothing.
 """
 
 from __future__ import annotations

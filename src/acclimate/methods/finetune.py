@@ -13,31 +13,35 @@ and, with `smart`, the smoothness of Jiang et al. (2020) beside it (methods/adve
 
 Readings
   How often to look at dev is not stated: `looks` times, evenly spaced, the last one at the end; the earliest best wins.
-  The head is drawn anew, also where the model is a fine-tuned checkpoint: of that the encoder is taken, the pooler
-  not. head = "kept" goes on with the checkpoint's own head and pooler (models/classifier.py), which then are of another
-  dataset of the same kind, as Nishida et al. (2021) train on SQuAD and then on BioASQ.
+  The head is drawn anew, BERT's pooler included, also if the model is a fine-tuned checkpoint: masked language models
+  are saved without a pooler, and an untouched model with a trained one would have a head start. head = "kept" goes on
+  with the checkpoint's head and pooler (models/classifier.py), as Nishida et al. (2021) train on SQuAD and then on
+  BioASQ; labels, pooling and layers must then agree.
   A number is learnt in standard deviations of the training examples, so that the same rates suit any unit. The unit is
   folded into the last layer of the checkpoint, and into every look at dev.
+  Each of several labels is judged at a probability of .5, so a row may get none.
   A sentence of tagged words that is longer than max_tokens is split into windows that overlap (tasks/rows.py), in
   training and after it: every word is learnt and predicted once. So is a context of a question (tasks/spans.py), whose
-  answers are the best of all its windows. An epoch has as many rows as there are sentences or questions.
-  Of a relation (tasks/relations.py) "mentions" and "starts" are the encodings of Gu et al., Table 12; for a mention
-  that max_tokens cut off the first token stands in, and `watch` gets the number of such training rows. Special tokens
-  are new rows of the embeddings, drawn with the seed.
+  answers are the best of all its windows; a window that does not hold the whole answer has the first token for both
+  ends, as in BERT's released code. An epoch has as many rows as there are sentences or questions.
+  For relations (tasks/relations.py), "mentions" and "starts" are the encodings of Gu et al., Table 12; "mentions" takes
+  the largest value in every dimension. The first token stands in for a mention that max_tokens cut off, and `watch`
+  gets the number of such training rows. Special tokens are new rows of the embeddings, drawn with the seed.
   A word of which the tokenizer leaves no piece (a zero-width space) is predicted to be O, and is not trained on.
   tag_layer, sequence_layer and tag_scheme are the choices of Gu et al., Tables 10 and 11, who say of the LSTM only that
   it is bidirectional: ours sees all tokens of the row, is as wide as the encoder, both directions together, and has the
-  linear layer's dropout behind it. Where a text is represented by its first token, the LSTM gives in its place the
-  state of each direction after the whole row (models/task_layers.py).
-  head_rate is no setting of the papers: a small encoder with few rows needs it (docs/methods/finetune.md).
+  linear layer's dropout behind it. If the first token represents a text, the LSTM replaces it by the state of each
+  direction after the whole row (models/task_layers.py).
+  head_rate is not in the papers: a small encoder with few rows needs it (docs/methods/finetune.md).
   A CRF (models/task_layers.py) starts with transitions of 0 and learns them at tag_transitions_rate times the plan's
-  rate. It is trained on rows, and predicts whole sentences: a window has no score for a start or end that is not the
-  sentence's.
-  With tag_scheme, training tags are written in that scheme, and predictions in the task's own scheme again, before
-  anything is scored. In IO, entities of one type that touch become one, and stay one.
+  rate: Adam moves a weight by about the rate in a step, too little for transitions. It is trained on rows, and predicts
+  whole sentences: a window has no score for a start or end that is not the sentence's. tag_transitions = "scheme" bars
+  transitions when a CRF predicts, not when it learns.
+  With tag_scheme, training tags are written in that scheme, and predictions are converted to the task's scheme before
+  they are scored. In IO, entities of one type that touch become one, and stay one.
 Deviations
   Dev and test are scored in float32 whatever the training precision, so that the checkpoint predicts what was scored.
-  Of a span, padding has no part in the softmax over a row's tokens, as it has in BERT's released code.
+  In a span, padding has no part in the softmax over a row's tokens; in BERT's released code it has.
 """
 
 from __future__ import annotations
@@ -103,12 +107,15 @@ from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device
 from acclimate.training.run import finished, run, write_checkpoint
 
-BEST = "best.safetensors"  # the best weights so far, with their predictions for dev; only while the run goes on
+BEST = "best.safetensors"  # the best weights so far, with their predictions for dev; removed when the run ends
 DEV = "dev.json"  # [[step, score], ...] of the looks at dev
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
 BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that a search stopped early
 
-# pooling -> where in a text the mentions stand that are pooled
+OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
+OF_TEXTS = ("sequence_layer",)  # settings for labels of whole texts alone
+
+# pooling -> a function that gives the places of the pooled mentions in a text
 SPANS: dict[Pooling, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
     "first": None,
     "mentions": mention_spans,
@@ -471,7 +478,7 @@ def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unw
 
 
 def give_up(out: Path) -> None:
-    """Delete the states that a run that began would go on from; its log and its scores stay."""
+    """Delete the states that a run begun by `begin` would go on from; its log and its scores stay."""
     drop_best(out)
     finish(out)
 
@@ -506,19 +513,16 @@ def check_task(recipe: FinetuneRecipe, task: Prepared) -> None:
         allowed_transitions(trained_labels(task, recipe.tag_scheme))
 
 
-KIND = "sequence"  # the kind of task that an ensemble is for: one label a row
-
-
 def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str, watch: Watch) -> dict[str, Any]:
-    """As `test`, and as `dev` the score on dev, by the mean of the label probabilities of several fine-tuned models.
+    """As `test`, and the score on dev as `dev`, for the mean label probabilities of several fine-tuned models.
 
     Ke et al. (2022), DGA, Table 3, the row "Ensemble (LM+MLM)": end-task fine-tuning of the model as it is and of the
-    one that MLM adapted, "concatenating their outputs and taking the average". We fine-tune the models one without the
-    other, and average the probabilities of the labels.
+    one that MLM adapted, "concatenating their outputs and taking the average". We fine-tune the models separately, and
+    average the probabilities of the labels.
 
     Raises ValueError where a checkpoint was fine-tuned for another task, and for a task that has not one label a row.
     """
-    if task.kind != KIND:
+    if task.kind != "sequence":
         raise ValueError(f"an ensemble is for tasks of one label a row, but {task.name} is of kind '{task.kind}'")
     splits: tuple[Split, ...] = ("dev", "test")
     means: dict[Split, np.ndarray] = {}
@@ -543,18 +547,14 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
     }
 
 
-OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
-OF_TEXTS = ("sequence_layer",)  # settings for labels of whole texts alone
-
-
 def fitting(recipe: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
-    """The recipe with those settings at their defaults that mean nothing on the task; for tasks that share a recipe."""
+    """The recipe with the settings that have no effect on the task at their defaults; for tasks that share a recipe."""
     default = FinetuneRecipe()
     return replace(recipe, **{name: getattr(default, name) for name in _idle(task)})
 
 
 def check_heeded(recipe: FinetuneRecipe, tasks: Sequence[Prepared]) -> None:
-    """Raises ValueError for a stated setting that means nothing on any of the tasks."""
+    """Raises ValueError for a setting that was changed but has no effect on any of the tasks."""
     default = FinetuneRecipe()
     for name in sorted(set.intersection(*(_idle(task) for task in tasks))):
         if (value := getattr(recipe, name)) != getattr(default, name):
@@ -569,7 +569,7 @@ def mentions_stand(task: Prepared) -> bool:
 
 
 def _idle(task: Prepared) -> set[str]:
-    """The settings that mean nothing on the task."""
+    """The names of the settings that have no effect on the task."""
     idle = set() if mentions_stand(task) else {"pooling"}
     idle |= {*OF_TAGS} if task.kind != "tokens" else set()
     return idle | ({*OF_TEXTS} if task.kind in ("tokens", "span") else set())

@@ -1,4 +1,4 @@
-"""Importance of attention heads: how much a masked language model's robustness depends on each, from raw text.
+"""DGA's importance of attention heads: how much the model's robustness depends on each, computed from raw text.
 
 Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge" (DGA), section 3.1. The importance
 of head h of layer l is
@@ -13,17 +13,18 @@ dropout; the other parts of Table 3 likewise (models/gates.py).
 Shape suffixes: R rows, L lines, W width of a line in tokens, D hidden.
 
 Readings
-  "The KL-divergence of the two representations" is that of softmax over the numbers of the last hidden state, averaged
-  over the tokens of a text, special ones included. Texts are as they are, nothing masked.
-  The gates of both passes are the same ones, so the gradient comes through both.
+  "The KL-divergence of the two representations": softmax is over the features of the last hidden state, and the KL is
+  averaged over the tokens of a text, special ones included. Texts are unmasked.
+  M counts texts: each text has separate gates. Both passes over it share them, so the gradient comes through both.
   "Normalize makes the I_lh have a mean of 0 and standard deviation of 1" (Eq. 10): over the heads of each layer, as in
   the released code, or over all of them (`over="model"`); the deviation is the unbiased one. With two heads a layer
   |tanh z| is the same for both, whatever their importance.
 Deviations
-  The released code computes this without dropout, where both passes agree and what is left is rounding noise; takes
-  softmax over the positions; and sums gradients with their signs. None of that is done here.
-  As |tanh z| is printed, the least important heads of a layer are protected like the most important ones. "min-max"
-  (the least important 0, the most important 1) and "rank" (the share of the others that are less important) do not.
+  The released code computes this without dropout, so that both passes agree and their difference is rounding noise;
+  takes softmax over the positions; and sums gradients with their signs. None of that is done here.
+  Eq. 10 protects the least important heads of a layer like the most important ones, because of its absolute value.
+  "min-max" (the least important 0, the most important 1) and "rank" (the share of the others that are less important)
+  do not.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def normalised(importance: Tensor, how: How = "paper", *, over: Over = "layer") 
 
 
 def random_importance(shape: tuple[int, ...], seed: int) -> Tensor:
-    """Importances drawn uniformly from [0, 1), before normalisation: Table 3's "random mask"."""
+    """Importances from U[0, 1), before normalisation: Table 3's "random mask"."""
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
 
 
@@ -155,7 +156,7 @@ def _ratio(above: Tensor, below: Tensor) -> Tensor:
 
 
 def _ranks(values: Tensor) -> Tensor:
-    """The share of the other values that are smaller; equal ones count half."""
+    """(N,) the share of the other values that are smaller; equal ones count half."""
     _, which, times = torch.unique(values, return_inverse=True, return_counts=True)
     smaller: Tensor = times.cumsum(0) - times + (times - 1) / 2
     return smaller.double()[which] / max(1, len(values) - 1)

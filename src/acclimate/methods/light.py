@@ -1,28 +1,32 @@
 """Adapters and prompts: go on with masked language modelling on raw text of the domain, with the model itself frozen.
 
-Two of DGA's baselines (Ke et al., 2022, section 4.2). "MLM (Adapter)": two fully connected layers with a skip
-connection, bottleneck 64, behind each attention and each feed-forward layer (Houlsby et al., 2019, "Parameter-Efficient
-Transfer Learning for NLP"). "MLM (Prompt)": 100 tokens at the end of every sequence (Lester et al., 2021, "The Power of
-Scale for Parameter-Efficient Prompt Tuning"). The loss is L_MLM of `training.objective.MaskedLanguageLoss`, minimised
-over these new weights alone; fine-tuning then trains all weights of the checkpoint. The weights themselves are in
-models/light.py.
+Two of DGA's baselines (Ke et al., 2022, section 4.1, baselines 3 and 4). "MLM (Adapter)" puts two fully connected
+layers with a skip connection, bottleneck 64, behind each attention and each feed-forward layer (Houlsby et al., 2019,
+"Parameter-Efficient Transfer Learning for NLP"). "MLM (Prompt)" puts 100 tokens at the end of every sequence (Lester et
+al., 2021, "The Power of Scale for Parameter-Efficient Prompt Tuning"):
+
+    adapter   x + W_2 gelu(W_1 x + b_1) + b_2            W_1: (bottleneck, D), W_2: (D, bottleneck)
+    prompt    [CLS] text [SEP] p_1 ... p_100             p: (D,) each
+
+The loss is L_MLM of `training.objective.MaskedLanguageLoss`, minimised over these new weights alone; fine-tuning then
+trains all weights of the checkpoint. The weights themselves are in models/light.py.
 
 Shape suffixes: L lines, W width of a line in tokens, D hidden, P tokens of the prompt.
 
 Readings
-  An adapter is as in Houlsby et al. and their code: GELU, weights from a normal of .001 cut off at two of them, biases
-  0, so that it begins as the identity; it stands after the dropout, before the residual is added. In DistilBERT, whose
-  attention has no dropout behind it, it stands after the projection; in ModernBERT, whose layers normalise first, at
-  the end of the branches. Layer normalisation, which Houlsby et al. train too, stays frozen: "only the adapters are
-  trained".
-  Prompt tokens begin uniformly between -.5 and .5 and learn at .3 (both Lester et al.'s; with AdamW and the plan's
-  schedule, where they have Adafactor at a constant rate). Adapters learn at the plan's rate.
-  `max_tokens` does not count the prompt: a text is cut where other methods cut it.
+  An adapter is as in Houlsby et al. and their code: GELU, weights from a normal of deviation .001 cut off at two of
+  them, biases 0, so that it begins as the identity; it stands after the dropout, before the residual is added. In
+  DistilBERT, whose attention has no dropout behind it, it stands after the projection; in ModernBERT, whose layers
+  normalise first, at the end of the branches. Layer normalisation, which Houlsby et al. train too, stays frozen: "only
+  the adapters are trained".
+  Prompt tokens begin uniformly between -.5 and .5 and learn at .3 (both from Lester et al.; here with AdamW and the
+  plan's schedule, there with Adafactor at a constant rate). Adapters learn at the plan's rate.
+  `max_tokens` does not count the prompt: every method gets the same text.
   A checkpoint that already has adapters, or a prompt, goes on with them.
-  A language modelling head that the checkpoint lacks is drawn, as by every method, and is trained too: if it were
-  frozen, the new weights would adapt to chance.
+  A language modelling head that the checkpoint lacks is new, as for every method, and is trained too: a frozen random
+  head would make the new weights adapt to noise.
 Deviations
-  The released code hands the embedding layer's output to it again as if it were word embeddings, so that positions and
+  The released code feeds the embedding layer's output to it again as if it were word embeddings, so that positions and
   layer normalisation are applied twice. Here a prompt is pieces of the vocabulary, which the tokenizer puts behind each
   row: they have positions and normalisation as any other token has. Nothing is predicted at them, and no head predicts
   them.
@@ -52,10 +56,11 @@ from acclimate.training.objective import MaskedLanguageLoss
 
 
 class LightLoss(MaskedLanguageLoss):
-    """L_MLM as a function of the model's adapters, or of its prompt's embeddings, and of a head that the checkpoint
-    lacked; everything else is frozen.
+    """L_MLM, minimised over the adapters or the prompt's embeddings, and over a head that the checkpoint lacked.
 
-    prompt       the ids of the prompt, each one more than the one before; (): adapters are trained
+    All other weights are frozen.
+
+    prompt       the ids of the prompt, consecutive; (): adapters are trained
     prompt_rate  the prompt's rate in multiples of the plan's
     """
 
@@ -146,8 +151,8 @@ def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched) -> Checkp
 
 
 def passes(recipe: LightRecipe) -> float:
-    """Of the encoder in a step, in those of masked language modelling: weights that are frozen get no gradient."""
-    return 2 / 3
+    """Passes through the encoder a step, in passes of masked language modelling."""
+    return 2 / 3  # frozen weights get no gradient
 
 
 def check(recipe: LightRecipe, config: PreTrainedConfig, group: str) -> None:
@@ -172,7 +177,7 @@ def check(recipe: LightRecipe, config: PreTrainedConfig, group: str) -> None:
 
 
 def prompt(recipe: LightRecipe) -> int:
-    """Tokens that are learnt behind each row, and stay there."""
+    """The number of prompt tokens behind each row."""
     return recipe.prompt_tokens if recipe.kind == "prompt" else 0
 
 

@@ -1,4 +1,4 @@
-"""What the package knows of a method of adapting: a `Method` value, which stands at the end of the method's file.
+"""`Method`: all that the rest of the package knows of a method of adapting. Its value stands at the end of its file.
 
 Who may race, what is checked beforehand, what a stage costs and what the command line offers follow from these values.
 """
@@ -21,12 +21,7 @@ from acclimate.core.types import Checkpoint
 from acclimate.models.dropout import DROPOUT_FIELDS
 
 Needs = Literal["task", "domain", "general"]
-GIVEN = (
-    "model",
-    "corpus",
-    "max_tokens",
-    "plan",
-)  # what a race sets and reads of a recipe
+GIVEN = ("model", "corpus", "max_tokens", "plan")  # fields of a recipe that a race sets and reads
 
 
 @dataclass(frozen=True)
@@ -35,12 +30,12 @@ class Contestant:
 
     needs     the text that it adapts on: "task": that of the training rows; "domain": raw text of the domain;
               "general": what the training rows retrieve from general text
-    settings  of the recipe, that make it this contestant; a race refuses to have them stated otherwise
-    unread    settings of the recipe that it does not read: the names of its jobs do not depend on them
-    group     under which a race has its settings, such as `dapt.epochs=3`; "": under the method's name
-    small     the recipe for a small encoder that is pretrained in the race; None: the recipe's own defaults
-    usual     the recipe for a model that is given; None: the recipe's own defaults
-    default   True if it races wherever its text is there and no contestants are named
+    settings  values of the recipe's fields that make it this contestant; a race refuses others
+    unread    fields that it does not read, so that the names of its jobs do not depend on them
+    group     prefix of its settings in a race, such as "dapt" in `dapt.epochs=3`; "": the method's name
+    small     recipe for a small encoder that the race pretrains; None: the defaults of the recipe
+    usual     recipe for a model that is given; None: the defaults of the recipe
+    default   True if it races whenever its text is given and no contestants are named
     after     contestants whose model it may go on from: ("DAPT",) lets DAPT+TAPT race
     """
 
@@ -57,15 +52,15 @@ class Contestant:
 
 @dataclass(frozen=True)
 class First:
-    """Work that comes before adapting, as a job of its own which contestants share.
+    """Work before adapting, in a separate job that contestants share.
 
-    label     of the job
-    name      of the recipe's field that gets what it leaves
-    settings  recipe -> plain values that its result depends on; None where it is left out
+    label     label of the job
+    name      field of the recipe that gets the path of its result
+    settings  recipe -> plain values that its result depends on; None if the recipe needs no such work
     start     recipe -> a file that it goes on from, or None
-    do        (settings, corpora, out, *, start, watch) -> path of what it leaves, below the directory `out`
-    seconds   (settings, characters of the corpora) -> that it takes, an estimate
-    then      settings that the recipe has once it is done
+    do        (settings, corpora, out, *, start, watch) -> path of its result, below the directory `out`
+    seconds   (settings, characters of the corpora) -> estimated seconds
+    then      fields that the recipe gets once the work is done
     """
 
     label: str
@@ -104,7 +99,7 @@ def _nothing_earlier(recipe: Any, rows: float) -> tuple[float, float]:
 def check_dropout(recipe: Any, config: PreTrainedConfig, group: str = "") -> None:
     """Raises ValueError where the recipe states dropout that a model of this config does not have.
 
-    group: what stands before the names of settings in errors, such as "dapt."
+    group: prefix of the settings' names in errors, such as "dapt."
     """
     for setting in ("dropout", "attention_dropout"):
         value = getattr(recipe, setting, None)
@@ -121,26 +116,26 @@ class Method:
 
     name         of the verb `acclimate adapt NAME`, and of the settings of its contestants in a race
     recipe       the dataclass of its settings
-    adapt        (recipe, out, *, watch) -> Checkpoint: runs it, or goes on with a run that was stopped
+    adapt        (recipe, out, *, watch) -> Checkpoint: runs the method, or goes on with a run that was stopped
     contestants  the names under which it races; empty: it does not race
 
-    What a race asks besides, with a recipe of the method:
+    Functions of a recipe of the method, and values, that a race needs besides:
 
-    passes       passes through the encoder a step, in those of masked language modelling
-    caching      passes that are added where a step is cut into pieces (gradient caching)
-    earlier      (recipe, rows of the corpus) -> rows that are read before the first step, and passes over each
-    check        (recipe, config, group) raises ValueError for a model that it cannot adapt; group: what stands before
-                 the names of settings in the error
+    passes       passes through the encoder a step, in passes of masked language modelling
+    caching      passes that gradient caching adds if a step is cut into pieces
+    earlier      (recipe, rows of the corpus) -> (rows read before the first step, passes over each)
+    check        (recipe, config, group) raises ValueError for a model that it cannot adapt; group: prefix of the
+                 settings' names in the error
     unsuited     (kind of task, config or None) -> why it cannot race there; "" if it can
-    behind       tokens that stand behind each row while it adapts
-    prompt       those of them that stay behind the rows of the adapted model
-    starts       True if it starts from the model at hand, False if from nothing
-    new_model    (recipe, tokenizer) -> a model of the size that it starts from where that is nothing
-    encoder      what a race runs in place of `adapt`, where that fine-tunes too; None: `adapt`
-    raced        the recipe as its job in a race has it: what the race decides is as it usually is
-    first        the work that comes before it and is shared; None: none
-    looked       rows of held-out text at most that it looks at each of `recipe.looks` times; 0: none
-    moves        True if the race measures how far word embeddings moved, because the method holds on to them
+    behind       number of tokens behind each row while it adapts
+    prompt       number of them that stay behind the rows of the adapted model
+    starts       True if it starts from the given model, False if from random weights
+    new_model    (recipe, tokenizer) -> a model of the size that it starts from, if that has random weights
+    encoder      the function that a race runs in place of an `adapt` that also fine-tunes; None: `adapt`
+    raced        the recipe as its job in a race has it, without what the race decides
+    first        work before it that contestants share; None: none
+    looked       largest number of held-out rows in each of its `recipe.looks` looks; 0: it has no looks
+    moves        True if the race measures how far word embeddings moved
     """
 
     name: str
@@ -176,7 +171,7 @@ class Method:
                 )
 
     def group(self, contestant: Contestant) -> str:
-        """Under which name a race has the contestant's settings."""
+        """The prefix of the contestant's settings in a race."""
         return contestant.group or self.name
 
     def contestant(self, name: str) -> Contestant:
@@ -184,13 +179,8 @@ class Method:
         return found
 
 
-# ------------------------------------------------------------------------------------------------- methods of a user
-
-
 def file_of(method: Method) -> Path | None:
-    """The file in which the method stands as a value of the module, so that another process can load it from there;
-    None where there is none, as in a notebook.
-    """
+    """The file of a module with the method as a value, from which another process can load it; None in a notebook."""
     recipe_module = sys.modules.get(method.recipe.__module__)
     for names in (getattr(method.adapt, "__globals__", {}), vars(recipe_module) if recipe_module else {}):
         place = names.get("__file__")
@@ -200,9 +190,9 @@ def file_of(method: Method) -> Path | None:
 
 
 def fingerprint(method: Method) -> str:
-    """A hash of the code of a user's method, on which what it makes depends: of its file, or else of what it calls.
+    """A hash of the code of a user's method, on which its results depend: of its file, or else of `adapt` and recipe.
 
-    Raises ValueError where the code cannot be read.
+    Raises ValueError if the code cannot be read.
     """
     if (place := file_of(method)) is not None:
         return files.sha256_of_input(place)
@@ -210,8 +200,8 @@ def fingerprint(method: Method) -> str:
         source = inspect.getsource(method.adapt) + inspect.getsource(method.recipe)
     except (OSError, TypeError) as error:
         raise ValueError(
-            f"the code of {method.name} cannot be read, so nothing tells what it made from what it will make. Write "
-            f"the method into a file, and import it from there"
+            f"the code of {method.name} cannot be read, so its earlier results cannot be recognised. Write the method "
+            f"into a file, and import it from there"
         ) from error
     return files.sha256_of_bytes(source.encode())
 
@@ -235,7 +225,7 @@ def loaded(place: Path, name: str) -> Method:
 
 
 def module_at(place: Path) -> ModuleType:
-    """The module of the file, imported once a process; as for a script, its folder is searched for what it imports."""
+    """The module of the file, imported once a process. As for a script, its folder is on the path for its imports."""
     place = place.resolve()
     for module in [*sys.modules.values()]:
         if (there := getattr(module, "__file__", None)) and Path(there).resolve() == place:
@@ -261,7 +251,7 @@ def _in_module(module: ModuleType, name: str) -> Method | None:
 
 
 def check_names(methods: Sequence[Method], known: Mapping[str, Method]) -> None:
-    """Raises ValueError for a user's method that is called as another, or that races under no name or another's."""
+    """Raises ValueError for a user's method without a contestant, or with a name that another method has."""
     taken = {contestant.name: method.name for method in known.values() for contestant in method.contestants}
     groups = {method.group(each) for method in known.values() for each in method.contestants} | known.keys()
     for method in methods:

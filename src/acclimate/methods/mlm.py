@@ -8,11 +8,16 @@ second from the checkpoint of the first. The loss is that of `training.objective
 
 Readings
   The defaults are TAPT's as TAPTER states them (its Table 4: 100 epochs, batch 256, rate 5e-5, warm-up .06, decay .01),
-  but for `max_tokens`: 512 there, for questions with their contexts.
+  but for `max_tokens`: 128 here, 512 there, for questions with their contexts.
+  The texts of a task of questions are its distinct training contexts, without the questions, as TAPTER counts them
+  (methods/tapter.py); for other tasks a document is a row, its text and that of its pair.
   An epoch is as many steps as it takes to see each segment once; the last step of one shares its batch with the next.
+  Of a row of n ordinary tokens max(1, round(.15 n)) are predicted: 80% become the mask, 10% another token, 10% stay
+  (text/masking.py). With `whole_words`, words are taken in random order while they fit; if none fits, the first is.
 Deviations
   Documents are never joined, so a sequence holds text of one document only. RoBERTa joined them to fill 512 tokens;
-  without joining no padding is saved, because the loop pads next to nothing anyway.
+  that would save no padding here (training/pieces.py).
+  Whole words are those of the text, not of the tokenizer: "(naloxone)" is three words.
 """
 
 from __future__ import annotations
@@ -40,7 +45,7 @@ from acclimate.training.objective import MaskedLanguageLoss, Objective, measure
 from acclimate.training.plan import Plan
 from acclimate.training.run import finished, run, write_checkpoint
 
-NO_HEAD = "no language modelling head: one was drawn, which has learnt nothing yet"
+NO_HEAD = "no language modelling head: one was drawn, which has learnt nothing yet"  # of a checkpoint, in notes
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ def adapt(recipe: MlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
 
 @dataclass(frozen=True)
 class Start:
-    """What a run on a corpus begins with. model: is trained in place and becomes the checkpoint."""
+    """What a run on a corpus begins with. The model is trained in place and becomes the checkpoint."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -90,10 +95,10 @@ def adapt_with(
     mark: Callable[[Batch], Batch] | None = None,
     watch: Watch = unwatched,
 ) -> Checkpoint:
-    """`adapt` with another loss on the masked batches.
+    """As `adapt`, with another loss on the masked batches.
 
     objective  makes the loss
-    ready      adds the method's own weights to the model, in place, and returns the tokenizer that goes with it
+    ready      adds weights to the model, in place, and returns the tokenizer that goes with it
     mark       adds to a step's batch what the loss needs; a pure function of the batch
     """
     if not recipe.model:
@@ -128,7 +133,7 @@ class Adapted(Protocol):
 
 
 def load_adapted(recipe: Adapted, watch: Watch) -> PreTrainedModel:
-    """The masked language model to go on with. `watch` gets a note where its head is new, or slow."""
+    """The masked language model of the recipe's checkpoint; `watch` gets a note if its head is new or slow."""
     model = load_masked_language_model(
         recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
     )
@@ -190,27 +195,29 @@ def check_length(epochs: float, plan: Plan) -> None:
     """Raises ValueError where both epochs and steps are stated."""
     if epochs and plan.steps != Plan().steps:
         raise ValueError(
-            f"epochs = {epochs:g} and plan.steps = {plan.steps} both say how long it is. Set epochs=0 for so many "
-            f"steps, or leave plan.steps out"
+            f"epochs = {epochs:g} and plan.steps = {plan.steps} both set the length of the run. Set epochs=0 to "
+            f"take the steps, or leave plan.steps out"
         )
 
 
 def heldout_loss(
     model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
 ) -> float:
-    """The loss of `heldout`."""
+    """The first value of `heldout`: L_MLM on held-out text."""
     return heldout(model, corpus, max_tokens=max_tokens, masking=masking, most=most, watch=watch)[0]
 
 
 def heldout(
     model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
 ) -> tuple[float, bool]:
-    """L_MLM in nats a masked sub-word, on text that was not trained on, under masks that are fixed by a seed; and
-    whether the checkpoint has a language modelling head. Where it has none, one is drawn, and the loss is at chance.
+    """(L_MLM on held-out text in nats a masked sub-word, True if the checkpoint has a language modelling head).
 
-    most  number of segments at most; of a longer corpus a seeded sample
+    A checkpoint without a head gets a random one, and its loss is at chance. Masks are of whole words and fixed by a
+    seed, whatever the recipe masked, so that recipes can be compared.
 
-    Raises ValueError where a prompt of the model does not fit behind `max_tokens`.
+    most  largest number of segments; of a longer corpus a seeded sample
+
+    Raises ValueError if a prompt of the model does not fit behind `max_tokens`.
     """
     loaded = load_masked_language_model(model)
     require_room(loaded, max_tokens)
@@ -222,9 +229,9 @@ def heldout(
     return measure(MaskedLanguageLoss(loaded), followed)["mlm"], not head_drawn(loaded)
 
 
-# A small encoder on a domain's text, as small as the demo's: what two cores do within ten minutes.
+# For an encoder as small as the demo's: what two cores do within ten minutes.
 _SMALL = MlmRecipe(whole_words=True, epochs=0.0, plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06))
-# As DGA (Ke et al., 2022) states it for BERT's size: 2,500 steps of 256 sequences of 164 tokens, rate 1e-4, no decay.
+# For a model of BERT's size, as DGA (Ke et al., 2022) states it: 2,500 steps of 256 sequences, rate 1e-4, no decay.
 _USUAL_ON_DOMAIN = MlmRecipe(max_tokens=164, epochs=0.0, plan=Plan(2_500, 256, 1e-4, warmup=0.1, weight_decay=0.0))
 
 METHOD = Method(

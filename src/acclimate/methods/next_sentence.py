@@ -2,10 +2,9 @@
 
 Devlin et al. (2019), "BERT", section 3.1, task 2; PubMedBERT (Gu et al., 2021) keeps it (section 2.3). The loss is
 
-    L = L_mlm + L_nsp,    L_nsp = - mean over rows of log softmax(W_2 tanh(W_1 h_[CLS] + b_1) + b_2) at the label
+    L_mlm + L_nsp,    L_nsp = - mean over rows of log softmax(W_2 tanh(W_1 h_[CLS] + b_1) + b_2)[label]
 
-on the pairs of text/rows.py. W_1 and b_1 are BERT's pooler, which fine-tuning goes on with. `scratch` minimises it with
-`next_sentence = true`.
+on the pairs of text/rows.py. W_1 and b_1 are BERT's pooler. `scratch` minimises it with `next_sentence = true`.
 
 Shape suffixes: L lines, W width of a line in tokens, R rows, D hidden, M predicted positions, V vocabulary.
 """
@@ -40,7 +39,7 @@ class NextSentenceHead(nn.Module):
 
     def forward(self, first_RD: Tensor) -> Tensor:
         """(R, 2) logits from the last hidden state of each row's first token, h_[CLS]."""
-        logits_R2: Tensor = self.classifier(torch.tanh(self.pooler(first_RD)))  # W_2 tanh(W_1 h + b_1) + b_2
+        logits_R2: Tensor = self.classifier(torch.tanh(self.pooler(first_RD)))  # W_2 tanh(W_1 h_[CLS] + b_1) + b_2
         return logits_R2
 
 
@@ -58,11 +57,10 @@ class NextSentenceLoss(Objective):
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         hidden_LWD, logits_MV = hidden_and_masked_logits(self.model, piece, piece["positions"])
-        first_RD = hidden_LWD.flatten(0, 1).index_select(0, piece["firsts"])
-        return {
-            "mlm": masked_cross_entropy(logits_MV, piece),
-            "nsp": nn.functional.cross_entropy(self.head(first_RD).float(), piece[RANDOM_NEXT], reduction="sum"),
-        }
+        first_RD = hidden_LWD.flatten(0, 1).index_select(0, piece["firsts"])  # h_[CLS]
+        logits_R2 = self.head(first_RD).float()
+        nsp = nn.functional.cross_entropy(logits_R2, piece[RANDOM_NEXT], reduction="sum")  # L_nsp
+        return {"mlm": masked_cross_entropy(logits_MV, piece), "nsp": nsp}
 
     def flops(self, batch: Batch) -> float:
         predicted = self.counts(batch)["mlm"] if has_sparse_head(self.model) else len(batch.ids)

@@ -3,7 +3,7 @@
 Liu et al. (2020), "Adversarial Training for Large Neural Language Models" (ALUM), Algorithm 1, lines 3 to 7; Jiang et
 al. (2020), "SMART: Robust and Efficient Fine-Tuning for Pre-trained Natural Language Models through Principled
 Regularized Optimization", Algorithm 1, lines 5 to 9. x are the embeddings, f(x) the model's output, s a distance of two
-outputs:
+outputs, and the lines are those of ALUM:
 
     delta ~ N(0, noise^2)                                                                                       (line 3)
     `ascents` times:  g = the gradient of s(f(x), f(x + delta)) at delta                                        (line 5)
@@ -39,9 +39,9 @@ from acclimate.training.pieces import Piece
 Reading = Literal["paper", "released"]
 Distance = Callable[[Tensor, Tensor], Tensor]  # (f(x), f(x + delta)) -> a sum over the piece
 
-NOISE = "noise"  # of `Batch.rows`: a number for each row, where a row shall get another noise each time it comes
+NOISE = "noise"  # of `Batch.rows`: a number a row, by which a row that recurs gets other noise each time
 RADIUS: dict[Reading, float] = {"paper": 1e-5, "released": 1.0}
-ABOVE_0 = 1e-6  # added to what the released code divides by
+ABOVE_0 = 1e-6  # the released code adds it to a divisor
 LOW_32_BITS = 2**32 - 1
 
 
@@ -59,7 +59,7 @@ class Perturbation:
         rules = {
             "step": (self.step > 0, "above 0"),
             "noise": (self.noise > 0, "above 0: at a delta of 0 s is at its least, and g is 0"),
-            "radius": (self.radius >= 0, "at least 0, where 0 is the reading's own"),
+            "radius": (self.radius >= 0, "at least 0, where 0 stands for the reading's default"),
             "ascents": (self.ascents >= 1, "at least 1"),
         }
         for name, (holds, wanted) in rules.items():
@@ -135,7 +135,7 @@ class Perturbation:
         if self.reading == "released":
             delta_LWD = delta_LWD + self.step * g_LWD
             return radius * delta_LWD / (delta_LWD.abs().amax(-1, keepdim=True) + ABOVE_0)
-        # the largest number of g in each row; padding has a place of its own behind the rows
+        # the largest number of g in each row; padding counts as one more row
         rows_LW, largest_LW = row_of_tokens(piece), g_LWD.abs().amax(-1)
         zeros = largest_LW.new_zeros(rows_in(piece) + 1)
         largest_R = zeros.scatter_reduce(0, rows_LW.flatten(), largest_LW.flatten(), "amax")

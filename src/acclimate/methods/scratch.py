@@ -9,13 +9,20 @@ sections 2, 3, 6.1 and 6.4: the vocabulary first, then masked language modelling
 
 Readings
   Sequence length is not stated in the paper; its cited code trains 90% of the steps on 128 tokens and the rest on 512.
-  Here: all of them on 128, unless `long_share` says otherwise; both phases have batches of as many rows and one plan.
-  A masking rate that rises has `masking` as its mean: .05 to .25 for .15 (section 2.3).
-  Two texts make up every batch together, in the same shares; a vocabulary is learnt from both.
+  Here all steps have 128, unless `long_share` says otherwise; both phases have batches of as many rows and one plan,
+  and each begins with a new epoch. The size of the vocabulary is not stated either: BERT's 30,522.
+  Masking is constant at 15%. The rise from 5% to 25% that the paper describes is of its reference on adversarial
+  pretraining: `masking_schedule`, whose mean is `masking`, so that it costs no more predictions than a constant rate.
+  Two texts make up every batch together, in the same shares; a vocabulary is learnt from both, and an epoch counts
+  passes over `corpus`. A budget of `tokens` counts special tokens and no padding, on average over rows.
   `least_words` counts words as what white space separates.
+  Next-sentence pairs (text/rows.py): a segment is cut where a sentence begins, and in half of the rows a stretch of
+  about the same length of another document replaces the second part, so that length does not give the answer away.
 Deviations
   Documents of fewer than 128 words are kept unless `least_words` is 128; the paper leaves them out.
   No next-sentence prediction unless `next_sentence` is set; the paper keeps it only to compare with earlier models.
+  Whole words are those of the text, not of BERT's tokenizer. A learnt vocabulary keeps the 1,000 most frequent
+  characters. BERT cuts 10% of its rows shorter at random; here no row is.
 """
 
 from __future__ import annotations
@@ -65,13 +72,19 @@ from acclimate.training.plan import Plan
 from acclimate.training.run import LossCurve, finished, run, write_checkpoint
 
 STAGE = "pretrain"
-DOCUMENTS = "documents"  # in the directory of a run: for each text of which documents are left out, a byte a document
+DOCUMENTS = "documents"  # in a run's directory: for each text that is filtered, a byte a document: 1 if it is used
 DEV_SEGMENTS = 512  # segments of dev that the curve is measured on; of more, a seeded sample
-MOST_MASKED = 0.6  # of a masking rate that rises, the mean
+MOST_MASKED = 0.6  # mean of a rising masking rate, which ends at five thirds of it
 
 OF_VOCABULARY = ("vocabulary", "lower", "kind")  # settings of a vocabulary that is learnt
 OF_SHAPE = ("size", "layers", "hidden", "heads", "architecture")  # settings of an encoder with random weights
 OF_ADVERSARY = ("adversarial_step", "adversarial_radius", "adversarial_reading")
+OF_RACE = (  # settings that a race decides: what it pretrains on, and for how long
+    "corpus", "general", "general_share", "dev", "tokenizer", "model", "tokens", "long_share", "least_words",
+    "adversarial",
+)  # fmt: skip
+
+CONTROL = "random weights"  # the name of `untrained` in a race
 
 
 @dataclass(frozen=True)
@@ -155,10 +168,10 @@ class ScratchRecipe:
 
 
 def _check_start(recipe: ScratchRecipe) -> None:
-    """Raises ValueError for settings of vocabulary, shape or adversary that other settings make void."""
+    """Raises ValueError for settings of vocabulary, shape or adversary that have no effect beside the others."""
     _ = recipe.shape
     if recipe.model:
-        why = f"model = {recipe.model!r} comes with its own weights and vocabulary"
+        why = f"model = {recipe.model!r} comes with weights and a vocabulary"
         _require_default(recipe, ("tokenizer", *OF_SHAPE, "initializer_range", *OF_VOCABULARY), why)
     if recipe.tokenizer:
         _require_default(recipe, OF_VOCABULARY, f"tokenizer = {recipe.tokenizer!r} is a vocabulary, so none is learned")
@@ -169,7 +182,7 @@ def _check_start(recipe: ScratchRecipe) -> None:
 
 
 def _require_default(recipe: ScratchRecipe, names: Sequence[str], why: str) -> None:
-    """Raises ValueError where one of these settings is not at its default, because it would do nothing."""
+    """Raises ValueError if one of these settings was changed, because it would have no effect."""
     defaults = {field.name: field.default for field in fields(recipe)}
     for name in names:
         if (value := getattr(recipe, name)) != defaults[name]:
@@ -259,7 +272,7 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
     model = model_of(recipe, tokenizer, watch=watch)
     objective = objective_of(recipe, model, watch=watch)
     reading = Reading(recipe, texts, tokenizer, watch=watch)
-    _tell(reading, watch)
+    _note_phases(reading, watch)
     curve = curve_of(recipe, model, tokenizer, reading.plan, out, watch=watch)
     if curve:
         curve.begin()
@@ -572,8 +585,8 @@ def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:
     return write_checkpoint(out, random_twin(model, seed=seed), load_tokenizer(model), recipe, sources)
 
 
-def _tell(reading: Reading, watch: Watch) -> None:
-    """Tell `watch` the rows and shares of texts and phases, where the recipe does not state them."""
+def _note_phases(reading: Reading, watch: Watch) -> None:
+    """Give `watch` a note on the rows and shares of texts and phases, if the recipe does not state them."""
     plan, phases = reading.plan, reading.phases
     if len(reading.texts) > 1 or len(phases) > 1 or reading.recipe.tokens:
         rows = "; ".join(
@@ -584,19 +597,12 @@ def _tell(reading: Reading, watch: Watch) -> None:
         watch(Progress(STAGE, 0, plan.steps, "steps", {"note": rows}))
 
 
-CONTROL = "random weights"  # what a race calls `untrained`
-_DECIDED = (  # by a race: what it pretrains on, and for how long
-    "corpus", "general", "general_share", "dev", "tokenizer", "model", "tokens", "long_share", "least_words",
-    "adversarial",
-)  # fmt: skip
-
-
 def check_raced(pretrain: ScratchRecipe) -> None:
-    """Raises ValueError for settings that go against what a race gives it, or that no budget can cut."""
-    for each in [each for each in fields(pretrain) if each.name in _DECIDED]:
+    """Raises ValueError for settings that a race decides, or that a budget cannot cut."""
+    for each in [each for each in fields(pretrain) if each.name in OF_RACE]:
         if (value := getattr(pretrain, each.name)) != each.default:
             raise ValueError(
-                f"pretrain.{each.name} = {str(value)!r} is nothing for a race, which pretrains on --general alone, "
+                f"pretrain.{each.name} = {str(value)!r} has no place in a race, which pretrains on --general alone, "
                 "for pretrain.plan.steps or pretrain.epochs. Leave it out; or pretrain with `acclimate adapt scratch "
                 f"{each.name}=...` and race with --model"
             )

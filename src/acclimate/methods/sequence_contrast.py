@@ -1,4 +1,4 @@
-"""SimCSE and InfoWord: go on with masked language modelling, and tell each text's representation from those of others.
+"""SimCSE and InfoWord: go on with masked language modelling beside a contrast of whole texts.
 
 Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", section 4.1, baselines 7 and 8.
 SimCSE (after Gao et al., 2021, Eq. 4) and InfoWord (after Kong et al., 2020, "A Mutual Information Maximization
@@ -8,17 +8,17 @@ Perspective of Language Representation Learning") minimise
 
 with the cosine as sim and the texts of the step as j (`dga.contrast`). In SimCSE a and b are the mean states of the
 same text in two passes, which differ by dropout alone. In InfoWord a is the mean state of the masked text, and b is the
-mean state of the masked tokens in a pass over the text itself: a whole against what is missing from it.
+mean state of the masked tokens in a pass over the text itself: the whole against what is missing from it.
 
 Shape suffixes: L lines, W width of a line in tokens, R rows of a piece, B rows of the step, D hidden, N tokens of a
 batch, P predicted tokens of a piece.
 
 Readings
-  tau = .05 and weight 1 are those of DGA's own contrast. A mean is over all tokens of a row, special ones included
-  (footnote 13 has it for SimCSE), not the first token or BERT's pooler, as SimCSE itself has.
+  tau = .05 and weight 1 are those of DGA's contrast; the paper states neither for these baselines. A row is represented
+  by the mean over its tokens, special ones included (footnote 13); SimCSE takes the first token or the pooler.
   SimCSE makes two passes over the unmasked text beside that of language modelling; InfoWord's a comes from the latter.
   InfoWord's span is all that is masked of a row, as in the released code of DGA; Kong et al. have an n-gram.
-  A row without a masked token (it has special tokens only) is not contrasted in InfoWord.
+  InfoWord leaves out a row without a masked token, which has special tokens only.
 Deviations
   The released code of DGA has two different texts as a positive pair in SimCSE; here it is one text twice.
 """
@@ -73,11 +73,11 @@ class SequenceContrast(Objective):
         """(R, 2, D) a and b of each row; b is 0 for a row that has none."""
 
     def compared(self, views_B2D: Tensor) -> dict[str, Tensor]:
-        return {"contrast": contrast(views_B2D[views_B2D[:, 1].any(-1)], self.temperature)}
+        return {"contrast": contrast(views_B2D[views_B2D[:, 1].any(-1)], self.temperature)}  # rows that have a b
 
 
 class SimCse(SequenceContrast):
-    """a and b: the same text in two passes. Without dropout both are one, and only other texts are told apart."""
+    """a and b: the mean states of the same text in two passes, which differ by dropout alone."""
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {**self.language.counts(batch), "contrast": len(batch)}
@@ -95,7 +95,7 @@ class SimCse(SequenceContrast):
 
 
 class InfoWord(SequenceContrast):
-    """a: the masked text. b: the masked tokens, in a pass over the text itself."""
+    """a: the mean state of the masked text. b: that of the masked tokens, in a pass over the text itself."""
 
     def counts(self, batch: Batch) -> dict[str, int]:
         predicted_N = batch.tokens["labels"] != NOT_PREDICTED
@@ -164,12 +164,12 @@ def adapt(recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched
 
 
 def passes(recipe: SequenceContrastRecipe) -> float:
-    """Of the encoder in a step, in those of masked language modelling."""
+    """Passes through the encoder a step, in passes of masked language modelling."""
     return 3.0 if recipe.contrast == "simcse" else 2.0
 
 
 def caching(recipe: SequenceContrastRecipe) -> float:
-    """Likewise, what is added where a step is cut into pieces: both views, without gradient."""
+    """Passes that gradient caching adds, in the same unit: both views without gradient."""
     return 2 / 3
 
 

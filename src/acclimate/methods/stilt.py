@@ -3,12 +3,12 @@
 Phang, Févry and Bowman (2018, arXiv 1811.01088), section 3; on BLURB: Jeong and Hwang, "Empirical Study on Intermediate
 Fine-tuning for Biomedical Domain Tasks", section 2.2: "first fine-tunes the PTLM to the intermediate task, and
 subsequently fine-tunes the resulting model to the target task". Each stage is fine-tuning (methods/finetune.py) with
-its own loss; tasks of any kinds may follow each other, and more than two.
+the loss of its task; tasks of any kinds may follow each other, and more than two.
 
 Readings
-  The papers do not say which weights of the first model go on, and the label sets differ: the encoder's do, its word
-  embeddings included, but not the head's, nor those of BERT's pooler, which is drawn with the head. A head of the same
-  shape is drawn anew too: with one seed it is the head that fine-tuning without an intermediate task starts from.
+  The papers do not say which weights of the first model go on. The label sets differ, so the encoder's go on, word
+  embeddings included; the head and BERT's pooler are drawn anew, also where the shapes agree: with one seed the head is
+  the one that fine-tuning without an intermediate task starts from.
   Optimiser, schedule, warm-up and the order of the rows begin anew; all stages have one seed.
   The papers do not say which checkpoint of the intermediate task goes on: that of its best look at dev, or the last
   (`intermediate.choose`).
@@ -58,8 +58,8 @@ class Intermediate:
     def __post_init__(self) -> None:
         if self.steps is not None and self.epochs is not None:
             raise ValueError(
-                f"intermediate.steps = {self.steps} and intermediate.epochs = {self.epochs:g} both say how long it is. "
-                f"Leave one of them out"
+                f"intermediate.steps = {self.steps} and intermediate.epochs = {self.epochs:g} both set the length "
+                f"of the run. Leave one of them out"
             )
 
     def on(self, target: finetune.FinetuneRecipe) -> finetune.FinetuneRecipe:
@@ -98,7 +98,7 @@ def check_chained(recipe: finetune.FinetuneRecipe) -> None:
     """Raises ValueError for settings of fine-tuning that the chain itself fills in."""
     if recipe.head == "kept":
         raise ValueError(
-            "finetune.head = 'kept': the tasks of a chain share the encoder, and each has a head of its own. Leave it "
+            "finetune.head = 'kept': the tasks of a chain share the encoder, but each has a new head. Leave it "
             "out; acclimate adapt finetune head=kept goes on with a checkpoint's head"
         )
     if recipe.model or recipe.task != Path():

@@ -6,28 +6,35 @@ the model minimises
 
     L_LM(X) + 1/|R(X)| sum over x in R(X) of ||f(E_x) - F_x||^2,    f(z) = LN(W_f z + b_f)                (Eq. 1)
 
-where E_x is x's row of the word embeddings, and f is thrown away afterwards: the checkpoint is an ordinary one. The
-paper's third stage is methods/finetune.py.
+where E_x is x's row of the word embeddings. f is dropped afterwards: the checkpoint is an ordinary one. The paper's
+third stage is methods/finetune.py.
 
 Shape suffixes: V vocabulary, D numbers of an embedding, F of a fastText vector, N tokens of a batch, U distinct pieces.
 
 Readings
+  The task's texts are, for a task of questions, its distinct training contexts without the questions, which fits the
+  word count of the paper's Table 1 for SQuAD; for other tasks a document is a row, its text and that of its pair
+  (data/materials.py).
   X is the whole batch of a step: the mean is over all tokens of R in it, not of each sequence by itself.
-  R has every occurrence of a piece (`per`), by the token that the text has at a masked position, not by the mask
-  (`ids`). Outside R are special tokens, stop words (text/words.py; the paper's list is not known), pieces whose text is
-  shorter than fastText's shortest n-gram, and pieces without a vector; `out/regularised.json` counts them and lists the
-  stop words.
-  F is the mean of a piece's rows, as fastText composes it, and is not normalised; so LN has a gain and a bias, which
-  start at the vectors' standard deviation and mean.
+  R has every occurrence of a piece (`per`), and at a masked position the token of the text, not the mask (`ids`).
+  R leaves out special tokens, stop words (text/words.py; the paper's list is not known), pieces whose text is shorter
+  than fastText's shortest n-gram, pieces without text, such as a lone space mark, and pieces without a vector;
+  `out/regularised.json` counts them and lists the stop words.
+  A piece is looked up like a word, without the tokenizer's mark: "##tion" has the vector of "tion". Vectors are of
+  lower-cased text, as the public wiki.en.bin is, and pieces are looked up in lower case.
+  F_x is the mean of x's word and n-gram rows, as fastText composes it (the paper writes a sum), and is not normalised;
+  so LN has a gain and a bias. They start at the vectors' standard deviation and mean: from 1 and 0 they could not reach
+  the vectors' scale at the rates of language modelling.
   W_f, b_f and LN learn at the rate of everything else.
-  Public vectors keep their scale; vectors trained from nothing are brought to a standard deviation of 1 (`scale`).
+  Public vectors keep their scale. Vectors trained from nothing are divided by their standard deviation (`scale`), which
+  otherwise depends on how long they were trained; the second term's gradient falls with its square.
   Gradients are not clipped: the second term's gradient is so much longer than the first's that at a length of 1 both
-  together fall below AdamW's epsilon.
-  Vectors are of lower-cased text, as the public wiki.en.bin is, and pieces are looked up in lower case.
+  together fall below AdamW's epsilon (docs/methods/tapter.md has the measurement).
 Deviations
   Without public vectors (`vectors`) fastText starts from nothing, on the texts and `vectors_corpus`.
   From a .bin fastText goes on at rate .025, not .05 (docs/methods/tapter.md has the measurement).
   fastText runs on one thread, so that equal runs give equal bytes; skipgram.threads=0 takes all.
+  Documents are never joined, as in mlm.
 """
 
 from __future__ import annotations
@@ -64,13 +71,15 @@ from acclimate.training.plan import Plan
 from acclimate.training.run import LossCurve, finished, run, write_checkpoint
 
 REGULARISED = "regularised"  # of `Batch.tokens`: 1 + the piece where the position is in R(X), 0 elsewhere
-ROUND = 64  # distinct pieces are padded to a multiple of it: few shapes, for which the CPU's kernels are made once
+ROUND = 64  # distinct pieces are padded to a multiple of it: few shapes, because the CPU makes a kernel for each
 EPSILON = 1e-12  # of layer normalisation, as in BERT
+DEV_SEGMENTS = 256  # largest number of dev segments that the curve is measured on; of more, a seeded sample
 
-VECTORS = "vectors"  # in the directory of a run: the directory with
-TRAINED = "vectors.bin"
+VECTORS, TRAINED = "vectors", "vectors.bin"  # directory in that of a run, and the file in it
 TARGETS = "regularised.json"
-DEV_SEGMENTS = 256  # segments of dev that the curve is measured on; of more, a seeded sample
+
+CHARACTERS_A_WORD = 6.0  # spaces and punctuation included; for estimates of time
+WORDS_A_SECOND = 1e5  # speed of one thread for vectors of 100 numbers; not measured on this machine
 
 Per = Literal["occurrence", "type"]
 Ids = Literal["original", "masked"]
@@ -98,13 +107,13 @@ def with_regularised(
 
 
 def spread_of(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> float:
-    """The standard deviation of the regularised pieces' vectors about their mean vector."""
+    """The standard deviation of the regularised pieces' vectors about their mean vector, over all numbers."""
     kept_RF = vectors_VF[regularised_V]
     return float((kept_RF - kept_RF.mean(axis=0)).std())
 
 
 def of_unit_spread(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> np.ndarray:
-    """The vectors divided by `spread_of` them. Raises ValueError where that is 0."""
+    """(V, F) the vectors divided by their `spread_of`. Raises ValueError where that is 0."""
     spread = spread_of(vectors_VF, regularised_V)
     if not spread > 0:
         raise ValueError(
@@ -160,15 +169,16 @@ class TapterLoss(Objective):
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         # each distinct piece of R(X) is projected once, and counts as often as it occurs
-        marks_U, times_U = torch.unique(piece[REGULARISED], return_counts=True)
+        marks_U, times_U = torch.unique(piece[REGULARISED], return_counts=True)  # (L, W) -> (U,), (U,)
         padding = (0, -len(marks_U) % ROUND)
         marks_U, times_U = nn.functional.pad(marks_U, padding), nn.functional.pad(times_U, padding)
         times_U = times_U * (marks_U > 0)  # 0 marks positions outside R, and pads
         x_U = (marks_U - 1).clamp(min=0)
         embeddings_UD = nn.functional.embedding(x_U, word_embeddings(self.language.model))  # E_x
-        projected_UF = self.norm(self.linear(embeddings_UD)).float()  # f(E_x) = LN(W_f E_x + b_f)
+        projected_UF = self.norm(self.linear(embeddings_UD)).float()  # f(E_x) = LN(W_f E_x + b_f), (U, D) -> (U, F)
         distance_U = (projected_UF - self.vectors_VF[x_U]).square().sum(-1)  # ||f(E_x) - F_x||^2
-        return {**self.language(piece), "embedding": (times_U * distance_U).sum()}  # Eq. 1; the loop divides by |R(X)|
+        # Eq. 1: L_LM(X), and the sum over R(X), which the loop divides by |R(X)|
+        return {**self.language(piece), "embedding": (times_U * distance_U).sum()}
 
     def flops(self, batch: Batch) -> float:
         """As masked language modelling, and f once for each distinct piece of the step, as if it were not cut."""
@@ -349,13 +359,10 @@ def _tokens(corpus: Path, tokenizer: PreTrainedTokenizerBase, watch: Watch) -> T
     return ranks.first_then_all(lambda: Corpus(corpus).tokens(tokenizer, watch=watch))
 
 
-CHARACTERS_A_WORD = 6.0  # spaces and punctuation included
-WORDS_A_SECOND = 1e5  # that vectors of 100 numbers are trained on by one thread; not measured here
-
-
 def vectors_settings(recipe: TapterRecipe) -> dict[str, Any] | None:
-    """What the vectors depend on besides texts; None where they are taken as they are. Raises ValueError where the
-    file that they go on from does not exist.
+    """The settings that the vectors depend on; None if the recipe takes given vectors as they are.
+
+    Raises ValueError if the file that they go on from does not exist.
     """
     if recipe.vectors and not Path(recipe.vectors).is_file():
         raise ValueError(f"tapter.vectors = {recipe.vectors}: there is no such file. Give a fastText .bin or .vec")
@@ -378,11 +385,11 @@ def shared_vectors(
 
 
 def raced(recipe: TapterRecipe) -> TapterRecipe:
-    """With the scale that is meant: a job gets vectors, and cannot tell from where. It trains none."""
+    """The recipe with its scale resolved: its job in a race gets a file of vectors, and cannot see how they began."""
     return replace(recipe, scale=scale_of(recipe))
 
 
-# from nothing, on as little text as a race has: words that occur twice, as the paper's Table 5 has it for less text
+# for vectors from nothing on the little text of a race: words that occur twice, as in the paper's Table 5 for BioASQ
 _SMALL_VECTORS = Skipgram(dim=100, min_count=2, buckets=50_000, lower=True, threads=1)
 
 METHOD = Method(

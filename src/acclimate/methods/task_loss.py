@@ -1,13 +1,16 @@
 """The loss of fine-tuning, and the predictions of a fine-tuned model, for each kind of task.
 
-    sequence     - log softmax(o)[label], a row
-    multilabel   - log sigmoid(o) or - log(1 - sigmoid(o)), a row and label
-    score        (o - number)^2, a row
-    tokens       - log softmax(o)[tag], a tagged word, at its first piece; with a CRF - log p(the row's tags)
-    span         - log softmax(o)[place], an end of an answer, the softmax over the row's tokens
+    kind         loss                                                   averaged over
+    sequence     - log softmax(o)[label]                                rows
+    multilabel   - y log sigmoid(o) - (1 - y) log(1 - sigmoid(o))       rows times labels
+    score        (o - y)^2                                              rows
+    tokens       - log softmax(o)[tag], at a word's first piece         tagged words
+                 with a CRF - log p(the row's tags)                     tagged words
+    span         - log softmax over the row's tokens (o)[place]         ends of answers
 
-with o the head's output. Devlin et al. (2019), sections 4.1 to 4.2 and 5.3; methods/finetune.py says more. Entities may
-be tagged in another scheme for training, and are in the task's own again for everything that is scored.
+with o the head's output and y the label, 0 or 1, or the number. Devlin et al. (2019), sections 4.1, 4.2 and 5.3; the
+Readings stand in methods/finetune.py. Entities may be tagged in another scheme for training; what is scored is in the
+scheme of the task.
 
 Shape suffixes: B rows, T tokens of the longest row, N tokens of all rows together, C labels (1 for a score), W words.
 """
@@ -52,24 +55,25 @@ Tagging = Literal["given", Scheme]  # how entities are tagged in training: as th
 
 
 def _cross_entropy(logits_BC: Tensor, label_B: Tensor) -> Tensor:
-    return nn.functional.cross_entropy(logits_BC, label_B, reduction="sum")
+    return nn.functional.cross_entropy(logits_BC, label_B, reduction="sum")  # - log softmax(o)[label]
 
 
 def _binary_cross_entropy(logits_BC: Tensor, label_BC: Tensor) -> Tensor:
+    # - y log sigmoid(o) - (1 - y) log(1 - sigmoid(o))
     return nn.functional.binary_cross_entropy_with_logits(logits_BC, label_BC.float(), reduction="sum")
 
 
 def _squared_error(logits_BC: Tensor, number_B: Tensor) -> Tensor:
-    return nn.functional.mse_loss(logits_BC.squeeze(-1), number_B.float(), reduction="sum")
+    return nn.functional.mse_loss(logits_BC.squeeze(-1), number_B.float(), reduction="sum")  # (o - y)^2
 
 
 def _cross_entropy_of_tags(logits_BTC: Tensor, tags_BT: Tensor) -> Tensor:
-    flat = logits_BTC.flatten(0, 1), tags_BT.flatten()
+    flat = logits_BTC.flatten(0, 1), tags_BT.flatten()  # (B T, C), (B T,): - log softmax(o)[tag]
     return nn.functional.cross_entropy(*flat, reduction="sum", ignore_index=NOT_PREDICTED)
 
 
 def _cross_entropy_of_ends(logits_BT2: Tensor, ends_B2: Tensor) -> Tensor:
-    return nn.functional.cross_entropy(logits_BT2, ends_B2, reduction="sum")
+    return nn.functional.cross_entropy(logits_BT2, ends_B2, reduction="sum")  # softmax over T, for either end
 
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -118,11 +122,13 @@ def targets(batch: Batch) -> int:
 
 
 class TaskLoss(Objective):
-    """Term `task`: the loss of the model's kind of task, averaged over `targets`. With a CRF -log p(the row's tags) is
-    averaged over tagged words too: with transitions of 0 it is the same number as without the CRF.
+    """Term `task`: the loss of the model's kind of task, averaged over `targets`.
 
-    head_rate  the rate of the head, a pooler included, in multiples of the plan's; not of a CRF's weights, whose rate
-               is set in models/task_layers.py
+    With a CRF -log p(the row's tags) is averaged over tagged words too, so that with transitions of 0 it is the number
+    without the CRF.
+
+    head_rate  the rate of the head, a pooler included, in multiples of the plan's; the rate of a CRF's weights is set
+               in models/task_layers.py
     """
 
     def __init__(self, model: PreTrainedModel, *, head_rate: float = 1.0) -> None:
@@ -132,8 +138,7 @@ class TaskLoss(Objective):
         self.loss = LOSSES[kind_of(model)]
         self.weights = {"task": 1.0}
         if kind_of(model) == SPAN:
-            # it is the same for every token of a row, so the softmax cancels it: Adam would turn its rounding errors
-            # into steps
+            # the softmax over tokens cancels this bias; Adam would make steps of its gradient, which is rounding errors
             output_layer(model).bias.requires_grad_(False)
         self.shares_lines = keeps_rows_apart(model)
 
@@ -155,7 +160,7 @@ class TaskLoss(Objective):
         places_BW, lengths_B = _tagged_words(target)
         tags_BW = target.gather(1, places_BW).clamp(min=0)
         emissions_BWC = outputs.gather(1, places_BW[..., None].expand(-1, -1, outputs.shape[-1]))
-        return -crf.log_likelihood(emissions_BWC, tags_BW, lengths_B, piece[EDGES]).sum()
+        return -crf.log_likelihood(emissions_BWC, tags_BW, lengths_B, piece[EDGES]).sum()  # - log p(the row's tags)
 
     def flops(self, batch: Batch) -> float:
         heads = len(batch.ids) if kind_of(self.model) in (TOKENS, SPAN) else len(batch)

@@ -1,8 +1,8 @@
-"""TLM: train a task's model on its own rows and on retrieved text at once, from random weights.
+"""TLM: train a task's model from random weights, on the task's rows and on retrieved text at once.
 
 Yao et al. (2022), "NLP From Scratch Without Large-Scale Pretraining: A Simple and Efficient Framework", section 3.1.
-External data S are documents that the task's texts retrieve as queries (not done here: text/bm25/build.py), internal
-data T are the task's. Stage 1 minimises, over rho_1 external batches and then one internal batch,
+External data S are documents that the task's texts retrieve as queries (text/bm25/build.py does that), internal data T
+are the task's. Stage 1 minimises, over rho_1 external batches and then one internal batch,
 
     rho_1 E_S[L_mlm(x)] + E_T[rho_2 L_mlm(x) + L_task(f(x), y)]
 
@@ -12,18 +12,23 @@ Shape suffixes: L lines, W width of a line in tokens, R rows, D hidden, M predic
 
 Readings
   "One batch of internal data with rho_1 batches of external data": a step's whole batch is of one kind, the internal
-  one last. On an external step the classifier's gradient is 0 and Adam's moments decay, as in the released code.
-  L_task is computed on the masked text: both losses of an internal batch come from one forward pass (released code).
-  15% of the sub-words, 80/10/10, anew at every step; no whole words (released code).
+  one last. On an external step the classifier's gradient is 0, not absent, so Adam's moments decay and f moves on for
+  some steps, as in the released code (model.py: `cls_prediction_scores.sum() * 0.0`).
+  L_task is computed on the masked text: both losses of an internal batch come from one forward pass (run.py:427).
+  15% of the sub-words are predicted, 80/10/10, masked anew at every step; no whole words (collator.py).
   The classifier of stage 1 is Linear-GELU-Linear on the first position, no pooler, no dropout (released code), with
   BERT's initialisation; for tagged words, of which the paper has none, Linear on every position.
-  Without stage 2 (Table 7) the checkpoint has the weights of stage 1's last step.
-  Where no vocabulary is given, it is learnt from the retrieved text and the task's texts.
+  Without stage 2 (Table 7) the checkpoint has the weights of stage 1's last step. transformers' BERT and RoBERTa have
+  other classifiers than f, so it is saved as an ELECTRA of the same weights (models/joint_head.py).
+  "Ext only" (Table 5, rho_1 = infinity) is `external_only`, and "task data only" is rho_1 = 0.
+  Where no vocabulary is given, it is learnt from the retrieved text and the task's texts; the paper has BERT's.
 Deviations
-  The sum of the paper is the default. The released code, and so presumably what made the paper's figures, divides an
-  internal batch's loss by rho_2 + 1: `normalise`.
+  The paper's sum is the default. The released code, and so presumably the paper's figures, divides an internal batch's
+  loss by rho_2 + 1 (model.py:113): `normalise`. Adam cancels a factor on all steps, but this one is on internal steps
+  only, whose squared gradients stay in Adam's denominator.
   Documents longer than `max_tokens` are cut into several sequences; the released code drops all but the first.
-  Gradients are clipped at 1 unless `plan.clip` is 0, as in the recipes.
+  Gradients are clipped at 1 by default; the released code does not clip, and the recipes state clip = 0.
+  The released code updates after its first micro-batch, and never loads the optimiser that it saves. Neither is here.
 """
 
 from __future__ import annotations
@@ -79,7 +84,7 @@ COST = "joint.json"
 
 class JointLoss(Objective):
     """Stage 1. Terms: `external`, L_mlm averaged over the predicted tokens of external rows; `mlm`, the same of
-    internal rows; and `task`, averaged as in `TaskLoss`. A term of the other kind of batch is 0.
+    internal rows; and `task`, averaged as in `TaskLoss`. In a batch of the other kind a term is 0.
 
     model      the encoder with its language modelling head
     head       the classifier f, on each row's first position; of tagged words, on every position
@@ -92,7 +97,8 @@ class JointLoss(Objective):
         super().__init__()
         self.model, self.head, self.kind = model, head, kind
         share = 1.0 / (rho_2 + 1.0) if normalise else 1.0
-        self.weights = {"external": 1.0, "mlm": share * rho_2, "task": share}  # rho_1 is the number of external batches
+        # rho_1 E_S[L_mlm] + E_T[rho_2 L_mlm + L_task]; rho_1 is the number of external batches for each internal one
+        self.weights = {"external": 1.0, "mlm": share * rho_2, "task": share}
         self.shares_lines = keeps_rows_apart(model)
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -188,7 +194,7 @@ class TlmRecipe:
             if not holds:
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range")
         if self.model and self.tokenizer:
-            raise ValueError("model comes with a tokenizer of its own. Leave tokenizer out, or model")
+            raise ValueError("model comes with a tokenizer. Leave tokenizer out, or model")
         if self.external_only and not self.stage_2:
             raise ValueError(
                 "external_only trains no classifier, so there is nothing without stage 2. Set stage_2=true"
@@ -234,7 +240,7 @@ def joint(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
     task, sources = _inputs(recipe)
     if done := finished(out, recipe, sources):
         return done
-    _tell(recipe, task, watch)
+    _note_batches(recipe, task, watch)
     inputs = Inputs(recipe, task, out, watch)
     model = inputs.encoder()
     head = new_joint_head(model, task.kind, task.labels, seed=recipe.plan.seed)
@@ -292,7 +298,7 @@ class Inputs:
     def __init__(self, recipe: TlmRecipe, task: Prepared, out: Path, watch: Watch) -> None:
         self.recipe, self.task, self.watch = recipe, task, watch
         self.corpus = Corpus(recipe.corpus) if recipe.reads_corpus else None
-        # stage 2 reads rows as long as the task's
+        # stage 2 reads rows of the task's length
         longest = max(recipe.max_tokens, internal_tokens(recipe, task), task.max_tokens)
         self.positions = max(512, longest)  # of an encoder with random weights
         if recipe.model and (most := longest_input(recipe.model)) and longest > most:
@@ -381,7 +387,7 @@ class _Texts:
 
 
 def paper_flops(recipe: TlmRecipe, parameters: float, internal_tokens: int) -> float:
-    """6 x training tokens x parameters (Table 2, note 1), with all rows of stage 1 counted at full length."""
+    """6 x training tokens x parameters (Table 2, note 1), with every row of stage 1 counted at full length."""
     external, internal = recipe.batches
     tokens = recipe.plan.batch * (external * recipe.max_tokens + internal * internal_tokens)
     return 6.0 * tokens * parameters
@@ -405,8 +411,8 @@ def _epochs(recipe: TlmRecipe, task: Prepared) -> float:
     return recipe.batches[1] * recipe.plan.batch / task.sizes["train"]
 
 
-def _tell(recipe: TlmRecipe, task: Prepared, watch: Watch) -> None:
-    """Tell `watch` how many batches are internal by rho_1, before hours are spent on them."""
+def _note_batches(recipe: TlmRecipe, task: Prepared, watch: Watch) -> None:
+    """Give `watch` a note on how many batches are internal, before hours are spent on them."""
     epochs, rows = _epochs(recipe, task), task.sizes["train"]
     note = "external data only" if recipe.external_only else f"rho_1 = {recipe.rho_1}"
     note += f": {recipe.batches[1]:,} of {recipe.plan.steps:,} batches are internal, "
@@ -419,7 +425,7 @@ def _tell(recipe: TlmRecipe, task: Prepared, watch: Watch) -> None:
 
 
 def _cost(recipe: TlmRecipe, task: Prepared, out: Path, parameters: int) -> dict[str, Any]:
-    """The cost of stage 1, as the paper counts it, and as its log does (models/encoder.py; without padding)."""
+    """The cost of stage 1: FLOPs as the paper counts them, and by formula without padding (models/encoder.py)."""
     external, internal = recipe.batches
     real = spent(out)
     return {
@@ -434,17 +440,17 @@ def _cost(recipe: TlmRecipe, task: Prepared, out: Path, parameters: int) -> dict
 
 
 def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
-    """The joint loss has no head for questions."""
+    """Why TLM cannot race on a task of this kind: the joint loss has no head for questions. "" if it can."""
     return "cannot do a task of kind 'span'" if kind == "span" else ""
 
 
 def raced(recipe: TlmRecipe) -> TlmRecipe:
-    """Stage 1 alone: the second stage is the fine-tuning that every contestant gets."""
+    """The recipe of stage 1 alone: in a race, stage 2 is the fine-tuning that every contestant gets."""
     return replace(recipe, stage_2=True, finetune=TlmRecipe().finetune)
 
 
 def new_model(recipe: TlmRecipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    """An encoder of the size of one that is trained from nothing."""
+    """A new encoder of the recipe's size with random weights."""
     return new_encoder(
         layers=recipe.layers,
         hidden=recipe.hidden,
@@ -481,7 +487,7 @@ METHOD = Method(
             "TLM",
             "general",
             small=_SMALL,
-            usual=_SMALL,  # it starts from nothing there too
+            usual=_SMALL,  # TLM starts from random weights there too
             default=True,
         ),
     ),

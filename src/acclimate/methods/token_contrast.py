@@ -1,7 +1,7 @@
 """TaCL and TaCO: go on with masked language modelling beside a contrast of tokens.
 
 Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", section 4.1, baselines 9 and 10,
-take these two ways of pretraining to a domain's text (footnote 14). The loss is L_MLM + weight * one of
+apply these two pretraining methods to a domain's text (footnote 14). The loss is L_MLM + weight * one of
 
     TaCL   mean over masked tokens i of -log e^(cos(s_i, t_i) / tau) / sum_j e^(cos(s_i, t_j) / tau)
     TaCO   mean over tokens i of -log e^(cos(g_i, g_p) / tau)
@@ -21,8 +21,8 @@ Readings
   predicted, whether the mask, another token or the token itself stands there. Special tokens are among the j, padding
   is not.
   TaCO, as its authors' page states it (FUZHIYI/TACO): tau .07, K 50, window 5, weight 1, g of the masked text, in the
-  pass of language modelling. Its model code was not at hand, and DGA's marks its own as to be checked: take TaCO's
-  details as unverified. The embedding is what enters the first layer, positions and normalisation included.
+  pass of language modelling. Its model code was not available, and DGA's code marks TaCO as to be checked: TaCO's
+  details are unverified. The embedding is what enters the first layer, positions and normalisation included.
 Deviations
   TaCO: `anchors` tokens of each row are the i, drawn anew at every step, instead of all: the same mean, and the numbers
   by which rows are compared stay few (training/gradients.py). The k-th negative of a row's a-th anchor is the a-th
@@ -87,7 +87,7 @@ class TokenAwareContrast(Objective):
         teacher_RTD, _ = by_row(self.teacher.hidden_states(unmasked(piece)), piece)  # t
         with torch.autocast(student_RTD.device.type, enabled=False):
             cosine_RTT = unit(student_RTD) @ unit(teacher_RTD).transpose(1, 2)  # cos(s_i, t_j), [row, i, j]
-            padding_R1T = ~there_RT[:, None, :]  # is no j
+            padding_R1T = ~there_RT[:, None, :]  # never a j
             logits_RTT = (cosine_RTT / self.temperature).masked_fill(padding_R1T, -torch.inf)
             # the class of a predicted token i is i itself; other tokens have none
             places_T = torch.arange(there_RT.shape[1], device=there_RT.device)
@@ -189,7 +189,7 @@ def unit(states: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class TokenContrastRecipe(DomainRecipe):
-    """TaCL or TaCO, with the settings of DGA's section 4.2 and the contrasts' own."""
+    """TaCL or TaCO, with the settings of DGA's section 4.2 and each contrast's."""
 
     contrast: Literal["tacl", "taco"] = "tacl"
     """What is compared: masked tokens with a frozen model's states of them (TaCL), or what context adds to tokens of a
@@ -239,12 +239,12 @@ def adapt(recipe: TokenContrastRecipe, out: Path, *, watch: Watch = unwatched) -
 
 
 def passes(recipe: TokenContrastRecipe) -> float:
-    """Of the encoder in a step, in those of masked language modelling; TaCL's teacher has no way back."""
+    """Passes through the encoder a step, in passes of masked language modelling; a teacher has no backward pass."""
     return 4 / 3 if recipe.contrast == "tacl" else 1.0
 
 
 def caching(recipe: TokenContrastRecipe) -> float:
-    """Likewise, what is added where a step is cut into pieces: TaCO's views, without gradient."""
+    """Passes that gradient caching adds, in the same unit: TaCO's views without gradient."""
     return 0.0 if recipe.contrast == "tacl" else 1 / 3
 
 
