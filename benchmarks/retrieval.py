@@ -25,7 +25,8 @@ from typing import Any
 from page import head, table, tell, write
 
 from acclimate.core.types import Document
-from acclimate.text.bm25.build import Effort, Index, build_index
+from acclimate.text.bm25.build import build_index
+from acclimate.text.bm25.index import Effort, Index
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import read_documents
 

@@ -6,7 +6,8 @@ import pytest
 
 from acclimate.core.types import Progress
 from acclimate.text import filters
-from acclimate.text.overlap.near_duplicates import grams, similarity
+from acclimate.text.overlap.near_duplicates import grams
+from acclimate.text.overlap.references import jaccard
 from acclimate.text.preparation import CorpusRecipe, as_csv, as_text, prepare
 
 WORDS = (
@@ -97,7 +98,7 @@ def test_every_document_is_kept_or_counted_once(raw, done):
     lost = sum(facts["characters"].get(kind, 0) for kind in facts["characters"] if kind != "read")
     assert facts["kept"]["characters"] == facts["characters"]["read"] - lost == done.corpus.characters
     runs = [grams(text) for text in kept.values()]
-    assert not any(similarity(one, other) >= 0.8 for place, one in enumerate(runs) for other in runs[:place])
+    assert not any(jaccard(one, other) >= 0.8 for place, one in enumerate(runs) for other in runs[:place])
 
 
 def test_the_report_says_what_was_left_out_and_shows_some(done):

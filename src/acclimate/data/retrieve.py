@@ -35,7 +35,7 @@ from acclimate.data.retrieved import as_text, examples_of_selection, of_corpus, 
 from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.text.bm25.build import check_formula
 from acclimate.text.bm25.index import check_k
-from acclimate.text.bm25.selection import Query, Selection, draw, open_selection, select
+from acclimate.text.bm25.selection import Query, Selection, open_selection, sample, select
 from acclimate.text.bm25.shards import Shards, build_shards
 from acclimate.text.bm25.words import check_analyzer
 from acclimate.text.corpus import Corpus, write_corpus
@@ -288,7 +288,7 @@ def _selected(
     if recipe.how == "bm25":
         return found
     if not (out / SELECTION / files.MANIFEST).exists():
-        draw(found, len(corpus), out / SELECTION, seed=recipe.seed, left_out=mask, dropping=dropping)
+        sample(found, len(corpus), out / SELECTION, seed=recipe.seed, left_out=mask, dropping=dropping)
     return open_selection(out / SELECTION)
 
 

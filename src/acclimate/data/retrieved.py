@@ -18,7 +18,7 @@ from acclimate.core.records import from_plain
 from acclimate.core.types import Watch, counted
 from acclimate.data.corpus_scan import SOURCES, LeftOut
 from acclimate.reports.page import Section, amount, beginning, page, share
-from acclimate.text.bm25.build import Index
+from acclimate.text.bm25.index import Index
 from acclimate.text.bm25.selection import Selection
 from acclimate.text.bm25.shards import Shards
 from acclimate.text.corpus import Corpus

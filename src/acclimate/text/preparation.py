@@ -31,7 +31,8 @@ from acclimate.core.types import Document, Progress, Rejected, Watch, counted, u
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import Separated, check_rows, files_of, unread_in
 from acclimate.text.filters import TOLD, Counts, Filters, Part, check_language, counts_of, parts_of, read_unit, units
-from acclimate.text.overlap.near_duplicates import Sketches, exact_repeats, grams, near_repeats, similarity
+from acclimate.text.overlap.near_duplicates import Sketches, exact_repeats, grams, near_repeats
+from acclimate.text.overlap.references import jaccard
 from acclimate.text.pubmed import superseded
 from acclimate.text.untrusted import named, printable
 
@@ -142,7 +143,7 @@ class Texts:
         return self.document(number).text
 
     def alike(self, one: int, other: int) -> str:
-        return f"{similarity(grams(self.text(one)), grams(self.text(other))):.2f} like {self.document(one).id}"
+        return f"{jaccard(grams(self.text(one)), grams(self.text(other))):.2f} like {self.document(one).id}"
 
 
 class _Reader:

@@ -16,7 +16,8 @@ import pytest
 from acclimate.core.files import DamagedError, check
 from acclimate.core.types import Document
 from acclimate.text.bm25 import build
-from acclimate.text.bm25.build import Hits, Statistics, build_index, merge, open_index
+from acclimate.text.bm25.build import build_index, open_index
+from acclimate.text.bm25.index import Hits, Statistics, merge
 from acclimate.text.bm25.words import fold_of, invert, packed_texts, words_of
 from acclimate.text.corpus import Corpus, write_corpus
 from exhaustive import Exhaustive

@@ -211,7 +211,7 @@ def test_files_that_changed_or_are_not_shared_are_named(corpus, tmp_path):
         shards.search(["word1"], 3)
     shutil.copytree(corpus.path, tmp_path / "corpus")
     source = shards_work.Source(
-        shards_work.Run(0, tmp_path / "index" / "shard-00000", "0" * 64, 0, 9),
+        shards_work.Part(0, tmp_path / "index" / "shard-00000", "0" * 64, 0, 9),
         tmp_path / "corpus",
         1.2,
         0.75,
@@ -219,5 +219,5 @@ def test_files_that_changed_or_are_not_shared_are_named(corpus, tmp_path):
         1,
     )
     with pytest.raises(ValueError, match="does not see the corpus"):
-        shards_work.build_run(source)
+        shards_work.build_part(source)
     assert Corpus(tmp_path / "corpus").hash == corpus.hash

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from acclimate.core.types import Document
-from acclimate.text.bm25.build import Index, build_index, merge
+from acclimate.text.bm25.build import build_index
+from acclimate.text.bm25.index import Index, merge
 from acclimate.text.corpus import write_corpus
 from exhaustive import Exhaustive
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from acclimate.text.overlap import near_duplicates
-from acclimate.text.overlap.near_duplicates import exact_repeats, grams, near_repeats, similarity, sketches
+from acclimate.text.overlap.near_duplicates import exact_repeats, grams, near_repeats, sketches
+from acclimate.text.overlap.references import jaccard
 
 NEAR = 0.8
 
@@ -51,12 +52,12 @@ def present(texts):
 def test_near_repeats_are_those_of_all_pairs_compared(texts):
     found = near_repeats(Texts(texts), present(texts), NEAR, 1 << 20)
     runs = [grams(text) for text in texts]
-    expected = [any(similarity(runs[other], runs[one]) >= NEAR for other in range(one)) for one in range(len(texts))]
+    expected = [any(jaccard(runs[other], runs[one]) >= NEAR for other in range(one)) for one in range(len(texts))]
     assert (found >= 0).tolist() == expected
     assert 50 < sum(expected) < 120
     for number in np.flatnonzero(found >= 0):
         assert found[number] < number
-        assert similarity(runs[number], runs[found[number]]) >= NEAR
+        assert jaccard(runs[number], runs[found[number]]) >= NEAR
 
 
 def test_exact_repeats_have_the_words_of_the_first(texts):
@@ -93,6 +94,6 @@ def test_of_texts_that_are_all_alike_each_is_compared_with_few(monkeypatch):
         copy[generator.randrange(300)] = f"other{number}"
         texts.append(" ".join(copy))
     counted = []
-    monkeypatch.setattr(near_duplicates, "similarity", lambda one, other: counted.append(1) or similarity(one, other))
+    monkeypatch.setattr(near_duplicates, "jaccard", lambda one, other: counted.append(1) or jaccard(one, other))
     assert (near_repeats(Texts(texts), present(texts), NEAR, 1 << 20)[1:] >= 0).all()
     assert len(counted) < 300

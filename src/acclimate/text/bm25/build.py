@@ -5,9 +5,14 @@ A document's score is the sum, over the different words of the query that it has
     count in the query * idf * tf / (tf + k1 * (1 - b + b * length / average length))
     idf = ln(1 + (N - n + .5) / (n + .5))        N documents, n of which have the word
 
-as Lucene has it (BM25Similarity since release 8: no factor k1 + 1), in float64, word by word in the order in which
-they first occur in the query, then rounded to float32. Order: score falling, then document number. Hence the same
-result, bit by bit, on every run, with every number of threads and of shards.
+This is Lucene's formula (BM25Similarity since release 8: no factor k1 + 1). The sum is taken in float64, in the order
+in which the words first occur in the query, and then rounded to float32. Documents are ordered by falling score, then
+by number. So the result is the same, bit by bit, on every run and with any number of threads and shards.
+
+An index is built in bounded memory, in two passes. The first writes the inverted index of each batch of texts to a file
+of runs (`spill`); it holds the vocabulary, some 100 bytes a word, and some 60 MB a thread. The second merges the runs:
+postings for rare words (`_merge`), a row with a cell for each document for frequent words (`_rows`). It holds some 60
+bytes a word and one part of the merge: 16 million postings (4 bytes each, and 12 for each entry) or 64 MB of rows.
 
 Sources: Robertson and Zaragoza, The probabilistic relevance framework: BM25 and beyond (2009); Turtle and Flood, Query
 evaluation: strategies and optimizations (1995), for upper bounds (MaxScore).
@@ -28,18 +33,7 @@ import numpy as np
 from acclimate.core.files import DamagedError, new_directory, write_json
 from acclimate.core.machines import in_turn, processors
 from acclimate.core.types import Progress, Watch, unwatched
-from acclimate.text.bm25.index import (
-    FACTS,
-    MOST,
-    VERSION,
-    Effort,
-    Hits,
-    Index,
-    Statistics,
-    UnreadableError,
-    checked_facts,
-    merge,
-)
+from acclimate.text.bm25.index import FACTS, VERSION, Index, UnreadableError, checked_facts
 from acclimate.text.bm25.postings import BLOCK, FREQUENT, GROUP, Formula, Run, place_cells, place_postings
 from acclimate.text.bm25.words import (
     UNICODE,
@@ -55,13 +49,15 @@ from acclimate.text.bm25.words import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-__all__ = ["MOST", "Effort", "Hits", "Index", "Statistics", "Texts", "build_index", "merge", "open_index"]
-_HASHED = 1 << 30  # bytes
+RUNS = "runs.tmp"
+_HASHED = 1 << 30  # bytes of files whose hash is checked when an index is opened
+_BATCH = 1 << 22  # bytes of text that become a run
+_PART = 1 << 24  # postings that are merged at a time
+_CELLS = 1 << 25  # cells of the rows that are made at a time; two bytes each
 
 
 class Texts(Protocol):
-    """What is indexed: a corpus, or a run of its documents. hash: 64 hex digits that tell it from all others."""
+    """What is indexed: a corpus or a part of it. hash: 64 hex digits that identify its content."""
 
     @property
     def hash(self) -> str: ...
@@ -79,11 +75,11 @@ def build_index(
     threads: int | None = None,
     watch: Watch = unwatched,
 ) -> Index:
-    """Write the index of the corpus to `path`, or open the one that is there if it is whole and the same.
+    """Write the index of the corpus to `path`, or open the one that is there if it is whole and has these settings.
 
-    Several processes may ask at once: one builds and the others wait. A build that was killed leaves nothing that is
-    taken for an index. A damaged one, and one that this release does not read, are replaced. Memory: `retrieval_build`.
-    Raises ValueError where `path` holds anything else, or a setting is out of range.
+    Several processes may call this at once: one builds and the others wait. A killed build leaves no index behind. A
+    damaged index, and one that this release cannot read, is replaced.
+    Raises ValueError if `path` holds anything else, or if a setting is out of range.
     """
     check_formula(k1, b)
     check_analyzer(analyzer)
@@ -104,14 +100,29 @@ def build_index(
     return _opened(path, facts)
 
 
+def open_index(path: Path, *, hashed: int = _HASHED) -> Index:
+    """Return the index at the path, after a check of the size of every file.
+
+    hashed  bytes of files whose SHA-256 is checked too, small files first; a gigabyte takes half a second to a second
+    Raises DamagedError if a file was altered, ValueError if there is no index or this release cannot read it.
+    """
+    path = Path(path)
+    if not (path / FACTS).is_file():
+        raise ValueError(f"{path} holds no index: it has no {FACTS}. Make one with build_index")
+    return _opened(path, checked_facts(path, hashed))
+
+
 def check_formula(k1: float, b: float) -> None:
-    """Raises ValueError where BM25 is not defined. k1 = 0: a word counts once, however often a document has it."""
+    """Raise ValueError for k1 and b with which BM25 is not defined. With k1 = 0 a repeated word counts once."""
     if not (0 <= k1 < math.inf and 0 <= b <= 1):
         raise ValueError(f"k1 = {k1} and b = {b}: k1 must be 0 or more and b between 0 and 1. 1.2 and .75 are usual")
 
 
 def _facts_of(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
-    """Of the index at the path; None where there is none, or none to be read. Raises ValueError for anything else."""
+    """Return the facts of the index at the path; None if it is missing, damaged or unreadable.
+
+    Raises ValueError if the path holds another index or anything else.
+    """
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return None
     if not (path / FACTS).is_file():
@@ -126,183 +137,9 @@ def _facts_of(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
     return found
 
 
-def open_index(path: Path, *, hashed: int = _HASHED) -> Index:
-    """Return the index at the path.
-
-    Every file's size is checked, and the SHA-256 of those that fit into `hashed` bytes together, small ones first: a
-    gigabyte by default, for half a second to a second; larger files are taken at their size.
-    Raises DamagedError where a file is not the one written, ValueError where there is no index or one that this
-    release, or this Python's Unicode, does not read.
-    """
-    path = Path(path)
-    if not (path / FACTS).is_file():
-        raise ValueError(f"{path} holds no index: it has no {FACTS}. Make one with build_index")
-    return _opened(path, checked_facts(path, hashed))
-
-
 def _opened(path: Path, facts: dict[str, Any]) -> Index:
     names = ("corpus", "documents", "tokens", "words", "analyzer", "k1", "b")
     return Index(path, **{name: facts[name] for name in names})
-
-
-# The first half of building a BM25 index: batches of texts become inverted indexes, one after the other in a file.
-#
-# In memory are the vocabulary (some 100 bytes a word with what is counted of it) and a few batches of texts with their
-# inverted indexes (some 60 MB a thread).
-
-RUNS = "runs.tmp"
-_BATCH = 1 << 22  # bytes of text
-
-
-class Vocabulary:
-    """Words by number, in the order in which they first occur."""
-
-    def __init__(self) -> None:
-        self.words = 0
-        self.slots = np.zeros(1 << 17, np.uint32)
-        self.hashes = np.empty(1 << 16, np.uint64)
-        self.begins = np.zeros((1 << 16) + 1, np.int64)
-        self.spellings = np.empty(1 << 20, np.uint8)
-
-    def number(self, hashes: np.ndarray, begins: np.ndarray, spellings: np.ndarray) -> np.ndarray:
-        """Return the numbers of words, new ones included."""
-        needed = self.words + len(hashes)
-        if 2 * needed > len(self.slots):
-            self.slots = refill(self.hashes, self.words, power(2 * needed))
-        self.hashes, self.begins = _room(self.hashes, needed), _room(self.begins, needed + 1)
-        self.spellings = _room(self.spellings, int(self.begins[self.words]) + len(spellings))
-        numbers = np.empty(len(hashes), np.int64)
-        self.words = number_words(
-            self.slots, self.hashes, self.begins, self.spellings, self.words, spellings, begins, hashes, numbers
-        )
-        return numbers
-
-    def write(self, directory: Path) -> None:
-        refill(self.hashes, self.words, power(2 * (self.words + 1))).tofile(directory / "slots.bin")
-        self.hashes[: self.words].tofile(directory / "hashes.bin")
-        self.begins[: self.words + 1].tofile(directory / "word_begins.bin")
-        self.spellings[: self.begins[self.words]].tofile(directory / "spellings.bin")
-
-
-@dataclass(frozen=True, slots=True)
-class Spilled:
-    """A run in the file: where it begins, how many words, postings and texts it has, the number of its first text."""
-
-    at: int
-    words: int
-    postings: int
-    texts: int
-    first: int
-
-
-@dataclass
-class Counts:
-    """Of each word, whatever is counted while the runs are written."""
-
-    frequencies: np.ndarray = field(default_factory=lambda: np.zeros(1 << 16, np.int64))
-    entries: np.ndarray = field(default_factory=lambda: np.zeros(1 << 16, np.int64))
-    latest: np.ndarray = field(default_factory=lambda: np.full(1 << 16, -1, np.int64))
-
-    def add(self, words: int, numbers: np.ndarray, sizes: np.ndarray, block: int) -> None:
-        self.frequencies, self.entries = _room(self.frequencies, words, 0), _room(self.entries, words, 0)
-        self.latest = _room(self.latest, words, -1)
-        self.frequencies[numbers] += sizes
-        self.entries[numbers] += self.latest[numbers] != block
-        self.latest[numbers] = block
-
-
-def spill(
-    columns: Iterable[pa.StringArray],
-    directory: Path,
-    analyzer: str,
-    vocabulary: Vocabulary,
-    counts: Counts,
-    *,
-    threads: int,
-    watch: Watch,
-    total: int,
-) -> list[Spilled]:
-    """Write the runs to RUNS and the documents' lengths to lengths.bin; the vocabulary and the counts are added to.
-
-    total  documents, for the watch
-    """
-    fold = fold_of(analyzer)
-
-    def work(gathered: list[pa.StringArray]) -> tuple[np.ndarray, ...]:
-        packed = [packed_column(analyzer, column) for column in gathered]
-        starts = np.cumsum([0] + [int(each.begins[-1]) for each in packed])
-        begins = np.concatenate([each.begins[:-1] + start for each, start in zip(packed, starts[:-1], strict=True)])
-        data = packed[0].data if len(packed) == 1 else np.concatenate([each.data for each in packed])
-        made: tuple[np.ndarray, ...] = invert(data, np.append(begins, starts[-1]).astype(np.int64), fold)
-        return made
-
-    found, texts = [], 0
-    with open(directory / RUNS, "wb") as file, open(directory / "lengths.bin", "wb") as lengths:
-        for hashes, begins, spellings, sizes, places, times, part_lengths in in_turn(
-            work, batches(columns, _BATCH, BLOCK), threads
-        ):
-            numbers = vocabulary.number(hashes, begins, spellings)
-            counts.add(vocabulary.words, numbers, sizes, texts // BLOCK)
-            order, starts = np.argsort(numbers), np.cumsum(sizes) - sizes
-            found.append(Spilled(file.tell(), len(numbers), len(places), len(part_lengths), texts))
-            for array in (starts[order], sizes[order], numbers[order].astype(np.uint32), times, part_lengths, places):
-                append(file, array)
-            file.write(b"\0" * (-file.tell() % 8))
-            append(lengths, part_lengths)
-            texts += len(part_lengths)
-            watch(Progress("index", texts, total, "documents"))
-    return found
-
-
-def open_run(directory: Path, spilled: Spilled) -> Run:
-    """Return the run, mapped."""
-    file, at, found = directory / RUNS, spilled.at, []
-    for kind, size in (
-        (np.int64, spilled.words),
-        (np.int64, spilled.words),
-        (np.uint32, spilled.words),
-        (np.uint32, spilled.postings),
-        (np.uint32, spilled.texts),
-        (np.uint16, spilled.postings),
-    ):
-        found.append(_mapped(file, kind, at, size))
-        at += size * np.dtype(kind).itemsize
-    begins, sizes, numbers, counts, lengths, places = found
-    return Run(numbers, begins, sizes, places, counts, lengths)
-
-
-def _mapped(file: Path, kind: type[np.generic], at: int, size: int) -> np.ndarray:
-    return np.asarray(np.memmap(file, kind, "r", at, (size,))) if size else np.frombuffer(b"", kind)
-
-
-def append(file: BinaryIO, array: np.ndarray) -> None:
-    file.write(array.data)
-
-
-def power(size: int) -> int:
-    """Return the smallest power of two that is `size` or more, and at least 2."""
-    return 1 << max(size - 1, 1).bit_length()
-
-
-def _room(array: np.ndarray, size: int, value: int | None = None) -> np.ndarray:
-    """Return the array with room for `size`, the new places holding the value."""
-    if size <= len(array):
-        return array
-    grown = np.empty(max(size, len(array) * 3 // 2), array.dtype)
-    grown[: len(array)] = array
-    if value is not None:
-        grown[len(array) :] = value
-    return grown
-
-
-# How the files of a BM25 index are made of texts, in bounded memory: runs on disk (`retrieval_runs`), then a merge.
-#
-# In memory are first what `retrieval_runs` says, then some 60 bytes a word and one part of the merge: of the rare words
-# 16 million postings (4 bytes each, 12 more where those of a word and block begin), of the frequent ones 64 MB of rows,
-# and the pages of the runs that are read for it.
-
-_PART = 1 << 24  # postings of a part of the merge
-_CELLS = 1 << 25  # of the rows that are made at a time; two bytes each
 
 
 def write_index(
@@ -316,9 +153,9 @@ def write_index(
     watch: Watch,
     total: int,
 ) -> dict[str, int]:
-    """Write the arrays of `retrieval_postings.Arrays` and of the vocabulary; returns how long they are.
+    """Write the arrays of `postings.Arrays` and of the vocabulary; return their lengths by name.
 
-    total  documents, for the watch
+    total  number of documents, for the watch
     """
     vocabulary, counts = Vocabulary(), Counts()
     spilled = spill(columns, directory, analyzer, vocabulary, counts, threads=threads, watch=watch, total=total)
@@ -341,10 +178,110 @@ def write_index(
     return sizes
 
 
+def spill(
+    columns: Iterable[pa.StringArray],
+    directory: Path,
+    analyzer: str,
+    vocabulary: Vocabulary,
+    counts: Counts,
+    *,
+    threads: int,
+    watch: Watch,
+    total: int,
+) -> list[Spilled]:
+    """Write the runs to RUNS and the documents' lengths to lengths.bin; add to the vocabulary and the counts.
+
+    total  number of documents, for the watch
+    """
+    fold = fold_of(analyzer)
+
+    def work(gathered: list[pa.StringArray]) -> tuple[np.ndarray, ...]:
+        packed = [packed_column(analyzer, column) for column in gathered]
+        starts = np.cumsum([0] + [int(texts.begins[-1]) for texts in packed])
+        begins = np.concatenate([texts.begins[:-1] + start for texts, start in zip(packed, starts[:-1], strict=True)])
+        data = packed[0].data if len(packed) == 1 else np.concatenate([texts.data for texts in packed])
+        made: tuple[np.ndarray, ...] = invert(data, np.append(begins, starts[-1]).astype(np.int64), fold)
+        return made
+
+    found, texts = [], 0
+    with open(directory / RUNS, "wb") as file, open(directory / "lengths.bin", "wb") as lengths:
+        for hashes, begins, spellings, sizes, places, times, part_lengths in in_turn(
+            work, batches(columns, _BATCH, BLOCK), threads
+        ):
+            numbers = vocabulary.number(hashes, begins, spellings)
+            counts.add(vocabulary.words, numbers, sizes, texts // BLOCK)
+            order, starts = np.argsort(numbers), np.cumsum(sizes) - sizes
+            found.append(Spilled(file.tell(), len(numbers), len(places), len(part_lengths), texts))
+            for array in (starts[order], sizes[order], numbers[order].astype(np.uint32), times, part_lengths, places):
+                append(file, array)
+            file.write(b"\0" * (-file.tell() % 8))
+            append(lengths, part_lengths)
+            texts += len(part_lengths)
+            watch(Progress("index", texts, total, "documents"))
+    return found
+
+
+class Vocabulary:
+    """All words, numbered in the order in which they first occur: a hash table that grows."""
+
+    def __init__(self) -> None:
+        self.words = 0
+        self.slots = np.zeros(1 << 17, np.uint32)
+        self.hashes = np.empty(1 << 16, np.uint64)
+        self.begins = np.zeros((1 << 16) + 1, np.int64)
+        self.spellings = np.empty(1 << 20, np.uint8)
+
+    def number(self, hashes: np.ndarray, begins: np.ndarray, spellings: np.ndarray) -> np.ndarray:
+        """Return the numbers of words; words that are new are added."""
+        needed = self.words + len(hashes)
+        if 2 * needed > len(self.slots):
+            self.slots = refill(self.hashes, self.words, power(2 * needed))
+        self.hashes, self.begins = _room(self.hashes, needed), _room(self.begins, needed + 1)
+        self.spellings = _room(self.spellings, int(self.begins[self.words]) + len(spellings))
+        numbers = np.empty(len(hashes), np.int64)
+        self.words = number_words(
+            self.slots, self.hashes, self.begins, self.spellings, self.words, spellings, begins, hashes, numbers
+        )
+        return numbers
+
+    def write(self, directory: Path) -> None:
+        refill(self.hashes, self.words, power(2 * (self.words + 1))).tofile(directory / "slots.bin")
+        self.hashes[: self.words].tofile(directory / "hashes.bin")
+        self.begins[: self.words + 1].tofile(directory / "word_begins.bin")
+        self.spellings[: self.begins[self.words]].tofile(directory / "spellings.bin")
+
+
+@dataclass
+class Counts:
+    """Counts of each word while the runs are written: its documents, its entries, the block of its latest entry."""
+
+    frequencies: np.ndarray = field(default_factory=lambda: np.zeros(1 << 16, np.int64))
+    entries: np.ndarray = field(default_factory=lambda: np.zeros(1 << 16, np.int64))
+    latest: np.ndarray = field(default_factory=lambda: np.full(1 << 16, -1, np.int64))
+
+    def add(self, words: int, numbers: np.ndarray, sizes: np.ndarray, block: int) -> None:
+        self.frequencies, self.entries = _room(self.frequencies, words, 0), _room(self.entries, words, 0)
+        self.latest = _room(self.latest, words, -1)
+        self.frequencies[numbers] += sizes
+        self.entries[numbers] += self.latest[numbers] != block
+        self.latest[numbers] = block
+
+
+@dataclass(frozen=True, slots=True)
+class Spilled:
+    """A run in the file: where it begins, how many words, postings and texts it has, the number of its first text."""
+
+    at: int
+    words: int
+    postings: int
+    texts: int
+    first: int
+
+
 def _merge(
     directory: Path, spilled: list[Spilled], formula: Formula, held: np.ndarray, entries: np.ndarray, watch: Watch
 ) -> dict[str, int]:
-    """Write the postings of the rare words, a part of the vocabulary at a time."""
+    """Write the postings of the rare words, a part of the vocabulary at a time; return the lengths of the arrays."""
     words, rare = len(held), held > 0
     begins = np.concatenate([[0], np.cumsum(held)]).astype(np.int64)
     entry_begins = np.concatenate([[0], np.cumsum(entries)]).astype(np.int64)
@@ -380,14 +317,14 @@ def _merge(
 def _rows(
     directory: Path, spilled: list[Spilled], formula: Formula, frequent: np.ndarray, documents: int
 ) -> dict[str, int]:
-    """Write the rows of the frequent words: a block of documents after the other, in each some rows at a time."""
+    """Write the rows of the frequent words block by block, in each some rows at a time; return the arrays' lengths."""
     greatest, larges = np.zeros(len(frequent), np.uint8), 0
     frequent.tofile(directory / "frequent.bin")
     with contextlib.ExitStack() as stack:
         names = ("bounds", "peaks", "cells", "large_cells_at", "large_cells")
         files = [stack.enter_context(open(directory / f"{name}.bin", "wb")) for name in names]
         for start in range(0, documents, BLOCK):
-            width = min(BLOCK, -(-(documents - start) // GROUP) * GROUP)  # `width_of`
+            width = min(BLOCK, -(-(documents - start) // GROUP) * GROUP)  # as `width_of`
             runs = [run for run in spilled if start <= run.first < start + BLOCK]
             most, together = sum(run.postings for run in runs), max(1, _CELLS // width)
             for low in range(0, len(frequent), together):
@@ -408,3 +345,44 @@ def _rows(
                 larges += found
     greatest.tofile(directory / "greatest.bin")
     return {"large_cells": larges, "groups": -(-documents // GROUP)}
+
+
+def open_run(directory: Path, spilled: Spilled) -> Run:
+    """Return the run, memory-mapped."""
+    file, at, found = directory / RUNS, spilled.at, []
+    for kind, size in (
+        (np.int64, spilled.words),
+        (np.int64, spilled.words),
+        (np.uint32, spilled.words),
+        (np.uint32, spilled.postings),
+        (np.uint32, spilled.texts),
+        (np.uint16, spilled.postings),
+    ):
+        found.append(_mapped(file, kind, at, size))
+        at += size * np.dtype(kind).itemsize
+    begins, sizes, numbers, counts, lengths, places = found
+    return Run(numbers, begins, sizes, places, counts, lengths)
+
+
+def _mapped(file: Path, kind: type[np.generic], at: int, size: int) -> np.ndarray:
+    return np.asarray(np.memmap(file, kind, "r", at, (size,))) if size else np.frombuffer(b"", kind)
+
+
+def append(file: BinaryIO, array: np.ndarray) -> None:
+    file.write(array.data)
+
+
+def power(size: int) -> int:
+    """Return the smallest power of two that is `size` or more, and at least 2."""
+    return 1 << max(size - 1, 1).bit_length()
+
+
+def _room(array: np.ndarray, size: int, value: int | None = None) -> np.ndarray:
+    """Return the array with room for at least `size` numbers; new places hold the value."""
+    if size <= len(array):
+        return array
+    grown = np.empty(max(size, len(array) * 3 // 2), array.dtype)
+    grown[: len(array)] = array
+    if value is not None:
+        grown[len(array) :] = value
+    return grown

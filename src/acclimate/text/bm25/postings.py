@@ -1,7 +1,7 @@
-"""The arrays of a BM25 index, the loops that fill them, and the formula.
+"""The arrays of a BM25 index, BM25's formula, and the loops that fill the arrays.
 
 D documents in blocks of BLOCK, W words, P postings of rare words (D_f <= D / FREQUENT documents), F frequent words.
-A word's postings lie together, ascending by document; a stretch of them in one block is an entry (E of them).
+A word's postings lie together, ascending by document; those in one block make an entry (E entries).
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ import numpy as np
 
 from acclimate.text.overlap.kernels import BARE, Function, compiled, part
 
-BLOCK = 1 << 16  # documents: a document's place in its block is 16 bits, and a block's sums stay in the cache
-GROUP = 64  # documents of a block that are skipped together
+BLOCK = 1 << 16  # documents: a place in a block takes 16 bits, and a block's sums stay in the processor's cache
+GROUP = 64  # documents of a block that a search skips together
 FREQUENT = 16  # a word in more than 1/16 of the documents has a row of D bytes in place of postings
-FINE, COARSE = 4095, 255  # steps of a bound: of a posting, and of a cell of a frequent word's row
-LARGE, LARGE_CELL = 15, 255  # counts from these on stand in a list
-_LEAST = 1e-300  # added to a count it changes nothing
+FINE, COARSE = 4095, 255  # steps of a bound: in a posting, and in a frequent word's row
+LARGE, LARGE_CELL = 15, 255  # counts from here on stand in a separate list: of a posting, of a cell
+_LEAST = 1e-300  # too small to change a count that it is added to
 
 
 class Arrays(NamedTuple):
-    """An index as its loops take it.
+    """The arrays of an index, as the compiled loops take them.
 
     lengths         (D,) uint32 words of each document
-    frequencies     (W,) uint32 documents that have the word
-    entry_begins    (W + 1,) int64 a word's entries; none of a frequent word
+    frequencies     (W,) uint32 documents that contain the word
+    entry_begins    (W + 1,) int64 where a word's entries begin; a frequent word has none
     blocks          (E,) uint32 an entry's block
-    begins          (E + 1,) int64 an entry's postings
+    begins          (E + 1,) int64 where an entry's postings begin
     postings        (P,) uint32: place in the block (16 bits), bound (12 bits), count (4 bits; LARGE: or more)
     large_at        int64 ascending, postings whose count is LARGE or more
     large           uint32 their counts
-    frequent        (F,) uint32 ascending, the frequent words
+    frequent        (F,) uint32 the frequent words, ascending
     greatest        (F,) uint8 the largest bound of each
-    bounds          uint8, block by block, in a block row by row (F, `width_of`); 0: the document lacks the word
-    peaks           uint8, the largest bound of each row in each GROUP of documents, laid out alike
-    cells           uint8 counts, laid out as the bounds (LARGE_CELL: or more)
+    bounds          uint8, block by block, each block as rows (F, `width_of`); 0: the document lacks the word
+    peaks           uint8, the largest bound of each row in each GROUP of documents, in the same layout
+    cells           uint8 counts in the layout of the bounds (LARGE_CELL: or more)
     large_cells_at, large_cells   as large_at and large
     """
 
@@ -58,11 +58,11 @@ class Arrays(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The inverted index of some documents that follow one another in a block.
+    """The inverted index of consecutive documents of one block.
 
-    numbers  (w,) uint32 words, ascending; begins, sizes: where the postings of each lie in
-    places   uint16 documents, counted from the run's first, and counts uint32
-    lengths  words of the run's documents
+    numbers  (w,) uint32 words, ascending; begins, sizes: where the postings of each lie in `places` and `counts`
+    places   uint16 documents, counted from the run's first; counts: uint32
+    lengths  uint32 words of each document of the run
     """
 
     numbers: np.ndarray
@@ -74,7 +74,7 @@ class Run(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """BM25's settings; average: words of a document."""
+    """BM25's settings; average: the mean number of words of a document."""
 
     k1: float
     b: float
@@ -82,43 +82,23 @@ class Formula(NamedTuple):
 
 
 def quick(function: Function) -> Function:
-    """Compile as `part` does, with divisions that do not check for 0, so that several are done at once."""
+    """Compile as `part` does, but without checks for division by 0, so that divisions are vectorised."""
     return cast(Function, numba.njit(nogil=True, error_model="numpy", **BARE)(function))
 
 
 @quick
 def norm_of(length: Any, formula: Any) -> Any:
-    """Return what the count is weighed against in a document of this length.
+    """Return k1 * (1 - b + b * length / average), against which BM25 weighs the count of a word in a document.
 
-    Above 0 for k1 = 0 too, lest it be 0 / 0.
+    It is above 0 for k1 = 0 too, so that `saturation` never divides 0 by 0.
     """
     return max(formula.k1 * (1 - formula.b + formula.b * max(length, 1.0) / formula.average), _LEAST)
 
 
 @quick
 def saturation(count: Any, norm: Any) -> Any:
-    """Return what the count adds in units of the word's weight: 0 to 1 (Lucene's BM25: without a factor k1 + 1)."""
-    return count / (count + norm)
-
-
-@part
-def width_of(documents: Any, block: Any) -> Any:
-    """Cells of a row in the block: its documents, and as many empty ones as fill the last group."""
-    return min(BLOCK, (documents - block * BLOCK + GROUP - 1) // GROUP * GROUP)
-
-
-@part
-def bound_of(count: Any, norm: Any, steps: int) -> Any:
-    """Return the saturation in steps, rounded up; at least 1."""
-    return min(max(np.int64(np.ceil(saturation(np.float64(count), norm) * steps)), 1), steps)
-
-
-@part
-def norms_of(lengths: Any, formula: Any) -> Any:
-    found = np.empty(len(lengths), np.float64)
-    for place in range(len(lengths)):
-        found[place] = norm_of(np.float64(lengths[place]), formula)
-    return found
+    """Return what a word that occurs `count` times adds to the score, in units of its weight: 0 to 1."""
+    return count / (count + norm)  # tf / (tf + k1 * (1 - b + b * length / average)); no factor k1 + 1, as in Lucene
 
 
 @compiled
@@ -142,10 +122,10 @@ def place_postings(
     large: Any,
     larges: int,
 ) -> Any:
-    """Append a run's postings of the rare words low to high - 1 to theirs; how many large counts there are then.
+    """Append a run's postings of the rare words low to high - 1; return the number of large counts so far.
 
     first              the place of the run's first document in the block
-    ends, entry_ends   (W,) where each word's next posting and entry go
+    ends, entry_ends   (W,) where the next posting and entry of each word go
     latest             (W,) the block of each word's latest entry
     base, entry_base   where postings[0] and blocks[0] stand in the index
     """
@@ -187,7 +167,10 @@ def place_cells(
     large: Any,
     larges: int,
 ) -> Any:
-    """Write a run's counts into the rows (F, documents of the block) of the frequent words; as `place_postings`."""
+    """Write a run's counts into the rows (F, documents of the block) of the frequent words.
+
+    Arguments and return value are those of `place_postings`.
+    """
     width, norms = bounds.shape[1], norms_of(run.lengths, formula)
     for row in range(len(frequent)):
         word = np.searchsorted(run.numbers, frequent[row])
@@ -204,3 +187,23 @@ def place_cells(
             group = (first + place) // GROUP
             peaks[row, group] = max(peaks[row, group], bound)
     return larges
+
+
+@part
+def norms_of(lengths: Any, formula: Any) -> Any:
+    found = np.empty(len(lengths), np.float64)
+    for place in range(len(lengths)):
+        found[place] = norm_of(np.float64(lengths[place]), formula)
+    return found
+
+
+@part
+def bound_of(count: Any, norm: Any, steps: int) -> Any:
+    """Return the saturation in steps, rounded up; at least 1."""
+    return min(max(np.int64(np.ceil(saturation(np.float64(count), norm) * steps)), 1), steps)
+
+
+@part
+def width_of(documents: Any, block: Any) -> Any:
+    """Return the cells of a row in the block: one for each document, and empty ones that fill the last group."""
+    return min(BLOCK, (documents - block * BLOCK + GROUP - 1) // GROUP * GROUP)

@@ -1,8 +1,12 @@
-"""The loops that search a BM25 index, compiled like those of overlap/kernels.py.
+"""The compiled loops that search a BM25 index, in two passes.
 
-Two passes, both exact. The first finds the documents that may be among the first K (`retrieval_bounds`): K and a few.
-The second computes their scores in float64, each in the order of the query's words, so that nothing depends on how the
-work was cut. Order: score as float32 falling, then document.
+1. `find_candidates` finds the documents that may be among the best k, by upper bounds of their scores (MaxScore). There
+   are hardly more than k. A bound is a whole number in units of the query's weights: never below the document's score,
+   and above it by at most `slack`. Bounds are added up block by block, rare words first. A group of 64 documents is
+   skipped if its greatest sum, plus all that the frequent words could add, stays below what k documents are known to
+   reach. To the other groups the rows of the frequent words are added, one by one, as long as the group may matter.
+2. `add_scores` computes their scores in float64, each in the order of the query's words, so that the result does not
+   depend on how the work was divided. Documents are ordered by falling score in float32, then by number.
 """
 
 from __future__ import annotations
@@ -23,104 +27,129 @@ from acclimate.text.bm25.postings import (
     saturation,
     width_of,
 )
+from acclimate.text.bm25.words import longer
 from acclimate.text.overlap.kernels import compiled, part
 
-# The loops of a BM25 search that find the K-th greatest of bounds, drop what lies below it, and sort hits.
+ALL = 1 << 31  # largest sum of a query's bounds
+_ROUNDING = 1 << 9  # in units of ALL: larger than the rounding to float32
+LONGEST = 100_000  # different words that a query may have
 
-ALL = 1 << 31  # what a query's bounds add up to at most
-_ROUNDING = 1 << 9  # of ALL: more than float32 can tell apart
+
+@compiled
+def search_queries(
+    arrays: Any,
+    formula: Any,
+    ratio: Any,
+    k: int,
+    word_begins: Any,
+    words: Any,
+    weights: Any,
+    first: int,
+    last: int,
+    counted: Any,
+) -> Any:
+    """Return the best k documents of queries first to last - 1: (how many each has, documents, scores).
+
+    word_begins, words, weights   the words of all queries; a weight is the word's count in the query * idf
+    ratio      1 or less: how far a bound may be off because the index was built with another average length
+    counted    (3,) int64: postings read, cells read, documents scored; this call adds to them
+    """
+    sums, slots = np.zeros(BLOCK, np.uint32), np.zeros(BLOCK, np.uint32)
+    size = k + k // 2 + GROUP + GROUP * GROUP + 1
+    room = (np.empty(size, np.uint32), np.empty(size, np.uint32))
+    sizes = np.zeros(last - first, np.int64)
+    documents, scores = np.empty(4 * k + 1, np.uint32), np.empty(4 * k + 1, np.float32)
+    found = 0
+    for query in range(first, last):
+        begin, end = word_begins[query], word_begins[query + 1]
+        if begin == end:
+            continue
+        query_words, query_weights = words[begin:end], weights[begin:end]
+        free, bounds, held, read, looked = find_candidates(arrays, query_words, query_weights, k, ratio, sums, room)
+        room, candidates = (free, bounds), free[:held]
+        exact = np.zeros(held, np.float64)
+        read += add_scores(arrays, query_words, query_weights, formula, candidates, exact, slots)
+        rounded = exact.astype(np.float32)
+        sort_hits(candidates, rounded, held)
+        kept = min(held, k)
+        if found + kept > len(documents):
+            documents, scores = longer(documents, 2 * (found + kept)), longer(scores, 2 * (found + kept))
+        documents[found : found + kept], scores[found : found + kept] = candidates[:kept], rounded[:kept]
+        found += kept
+        sizes[query - first] = kept
+        counted[0] += read
+        counted[1] += looked
+        counted[2] += held
+    return sizes, documents[:found].copy(), scores[:found].copy()
+
+
+@compiled
+def score_document(arrays: Any, formula: Any, words: Any, weights: Any, document: int) -> Any:
+    """Return (words,) float64: each word's part of the document's score."""
+    slots, one = np.zeros(BLOCK, np.uint32), np.full(1, document, np.uint32)
+    parts = np.zeros(len(words), np.float64)
+    for at in range(len(words)):
+        add_scores(arrays, words[at : at + 1], weights[at : at + 1], formula, one, parts[at : at + 1], slots)
+    return parts
 
 
 @part
-def kth_greatest(values: Any, count: int, k: int) -> Any:
-    """Return the k-th greatest of values[:count], uint32, without its two lowest bits; 1 <= k <= count."""
-    known, mask = np.uint32(0), np.uint32(0)
-    left = k
-    shift = 22
-    sizes = np.zeros(1024, np.int64)
-    while True:
-        sizes[:] = 0
-        for place in range(count):
-            if values[place] & mask == known:
-                sizes[(values[place] >> np.uint32(shift)) & np.uint32(1023)] += 1
-        digit = 1023
-        while sizes[digit] < left:
-            left -= sizes[digit]
-            digit -= 1
-        known = np.uint32(known | (np.uint32(digit) << np.uint32(shift)))
-        mask = np.uint32(mask | (np.uint32(1023) << np.uint32(shift)))
-        if shift == 2:
-            return known
-        shift -= 10
+def find_candidates(arrays: Any, words: Any, weights: Any, k: int, ratio: Any, sums: Any, room: Any) -> Any:
+    """Return the documents that may be among the best k, ascending.
 
+    They come as (documents, bounds, number of candidates, postings read, cells read).
 
-@part
-def cut_of(reached: Any, slack: Any, ratio: Any) -> Any:
-    """The bound below which no document is among the first K, where K documents have bounds of `reached` or more."""
-    return max(np.int64(np.floor((np.float64(reached) - slack) * ratio)) - _ROUNDING, 1)
-
-
-@part
-def pruned(documents: Any, values: Any, count: int, k: int, slack: Any, ratio: Any) -> Any:
-    """Drop what cannot be among the first K; how many are left, and the cut."""
-    cut = cut_of(kth_greatest(values, count, k), slack, ratio)
-    kept, least = 0, np.uint32(cut)
-    for place in range(count):
-        document, value = documents[place], values[place]
-        documents[kept], values[kept] = document, value
-        kept += value >= least
-    return kept, cut
-
-
-@part
-def longer(array: Any, size: int) -> Any:
-    grown = np.empty(size, array.dtype)
-    grown[: len(array)] = array
-    return grown
-
-
-@part
-def sort_hits(documents: Any, scores: Any, count: int) -> None:
-    """By score falling; equal ones stay in their order. Radix sort: numba's own takes several times as long."""
-    keys, order = np.empty(count, np.uint32), np.arange(count)
-    bits = scores[:count].view(np.uint32)
-    for place in range(count):
-        keys[place] = ~bits[place]  # scores are positive, so their bits ascend with them
-    other = np.empty(count, np.int64)
-    sizes = np.empty(2049, np.int64)
-    for shift in (0, 11, 22):
-        sizes[:] = 0
-        for place in range(count):
-            sizes[((keys[place] >> np.uint32(shift)) & np.uint32(2047)) + 1] += 1
-        for digit in range(2047):
-            sizes[digit + 1] += sizes[digit]
-        for place in range(count):
-            digit = (keys[order[place]] >> np.uint32(shift)) & np.uint32(2047)
-            other[sizes[digit]] = order[place]
-            sizes[digit] += 1
-        order, other = other, order
-    old_documents, old_scores = documents[:count].copy(), scores[:count].copy()
-    for place in range(count):
-        documents[place], scores[place] = old_documents[order[place]], old_scores[order[place]]
-
-
-# The first pass of a BM25 search: the few documents that may be among the first K, by upper bounds.
-#
-# A bound is a whole number that is never below a document's score, in units of the query, and above it by no more than
-# `slack`. Bounds are added up block by block, rare words first. The sums of 64 documents whose greatest, with all that
-# the frequent words could add to one of them, stays below what K documents are known to reach are left as they are; to
-# the others the frequent words' rows are added, as long as that holds.
-
-LONGEST = 100_000  # different words of a query
+    words, weights   of the query; weights > 0
+    sums     (BLOCK,) uint32, all 0 before and after the call
+    room     (documents, bounds) arrays for the candidates; longer ones are returned if they are too short
+    """
+    rares, rows = np.empty((len(words), 3), np.int64), np.empty((len(words), 3), np.int64)
+    rare, frequent, slack = split_words(arrays, words, weights, rares, rows)
+    documents, values = room
+    greatest, rest = np.zeros(BLOCK // GROUP, np.uint32), np.empty(BLOCK // GROUP, np.uint32)
+    live = np.empty(BLOCK // GROUP, np.int64)
+    found, many, cut, read, looked, ascending = 0, k + k // 2 + GROUP, np.int64(1), 0, 0, True
+    count = len(arrays.lengths)
+    for block in range((count + BLOCK - 1) // BLOCK):
+        start, width = block * BLOCK, width_of(count, block)
+        groups = width // GROUP
+        touched = add_rare(arrays, rares, rare, block, sums)
+        read += touched
+        most_of_rows(arrays, rows, frequent, start, groups, rest)
+        if touched:
+            greatest_of(sums, len(sums) // len(greatest), greatest)
+        else:
+            greatest[:] = 0
+        # while too little is known for a cut, take the groups with the greatest sums first
+        least = kth_greatest(greatest, groups, k) if found < k <= groups else np.uint32(0)
+        for turn in range(2 if least else 1):
+            lives = chosen(greatest, groups, least, turn == 0, live)
+            documents, values, found, many, cut, cells = look_at(
+                arrays, rows, frequent, start, width, sums, greatest, rest, live[:lives], documents, values, found,
+                many, cut, k, slack, ratio,
+            )  # fmt: skip
+            looked += cells
+            if least and turn == 0:
+                ascending = False
+                if found > k:
+                    found, reached = pruned(documents, values, found, k, slack, ratio)
+                    cut = max(cut, reached)
+        if touched or frequent:
+            sums[:] = 0
+    if found > k:
+        found, cut = pruned(documents, values, found, k, slack, ratio)
+    if not ascending:
+        documents[:found].sort()
+    return documents, values, found, read, looked
 
 
 @part
 def split_words(arrays: Any, words: Any, weights: Any, rares: Any, rows: Any) -> Any:
     """Turn the query's weights into whole numbers and its words into rare and frequent ones.
 
-    rares   (words, 3) int64, filled: word, weight, entry it is at
-    rows    (words, 3) int64, filled: row, weight, the most it can add, which falls
-    Returns how many of each there are, and the slack.
+    rares   (words, 3) int64, filled with word, weight, next entry
+    rows    (words, 3) int64, filled with row, weight, greatest bound; sorted by falling greatest bound
+    Returns the numbers of rare and of frequent words, and the slack.
     """
     scale = ((ALL >> 12) - 4.0 * len(words)) / weights.sum()
     rare = frequent = 0
@@ -147,7 +176,7 @@ def split_words(arrays: Any, words: Any, weights: Any, rares: Any, rows: Any) ->
 
 @part
 def add_rare(arrays: Any, rares: Any, rare: int, block: int, sums: Any) -> Any:
-    """Add the bounds of the rare words' postings in the block; how many there are."""
+    """Add the bounds of the rare words' postings in the block to the sums; return the number of postings."""
     read = 0
     for at in range(rare):
         entry = rares[at, 2]
@@ -163,34 +192,8 @@ def add_rare(arrays: Any, rares: Any, rare: int, block: int, sums: Any) -> Any:
 
 
 @part
-def greatest_of(sums: Any, size: int, greatest: Any) -> None:
-    """The greatest sum of each group of `size`.
-
-    Compared rather than with `max`, and in a loop whose length is not known when it is compiled: else it is not made
-    of vector instructions and takes fifteen times as long.
-    """
-    for group in range(len(greatest)):
-        mine, found = sums[group * size : (group + 1) * size], np.uint32(0)
-        for place in range(len(mine)):
-            value = mine[place]
-            found = value if value > found else found
-        greatest[group] = found
-
-
-@part
-def add_row(sums: Any, here: int, weight: Any, bounds: Any, begin: int) -> Any:
-    """Add a frequent word's bounds to the sums of a group; the greatest of them then."""
-    mine, row, found = sums[here : here + GROUP], bounds[begin : begin + GROUP], np.uint32(0)
-    for place in range(GROUP):
-        value = np.uint32(mine[place] + np.uint32(weight * row[place]))
-        mine[place] = value
-        found = value if value > found else found
-    return found
-
-
-@part
 def most_of_rows(arrays: Any, rows: Any, frequent: int, start: int, groups: int, rest: Any) -> None:
-    """rest[g]: the most that the frequent words add to a document of the block's group g."""
+    """Set rest[g] to the most that the frequent words can add to a document of the block's group g."""
     rest[:groups] = 0
     for at in range(frequent):
         begin = len(arrays.frequent) * (start // GROUP) + rows[at, 0] * groups
@@ -200,52 +203,23 @@ def most_of_rows(arrays: Any, rows: Any, frequent: int, start: int, groups: int,
 
 
 @part
-def complete(
-    arrays: Any, rows: Any, frequent: int, start: int, width: int, sums: Any, rest: Any, live: Any, cut: Any
-) -> Any:
-    """Add the frequent words' rows to the groups `live` of the block that begins at `start`, as long as they matter.
+def greatest_of(sums: Any, size: int, greatest: Any) -> None:
+    """Write the greatest sum of each group of `size` documents.
 
-    rest  as `most_of_rows` left it; lowered by what was added
-    Groups that stay below the cut are dropped from `live`; how many are left, and how many cells were read.
+    The loop compares instead of calling `max`, and its length is not a constant: otherwise the compiler does not
+    vectorise it, and it takes fifteen times as long.
     """
-    looked, groups, lives = 0, width // GROUP, len(live)
-    for at in range(frequent):
-        row, weight, kept = rows[at, 0], np.uint32(rows[at, 1]), 0
-        first_cell, first_peak = (
-            len(arrays.frequent) * start + row * width,
-            len(arrays.frequent) * (start // GROUP) + row * groups,
-        )
-        for place in range(lives):
-            group = live[place]
-            peak = arrays.peaks[first_peak + group]
-            if peak:
-                here = group * GROUP
-                rest[group] -= weight * peak
-                looked += GROUP
-                greatest = add_row(sums, here, weight, arrays.bounds, first_cell + here)
-                if np.int64(greatest) + np.int64(rest[group]) < cut:
-                    continue
-            live[kept] = group
-            kept += 1
-        lives = kept
-    return lives, looked
-
-
-@part
-def gather(sums: Any, live: Any, start: int, cut: Any, documents: Any, values: Any, found: int) -> int:
-    """Append the documents of the groups whose sums reach the cut; how many there are then."""
-    least = np.uint32(cut)
-    for place in range(len(live)):
-        here = live[place] * GROUP
-        for at in range(here, here + GROUP):
-            documents[found], values[found] = start + at, sums[at]
-            found += sums[at] >= least  # no branch: it would be guessed wrong half of the time
-    return found
+    for group in range(len(greatest)):
+        in_group, found = sums[group * size : (group + 1) * size], np.uint32(0)
+        for place in range(len(in_group)):
+            value = in_group[place]
+            found = value if value > found else found
+        greatest[group] = found
 
 
 @part
 def chosen(greatest: Any, groups: int, least: Any, best: bool, live: Any) -> int:
-    """Fill `live` with the groups whose greatest sum is `least` or more, or with the others; how many they are."""
+    """Fill `live` with the groups whose greatest sum is at least `least` (best) or below; return their number."""
     lives = 0
     for group in range(groups):
         if (greatest[group] >= least) == best:
@@ -274,10 +248,10 @@ def look_at(
     slack: Any,
     ratio: Any,
 ) -> Any:
-    """Append the documents of the groups `live` that may be among the first K; some are dropped when they are many.
+    """Append those documents of the groups `live` that may be among the best k.
 
-    many  candidates after which some are dropped
-    Returns (documents, bounds, how many, many, cut, cells read).
+    many  number of candidates above which those below a new cut are dropped
+    Returns (documents, bounds, number of candidates, many, cut, cells read).
     """
     looked = 0
     for begin in range(0, len(live), GROUP):
@@ -293,7 +267,7 @@ def look_at(
         if found > many:
             found, reached = pruned(documents, values, found, k, slack, ratio)
             cut = max(cut, reached)
-            if 2 * found > many + k:  # so many lie close to the K-th
+            if 2 * found > many + k:  # many lie close to the k-th: drop less often
                 many = 2 * found
                 size = max(many + GROUP * GROUP, len(documents))
                 documents, values = longer(documents, size), longer(values, size)
@@ -301,63 +275,110 @@ def look_at(
 
 
 @part
-def find_candidates(arrays: Any, words: Any, weights: Any, k: int, ratio: Any, sums: Any, room: Any) -> Any:
-    """Return the documents that may be among the first K, ascending:
+def complete(
+    arrays: Any, rows: Any, frequent: int, start: int, width: int, sums: Any, rest: Any, live: Any, cut: Any
+) -> Any:
+    """Add the frequent words' rows to the groups `live` of the block that begins at `start`, as long as they matter.
 
-    (documents, bounds, how many, postings, cells read).
-
-    words, weights   the query's; weights > 0
-    sums     (BLOCK,) uint32, all 0, and so again afterwards
-    room     (documents, bounds) arrays to return candidates in; longer ones where they were too short
+    rest  what `most_of_rows` wrote; lowered here by what is added
+    Drops groups that stay below the cut from `live`; returns how many are left, and the number of cells read.
     """
-    rares, rows = np.empty((len(words), 3), np.int64), np.empty((len(words), 3), np.int64)
-    rare, frequent, slack = split_words(arrays, words, weights, rares, rows)
-    documents, values = room
-    greatest, rest = np.zeros(BLOCK // GROUP, np.uint32), np.empty(BLOCK // GROUP, np.uint32)
-    live = np.empty(BLOCK // GROUP, np.int64)
-    found, many, cut, read, looked, ascending = 0, k + k // 2 + GROUP, np.int64(1), 0, 0, True
-    count = len(arrays.lengths)
-    for block in range((count + BLOCK - 1) // BLOCK):
-        start, width = block * BLOCK, width_of(count, block)
-        groups = width // GROUP
-        touched = add_rare(arrays, rares, rare, block, sums)
-        read += touched
-        most_of_rows(arrays, rows, frequent, start, groups, rest)
-        if touched:
-            greatest_of(sums, len(sums) // len(greatest), greatest)
-        else:
-            greatest[:] = 0
-        # where too little is known for a cut, the groups that look best come first
-        least = kth_greatest(greatest, groups, k) if found < k <= groups else np.uint32(0)
-        for turn in range(2 if least else 1):
-            lives = chosen(greatest, groups, least, turn == 0, live)
-            documents, values, found, many, cut, cells = look_at(
-                arrays, rows, frequent, start, width, sums, greatest, rest, live[:lives], documents, values, found,
-                many, cut, k, slack, ratio,
-            )  # fmt: skip
-            looked += cells
-            if least and turn == 0:
-                ascending = False
-                if found > k:
-                    found, reached = pruned(documents, values, found, k, slack, ratio)
-                    cut = max(cut, reached)
-        if touched or frequent:
-            sums[:] = 0
-    if found > k:
-        found, cut = pruned(documents, values, found, k, slack, ratio)
-    if not ascending:
-        documents[:found].sort()
-    return documents, values, found, read, looked
+    looked, groups, lives = 0, width // GROUP, len(live)
+    for at in range(frequent):
+        row, weight, kept = rows[at, 0], np.uint32(rows[at, 1]), 0
+        first_cell, first_peak = (
+            len(arrays.frequent) * start + row * width,
+            len(arrays.frequent) * (start // GROUP) + row * groups,
+        )
+        for place in range(lives):
+            group = live[place]
+            peak = arrays.peaks[first_peak + group]
+            if peak:
+                here = group * GROUP
+                rest[group] -= weight * peak
+                looked += GROUP
+                greatest = add_row(sums, here, weight, arrays.bounds, first_cell + here)
+                if np.int64(greatest) + np.int64(rest[group]) < cut:
+                    continue
+            live[kept] = group
+            kept += 1
+        lives = kept
+    return lives, looked
 
 
 @part
-def large_of(at: Any, counts: Any, place: int) -> Any:
-    return np.int64(counts[np.searchsorted(at, place)])
+def add_row(sums: Any, here: int, weight: Any, bounds: Any, begin: int) -> Any:
+    """Add a frequent word's bounds to the sums of a group; return the greatest of the new sums."""
+    group, row, found = sums[here : here + GROUP], bounds[begin : begin + GROUP], np.uint32(0)
+    for place in range(GROUP):
+        value = np.uint32(group[place] + np.uint32(weight * row[place]))
+        group[place] = value
+        found = value if value > found else found
+    return found
+
+
+@part
+def gather(sums: Any, live: Any, start: int, cut: Any, documents: Any, values: Any, found: int) -> int:
+    """Append the documents of the groups whose sums reach the cut; return the number of candidates."""
+    least = np.uint32(cut)
+    for place in range(len(live)):
+        here = live[place] * GROUP
+        for at in range(here, here + GROUP):
+            documents[found], values[found] = start + at, sums[at]
+            found += sums[at] >= least  # not an if: the processor would mispredict half of the branches
+    return found
+
+
+@part
+def pruned(documents: Any, values: Any, count: int, k: int, slack: Any, ratio: Any) -> Any:
+    """Drop the documents that cannot be among the best k; return the number that are left, and the cut."""
+    cut = cut_of(kth_greatest(values, count, k), slack, ratio)
+    kept, least = 0, np.uint32(cut)
+    for place in range(count):
+        document, value = documents[place], values[place]
+        documents[kept], values[kept] = document, value
+        kept += value >= least
+    return kept, cut
+
+
+@part
+def cut_of(reached: Any, slack: Any, ratio: Any) -> Any:
+    """Return a bound below which no document is among the best k, given that k documents have bounds >= `reached`."""
+    return max(np.int64(np.floor((np.float64(reached) - slack) * ratio)) - _ROUNDING, 1)
+
+
+@part
+def kth_greatest(values: Any, count: int, k: int) -> Any:
+    """Return the k-th greatest of values[:count], uint32, without its two lowest bits (1 <= k <= count).
+
+    A radix selection: 10 bits at a time, from the highest on.
+    """
+    known, mask = np.uint32(0), np.uint32(0)
+    left = k
+    shift = 22
+    sizes = np.zeros(1024, np.int64)
+    while True:
+        sizes[:] = 0
+        for place in range(count):
+            if values[place] & mask == known:
+                sizes[(values[place] >> np.uint32(shift)) & np.uint32(1023)] += 1
+        digit = 1023
+        while sizes[digit] < left:
+            left -= sizes[digit]
+            digit -= 1
+        known = np.uint32(known | (np.uint32(digit) << np.uint32(shift)))
+        mask = np.uint32(mask | (np.uint32(1023) << np.uint32(shift)))
+        if shift == 2:
+            return known
+        shift -= 10
 
 
 @part
 def add_scores(arrays: Any, words: Any, weights: Any, formula: Any, documents: Any, scores: Any, slots: Any) -> int:
-    """scores[d] of the documents, ascending; slots: (BLOCK,) uint32, all 0, and so again afterwards. Postings read."""
+    """Add the scores of the documents, which ascend, to `scores`; return the number of postings read.
+
+    slots  (BLOCK,) uint32, all 0 before and after the call
+    """
     count, begin, read = len(documents), 0, 0
     entries, rows, norms = np.empty(len(words), np.int64), np.empty(len(words), np.int64), np.empty(count, np.float64)
     for place in range(count):
@@ -374,18 +395,20 @@ def add_scores(arrays: Any, words: Any, weights: Any, formula: Any, documents: A
         while end < count and documents[end] < start + BLOCK:
             slots[documents[end] - start] = end - begin + 1
             end += 1
-        mine, my_norms, my_scores = documents[begin:end], norms[begin:end], scores[begin:end]
+        in_block, block_norms, block_scores = documents[begin:end], norms[begin:end], scores[begin:end]
         for at in range(len(words)):
             if rows[at] >= 0:
-                add_cells(arrays, rows[at], weights[at], start, width, mine, my_norms, my_scores)
+                add_cells(arrays, rows[at], weights[at], start, width, in_block, block_norms, block_scores)
                 continue
             last = arrays.entry_begins[words[at] + 1]
             while entries[at] < last and arrays.blocks[entries[at]] < block:
                 entries[at] += 1
             if entries[at] < last and arrays.blocks[entries[at]] == block:
-                read += add_postings(arrays, entries[at], weights[at], start, mine, my_norms, my_scores, slots)
-        for place in range(len(mine)):
-            slots[mine[place] - start] = 0
+                read += add_postings(
+                    arrays, entries[at], weights[at], start, in_block, block_norms, block_scores, slots
+                )
+        for place in range(len(in_block)):
+            slots[in_block[place] - start] = 0
         begin = end
     return read
 
@@ -394,10 +417,12 @@ def add_scores(arrays: Any, words: Any, weights: Any, formula: Any, documents: A
 def add_postings(
     arrays: Any, entry: Any, weight: Any, start: Any, documents: Any, norms: Any, scores: Any, slots: Any
 ) -> Any:
-    """Add a rare word's parts in a block; postings read. slots: the place of each document, from 1, or 0.
+    """Add a rare word's part to the scores of a block's documents; return the number of postings read.
 
-    By bisection where documents are few, else by going through the postings. Nothing that is done for a posting is a
-    function of its own: called with `arrays`, it halved the queries a second at K = 5000.
+    slots  for each place in the block, the number of its document among `documents`, from 1; 0 if it is not there
+
+    It bisects the postings if the documents are few, and reads them all otherwise. The code for a posting stands here
+    twice: as a function with the argument `arrays` it halved the number of queries a second at k = 5000.
     """
     first, last, postings, steps = arrays.begins[entry], arrays.begins[entry + 1], arrays.postings, 2
     while (last - first) >> steps:
@@ -409,6 +434,7 @@ def add_postings(
                 times = np.int64(postings[at] & np.uint32(15))
                 if times == LARGE:
                     times = large_of(arrays.large_at, arrays.large, at)
+                # weight = count in the query * idf; saturation = tf / (tf + norm)
                 scores[slot - 1] += weight * saturation(np.float64(times), norms[slot - 1])
         return last - first
     for place in range(len(documents)):
@@ -432,7 +458,7 @@ def add_postings(
 def add_cells(
     arrays: Any, row: Any, weight: Any, start: Any, width: int, documents: Any, norms: Any, scores: Any
 ) -> None:
-    """Add a frequent word's parts. A document that lacks it gets a part of 0, which is quicker than to look."""
+    """Add a frequent word's part to the scores of a block's documents; 0 is added too, which is faster than a test."""
     begin = len(arrays.frequent) * start + row * width
     cells = arrays.cells[begin : begin + width]
     at = np.searchsorted(arrays.large_cells_at, begin)
@@ -447,59 +473,31 @@ def add_cells(
         scores[place] += weight * saturation(np.float64(cells[documents[place] - start]), norms[place])
 
 
-@compiled
-def search_queries(
-    arrays: Any,
-    formula: Any,
-    ratio: Any,
-    k: int,
-    word_begins: Any,
-    words: Any,
-    weights: Any,
-    first: int,
-    last: int,
-    counted: Any,
-) -> Any:
-    """Return the first K documents of queries first to last - 1: (how many of each, documents, scores).
-
-    word_begins, words, weights   of all queries; the weight is the word's idf by its count
-    ratio      how much a bound may be off because the index was built with another average length: 1, or less
-    counted    (3,) int64: postings read, cells read, documents scored; added to
-    """
-    sums, slots = np.zeros(BLOCK, np.uint32), np.zeros(BLOCK, np.uint32)
-    size = k + k // 2 + GROUP + GROUP * GROUP + 1
-    room = (np.empty(size, np.uint32), np.empty(size, np.uint32))
-    sizes = np.zeros(last - first, np.int64)
-    documents, scores = np.empty(4 * k + 1, np.uint32), np.empty(4 * k + 1, np.float32)
-    found = 0
-    for query in range(first, last):
-        begin, end = word_begins[query], word_begins[query + 1]
-        if begin == end:
-            continue
-        mine, my_weights = words[begin:end], weights[begin:end]
-        free, bounds, held, read, looked = find_candidates(arrays, mine, my_weights, k, ratio, sums, room)
-        room, candidates = (free, bounds), free[:held]
-        exact = np.zeros(held, np.float64)
-        read += add_scores(arrays, mine, my_weights, formula, candidates, exact, slots)
-        rounded = exact.astype(np.float32)
-        sort_hits(candidates, rounded, held)
-        kept = min(held, k)
-        if found + kept > len(documents):
-            documents, scores = longer(documents, 2 * (found + kept)), longer(scores, 2 * (found + kept))
-        documents[found : found + kept], scores[found : found + kept] = candidates[:kept], rounded[:kept]
-        found += kept
-        sizes[query - first] = kept
-        counted[0] += read
-        counted[1] += looked
-        counted[2] += held
-    return sizes, documents[:found].copy(), scores[:found].copy()
+@part
+def large_of(at: Any, counts: Any, place: int) -> Any:
+    return np.int64(counts[np.searchsorted(at, place)])
 
 
-@compiled
-def score_document(arrays: Any, formula: Any, words: Any, weights: Any, document: int) -> Any:
-    """(words,) each word's part of the document's score."""
-    slots, one = np.zeros(BLOCK, np.uint32), np.full(1, document, np.uint32)
-    parts = np.zeros(len(words), np.float64)
-    for at in range(len(words)):
-        add_scores(arrays, words[at : at + 1], weights[at : at + 1], formula, one, parts[at : at + 1], slots)
-    return parts
+@part
+def sort_hits(documents: Any, scores: Any, count: int) -> None:
+    """Sort by falling score; equal scores stay in order. A radix sort: numba's sort takes several times as long."""
+    keys, order = np.empty(count, np.uint32), np.arange(count)
+    bits = scores[:count].view(np.uint32)
+    for place in range(count):
+        keys[place] = ~bits[place]  # scores are positive, so their bits ascend with them
+    other = np.empty(count, np.int64)
+    sizes = np.empty(2049, np.int64)
+    for shift in (0, 11, 22):
+        sizes[:] = 0
+        for place in range(count):
+            sizes[((keys[place] >> np.uint32(shift)) & np.uint32(2047)) + 1] += 1
+        for digit in range(2047):
+            sizes[digit + 1] += sizes[digit]
+        for place in range(count):
+            digit = (keys[order[place]] >> np.uint32(shift)) & np.uint32(2047)
+            other[sizes[digit]] = order[place]
+            sizes[digit] += 1
+        order, other = other, order
+    old_documents, old_scores = documents[:count].copy(), scores[:count].copy()
+    for place in range(count):
+        documents[place], scores[place] = old_documents[order[place]], old_scores[order[place]]

@@ -1,10 +1,20 @@
 """What queries retrieve from a corpus: the union of their best documents, and which query brought which.
 
-A document's rank in the union is its best rank over the queries. Documents stand in the order of that rank and, where
-it is equal, of their number in the corpus. A rank does not depend on how many are asked for, so the selection with a
-smaller K is the beginning of the one with a larger: `Selection.cut` searches nothing.
+A document's rank in the union is its best rank over the queries. Documents are ordered by that rank, then by their
+number in the corpus. A rank does not depend on k, so the selection with a smaller k is the beginning of the one with a
+larger k, and `Selection.cut` need not search.
 
-What lies in its folder says text/bm25/selection.py, how it is made text/bm25/selection.py.
+`select` makes a selection by searching, `sample` makes its random control. The folder of a selection holds (integers
+and floats are little-endian):
+
+    selection.json   k, how, counts, hash of the corpus
+    documents.bin    (D,) int64 documents of the union, by their number in the corpus
+    ranks.bin        (D,) uint16 their best ranks, rising, from 1
+    offsets.bin      (Q + 1,) int64 where a query's rows begin
+    rows.*.bin       (R,) a row for each document that a query brought, in rank order: documents uint32, ranks uint16,
+                     scores float32; 10 bytes a row
+    similar.bin      uint16 ranks, rising, of documents that were dropped because they resemble a better one
+    queries.arrow    (Q,) id and text of the queries
 """
 
 from __future__ import annotations
@@ -25,288 +35,21 @@ from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.bm25.index import MOST, check_k
 
 if TYPE_CHECKING:
-    from acclimate.text.bm25.build import Index
+    from acclimate.text.bm25.index import Index
     from acclimate.text.bm25.shards import Shards
-
-
-# The files of a selection (text/bm25/selection.py): how they are written, a query at a time, and mapped.
-#
-# In the folder, integers and floats are little-endian:
-#
-# selection.json   k, how, counts, hash of the corpus
-# documents.bin    (D,) int64 the union's documents, by their number in the corpus
-# ranks.bin        (D,) uint16 their best ranks, rising, from 1
-# offsets.bin      (Q + 1,) int64 where a query's rows begin
-# rows.*.bin       (R,) a row for each document that a query brought, in rank order: documents uint32, ranks uint16,
-# scores float32; 10 bytes a row
-# similar.bin      ranks, rising, of documents that were retrieved and dropped for being like a better one
-# queries.arrow    (Q,) id and text, as searched for
 
 FACTS = "selection.json"
 OFFSETS, INTEGER, RANK = "offsets.bin", np.dtype("<i8"), np.dtype("<u2")
 DOCUMENTS, RANKS, SIMILAR = "documents.bin", "ranks.bin", "similar.bin"
 QUERIES = "queries.arrow"
 ROWS: dict[str, np.dtype[Any]] = {"documents": np.dtype("<u4"), "ranks": RANK, "scores": np.dtype("<f4")}
+BATCH = 256  # queries that are searched at a time
+_BLOCK = 1 << 20  # rows that are copied at a time
+_UNSEEN = np.iinfo(RANK).max  # rank of a document that no query has brought
 _VERSION = 1
 
 Query = tuple[str, str]  # id, text
-
-
-class Rows:
-    """The rows' files in a folder, open for writing."""
-
-    def __init__(self, directory: Path) -> None:
-        self.count = 0
-        self._directory = directory
-        self._ends = [0]
-        self._files: dict[str, BinaryIO] = {}
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Rows:
-        for name in ROWS:
-            self._files[name] = self._stack.enter_context(open(self._directory / f"rows.{name}.bin", "wb"))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-        (self._directory / OFFSETS).write_bytes(np.array(self._ends, INTEGER).tobytes())
-
-    def add(self, documents: np.ndarray, ranks: np.ndarray, scores: np.ndarray) -> None:
-        """Of one query."""
-        for (name, kind), values in zip(ROWS.items(), (documents, ranks, scores), strict=True):
-            self._files[name].write(values.astype(kind).tobytes())
-        self.count += len(documents)
-        self._ends.append(self.count)
-
-    def add_some(self, columns: dict[str, np.ndarray], kept: np.ndarray, offsets: np.ndarray) -> None:
-        """The kept ones of several queries. offsets: where their rows begin, from any place on."""
-        for name, kind in ROWS.items():
-            self._files[name].write(columns[name][kept].astype(kind, copy=False).tobytes())
-        self._ends += (self.count + np.cumsum(sums(kept, offsets))).tolist()
-        self.count = self._ends[-1]
-
-
-def finish(
-    directory: Path,
-    rows: Rows,
-    facts: Mapping[str, Any],
-    *,
-    documents: np.ndarray,
-    ranks: np.ndarray,
-    similar: np.ndarray,
-) -> None:
-    """Write what is known once all rows are written and closed. similar: ranks, in any order."""
-    for name, values, kind in (
-        (DOCUMENTS, documents, INTEGER),
-        (RANKS, ranks, RANK),
-        (SIMILAR, np.sort(similar), RANK),
-    ):
-        (directory / name).write_bytes(values.astype(kind).tobytes())
-    write_facts(directory, {**facts, "documents": len(documents), "rows": rows.count, "similar": len(similar)})
-
-
-def write_facts(directory: Path, facts: Mapping[str, Any]) -> None:
-    write_json(directory / FACTS, {"version": _VERSION, **facts})
-
-
-def write_queries(directory: Path, queries: Sequence[Query]) -> None:
-    columns = {
-        name: pa.array([query[place] for query in queries], pa.string()) for place, name in enumerate(("id", "text"))
-    }
-    table = pa.table(columns)
-    with pa.OSFile(str(directory / QUERIES), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=1 << 13)
-
-
-def facts_of(path: Path) -> dict[str, Any]:
-    file = path / FACTS
-    if not file.is_file():
-        raise ValueError(f"{path} holds no selection: it has no {FACTS}. Make one with `acclimate data retrieve`")
-    facts: dict[str, Any] = read_json(file)
-    if facts.get("version") != _VERSION:
-        raise ValueError(f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Retrieve anew")
-    return facts
-
-
-def sums(kept: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """(n,) how many are kept between each of the n + 1 offsets, which count from any place on."""
-    until = np.concatenate([[0], np.cumsum(kept)])
-    return np.diff(until[offsets - offsets[0]])
-
-
-def mapped(file: Path, kind: np.dtype[Any], count: int) -> np.ndarray:
-    found = file.stat().st_size if file.is_file() else -1
-    if found != count * kind.itemsize:
-        raise ValueError(
-            f"{file} does not have its {count * kind.itemsize:,} bytes. Remove {file.parent}; retrieve anew"
-        )
-    # numpy maps no empty file; a plain array, for indexing numpy's memmap class costs microseconds
-    return np.asarray(np.memmap(file, kind, "r")) if count else np.empty(0, kind)
-
-
-_BLOCK = 1 << 20  # rows that are copied at a time
-
-
-@dataclass(frozen=True, slots=True)
-class Bringing:
-    """A query, by its number, that brought a document."""
-
-    query: int
-    rank: int
-    score: float
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The folder that `select` or `draw` wrote, or its first k ranks. Arrays are memory-mapped.
-
-    Raises ValueError on first use where `path` holds no selection, or one of another format version.
-    """
-
-    path: Path
-    k: int
-
-    def __len__(self) -> int:
-        """Documents."""
-        return len(self.documents)
-
-    @property
-    def how(self) -> str:
-        return str(self._facts["how"])
-
-    @property
-    def corpus(self) -> str:
-        """Hash of the corpus that the documents' numbers are of."""
-        return str(self._facts["corpus"])
-
-    @property
-    def queries(self) -> int:
-        """How many there were; 0 of a random selection."""
-        return int(self._facts["queries"])
-
-    @property
-    def unhit(self) -> int:
-        """Queries of which no word occurs in the corpus."""
-        return int(self._facts["unhit"])
-
-    @property
-    def similar(self) -> int:
-        """Documents that were retrieved too and dropped for being like one that stands before them."""
-        return len(self._similar)
-
-    @cached_property
-    def documents(self) -> np.ndarray:
-        """(D,) int64 numbers in the corpus, from 0, best rank first."""
-        return mapped(self.path / DOCUMENTS, INTEGER, self._facts["documents"])[: len(self.ranks)]
-
-    @cached_property
-    def ranks(self) -> np.ndarray:
-        """(D,) uint16 best ranks, rising, from 1."""
-        return self._first(mapped(self.path / RANKS, RANK, self._facts["documents"]))
-
-    def cut(self, k: int) -> Selection:
-        """Return the selection that the same queries with this k make; nothing is searched for or written."""
-        if not 1 <= k <= self.k:
-            raise ValueError(
-                f"k={k}: {self.path} was made with k={self.k}, and only a smaller selection can be cut from it. Give "
-                f"1 to {self.k}, or retrieve anew"
-            )
-        return Selection(self.path, k)
-
-    def query(self, number: int) -> Query:
-        """Id and text of a query, as it was searched for."""
-        row = self._queries.slice(number, 1).to_pylist()[0]
-        return row["id"], row["text"]
-
-    def of(self, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return documents (int64), ranks and scores of what a query brought, best first.
-
-        The ranks of documents that were dropped for being like others are missing among the ranks.
-        """
-        rows = slice(*self._offsets[query : query + 2].tolist())
-        kept = len(self._first(self._rows["ranks"][rows]))
-        documents, ranks, scores = (self._rows[name][rows][:kept] for name in ROWS)
-        return documents.astype(np.int64), ranks, scores
-
-    def counts(self) -> np.ndarray:
-        """(Q,) documents that each query brought."""
-        parts = [sums(columns["ranks"] <= self.k, offsets) for columns, offsets in self.blocks()]
-        return np.concatenate([np.zeros(0, np.int64), *parts])
-
-    def brought_by(self, document: int) -> list[Bringing]:
-        """Return the queries that brought a document, best rank first. Looks through all rows, 4 bytes of each."""
-        rows = np.flatnonzero(self._rows["documents"] == document)
-        queries = np.searchsorted(self._offsets, rows, "right") - 1
-        ranks, scores = self._rows["ranks"][rows], self._rows["scores"][rows]
-        found = map(Bringing, queries.tolist(), ranks.tolist(), scores.tolist())
-        return sorted((each for each in found if each.rank <= self.k), key=lambda each: (each.rank, each.query))
-
-    def blocks(self) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
-        """All rows, of some queries at a time, and where each query's begin among them; ranks over k are there too."""
-        first = 0
-        while first < self.queries:
-            end = int(np.searchsorted(self._offsets, self._offsets[first] + _BLOCK, "right")) - 1
-            last = min(max(end, first + 1), self.queries)
-            offsets = self._offsets[first : last + 1]
-            rows = slice(*offsets[[0, -1]].tolist())
-            yield {name: column[rows] for name, column in self._rows.items()}, offsets - offsets[0]
-            first = last
-
-    def write(self, path: Path) -> Selection:
-        """Return a copy, without the ranks that were cut off."""
-        with new_directory(path) as directory:
-            with Rows(directory) as rows:
-                for columns, offsets in self.blocks():
-                    rows.add_some(columns, columns["ranks"] <= self.k, offsets)
-            write_queries(directory, [self.query(number) for number in range(self.queries)])
-            facts = {name: self._facts[name] for name in ("how", "corpus", "queries", "unhit")} | {"k": self.k}
-            columns = {"documents": self.documents, "ranks": self.ranks, "similar": self._similar}
-            finish(directory, rows, facts, **columns)
-        return open_selection(path)
-
-    def _first(self, ranks: np.ndarray) -> np.ndarray:
-        """Of rising ranks those that are not cut off."""
-        return ranks[: np.searchsorted(ranks, self.k, "right")]
-
-    @cached_property
-    def _similar(self) -> np.ndarray:
-        return self._first(mapped(self.path / SIMILAR, RANK, self._facts["similar"]))
-
-    @cached_property
-    def _offsets(self) -> np.ndarray:
-        return mapped(self.path / OFFSETS, INTEGER, self.queries + 1)
-
-    @cached_property
-    def _rows(self) -> dict[str, np.ndarray]:
-        return {name: mapped(self.path / f"rows.{name}.bin", kind, self._facts["rows"]) for name, kind in ROWS.items()}
-
-    @cached_property
-    def _queries(self) -> pa.Table:
-        with pa.memory_map(str(self.path / QUERIES)) as file, pa.ipc.open_file(file) as reader:
-            return reader.read_all()
-
-    @cached_property
-    def _facts(self) -> dict[str, Any]:
-        return facts_of(self.path)
-
-
-def open_selection(path: Path) -> Selection:
-    """Return the selection in this folder; all its files are hashed, a gigabyte in half a second to a second.
-
-    Raises ValueError where there is none, or one of another format version, DamagedError where a file is not the one
-    written.
-    """
-    k = int(facts_of(path)["k"])
-    check(path)
-    return Selection(path, k)
-
-
-# How a selection (text/bm25/selection.py) is made: by searching for queries, or at random as their control.
-
-BATCH = 256  # queries that are searched for at a time
-_UNSEEN = np.iinfo(RANK).max
-
-Dropping = Callable[[np.ndarray], np.ndarray]  # documents in their order -> (D,) bool, each told by those before it
+Dropping = Callable[[np.ndarray], np.ndarray]  # documents in order -> (D,) bool: True if one before it is alike
 
 
 def select(
@@ -322,13 +65,12 @@ def select(
 ) -> Selection:
     """Search for all queries and write the union of their best k documents, with the rank and score of each.
 
-    left_out   (documents of the corpus,) bool: those that are treated as if the corpus did not have them; the ranks
-               are given to the others. Where so many are left out that a query's first 10,000 hits hold fewer than k
-               others, it brings fewer
-    dropping   says of the union's documents, in their order, which to drop; the ranks stay as they are
+    left_out   (documents of the corpus,) bool: documents that are treated as if the corpus did not have them; only
+               the others get ranks. If a query's first 10,000 hits hold fewer than k others, it brings fewer
+    dropping   decides which documents of the union, in order, to drop; the ranks of the others do not change
 
-    Memory: three bytes a document of the corpus, and the hits of BATCH queries. Raises ValueError for a k out of 1 to
-    10,000, and where no query hits anything.
+    Memory: three bytes a document of the corpus, and the hits of BATCH queries. Raises ValueError unless k is between
+    1 and 10,000 and some query hits a document.
     """
     check_k(k)
     if index.documents > np.iinfo(ROWS["documents"]).max:
@@ -368,7 +110,7 @@ def select(
     return open_selection(path)
 
 
-def draw(
+def sample(
     like: Selection,
     documents: int,
     path: Path,
@@ -377,12 +119,13 @@ def draw(
     left_out: np.ndarray | None = None,
     dropping: Dropping | None = None,
 ) -> Selection:
-    """Return as many documents as `like` has, drawn uniformly and without regard to any query: its random control.
+    """Write a random control of `like`: as many documents, sampled uniformly and without regard to any query.
 
-    documents   of the corpus; left_out and dropping are as in `select`
+    documents            number of documents of the corpus
+    left_out, dropping   as in `select`
 
-    The i-th document drawn bears the rank of the i-th of `like`, so that a cut has the size that a cut of `like` has.
-    Raises ValueError where fewer documents are left than `like` has.
+    The i-th sampled document gets the rank of the i-th document of `like`, so that cuts of both have equal sizes.
+    Raises ValueError if fewer documents are left than `like` has.
     """
     eligible = np.arange(documents) if left_out is None else np.flatnonzero(~left_out)
     order = np.random.default_rng(seed).permutation(eligible)
@@ -394,28 +137,28 @@ def draw(
         if lacking <= 0 or looked >= len(order):
             break
         looked += 2 * lacking
-    drawn = candidates[~flags][:wanted]
-    if len(drawn) < wanted:
+    sampled = candidates[~flags][:wanted]
+    if len(sampled) < wanted:
         raise ValueError(
-            f"a random selection of {wanted:,} documents cannot be drawn: only {len(drawn):,} are left. Lower k"
+            f"a random selection of {wanted:,} documents is not possible: only {len(sampled):,} are left. Lower k"
         )
-    before = np.cumsum(~flags)[flags]  # documents that had been kept when one was dropped
+    before = np.cumsum(~flags)[flags]  # number of documents kept before each dropped one
     dropped = like.ranks[before[before < wanted]]
     facts = {"how": "random", "k": like.k, "corpus": like.corpus, "queries": 0, "unhit": 0}
     with new_directory(path) as directory:
         with Rows(directory) as rows:
             pass
         write_queries(directory, [])
-        finish(directory, rows, facts, documents=drawn, ranks=like.ranks, similar=dropped)
+        finish(directory, rows, facts, documents=sampled, ranks=like.ranks, similar=dropped)
     return open_selection(path)
 
 
 def _best(
     index: Index | Shards, texts: Sequence[str], k: int, skipped: np.ndarray, threads: int | None
 ) -> list[tuple[np.ndarray, np.ndarray, bool]]:
-    """Return documents and scores of each text's best k that are not skipped, and whether it hit anything at all.
+    """Return the best k documents of each text that are not skipped, their scores, and whether the text hit anything.
 
-    More than k are asked for, and twice as many again of the texts for which that was too few.
+    Searches for more than k, and for twice as many again as long as too few of a text's hits are left.
     """
     most = min(MOST, index.documents)
     asked = min(most, k + min(int(skipped.sum()), max(8, k // 8)))
@@ -443,7 +186,7 @@ def _drop(
     best: np.ndarray,
     dropped: np.ndarray,
 ) -> None:
-    """The selection in `raw` written to `directory` without the dropped documents."""
+    """Write the selection in `raw` to `directory` without the dropped documents, and remove `raw`."""
     gone = np.zeros(len(best), bool)
     gone[documents[dropped]] = True
     write_facts(raw, {**facts, "rows": (raw / "rows.documents.bin").stat().st_size // ROWS["documents"].itemsize})
@@ -454,3 +197,248 @@ def _drop(
     kept = documents[~dropped]
     similar = best[documents[dropped]]
     finish(directory, rows, facts, documents=kept, ranks=best[kept], similar=similar)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The folder that `select` or `sample` wrote, or its first k ranks. Arrays are memory-mapped.
+
+    Raises ValueError on first use if `path` holds no selection, or one of another format version.
+    """
+
+    path: Path
+    k: int
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return len(self.documents)
+
+    @property
+    def how(self) -> str:
+        return str(self._facts["how"])
+
+    @property
+    def corpus(self) -> str:
+        """Hash of the corpus in which the documents have their numbers."""
+        return str(self._facts["corpus"])
+
+    @property
+    def queries(self) -> int:
+        """Number of queries; 0 for a random selection."""
+        return int(self._facts["queries"])
+
+    @property
+    def unhit(self) -> int:
+        """Number of queries that share no word with the corpus."""
+        return int(self._facts["unhit"])
+
+    @property
+    def similar(self) -> int:
+        """Number of documents that were retrieved and then dropped because they resemble an earlier one."""
+        return len(self._similar)
+
+    @cached_property
+    def documents(self) -> np.ndarray:
+        """(D,) int64 numbers in the corpus, from 0, best rank first."""
+        return mapped(self.path / DOCUMENTS, INTEGER, self._facts["documents"])[: len(self.ranks)]
+
+    @cached_property
+    def ranks(self) -> np.ndarray:
+        """(D,) uint16 best ranks, rising, from 1."""
+        return self._first(mapped(self.path / RANKS, RANK, self._facts["documents"]))
+
+    def cut(self, k: int) -> Selection:
+        """Return the selection that the same queries make with this k. It neither searches nor writes."""
+        if not 1 <= k <= self.k:
+            raise ValueError(
+                f"k={k}: {self.path} was made with k={self.k}, and only a smaller selection can be cut from it. Give "
+                f"1 to {self.k}, or retrieve anew"
+            )
+        return Selection(self.path, k)
+
+    def query(self, number: int) -> Query:
+        """Return id and text of a query."""
+        row = self._queries.slice(number, 1).to_pylist()[0]
+        return row["id"], row["text"]
+
+    def of(self, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return documents (int64), ranks and scores of what a query brought, best first.
+
+        The ranks have gaps where documents were dropped because they resemble others.
+        """
+        rows = slice(*self._offsets[query : query + 2].tolist())
+        kept = len(self._first(self._rows["ranks"][rows]))
+        documents, ranks, scores = (self._rows[name][rows][:kept] for name in ROWS)
+        return documents.astype(np.int64), ranks, scores
+
+    def counts(self) -> np.ndarray:
+        """Return (Q,) the number of documents that each query brought."""
+        parts = [sums(columns["ranks"] <= self.k, offsets) for columns, offsets in self.blocks()]
+        return np.concatenate([np.zeros(0, np.int64), *parts])
+
+    def brought_by(self, document: int) -> list[Bringing]:
+        """Return the queries that brought a document, best rank first. Reads 4 bytes of every row."""
+        rows = np.flatnonzero(self._rows["documents"] == document)
+        queries = np.searchsorted(self._offsets, rows, "right") - 1
+        ranks, scores = self._rows["ranks"][rows], self._rows["scores"][rows]
+        found = map(Bringing, queries.tolist(), ranks.tolist(), scores.tolist())
+        return sorted((hit for hit in found if hit.rank <= self.k), key=lambda hit: (hit.rank, hit.query))
+
+    def blocks(self) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
+        """Yield all rows, those of some queries at a time, and where each query's rows begin; ranks over k included."""
+        first = 0
+        while first < self.queries:
+            end = int(np.searchsorted(self._offsets, self._offsets[first] + _BLOCK, "right")) - 1
+            last = min(max(end, first + 1), self.queries)
+            offsets = self._offsets[first : last + 1]
+            rows = slice(*offsets[[0, -1]].tolist())
+            yield {name: column[rows] for name, column in self._rows.items()}, offsets - offsets[0]
+            first = last
+
+    def write(self, path: Path) -> Selection:
+        """Write a copy without the ranks over k, and return it."""
+        with new_directory(path) as directory:
+            with Rows(directory) as rows:
+                for columns, offsets in self.blocks():
+                    rows.add_some(columns, columns["ranks"] <= self.k, offsets)
+            write_queries(directory, [self.query(number) for number in range(self.queries)])
+            facts = {name: self._facts[name] for name in ("how", "corpus", "queries", "unhit")} | {"k": self.k}
+            columns = {"documents": self.documents, "ranks": self.ranks, "similar": self._similar}
+            finish(directory, rows, facts, **columns)
+        return open_selection(path)
+
+    def _first(self, ranks: np.ndarray) -> np.ndarray:
+        """Return the part of rising ranks that is not over k."""
+        return ranks[: np.searchsorted(ranks, self.k, "right")]
+
+    @cached_property
+    def _similar(self) -> np.ndarray:
+        return self._first(mapped(self.path / SIMILAR, RANK, self._facts["similar"]))
+
+    @cached_property
+    def _offsets(self) -> np.ndarray:
+        return mapped(self.path / OFFSETS, INTEGER, self.queries + 1)
+
+    @cached_property
+    def _rows(self) -> dict[str, np.ndarray]:
+        return {name: mapped(self.path / f"rows.{name}.bin", kind, self._facts["rows"]) for name, kind in ROWS.items()}
+
+    @cached_property
+    def _queries(self) -> pa.Table:
+        with pa.memory_map(str(self.path / QUERIES)) as file, pa.ipc.open_file(file) as reader:
+            return reader.read_all()
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        return facts_of(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Bringing:
+    """The number of a query that brought a document, with the document's rank and score."""
+
+    query: int
+    rank: int
+    score: float
+
+
+def open_selection(path: Path) -> Selection:
+    """Return the selection in this folder after checking the hash of every file (up to a second a gigabyte).
+
+    Raises ValueError if there is none, or one of another format version, DamagedError if a file was altered.
+    """
+    k = int(facts_of(path)["k"])
+    check(path)
+    return Selection(path, k)
+
+
+class Rows:
+    """Writes the files of the rows in a folder."""
+
+    def __init__(self, directory: Path) -> None:
+        self.count = 0
+        self._directory = directory
+        self._ends = [0]
+        self._files: dict[str, BinaryIO] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Rows:
+        for name in ROWS:
+            self._files[name] = self._stack.enter_context(open(self._directory / f"rows.{name}.bin", "wb"))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+        (self._directory / OFFSETS).write_bytes(np.array(self._ends, INTEGER).tobytes())
+
+    def add(self, documents: np.ndarray, ranks: np.ndarray, scores: np.ndarray) -> None:
+        """Write the rows of one query."""
+        for (name, kind), values in zip(ROWS.items(), (documents, ranks, scores), strict=True):
+            self._files[name].write(values.astype(kind).tobytes())
+        self.count += len(documents)
+        self._ends.append(self.count)
+
+    def add_some(self, columns: dict[str, np.ndarray], kept: np.ndarray, offsets: np.ndarray) -> None:
+        """Write the kept rows of several queries. offsets: where the rows of each begin, counted from any number."""
+        for name, kind in ROWS.items():
+            self._files[name].write(columns[name][kept].astype(kind, copy=False).tobytes())
+        self._ends += (self.count + np.cumsum(sums(kept, offsets))).tolist()
+        self.count = self._ends[-1]
+
+
+def finish(
+    directory: Path,
+    rows: Rows,
+    facts: Mapping[str, Any],
+    *,
+    documents: np.ndarray,
+    ranks: np.ndarray,
+    similar: np.ndarray,
+) -> None:
+    """Write the other files, after all rows are written and closed. similar: ranks, in any order."""
+    for name, values, kind in (
+        (DOCUMENTS, documents, INTEGER),
+        (RANKS, ranks, RANK),
+        (SIMILAR, np.sort(similar), RANK),
+    ):
+        (directory / name).write_bytes(values.astype(kind).tobytes())
+    write_facts(directory, {**facts, "documents": len(documents), "rows": rows.count, "similar": len(similar)})
+
+
+def write_facts(directory: Path, facts: Mapping[str, Any]) -> None:
+    write_json(directory / FACTS, {"version": _VERSION, **facts})
+
+
+def write_queries(directory: Path, queries: Sequence[Query]) -> None:
+    columns = {
+        name: pa.array([query[place] for query in queries], pa.string()) for place, name in enumerate(("id", "text"))
+    }
+    table = pa.table(columns)
+    with pa.OSFile(str(directory / QUERIES), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=1 << 13)
+
+
+def facts_of(path: Path) -> dict[str, Any]:
+    file = path / FACTS
+    if not file.is_file():
+        raise ValueError(f"{path} holds no selection: it has no {FACTS}. Make one with `acclimate data retrieve`")
+    facts: dict[str, Any] = read_json(file)
+    if facts.get("version") != _VERSION:
+        raise ValueError(f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Retrieve anew")
+    return facts
+
+
+def sums(kept: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return (n,) how many are kept between each of the n + 1 offsets; the first offset may be any number."""
+    until = np.concatenate([[0], np.cumsum(kept)])
+    return np.diff(until[offsets - offsets[0]])
+
+
+def mapped(file: Path, kind: np.dtype[Any], count: int) -> np.ndarray:
+    found = file.stat().st_size if file.is_file() else -1
+    if found != count * kind.itemsize:
+        raise ValueError(
+            f"{file} does not have its {count * kind.itemsize:,} bytes. Remove {file.parent}; retrieve anew"
+        )
+    # numpy cannot map an empty file; a plain array, because indexing numpy's memmap class costs microseconds
+    return np.asarray(np.memmap(file, kind, "r")) if count else np.empty(0, kind)

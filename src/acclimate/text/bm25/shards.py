@@ -1,11 +1,11 @@
-"""BM25 over a corpus in shards, for more than one process or machine can hold: exactly what one index of it finds.
+"""BM25 over a corpus in shards, when it is too large for one index; it finds exactly what one index would find.
 
-A shard is a run of documents with an ordinary index (text/bm25/build.py). First every shard counts the documents that
-have the queries' words; with the sums, every shard scores as if it were the whole corpus; the best of all are merged.
-Each of these is a call on one shard (text/bm25/shards.py), done by whatever does the work (core/machines.py): this
-process, or tasks of a Ray cluster.
+A shard is an ordinary index (text/bm25/build.py) of consecutive documents. A search takes three steps: every shard
+counts the documents that contain the queries' words; with the sums, every shard scores as if it were the whole corpus;
+the best hits of all shards are merged. Each step is a call on one shard, which this process or a task of a Ray cluster
+carries out (core/machines.py).
 
-    shards.json      corpus, analyzer, k1, b, and where each shard begins, with their hash; there once all shards are
+    shards.json      corpus, analyzer, k1, b, where each shard begins, and the hash of these; written after all shards
     shard-00000/     an index
 """
 
@@ -27,201 +27,26 @@ from acclimate.core.files import MANIFEST, DamagedError, read_json, sha256_of, w
 from acclimate.core.machines import Here, Work
 from acclimate.core.settings import digest
 from acclimate.core.types import Progress, Watch, unwatched
-from acclimate.text.bm25.build import Effort, Hits, Index, Statistics, build_index, merge, open_index
-from acclimate.text.bm25.index import UnreadableError, check_k
+from acclimate.text.bm25.build import build_index, open_index
+from acclimate.text.bm25.index import Effort, Hits, Index, Statistics, UnreadableError, check_k, merge
 from acclimate.text.corpus import Corpus
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-# The facts of an index in shards (text/bm25/shards.py), with their hash: read only where they are what was written.
-
 FACTS = "shards.json"
 _VERSION = 2
-
-
-def write_facts(path: Path, stated: dict[str, Any]) -> None:
-    facts = {"version": _VERSION, **stated}
-    write_json(path / FACTS, {**facts, "hash": digest(facts)})
-
-
-def known_begins(path: Path, wanted: dict[str, Any]) -> list[int]:
-    """Return where the shards of the index begin that is there; empty where there is none, or it has to be cut anew.
-
-    Raises ValueError where `path` holds anything else.
-    """
-    if not (path / FACTS).exists():
-        known = (".", "shard-")  # shards, locks, and what a kill left of a write
-        if path.exists() and (not path.is_dir() or any(not file.name.startswith(known) for file in path.iterdir())):
-            raise ValueError(f"{path} is there and holds no index in shards. Name another path, or remove it")
-        return []
-    try:
-        facts = facts_of(path)
-    except (DamagedError, UnreadableError):
-        return []
-    different = [f"{name} {facts[name]} instead of {value}" for name, value in wanted.items() if facts[name] != value]
-    if different:
-        raise ValueError(f"{path} holds another index: {', '.join(different)}. Name another path, or remove it")
-    begins: list[int] = facts["begins"]
-    return begins
-
-
-def facts_of(path: Path) -> dict[str, Any]:
-    """Return what shards.json says. Raises DamagedError where it was changed, UnreadableError for another format."""
-    facts: dict[str, Any] = read_json(path / FACTS)
-    if facts.get("version") != _VERSION:
-        raise UnreadableError(
-            f"{path}: format {facts.get('version')}, but this release reads {_VERSION}. Build it anew with build_shards"
-        )
-    if facts.pop("hash", "") != digest(facts):
-        raise DamagedError(f"{path / FACTS} is damaged. Build the index again; the shards are kept")
-    return facts
-
-
-# What a shard of an index (text/bm25/shards.py) is asked, as functions that run on any machine which sees its files.
-
+_QUERIES = 1024  # queries in a call at most
+_HITS = 1 << 20  # hits that a call returns at most, 12 bytes each
+_TOGETHER = 8  # calls whose hits are held until they are merged
 _SHARED = "All machines of a cluster need corpus and index under the same path of a file system that they share"
 
 
 @dataclass(frozen=True)
-class Shard:
-    """An index of the corpus's documents from number `first` on. sealed: the SHA-256 of its manifest."""
-
-    number: int
-    path: Path
-    first: int
-    documents: int
-    tokens: int
-    sealed: str
-
-
-@dataclass(frozen=True)
-class Run:
-    """Documents `first` to before `last` of the corpus with the hash, and the path of their index."""
-
-    number: int
-    path: Path
-    corpus: str
-    first: int
-    last: int
-
-    @property
-    def hash(self) -> str:
-        """64 hex digits."""
-        return hashlib.sha256(f"{self.corpus} {self.first} {self.last}".encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class Source:
-    """A run, where its texts are and how they are to be indexed: the `Texts` that `build_index` takes."""
-
-    run: Run
-    corpus: Path
-    k1: float
-    b: float
-    analyzer: str
-    threads: int | None
-
-    @property
-    def number(self) -> int:
-        return self.run.number
-
-    @property
-    def hash(self) -> str:
-        return self.run.hash
-
-    def texts(self) -> Iterator[pa.StringArray]:
-        return Corpus(self.corpus).texts(self.run.first, self.run.last)
-
-    def __len__(self) -> int:
-        return self.run.last - self.run.first
-
-
-@dataclass(frozen=True)
-class Task:
-    """Queries for a shard; the statistics are of all shards, and None where the shard is the whole corpus."""
-
-    shard: Shard
-    queries: tuple[str, ...]
-    statistics: Statistics | None = None
-    k: int = 1
-    document: int = 0
-    threads: int | None = None
-
-    @property
-    def number(self) -> int:
-        return self.shard.number
-
-
-def number_of(asked: Run | Source | Task) -> int:
-    return asked.number
-
-
-def build_run(source: Source, watch: Watch = unwatched) -> Shard:
-    """Build the index, unless it is there and whole."""
-    if not (source.corpus / "corpus.json").is_file() or Corpus(source.corpus).hash != source.run.corpus:
-        raise ValueError(f"{socket.gethostname()} does not see the corpus {source.corpus}. {_SHARED}")
-    index = build_index(
-        source,
-        source.run.path,
-        k1=source.k1,
-        b=source.b,
-        analyzer=source.analyzer,
-        threads=source.threads,
-        watch=watch,
-    )
-    return _shard(source.run, index)
-
-
-def open_run(run: Run) -> Shard:
-    if not run.path.is_dir():
-        raise DamagedError(f"{run.path} is missing on {socket.gethostname()}. Build the index again; the rest is kept")
-    return _shard(run, open_index(run.path))
-
-
-def _shard(run: Run, index: Index) -> Shard:
-    if (index.corpus, index.documents) != (run.hash, run.last - run.first):
-        raise DamagedError(
-            f"{run.path} is not of documents {run.first:,} to {run.last - 1:,}. Remove it and build again"
-        )
-    return Shard(run.number, run.path, run.first, index.documents, index.tokens, sha256_of(run.path / MANIFEST))
-
-
-def count(task: Task) -> Statistics:
-    return _index(task.shard.path, task.shard.sealed).statistics(task.queries)
-
-
-def search(task: Task) -> Hits:
-    index = _index(task.shard.path, task.shard.sealed)
-    return index.search(task.queries, task.k, threads=task.threads, statistics=task.statistics, first=task.shard.first)
-
-
-def explain(task: Task) -> list[tuple[str, float]]:
-    """Of the first query; the document by its number in the corpus."""
-    index = _index(task.shard.path, task.shard.sealed)
-    return index.explain(task.queries[0], task.document - task.shard.first, statistics=task.statistics)
-
-
-@functools.lru_cache(maxsize=64)
-def _index(path: Path, sealed: str) -> Index:
-    """Return the index, kept open in this process. Its files were checked when the shards were built or opened."""
-    manifest = path / MANIFEST
-    if not manifest.is_file() or sha256_of(manifest) != sealed:
-        raise ValueError(f"{socket.gethostname()} does not see {path} as it was opened. {_SHARED}")
-    return open_index(path, hashed=0)
-
-
-_QUERIES = 1024  # of a call at most
-_HITS = 1 << 20  # that a call brings back at most, 12 bytes each
-_TOGETHER = 8  # calls whose hits are held until they are merged
-
-
-@dataclass(frozen=True)
 class Shards:
-    """The index of a corpus, in shards. Made by `build_shards`, opened by `open_shards`; used like an `Index`.
+    """The index of a corpus, in shards, used like an `Index`. `build_shards` makes it, `open_shards` opens it.
 
-    work  what does the searching
+    work  the processes that search (core/machines.py)
     """
 
     path: Path
@@ -241,23 +66,23 @@ class Shards:
         return sum(shard.tokens for shard in self.shards)
 
     def search(self, queries: Sequence[str], k: int, *, threads: int | None = None, watch: Watch = unwatched) -> Hits:
-        """Return the k best documents of each query: those of one index of the whole corpus, bit by bit.
+        """Return the k best documents of each query, exactly as one index of the whole corpus does.
 
-        threads  of a shard's search; None: those of the work
+        threads  for the search of a shard; None: as many as `work` has
 
-        The effort is that of all shards together. In memory are the result and the hits of some calls, 12 MB each.
-        Raises as `Index.search` does.
+        The effort is the sum over all shards. Memory: the result, and 12 MB for each of a few calls.
+        Raises what `Index.search` raises.
         """
         check_k(k)
         batch = min(_QUERIES, _HITS // k)
         batches = [tuple(queries[begin : begin + batch]) for begin in range(0, max(len(queries), 1), batch)]
         threads = threads or self.work.threads
-        tasks = (
-            Task(shard, texts, statistics, k=k, threads=threads)
+        calls = (
+            ShardCall(shard, texts, statistics, k=k, threads=threads)
             for texts, statistics in zip(batches, self._statistics(batches), strict=True)
             for shard in self.shards
         )
-        found, parts, done = self.work.map(search, tasks, home=number_of), [], 0
+        found, parts, done = self.work.map(search, calls, home=number_of), [], 0
         for texts in batches:
             parts.append(_merged(itertools.islice(found, len(self.shards)), k))
             done += len(texts)
@@ -265,27 +90,27 @@ class Shards:
         return _joined(parts)
 
     def explain(self, query: str, document: int) -> list[tuple[str, float]]:
-        """Do what `Index.explain` does; the document is given by its number in the corpus."""
+        """Return what `Index.explain` returns. document: its number in the corpus."""
         if not 0 <= document < self.documents:
             raise ValueError(f"there is no document {document:,} in {self.path}: it has 0 to {self.documents - 1:,}")
-        shard = self.shards[bisect_right(self.shards, document, key=lambda each: each.first) - 1]
+        shard = self.shards[bisect_right(self.shards, document, key=lambda shard: shard.first) - 1]
         (statistics,) = self._statistics([(query,)])
-        task = Task(shard, (query,), statistics, document=document)
-        (parts,) = self.work.map(explain, [task], home=number_of)
+        call = ShardCall(shard, (query,), statistics, document=document)
+        (parts,) = self.work.map(explain, [call], home=number_of)
         return parts
 
     def statistics(self, queries: Iterable[str]) -> Statistics:
-        """Of the whole corpus, with the frequencies of the queries' words."""
+        """Return the statistics of the whole corpus, with the frequencies of the queries' words."""
         texts = tuple(queries)
-        return _summed(self.work.map(count, (Task(shard, texts) for shard in self.shards), home=number_of))
+        return _summed(self.work.map(count, (ShardCall(shard, texts) for shard in self.shards), home=number_of))
 
     def _statistics(self, batches: Sequence[tuple[str, ...]]) -> Iterator[Statistics | None]:
-        """Of the whole corpus, with the frequencies of each batch's words; None where one shard is the whole."""
+        """Yield the statistics of the whole corpus for the words of each batch; None if there is only one shard."""
         if len(self.shards) == 1:
             yield from [None] * len(batches)
             return
-        tasks = (Task(shard, texts) for texts in batches for shard in self.shards)
-        counted = self.work.map(count, tasks, home=number_of)
+        calls = (ShardCall(shard, texts) for texts in batches for shard in self.shards)
+        counted = self.work.map(count, calls, home=number_of)
         for _ in batches:
             yield _summed(itertools.islice(counted, len(self.shards)))
 
@@ -301,11 +126,11 @@ def build_shards(
     analyzer: str = "words",
     watch: Watch = unwatched,
 ) -> Shards:
-    """Write the index of the corpus in so many shards of about equally many characters, or open the one that is there.
+    """Write the index of the corpus in shards with about equally many characters, or open the one that is there.
 
-    What is whole stays: a build that was killed goes on with the shards that are missing, and a shard that is damaged,
-    or that this release does not read, is built again. Raises ValueError where `path` holds anything else, a setting is
-    out of range, or there are fewer documents than shards.
+    A killed build resumes with the missing shards. A shard that is damaged, or that this release cannot read, is built
+    again. Raises ValueError if `path` holds anything else, if a setting is out of range, or if there are fewer
+    documents than shards.
     """
     work, path = work or Here(), Path(path).resolve()
     wanted = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b), "shards": shards}
@@ -313,19 +138,19 @@ def build_shards(
     begins = known or cut(corpus, shards)
     path.mkdir(parents=True, exist_ok=True)
     sources = [
-        Source(run, corpus.path.resolve(), k1, b, analyzer, work.threads)
-        for run in _runs(path, corpus.hash, begins, len(corpus))
+        Source(part, corpus.path.resolve(), k1, b, analyzer, work.threads)
+        for part in _parts(path, corpus.hash, begins, len(corpus))
     ]
 
     def build_here(source: Source) -> Shard:
-        def told(progress: Progress) -> None:
+        def watch_corpus(progress: Progress) -> None:
             if progress.unit == "documents":
-                progress = replace(progress, done=source.run.first + progress.done, total=len(corpus))
+                progress = replace(progress, done=source.part.first + progress.done, total=len(corpus))
             watch(progress)
 
-        return build_run(source, told)
+        return build_part(source, watch_corpus)
 
-    build = build_here if isinstance(work, Here) else build_run
+    build = build_here if isinstance(work, Here) else build_part
     found = _watched(work.map(build, sources, home=number_of), len(corpus), watch)
     if not known:
         write_facts(path, {**wanted, "documents": len(corpus), "begins": begins})
@@ -333,23 +158,23 @@ def build_shards(
 
 
 def open_shards(path: Path, *, work: Work | None = None, watch: Watch = unwatched) -> Shards:
-    """Return the index in shards at the path, each shard checked as `open_index` does.
+    """Return the index in shards at the path, after the checks of `open_index` on each shard.
 
-    Raises DamagedError where a shard is missing or not the one written, ValueError where there is no index in shards.
+    Raises DamagedError if a shard is missing or altered, ValueError if there is no index in shards.
     """
     work, path = work or Here(), Path(path).resolve()
     if not (path / FACTS).is_file():
         raise ValueError(f"{path} holds no index in shards: it has no {FACTS}. Make one with build_shards")
     facts = facts_of(path)
-    runs = _runs(path, facts["corpus"], facts["begins"], facts["documents"])
-    found = _watched(work.map(open_run, runs, home=number_of), facts["documents"], watch)
+    parts = _parts(path, facts["corpus"], facts["begins"], facts["documents"])
+    found = _watched(work.map(open_part, parts, home=number_of), facts["documents"], watch)
     return Shards(path, facts["corpus"], facts["analyzer"], facts["k1"], facts["b"], found, work)
 
 
 def cut(corpus: Corpus, shards: int) -> list[int]:
-    """Return the number of the document with which each shard begins, so that all have about equally many characters.
+    """Return the number of the first document of each shard, so that all have about equally many characters.
 
-    Raises ValueError where there are fewer documents than shards.
+    Raises ValueError if there are fewer documents than shards.
     """
     import pyarrow.compute as pc
 
@@ -361,14 +186,14 @@ def cut(corpus: Corpus, shards: int) -> list[int]:
         while len(begins) < shards and ends[-1] * shards >= (goal := corpus.characters * len(begins)):
             begins.append(documents + int(np.searchsorted(ends * shards, goal)) + 1)
         documents, characters = documents + len(texts), int(ends[-1])
-    for number in range(1, shards):  # each has a document, however long some documents are
+    for number in range(1, shards):  # however long some documents are, no shard is empty
         begins[number] = min(max(begins[number], begins[number - 1] + 1), len(corpus) - shards + number)
     return begins
 
 
-def _runs(path: Path, corpus: str, begins: list[int], documents: int) -> list[Run]:
+def _parts(path: Path, corpus: str, begins: list[int], documents: int) -> list[Part]:
     return [
-        Run(number, path / f"shard-{number:05}", corpus, first, last)
+        Part(number, path / f"shard-{number:05}", corpus, first, last)
         for number, (first, last) in enumerate(itertools.pairwise([*begins, documents]))
     ]
 
@@ -387,7 +212,7 @@ def _summed(counted: Iterable[Statistics]) -> Statistics:
 
 
 def _merged(found: Iterable[Hits], k: int) -> Hits:
-    """Return what the shards found for the same queries, merged some at a time."""
+    """Merge what the shards found for the same queries, a few shards at a time to save memory."""
     held: list[Hits] = []
     for hits in found:
         held.append(hits)
@@ -397,7 +222,7 @@ def _merged(found: Iterable[Hits], k: int) -> Hits:
 
 
 def _joined(parts: Sequence[Hits]) -> Hits:
-    """Return what was found for one batch of queries after the other."""
+    """Concatenate the hits of consecutive batches of queries."""
     sizes = np.concatenate([np.diff(hits.offsets) for hits in parts])
     return Hits(
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -405,3 +230,175 @@ def _joined(parts: Sequence[Hits]) -> Hits:
         np.concatenate([hits.scores for hits in parts]),
         sum((hits.effort for hits in parts), Effort()),
     )
+
+
+@dataclass(frozen=True)
+class Shard:
+    """An index of consecutive documents of a corpus, from number `first` on.
+
+    sealed  the SHA-256 of the index's manifest, by which another machine knows that it sees the same files
+    """
+
+    number: int
+    path: Path
+    first: int
+    documents: int
+    tokens: int
+    sealed: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Documents `first` to `last` - 1 of a corpus, which become a shard.
+
+    corpus  the hash of the whole corpus; path: where the shard lies
+    """
+
+    number: int
+    path: Path
+    corpus: str
+    first: int
+    last: int
+
+    @property
+    def hash(self) -> str:
+        """64 hex digits."""
+        return hashlib.sha256(f"{self.corpus} {self.first} {self.last}".encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Source:
+    """The texts of a part, as `build_index` takes them (`Texts`), with the settings of the index."""
+
+    part: Part
+    corpus: Path
+    k1: float
+    b: float
+    analyzer: str
+    threads: int | None
+
+    @property
+    def number(self) -> int:
+        return self.part.number
+
+    @property
+    def hash(self) -> str:
+        return self.part.hash
+
+    def texts(self) -> Iterator[pa.StringArray]:
+        return Corpus(self.corpus).texts(self.part.first, self.part.last)
+
+    def __len__(self) -> int:
+        return self.part.last - self.part.first
+
+
+@dataclass(frozen=True)
+class ShardCall:
+    """The arguments of `count`, `search` and `explain`; statistics: of all shards, None if there is only one."""
+
+    shard: Shard
+    queries: tuple[str, ...]
+    statistics: Statistics | None = None
+    k: int = 1
+    document: int = 0
+    threads: int | None = None
+
+    @property
+    def number(self) -> int:
+        return self.shard.number
+
+
+def number_of(asked: Part | Source | ShardCall) -> int:
+    return asked.number
+
+
+def build_part(source: Source, watch: Watch = unwatched) -> Shard:
+    """Return the shard; build its index unless it is there and whole."""
+    if not (source.corpus / "corpus.json").is_file() or Corpus(source.corpus).hash != source.part.corpus:
+        raise ValueError(f"{socket.gethostname()} does not see the corpus {source.corpus}. {_SHARED}")
+    index = build_index(
+        source,
+        source.part.path,
+        k1=source.k1,
+        b=source.b,
+        analyzer=source.analyzer,
+        threads=source.threads,
+        watch=watch,
+    )
+    return _shard(source.part, index)
+
+
+def open_part(part: Part) -> Shard:
+    if not part.path.is_dir():
+        raise DamagedError(f"{part.path} is missing on {socket.gethostname()}. Build the index again; the rest is kept")
+    return _shard(part, open_index(part.path))
+
+
+def _shard(part: Part, index: Index) -> Shard:
+    if (index.corpus, index.documents) != (part.hash, part.last - part.first):
+        raise DamagedError(
+            f"{part.path} is not of documents {part.first:,} to {part.last - 1:,}. Remove it and build again"
+        )
+    return Shard(part.number, part.path, part.first, index.documents, index.tokens, sha256_of(part.path / MANIFEST))
+
+
+def count(call: ShardCall) -> Statistics:
+    return _index(call.shard.path, call.shard.sealed).statistics(call.queries)
+
+
+def search(call: ShardCall) -> Hits:
+    index = _index(call.shard.path, call.shard.sealed)
+    return index.search(call.queries, call.k, threads=call.threads, statistics=call.statistics, first=call.shard.first)
+
+
+def explain(call: ShardCall) -> list[tuple[str, float]]:
+    """Explain the score of the call's document for its only query."""
+    index = _index(call.shard.path, call.shard.sealed)
+    return index.explain(call.queries[0], call.document - call.shard.first, statistics=call.statistics)
+
+
+@functools.lru_cache(maxsize=64)
+def _index(path: Path, sealed: str) -> Index:
+    """Return the index, which stays open in this process. Its files were checked when the shards were opened."""
+    manifest = path / MANIFEST
+    if not manifest.is_file() or sha256_of(manifest) != sealed:
+        raise ValueError(f"{socket.gethostname()} does not see {path} as it was opened. {_SHARED}")
+    return open_index(path, hashed=0)
+
+
+def write_facts(path: Path, stated: dict[str, Any]) -> None:
+    facts = {"version": _VERSION, **stated}
+    write_json(path / FACTS, {**facts, "hash": digest(facts)})
+
+
+def known_begins(path: Path, wanted: dict[str, Any]) -> list[int]:
+    """Return where the shards of an existing index begin; an empty list if it is missing, damaged or unreadable.
+
+    Raises ValueError if `path` holds another index or anything else.
+    """
+    if not (path / FACTS).exists():
+        known = (".", "shard-")  # shards, locks, and the remains of a killed write
+        if path.exists() and (not path.is_dir() or any(not file.name.startswith(known) for file in path.iterdir())):
+            raise ValueError(f"{path} is there and holds no index in shards. Name another path, or remove it")
+        return []
+    try:
+        facts = facts_of(path)
+    except (DamagedError, UnreadableError):
+        return []
+    different = [f"{name} {facts[name]} instead of {value}" for name, value in wanted.items() if facts[name] != value]
+    if different:
+        raise ValueError(f"{path} holds another index: {', '.join(different)}. Name another path, or remove it")
+    begins: list[int] = facts["begins"]
+    return begins
+
+
+def facts_of(path: Path) -> dict[str, Any]:
+    """Return the content of shards.json. Raises DamagedError if it was altered, UnreadableError for another format."""
+    facts: dict[str, Any] = read_json(path / FACTS)
+    if facts.get("version") != _VERSION:
+        raise UnreadableError(
+            f"{path}: format {facts.get('version')}, but this release reads {_VERSION}. Build it anew with build_shards"
+        )
+    if facts.pop("hash", "") != digest(facts):
+        raise DamagedError(f"{path / FACTS} is damaged. Build the index again; the shards are kept")
+    return facts

@@ -1,4 +1,11 @@
-"""How `retrieval` makes words of a text, by name, and the UTF-8 that its compiled loops take."""
+"""How BM25 splits texts into words, and the compiled loops that number and count the words.
+
+A word is a run of code points that the table `fold` (U+0000 to U+10FFFF, uint32) does not map to 0. The table maps them
+to the word's spelling, which is kept in UTF-8. The loops look words up by hash and then compare their spellings, so two
+words are never confused.
+
+Each loop is called for a whole text: a call counts references to its arrays, which takes longer than reading a word.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acclimate.text.overlap.kernels import ZERO, compiled, longest_of, mix, part
+from acclimate.text.overlap.kernels import ONE, PER_CHARACTER, ZERO, compiled, longest_of, mix, part
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from acclimate.text.overlap.search import Packed
 
-
 ANALYZERS = {
     "words": r"re.findall(r'\w+', text.lower())",
     "cased": r"re.findall(r'\w+', text)",
 }
-UNICODE = unicodedata.unidata_version  # whose letters Python knows; an index is searched with those it was built with
-_SPECIAL = ("\u03a3".encode(), "\u0130".encode())  # lower case depends on the neighbours, or is two characters
+UNICODE = unicodedata.unidata_version  # decides what is a letter; an index is searched with the version that built it
+_SPECIAL = ("\u03a3".encode(), "\u0130".encode())  # their lower case depends on the neighbours, or has two characters
 
 
 def check_analyzer(name: str) -> None:
-    """Raises ValueError where there is no such analyzer."""
+    """Raise ValueError if no analyzer has this name."""
     if name not in ANALYZERS:
         near = difflib.get_close_matches(name, ANALYZERS, 1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
@@ -37,14 +43,14 @@ def check_analyzer(name: str) -> None:
 
 
 def words_of(analyzer: str, text: str) -> list[str]:
-    """Return the definition, which the compiled loops follow."""
+    """Return the words of a text by the analyzer's definition, which the compiled loops follow."""
     check_analyzer(analyzer)
     return re.findall(r"\w+", text.lower() if analyzer == "words" else text)
 
 
 @cache
 def fold_of(analyzer: str) -> np.ndarray:
-    """(1,114,112,) uint32: each code point's spelling, 0 where it belongs to no word."""
+    """Return (1,114,112,) uint32: how each code point is spelled in a word, or 0 if it is not part of a word."""
     check_analyzer(analyzer)
     if analyzer == "words":
         from acclimate.text.overlap.search import fold
@@ -58,32 +64,28 @@ def fold_of(analyzer: str) -> np.ndarray:
 
 
 def packed_texts(analyzer: str, texts: Sequence[str]) -> Packed:
-    """UTF-8 of all texts, lowered where that depends on more than a character."""
-    from acclimate.text.overlap.search import Packed, pack
+    """Return the texts in UTF-8; lower-cased here only if that depends on more than one character."""
+    from acclimate.text.overlap.search import encode, pack
 
-    if analyzer == "words":
-        return pack(texts)
-    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    begins = np.concatenate([[0], np.cumsum([len(each) for each in encoded])]).astype(np.int64)
-    return Packed(np.frombuffer(b"".join(encoded), np.uint8), begins)
+    return pack(texts) if analyzer == "words" else encode(texts)
 
 
 def packed_column(analyzer: str, column: pa.StringArray) -> Packed:
-    """Return the same of an Arrow column, without making strings of it as a rule."""
+    """Return `packed_texts` of an Arrow column, usually straight from its buffers."""
     from acclimate.text.overlap.search import Packed
 
     _, offsets, content = column.buffers()
     begins = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
     data = np.frombuffer(content, np.uint8)[begins[0] : begins[-1]] if content is not None else np.empty(0, np.uint8)
-    if analyzer == "words" and any(data.tobytes().find(each) >= 0 for each in _SPECIAL):
+    if analyzer == "words" and any(data.tobytes().find(symbol) >= 0 for symbol in _SPECIAL):
         return packed_texts(analyzer, column.to_pylist())
     return Packed(data, begins - begins[0])
 
 
 def batches(columns: Iterable[pa.StringArray], size: int, block: int) -> Iterator[list[pa.StringArray]]:
-    """Columns cut and gathered to about `size` bytes; a batch ends where `block` texts are full."""
+    """Cut and gather the columns into batches of about `size` bytes; none crosses a multiple of `block` texts."""
     gathered: list[pa.StringArray] = []
-    texts = held = 0  # texts from the first on; bytes gathered
+    texts = held = 0  # texts so far in all batches; bytes in this one
     for column in columns:
         place = 0
         while place < len(column):
@@ -97,216 +99,21 @@ def batches(columns: Iterable[pa.StringArray], size: int, block: int) -> Iterato
         yield gathered
 
 
-# The loops of `retrieval` that find words and number them, compiled by numba like those of overlap/kernels.py.
-#
-# A word is a run of code points that a table `fold` (U+0000 to U+10FFFF, uint32) does not map to 0; what it maps them
-# to is the word's spelling, kept in UTF-8. Words are found by hash and compared by spelling, so no two are ever mixed
-# up.
-#
-# A function is called for a text, never for a word: each call counts references to its arrays, which takes longer than
-# to read a word.
-
-_PER_CHARACTER, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(1)
-
-
-@part
-def spell(data: Any, first: int, last: int, fold: Any, spellings: Any, ends: Any, values: Any) -> int:
-    """Spell the words of the UTF-8 text data[first:last] one after the other; how many there are.
-
-    ends    where word w begins (ends[w]) and ends (ends[w + 1]) in `spellings`
-    values  the words' hashes
-    """
-    count, begin, end, value, place = 0, 0, 0, ZERO, first
-    ends[0] = 0
-    while place <= last:
-        if place == last:  # as if a character that belongs to no word followed
-            symbol = np.uint32(0)
-            place += 1
-        else:
-            lead = np.uint32(data[place])
-            if lead < 0x80:
-                symbol = fold[lead]
-                place += 1
-            else:
-                if lead < 0xE0:
-                    point, size = ((lead & 0x1F) << 6) | (data[place + 1] & 0x3F), 2
-                elif lead < 0xF0:
-                    point, size = ((lead & 0x0F) << 12) | ((data[place + 1] & 0x3F) << 6) | (data[place + 2] & 0x3F), 3
-                else:
-                    point = ((lead & 0x07) << 18) | ((data[place + 1] & 0x3F) << 12)
-                    point, size = point | ((data[place + 2] & 0x3F) << 6) | (data[place + 3] & 0x3F), 4
-                symbol = fold[point]
-                place += size
-        if symbol == 0:
-            if end > begin:
-                values[count] = mix(value)
-                count += 1
-                ends[count] = end
-                begin, value = end, ZERO
-            continue
-        value = (value + np.uint64(symbol)) * _PER_CHARACTER
-        if symbol < 0x80:
-            spellings[end] = symbol
-            end += 1
-        elif symbol < 0x800:
-            spellings[end], spellings[end + 1] = 0xC0 | (symbol >> 6), 0x80 | (symbol & 0x3F)
-            end += 2
-        elif symbol < 0x10000:
-            spellings[end], spellings[end + 1] = 0xE0 | (symbol >> 12), 0x80 | ((symbol >> 6) & 0x3F)
-            spellings[end + 2] = 0x80 | (symbol & 0x3F)
-            end += 3
-        else:
-            spellings[end], spellings[end + 1] = 0xF0 | (symbol >> 18), 0x80 | ((symbol >> 12) & 0x3F)
-            spellings[end + 2], spellings[end + 3] = 0x80 | ((symbol >> 6) & 0x3F), 0x80 | (symbol & 0x3F)
-            end += 4
-    return count
-
-
-@part
-def find_words(
-    slots: Any,
-    hashes: Any,
-    begins: Any,
-    spellings: Any,
-    words: Any,
-    new: Any,
-    ends: Any,
-    values: Any,
-    count: int,
-    numbers: Any,
-) -> Any:
-    """Return the number in a vocabulary of each of `count` words, -1 where it is not in it; how many words it has then.
-
-    slots, hashes, begins, spellings   the vocabulary: a hash table of numbers + 1, and each word's hash and spelling
-    words                 how many it has: words that it lacks are added. -1: none is
-    new, ends, values     the words' spellings, where they begin (count + 1), and hashes
-    """
-    mask = np.uint64(len(slots) - 1)
-    for place in range(count):
-        value, first = values[place], ends[place]
-        size = ends[place + 1] - first
-        slot = value & mask
-        while True:
-            number = np.int64(slots[slot]) - 1
-            if number < 0:
-                break
-            if hashes[number] == value and begins[number + 1] - begins[number] == size:
-                begin, at = begins[number], 0
-                while at < size and spellings[begin + at] == new[first + at]:
-                    at += 1
-                if at == size:
-                    break
-            slot = (slot + _ONE) & mask
-        if number < 0 <= words:
-            begin, number = begins[words], words
-            for at in range(size):
-                spellings[begin + at] = new[first + at]
-            hashes[number], begins[number + 1] = value, begin + size
-            words += 1
-            slots[slot] = words
-        numbers[place] = number
-    return words
-
-
-@part
-def refilled(hashes: Any, words: int, size: int) -> Any:
-    """Return a table of `size` slots with all words in it."""
-    slots = np.zeros(size, np.uint32)
-    mask = np.uint64(size - 1)
-    for word in range(words):
-        slot = hashes[word] & mask
-        while slots[slot] != 0:
-            slot = (slot + _ONE) & mask
-        slots[slot] = word + 1
-    return slots
-
-
-@compiled
-def number_words(
-    slots: Any, hashes: Any, begins: Any, spellings: Any, words: int, new: Any, ends: Any, values: Any, numbers: Any
-) -> Any:
-    """Do what `find_words` does. The arrays have room for all new words, the slots for twice as many."""
-    return find_words(slots, hashes, begins, spellings, words, new, ends, values, len(values), numbers)
-
-
-@compiled
-def refill(hashes: Any, words: int, size: int) -> Any:
-    return refilled(hashes, words, size)
-
-
-# The loops of `retrieval` that count the words of texts, compiled by numba like those of overlap/kernels.py.
-
-
-@part
-def count_words(
-    numbers: Any,
-    count: int,
-    text: int,
-    seen: Any,
-    where: Any,
-    sizes: Any,
-    pair_words: Any,
-    pair_counts: Any,
-    pairs: int,
-) -> int:
-    """Append the pairs (word, times) of a text, in the order in which the words first occur; how many pairs there are.
-
-    seen, where   the last text that had a word, counted from 1, and its pair there
-    sizes         how many texts have the word
-    """
-    for place in range(count):
-        word = numbers[place]
-        if word < 0:
-            continue
-        if seen[word] == text + 1:
-            pair_counts[where[word]] += 1
-        else:
-            seen[word], where[word] = text + 1, pairs
-            sizes[word] += 1
-            pair_words[pairs], pair_counts[pairs] = word, 1
-            pairs += 1
-    return pairs
-
-
-@part
-def sort_pairs(pair_begins: Any, pair_words: Any, pair_counts: Any, sizes: Any, words: int) -> Any:
-    """Return the pairs word after word: (texts, counts)."""
-    places, counts = np.empty(pair_begins[-1], np.uint16), np.empty(pair_begins[-1], np.uint32)
-    ends, total = np.empty(words, np.int64), np.int64(0)
-    for word in range(words):
-        ends[word] = total
-        total += sizes[word]
-    for text in range(len(pair_begins) - 1):
-        for pair in range(pair_begins[text], pair_begins[text + 1]):
-            word = pair_words[pair]
-            places[ends[word]], counts[ends[word]] = text, pair_counts[pair]
-            ends[word] += 1
-    return places, counts
-
-
-@part
-def longer(array: Any, size: int) -> Any:
-    grown = np.zeros(size, array.dtype)
-    grown[: len(array)] = array
-    return grown
-
-
 @compiled
 def invert(data: Any, text_begins: Any, fold: Any) -> Any:
-    """Return an inverted index of D texts in UTF-8, at most 65,536; W different words in the order in which they first
-    occur.
+    """Return an inverted index of D texts in UTF-8 (at most 65,536) with W different words, in order of occurrence.
 
-    Returns
+    It consists of these arrays:
     hashes     (W,) uint64
-    begins     (W + 1,) int64, where each word's spelling begins in
+    begins     (W + 1,) int64 where each word's spelling begins in
     spellings  uint8
-    sizes      (W,) int64 how many texts have the word
+    sizes      (W,) int64 how many texts contain the word
     places     uint16 those texts, ascending, word after word
-    counts     uint32 how often each has it
+    counts     uint32 how often the word occurs in each of them
     lengths    (D,) uint32 words of each text
     """
     texts, size, longest = len(text_begins) - 1, text_begins[-1] - text_begins[0], longest_of(text_begins)
-    # lower case is at most half as long again (U+023A)
+    # lower case is at most half as long again in UTF-8 (U+023A)
     spelled, spellings = np.empty(longest + longest // 2 + 8, np.uint8), np.empty(size + size // 2 + 8, np.uint8)
     ends, values = np.empty(longest // 2 + 2, np.int64), np.empty(longest // 2 + 2, np.uint64)
     numbers = np.empty(longest // 2 + 2, np.int64)
@@ -339,9 +146,10 @@ def invert(data: Any, text_begins: Any, fold: Any) -> Any:
 
 @compiled
 def read_queries(data: Any, text_begins: Any, fold: Any, slots: Any, hashes: Any, begins: Any, spellings: Any) -> Any:
-    """Return the different words of each of Q texts that are in the vocabulary, in the order in which they first occur.
+    """Look up the different words of each of Q texts in the vocabulary; words that it lacks are left out.
 
-    Returns where those of each text begin (Q + 1), the words' numbers, and how often each occurs in its text.
+    Returns where each text's words begin (Q + 1), the words' numbers in the order in which they first occur, and how
+    often each occurs in its text.
     """
     texts, size, longest = len(text_begins) - 1, text_begins[-1] - text_begins[0], longest_of(text_begins)
     spelled = np.empty(longest + longest // 2 + 8, np.uint8)
@@ -357,3 +165,182 @@ def read_queries(data: Any, text_begins: Any, fold: Any, slots: Any, hashes: Any
         pairs = count_words(numbers, count, text, seen, where, sizes, words, counts, pairs)
         word_begins[text + 1] = pairs
     return word_begins, words[:pairs].copy(), counts[:pairs].copy()
+
+
+@compiled
+def number_words(
+    slots: Any, hashes: Any, begins: Any, spellings: Any, words: int, new: Any, ends: Any, values: Any, numbers: Any
+) -> Any:
+    """Call `find_words`. The arrays must have room for all new words, the slots for twice as many."""
+    return find_words(slots, hashes, begins, spellings, words, new, ends, values, len(values), numbers)
+
+
+@compiled
+def refill(hashes: Any, words: int, size: int) -> Any:
+    return refilled(hashes, words, size)
+
+
+@part
+def spell(data: Any, first: int, last: int, fold: Any, spellings: Any, ends: Any, values: Any) -> int:
+    """Write the words of the UTF-8 text data[first:last] one after the other; return their number.
+
+    ends    where word w begins (ends[w]) and ends (ends[w + 1]) in `spellings`
+    values  the words' hashes
+    """
+    count, begin, end, value, place = 0, 0, 0, ZERO, first
+    ends[0] = 0
+    while place <= last:
+        if place == last:  # end the last word, as a character between words would
+            symbol = np.uint32(0)
+            place += 1
+        else:
+            lead = np.uint32(data[place])
+            if lead < 0x80:
+                symbol = fold[lead]
+                place += 1
+            else:
+                if lead < 0xE0:
+                    point, size = ((lead & 0x1F) << 6) | (data[place + 1] & 0x3F), 2
+                elif lead < 0xF0:
+                    point, size = ((lead & 0x0F) << 12) | ((data[place + 1] & 0x3F) << 6) | (data[place + 2] & 0x3F), 3
+                else:
+                    point = ((lead & 0x07) << 18) | ((data[place + 1] & 0x3F) << 12)
+                    point, size = point | ((data[place + 2] & 0x3F) << 6) | (data[place + 3] & 0x3F), 4
+                symbol = fold[point]
+                place += size
+        if symbol == 0:
+            if end > begin:
+                values[count] = mix(value)
+                count += 1
+                ends[count] = end
+                begin, value = end, ZERO
+            continue
+        value = (value + np.uint64(symbol)) * PER_CHARACTER
+        if symbol < 0x80:
+            spellings[end] = symbol
+            end += 1
+        elif symbol < 0x800:
+            spellings[end], spellings[end + 1] = 0xC0 | (symbol >> 6), 0x80 | (symbol & 0x3F)
+            end += 2
+        elif symbol < 0x10000:
+            spellings[end], spellings[end + 1] = 0xE0 | (symbol >> 12), 0x80 | ((symbol >> 6) & 0x3F)
+            spellings[end + 2] = 0x80 | (symbol & 0x3F)
+            end += 3
+        else:
+            spellings[end], spellings[end + 1] = 0xF0 | (symbol >> 18), 0x80 | ((symbol >> 12) & 0x3F)
+            spellings[end + 2], spellings[end + 3] = 0x80 | ((symbol >> 6) & 0x3F), 0x80 | (symbol & 0x3F)
+            end += 4
+    return count
+
+
+@part
+def find_words(
+    slots: Any,
+    hashes: Any,
+    begins: Any,
+    spellings: Any,
+    words: Any,
+    new: Any,
+    ends: Any,
+    values: Any,
+    count: int,
+    numbers: Any,
+) -> Any:
+    """Write the number of each of `count` words in a vocabulary to `numbers`; return the size of the vocabulary.
+
+    slots, hashes, begins, spellings   the vocabulary: a hash table of numbers + 1, and each word's hash and spelling
+    words                 its size: words that it lacks are added. With -1 it stays as it is, and they get the number -1
+    new, ends, values     the words' spellings, where they begin (count + 1), and their hashes
+    """
+    mask = np.uint64(len(slots) - 1)
+    for place in range(count):
+        value, first = values[place], ends[place]
+        size = ends[place + 1] - first
+        slot = value & mask
+        while True:
+            number = np.int64(slots[slot]) - 1
+            if number < 0:
+                break
+            if hashes[number] == value and begins[number + 1] - begins[number] == size:
+                begin, at = begins[number], 0
+                while at < size and spellings[begin + at] == new[first + at]:
+                    at += 1
+                if at == size:
+                    break
+            slot = (slot + ONE) & mask
+        if number < 0 <= words:
+            begin, number = begins[words], words
+            for at in range(size):
+                spellings[begin + at] = new[first + at]
+            hashes[number], begins[number + 1] = value, begin + size
+            words += 1
+            slots[slot] = words
+        numbers[place] = number
+    return words
+
+
+@part
+def refilled(hashes: Any, words: int, size: int) -> Any:
+    """Return a hash table of `size` slots that holds all words."""
+    slots = np.zeros(size, np.uint32)
+    mask = np.uint64(size - 1)
+    for word in range(words):
+        slot = hashes[word] & mask
+        while slots[slot] != 0:
+            slot = (slot + ONE) & mask
+        slots[slot] = word + 1
+    return slots
+
+
+@part
+def count_words(
+    numbers: Any,
+    count: int,
+    text: int,
+    seen: Any,
+    where: Any,
+    sizes: Any,
+    pair_words: Any,
+    pair_counts: Any,
+    pairs: int,
+) -> int:
+    """Append the pairs (word, count) of a text, in the order of first occurrence; return the number of pairs.
+
+    seen, where   the last text with the word, counted from 1, and the word's pair there
+    sizes         how many texts contain the word
+    """
+    for place in range(count):
+        word = numbers[place]
+        if word < 0:
+            continue
+        if seen[word] == text + 1:
+            pair_counts[where[word]] += 1
+        else:
+            seen[word], where[word] = text + 1, pairs
+            sizes[word] += 1
+            pair_words[pairs], pair_counts[pairs] = word, 1
+            pairs += 1
+    return pairs
+
+
+@part
+def sort_pairs(pair_begins: Any, pair_words: Any, pair_counts: Any, sizes: Any, words: int) -> Any:
+    """Return the pairs sorted by word, then text, as (texts, counts)."""
+    places, counts = np.empty(pair_begins[-1], np.uint16), np.empty(pair_begins[-1], np.uint32)
+    ends, total = np.empty(words, np.int64), np.int64(0)
+    for word in range(words):
+        ends[word] = total
+        total += sizes[word]
+    for text in range(len(pair_begins) - 1):
+        for pair in range(pair_begins[text], pair_begins[text + 1]):
+            word = pair_words[pair]
+            places[ends[word]], counts[ends[word]] = text, pair_counts[pair]
+            ends[word] += 1
+    return places, counts
+
+
+@part
+def longer(array: Any, size: int) -> Any:
+    grown = np.zeros(size, array.dtype)
+    grown[: len(array)] = array
+    return grown

@@ -1,7 +1,7 @@
-"""Texts of one list that are the same, exactly or nearly: in groups (`duplicate_groups`), or as repeats (`repeats`).
+"""Find texts of one list that are equal or nearly equal: their groups (`duplicate_groups`) or repeats (`repeats`).
 
-Equal texts are joined first (`_read`). For near-duplicates, the compiled loop `band_pairs` finds pairs whose sketches
-agree; the exact similarity of each is computed before it counts.
+`_read` joins equal texts first. For near-duplicates, the compiled loop `band_pairs` finds pairs whose sketches agree;
+each pair counts only if its exact similarity is high enough.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from acclimate.text.overlap.references import check_similarity, jaccard, normali
 from acclimate.text.overlap.search import least_of, rows_of, sketches
 
 _BATCH = 2000  # texts that a thread takes at a time
-_ROOM = 1 << 12  # pairs that are verified before more are looked for
-_KEPT = 256  # texts whose sets of shingles are at hand
+_ROOM = 1 << 12  # pairs that are found before they are verified
+_KEPT = 256  # texts whose sets of shingles are cached
 
 
 def duplicate_groups(texts: Sequence[str], *, near: float = 0.8) -> list[int]:
-    """Return the number of each text's group. A group holds texts that are the same, also by way of texts between them.
+    """Return the number of each text's group: texts that are the same, directly or through a chain of other texts.
 
     near  least Jaccard similarity of near-duplicates; 0 joins only texts with the same words
 
-    Numbers count from 0 in the order in which the groups begin. Texts without any word are the same only if they are
-    equal but for white space around them. Memory: some 600 bytes a text, besides the texts.
+    Groups are numbered from 0 in order of their first text. Texts without words are the same only if they are equal
+    but for white space around them. Memory: some 600 bytes a text, besides the texts.
     """
     check_similarity(near)
     parents = np.arange(len(texts))
@@ -44,7 +44,7 @@ def duplicate_groups(texts: Sequence[str], *, near: float = 0.8) -> list[int]:
 
 
 def repeats(texts: Sequence[str], *, near: float = 0.8) -> np.ndarray:
-    """Return (D,) bool, True for a text that is the same as one before it; arguments as `duplicate_groups` has them.
+    """Return (D,) bool, True for a text that is the same as one before it. Arguments: `duplicate_groups`.
 
     The answer for a text depends only on the texts before it. Memory: some 600 bytes a text, besides the texts.
     """
@@ -52,17 +52,17 @@ def repeats(texts: Sequence[str], *, near: float = 0.8) -> np.ndarray:
     parents = np.arange(len(texts))
     bands, signatures = _read(texts, near, parents)
     alike = _similarity_test(texts, near)
-    # a text points to an earlier one that it is like: one pointer is enough, and none ever leads to a later text
+    # a text points to an earlier text that it resembles; one pointer is enough, and none leads to a later text
     for one, other in _candidates(bands, signatures, parents, near):
         first, later = min(one, other), max(one, other)
-        # no pair that counts is left out: a text that points nowhere has a root that no other text has
+        # `band_pairs` skips no pair that counts: a text that points nowhere shares its root with no earlier text
         if parents[later] == later and alike(first, later):
             parents[later] = first
     return np.asarray(parents != np.arange(len(texts)))
 
 
 def duplicate_pairs(pairs: Sequence[tuple[str, str | None]], *, near: float = 0.8) -> list[int]:
-    """Return `duplicate_groups` of texts that may come in pairs: pairs are the same if both texts are, in any order."""
+    """Return the group of each text or pair of texts; pairs are the same if both texts are, in any order."""
     if not any(second for _, second in pairs):
         return duplicate_groups([first for first, _ in pairs], near=near)
     found = duplicate_groups([text or "" for pair in pairs for text in pair], near=near)
@@ -72,9 +72,9 @@ def duplicate_pairs(pairs: Sequence[tuple[str, str | None]], *, near: float = 0.
 
 
 def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Join equal texts in `parents`; return bands (D, bands), 0 for all but the first of equals, and bins (D, BINS).
+    """Join equal texts in `parents`; return bands (D, bands), 0 for repeats of an equal text, and bins (D, BINS).
 
-    near = 0: no bands and no bins.
+    With near = 0 there are no bands and no bins.
     """
     bands = np.zeros((len(texts), BINS // rows_of(near) if near else 0), np.uint64)
     signatures = np.zeros((len(texts), BINS if near else 0), np.uint8)
@@ -98,12 +98,12 @@ def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.nd
                 words = normalised(texts[place]) or texts[place].strip()
                 parents[place] = firsts.setdefault(words, place)
     if near:
-        bands[parents != np.arange(len(texts))] = 0  # one of each group of equal texts stands for all
+        bands[parents != np.arange(len(texts))] = 0  # the first of equal texts stands for all
     return bands, signatures
 
 
 def _similarity_test(texts: Sequence[str], near: float) -> Callable[[int, int], bool]:
-    """Return the exact test of two places of the list. It keeps the shingles of the texts that it saw last."""
+    """Return a function that tests the exact similarity of two texts by place. It caches shingles of recent texts."""
 
     @lru_cache(_KEPT)
     def pieces(place: int) -> set[str]:
@@ -115,7 +115,7 @@ def _similarity_test(texts: Sequence[str], near: float) -> Callable[[int, int], 
 def _candidates(
     bands: np.ndarray, signatures: np.ndarray, parents: np.ndarray, near: float
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs with a common band and sketches that agree, each once, except pairs that are in one group already."""
+    """Yield each pair with a common band and sketches that agree once, unless both are already in one group."""
     least = least_of(near)
     pairs, cursor = np.empty((_ROOM, 2), np.int64), np.empty(2, np.int64)
     for band in range(bands.shape[1]):
@@ -128,7 +128,7 @@ def _candidates(
 
 @compiled
 def root(parents: Any, place: int) -> int:
-    """Return the first text of the group that `place` is in so far, and shorten the way to it."""
+    """Return the first text of the group that `place` belongs to so far, and shorten the path to it (union-find)."""
     while parents[place] != place:
         parents[place] = parents[parents[place]]
         place = parents[place]
@@ -137,7 +137,7 @@ def root(parents: Any, place: int) -> int:
 
 @part
 def shared_before(one: Any, other: Any, band: int) -> bool:
-    """True if an earlier band is the same in both, so that they have met."""
+    """Return True if an earlier band is the same in both, so that the pair was already found."""
     place = 0
     while place < band and one[place] != other[place]:
         place += 1
@@ -148,10 +148,10 @@ def shared_before(one: Any, other: Any, band: int) -> bool:
 def band_pairs(
     order: Any, bands: Any, band: int, parents: Any, signatures: Any, least: int, cursor: Any, pairs: Any
 ) -> int:
-    """Fill `pairs` with texts that share this band and no earlier one, going on from the cursor; return their number.
+    """Fill `pairs` with texts that share this band and no earlier one, from the cursor on; return their number.
 
     order      texts by rising band hash
-    cursor     (2,) the places in `order` of the pair to look at next, moved on here; len(order) at the end
+    cursor     (2,) places in `order` of the next pair to compare, which this advances; len(order) at the end
     """
     found, one, other = 0, cursor[0], cursor[1]
     while one < len(order):

@@ -1,18 +1,17 @@
-"""Texts that repeat an earlier one, exactly or nearly, among more texts than fit into memory.
+"""Find texts that repeat an earlier text, exactly or nearly, among more texts than fit into memory.
 
-    exact   the same words in the same order, whatever their case and the marks between them (`normalised`): by
-            a hash of 64 bits, so that two different texts are taken for the same with a chance of 2^-64
-    near    runs of GRAM words with a Jaccard similarity of at least `near`. Candidates by MinHash: texts whose sketches
-            of 256 numbers agree in a band of them (of near-duplicates one in 2,000 is missed, or fewer) and in about as
-            many numbers as `near` asks for; each is verified on the texts themselves
+    exact   the same words in the same order, whatever their case and the marks between them (`normalised`). Compared by
+            a 64-bit hash, so two different texts are taken for equal with a probability of 2^-64
+    near    the sets of runs of GRAM words have a Jaccard similarity of at least `near`. MinHash finds candidates: texts
+            whose sketches of 256 numbers agree in a whole band (at most one near-duplicate in 2,000 is missed) and in
+            about as many numbers as `near` implies. Each candidate is verified on the texts themselves
 
-Of a band, a text is compared with at most COMPARED others, the first ones: more share a band only where all are alike.
-What is said of a text depends on those before it only, and on no order of the work. Sketches wait on disk and a band
-at a time is in memory, in several passes where it takes more than is allowed.
+Within a band, a text is compared with the first COMPARED others only: more texts share a band only if all are alike.
+The answer for a text depends only on the texts before it, and not on the order of the work. Sketches lie on disk. One
+band at a time is in memory, a part of it at a time if it takes more than is allowed.
 
 Sources: Broder, On the resemblance and containment of documents (1997); Lee et al., Deduplicating training data makes
-language models better (ACL 2022), from where the runs of five words and the similarity of .8 are; the sketch is that of
-`sketch` of overlap/kernels.py.
+language models better (ACL 2022), for runs of five words and a similarity of .8; overlap/kernels.py has the sketch.
 """
 
 from __future__ import annotations
@@ -37,57 +36,13 @@ from acclimate.text.overlap.kernels import (
     read_words,
     sketch,
 )
-from acclimate.text.overlap.references import normalised
+from acclimate.text.overlap.references import jaccard, normalised
 from acclimate.text.overlap.search import fold, least_of, pack, rows_of
 
-# The loop over words of `near_duplicates`, compiled as those of overlap/kernels.py are.
-
 GRAM = 5  # words
-
-
-@compiled
-def sketch_texts(data: Any, begins: Any, fold: Any, rows: int, hashes: Any, bands: Any, signatures: Any) -> None:
-    """As `read_texts` of overlap/kernels.py, of runs of GRAM words instead of runs of characters.
-
-    data, begins   UTF-8 of all texts, and where each begins (D + 1)
-    hashes         (D,); bands (D, bands); signatures (D, BINS); both of no rows at all: not asked for
-    """
-    longest = longest_of(begins)
-    symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
-    word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
-    for text in range(len(hashes)):
-        length = normalise(data, begins[text], begins[text + 1], fold, symbols)
-        words = read_words(symbols, 0, length, values, word_begins)
-        hashes[text] = hash_of_text(values, words) if words else ZERO
-        if len(bands) and words >= GRAM:
-            count = words - GRAM + 1
-            for place in range(count):  # in place: a run reads its own word and later ones only
-                value = ZERO
-                for word in range(GRAM):
-                    value = value * PER_WORD + values[place + word]
-                values[place] = mix(value)
-            sketch(values, count, signature)
-            for band in range(bands.shape[1]):
-                bands[text, band] = band_key(signature, band, rows)
-            lowest_bytes(signature, signatures[text])
-
-
-COMPARED = 32
+COMPARED = 32  # texts of a band with which a text is compared
 A_TEXT = 24  # bytes of memory that a pass takes for each of its texts
-_KEPT = 512  # texts whose runs are at hand
-
-
-class Sketches(NamedTuple):
-    """What is kept of D texts.
-
-    hashes      (D,) uint64; 0 without any word
-    bands       (bands, D) uint64, one after the other, to be read one at a time; 0 for less than GRAM words
-    signatures  (D, BINS) uint8
-    """
-
-    hashes: np.ndarray
-    bands: np.ndarray
-    signatures: np.ndarray
+_KEPT = 512  # texts whose runs are cached
 
 
 class Store(Protocol):
@@ -98,13 +53,21 @@ class Store(Protocol):
     def text(self, number: int) -> str: ...
 
 
-def bands_of(near: float) -> int:
-    """Return how many bands a sketch has; 0 where nearly the same texts are not looked for."""
-    return BINS // rows_of(near) if near else 0
+class Sketches(NamedTuple):
+    """What is kept of D texts.
+
+    hashes      (D,) uint64; 0 for a text without words
+    bands       (bands, D) uint64, band by band, since they are read one at a time; 0 for fewer than GRAM words
+    signatures  (D, BINS) uint8
+    """
+
+    hashes: np.ndarray
+    bands: np.ndarray
+    signatures: np.ndarray
 
 
 def sketches(texts: Sequence[str], near: float) -> Sketches:
-    """near = 0: hashes only."""
+    """Return the sketches of the texts; with near = 0 only their hashes."""
     size = len(texts) if near else 0
     hashes, bands = np.zeros(len(texts), np.uint64), np.zeros((size, bands_of(near)), np.uint64)
     signatures = np.zeros((size, BINS), np.uint8)
@@ -113,22 +76,15 @@ def sketches(texts: Sequence[str], near: float) -> Sketches:
     return Sketches(hashes, np.ascontiguousarray(bands.T), signatures)
 
 
-def grams(text: str) -> set[tuple[str, ...]]:
-    """Return the different runs of GRAM words."""
-    words = normalised(text).split()
-    return {tuple(words[place : place + GRAM]) for place in range(len(words) - GRAM + 1)}
-
-
-def similarity(one: set[tuple[str, ...]], other: set[tuple[str, ...]]) -> float:
-    """Jaccard; 0 where both are empty."""
-    shared = len(one & other)
-    return shared / max(len(one) + len(other) - shared, 1)
+def bands_of(near: float) -> int:
+    """Return the number of bands of a sketch; 0 for near = 0."""
+    return BINS // rows_of(near) if near else 0
 
 
 def exact_repeats(store: Store, present: np.ndarray, memory: int) -> np.ndarray:
-    """(D,) int64: the first text with the same words, -1 for a text that is the first itself.
+    """Return (D,) int64: the number of the first text with the same words, -1 for that first text itself.
 
-    present  (D,) bool: only these are looked at
+    present  (D,) bool: False for texts to ignore
     memory   bytes that a pass may take, besides 8 for each text
     """
     first = np.full(len(present), -1, np.int64)
@@ -138,7 +94,7 @@ def exact_repeats(store: Store, present: np.ndarray, memory: int) -> np.ndarray:
 
 
 def near_repeats(store: Store, present: np.ndarray, near: float, memory: int) -> np.ndarray:
-    """(D,) int64: an earlier text that is nearly the same, -1 where none is; arguments as `exact_repeats` has them."""
+    """Return (D,) int64: the number of an earlier text that is nearly the same, or -1. Arguments: `exact_repeats`."""
     parts = store.sketches()
     begins = np.cumsum([0, *(len(part.hashes) for part in parts)])
     earlier = np.full(len(present), -1, np.int64)
@@ -157,7 +113,7 @@ def near_repeats(store: Store, present: np.ndarray, near: float, memory: int) ->
     def same(one: int, other: int) -> bool:
         if (one, other) in failed or int((signature(one) == signature(other)).sum()) < least:
             return False
-        if similarity(runs(one), runs(other)) >= near:
+        if jaccard(runs(one), runs(other)) >= near:
             return True
         if len(failed) < _KEPT * _KEPT:
             failed.add((one, other))
@@ -172,21 +128,23 @@ def near_repeats(store: Store, present: np.ndarray, near: float, memory: int) ->
     return earlier
 
 
-def _band(row: int, part: Sketches) -> np.ndarray:
-    keys: np.ndarray = part.bands[row]
-    return keys
+def grams(text: str) -> set[tuple[str, ...]]:
+    """Return the different runs of GRAM words."""
+    words = normalised(text).split()
+    return {tuple(words[place : place + GRAM]) for place in range(len(words) - GRAM + 1)}
 
 
 def _alike(
     keys_of: Callable[[Sketches], np.ndarray], parts: Sequence[Sketches], present: np.ndarray, memory: int
 ) -> Iterator[np.ndarray]:
-    """Of each key that several texts have, their numbers, ascending. Keys are even numbers drawn out of 2^64, so that
-    each pass takes those of one share of that range.
+    """Yield the ascending numbers of the texts that share a key, for each key that several texts have.
+
+    Keys are spread evenly over 64 bits, so each pass takes the keys of an equal part of that range.
     """
     passes = max(1, -(-len(present) * A_TEXT // memory))
     width = (1 << 64) // passes + 1
     for turn in range(passes):
-        low, high = max(turn * width, 1), min((turn + 1) * width, 1 << 64) - 1  # 0 is a text without any
+        low, high = max(turn * width, 1), min((turn + 1) * width, 1 << 64) - 1  # key 0: the text has none
         keys, numbers, begin = [], [], 0
         for part in parts:
             part_keys = np.asarray(keys_of(part))
@@ -206,3 +164,35 @@ def _runs(keys: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
     ends = np.append(begins[1:], len(keys))
     for which in np.flatnonzero(ends - begins > 1).tolist():
         yield numbers[begins[which] : ends[which]]
+
+
+def _band(row: int, part: Sketches) -> np.ndarray:
+    keys: np.ndarray = part.bands[row]
+    return keys
+
+
+@compiled
+def sketch_texts(data: Any, begins: Any, fold: Any, rows: int, hashes: Any, bands: Any, signatures: Any) -> None:
+    """Do what `kernels.read_texts` does, with runs of GRAM words instead of runs of characters.
+
+    data, begins   UTF-8 of all texts, and where each begins (D + 1)
+    hashes         (D,); bands: (D, bands); signatures: (D, BINS). With 0 rows of both, only hashes are written
+    """
+    longest = longest_of(begins)
+    symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
+    word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
+    for text in range(len(hashes)):
+        length = normalise(data, begins[text], begins[text + 1], fold, symbols)
+        words = read_words(symbols, 0, length, values, word_begins)
+        hashes[text] = hash_of_text(values, words) if words else ZERO
+        if len(bands) and words >= GRAM:
+            count = words - GRAM + 1
+            for place in range(count):  # in place: a run reads no earlier word
+                value = ZERO
+                for word in range(GRAM):
+                    value = value * PER_WORD + values[place + word]
+                values[place] = mix(value)
+            sketch(values, count, signature)
+            for band in range(bands.shape[1]):
+                bands[text, band] = band_key(signature, band, rows)
+            lowest_bytes(signature, signatures[text])

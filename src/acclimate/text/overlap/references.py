@@ -1,15 +1,16 @@
-"""Texts that hold a reference text, or a part of it: how leaks of dev and test are found.
+"""Find texts that contain a reference text or a part of it. So leaks of dev and test texts are found.
 
 exact      the same words in the same order (`normalised`)
 near       character 5-grams of the normalised texts with a Jaccard similarity of at least `near`: candidates by MinHash
            and locality-sensitive hashing, each verified by the exact similarity
-13-gram    a run of 13 words in common (the rule of GPT-3's and later contamination checks)
+13-gram    a common run of 13 words (the rule of GPT-3's and later contamination checks)
 
-A word is what `\\w+` matches: letters, digits and underscores of any script. Writing without spaces (Chinese, Japanese)
-is one word from one punctuation mark to the next. There 13 words are some 13 clauses, so shared runs are found only if
-they are long; exact and near-duplicates are found as ever. A text without any word is like no other.
+A word is what `\\w+` matches: letters, digits and underscores of any script. In scripts without spaces (Chinese,
+Japanese) a word reaches from one punctuation mark to the next. There 13 words are some 13 clauses, so only long shared
+runs are found; exact and near-duplicates are found as in other scripts. A text without words matches no other.
 
-The compiled loops are in overlap/search.py. They are imported when they run, because numba takes a third of a second.
+The compiled loops are in overlap/search.py, which is imported only when it is used: importing numba takes a third of a
+second.
 
 Sources: Broder, On the resemblance and containment of documents (1997); Lee et al., Deduplicating training data makes
 language models better (ACL 2022); Brown et al., Language models are few-shot learners (2020, appendix C).
@@ -18,7 +19,7 @@ language models better (ACL 2022); Brown et al., Language models are few-shot le
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -26,8 +27,8 @@ import numpy as np
 
 from acclimate.core.machines import in_turn, processors
 
-GRAM = 13  # words that two texts must share in a row before that counts as copied
-SHINGLE = 5  # characters of the pieces whose sets near-duplicates share
+GRAM = 13  # consecutive words that two texts must share to count as copied
+SHINGLE = 5  # characters of the n-grams whose sets are compared for near-duplicates
 MOST = 100  # different reference texts that are reported for one scanned text
 WORD = re.compile(r"\w+")
 _BATCH = 1 << 20  # characters that a thread takes at a time
@@ -35,18 +36,18 @@ _EXCERPT = 160  # characters
 Batch = Sequence[tuple[str, str]]
 Kind = Literal["exact", "near", "13-gram"]
 KINDS: tuple[Kind, ...] = ("exact", "near", "13-gram")  # from the strongest on
-Told = dict[int, tuple[int, float, int]]  # indexed text -> number of the kind, similarity, first shared run (or -1)
+Evidence = tuple[int, float, int]  # number of the kind, similarity, first shared run or -1
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A scanned text that holds a reference text, or a part of it.
+    """A scanned text that contains a reference text or a part of it.
 
-    kind         the strongest that holds; exact is stronger than near, near than 13-gram
+    kind         the strongest that applies; exact is stronger than near, near than 13-gram
     id           of the scanned text
     reference    id of the reference text
     similarity   1 for exact; the Jaccard similarity for near; for 13-gram the share of the reference's different runs
-                 of 13 words that the scanned text has
+                 of 13 words that the scanned text contains
     excerpt      normalised: the first shared run of 13 words, or the beginning of the text; at most 160 characters
     """
 
@@ -57,11 +58,6 @@ class Match:
     excerpt: str
 
 
-def normalised(text: str) -> str:
-    """Return the words in lower case, joined by one space: layout and punctuation make no difference."""
-    return " ".join(WORD.findall(text.lower()))
-
-
 class References:
     """Texts to look for in others, indexed once.
 
@@ -70,17 +66,17 @@ class References:
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]], *, near: float = 0.8) -> None:
-        """texts: (id, text) pairs. near: least Jaccard similarity of a near-duplicate, at most 1; 0 looks for none.
+        """Index the texts, (id, text) pairs. near: least Jaccard similarity of a near-duplicate; 0 looks for none.
 
-        Raises ValueError for another `near`. The first use in a process loads the compiled loops, or compiles them if
-        no earlier process did.
+        Raises ValueError unless `near` is between 0 and 1. The first use in a process loads the compiled loops, or
+        compiles them if no earlier process did.
         """
         from acclimate.text.overlap.search import build
 
         check_similarity(near)
         self._least = near
         self._ids: list[str] = []
-        owners: dict[str, list[int]] = {}  # the same words are indexed once, however many texts have them
+        owners: dict[str, list[int]] = {}  # texts with the same words are indexed once
         for number, (name, text) in enumerate(texts):
             self._ids.append(name)
             words = normalised(text)
@@ -99,18 +95,18 @@ class References:
         threads   None: as many as this process may use. The result does not depend on it.
         most      different reference texts that are reported for one scanned text
 
-        A list has a reference at most once: exact ones first, then near ones, then shared runs; by falling similarity,
-        then in the references' order. References with the same words are reported together, however many they are. If
-        more than `most` different ones match a text, the strongest is reported and then those that matched no earlier
-        text: so a paragraph that all texts share costs little, and yet every reference is reported sooner or later. At
-        most 1,000 candidates of one text are compared.
+        A list names a reference at most once. Exact matches come first, then near ones, then shared runs, each by
+        falling similarity, then in the references' order. References with the same words are always reported together.
+        If more than `most` different references match a text, the strongest is reported, and then those that matched
+        no earlier text: so a paragraph that all texts share costs little, and yet every reference is reported for some
+        text. At most 1,000 candidates of a text are compared.
         """
         reported = np.zeros(len(self._texts), bool)
         for batch, found in in_turn(self._look, _batches(texts), threads or processors()):
             yield from self._matches(batch, found, reported, most)
 
     def _look(self, batch: Batch) -> tuple[Batch, Found]:
-        """Return the batch and what the compiled loops find in it. Several threads run it at a time."""
+        """Return the batch and what the compiled loops find in it. Several threads run this at a time."""
         from acclimate.text.overlap.search import fold, pack, scan
 
         packed = pack([text for _, text in batch])
@@ -140,15 +136,15 @@ class References:
             kept = self._shared_runs(runs) | self._near_duplicates(text, near[near != exact]) | kept
             yield self._ordered(name, text, kept, reported, most)
 
-    def _near_duplicates(self, text: str, candidates: np.ndarray) -> Told:
+    def _near_duplicates(self, text: str, candidates: np.ndarray) -> dict[int, Evidence]:
         if not len(candidates):
             return {}
         pieces = shingles(normalised(text))
         similar = {one: jaccard(pieces, shingles(self._texts[one])) for one in candidates.tolist()}
         return {one: (1, similarity, -1) for one, similarity in similar.items() if similarity >= self._least}
 
-    def _shared_runs(self, grams: np.ndarray) -> Told:
-        """grams: the shared runs of one text, by their places."""
+    def _shared_runs(self, grams: np.ndarray) -> dict[int, Evidence]:
+        """Return the indexed texts that share runs with one text. grams: its shared runs, in order of place."""
         if not len(grams):
             return {}
         different = np.array(list(dict.fromkeys(grams.tolist())))
@@ -164,20 +160,20 @@ class References:
             for one, share, gram in zip(texts.tolist(), shares.tolist(), first.tolist(), strict=True)
         }
 
-    def _ordered(self, name: str, text: str, kept: Told, reported: np.ndarray, most: int) -> list[Match]:
-        """Return the matches of one text in their order; mark in `reported` the reference texts that they are of."""
-        told = sorted((kind, -similarity, one) for one, (kind, similarity, _) in kept.items())
-        if len(told) > most:
-            told = [told[0], *sorted(told[1:], key=lambda each: bool(reported[each[2]]))[: most - 1]]
-        reported[[one for _, _, one in told]] = True
-        order = sorted((kind, negative, other, one) for kind, negative, one in told for other in self._owners[one])
+    def _ordered(self, name: str, text: str, kept: dict[int, Evidence], reported: np.ndarray, most: int) -> list[Match]:
+        """Return the ordered matches of one text, and mark their reference texts in `reported`."""
+        matches = sorted((kind, -similarity, one) for one, (kind, similarity, _) in kept.items())
+        if len(matches) > most:
+            matches = [matches[0], *sorted(matches[1:], key=lambda match: bool(reported[match[2]]))[: most - 1]]
+        reported[[one for _, _, one in matches]] = True
+        order = sorted((kind, negative, other, one) for kind, negative, one in matches for other in self._owners[one])
         return [
             Match(KINDS[kind], name, self._ids[other], -negative, self._excerpt(text, kept[one]))
             for kind, negative, other, one in order
         ]
 
-    def _excerpt(self, text: str, told: tuple[int, float, int]) -> str:
-        kind, _, gram = told
+    def _excerpt(self, text: str, evidence: Evidence) -> str:
+        kind, _, gram = evidence
         if KINDS[kind] != "13-gram":
             return normalised(text[: 4 * _EXCERPT])[:_EXCERPT]
         points = self._index.symbols[self._index.gram_begins[gram] : self._index.gram_ends[gram]]
@@ -192,15 +188,35 @@ class Found(NamedTuple):
     pairs: np.ndarray
 
 
+def normalised(text: str) -> str:
+    """Return the words in lower case, joined by single spaces, without layout and punctuation."""
+    return " ".join(WORD.findall(text.lower()))
+
+
 def shingles(words: str) -> set[str]:
     """Return the different runs of SHINGLE characters of a normalised text."""
     return {words[place : place + SHINGLE] for place in range(len(words) - SHINGLE + 1)}
 
 
-def jaccard(one: set[str], other: set[str]) -> float:
+def jaccard(one: Set[Hashable], other: Set[Hashable]) -> float:
     """Return the size of the intersection divided by that of the union; 0 if both are empty."""
     shared = len(one & other)
     return shared / max(len(one) + len(other) - shared, 1)
+
+
+def text_hashes(texts: Sequence[str]) -> np.ndarray:
+    """Return (D,) uint64, equal for the same words, for other words with probability 2^-64; 0 for no words."""
+    from acclimate.text.overlap.search import sketches
+
+    return sketches(texts, 0.0)[0]
+
+
+def check_similarity(near: float) -> None:
+    """Raise ValueError unless `near` is a Jaccard similarity."""
+    if not 0 <= near <= 1:
+        raise ValueError(
+            f"near is {near}, but a Jaccard similarity lies between 0 and 1; 0 looks for none, 0.8 is usual."
+        )
 
 
 def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
@@ -214,18 +230,3 @@ def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def check_similarity(near: float) -> None:
-    """Raises ValueError if `near` is no Jaccard similarity."""
-    if not 0 <= near <= 1:
-        raise ValueError(
-            f"near is {near}, but a Jaccard similarity lies between 0 and 1; 0 looks for none, 0.8 is usual."
-        )
-
-
-def text_hashes(texts: Sequence[str]) -> np.ndarray:
-    """Return (D,) uint64: equal for the same words, for others with a chance of 2^-64; 0 without any word."""
-    from acclimate.text.overlap.search import sketches
-
-    return sketches(texts, 0.0)[0]

@@ -1,7 +1,6 @@
-"""The index of reference texts: how it is built (`build`), and the compiled loops that look for its texts (`scan`).
+"""The index of reference texts: `build` makes it, the compiled loop `scan` looks for its texts in others.
 
-Hashes only ever find candidates: code points are compared before anything is called equal. Pairs whose sketches agree
-are left to the caller to verify.
+Hashes only find candidates; code points decide what is equal. The caller verifies the pairs whose sketches agree.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ import numpy as np
 
 from acclimate.text.overlap.kernels import (
     BINS,
-    GRAM,
     ONE,
     OUT,
     PER_WORD,
-    SHINGLE,
     ZERO,
     agreeing,
     band_key,
@@ -38,9 +35,20 @@ from acclimate.text.overlap.kernels import (
     shingles,
     sketch,
 )
+from acclimate.text.overlap.references import GRAM, SHINGLE
 
-CANDIDATES = 1000  # pairs of one text, so that a batch of short texts like many others stays small
+CANDIDATES = 1000  # pairs of one text, to bound the memory for short texts that resemble many others
 TO_WORD, BIT = np.uint64(6), np.uint64(63)
+_MISSED = 5e-4  # largest probability that a pair of exactly the similarity `near` has no band in common
+_CAPITAL_SIGMA, _DOTTED_I = "\u03a3", "\u0130"
+GramArrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+class Packed(NamedTuple):
+    """UTF-8 of all texts, and where each begins (D + 1)."""
+
+    data: np.ndarray
+    begins: np.ndarray
 
 
 class Index(NamedTuple):
@@ -51,10 +59,10 @@ class Index(NamedTuple):
     gram_filter                  bits: a run whose bit is 0 is not in the table
     gram_keys, gram_numbers      hash table: run hash -> run
     gram_begins, gram_ends       (G,) where a run stands in `symbols`
-    band_keys, band_numbers      hash table: band hash -> band; empty where near-duplicates are not asked for
+    band_keys, band_numbers      hash table: band hash -> band; empty for near = 0
     band_begins, band_texts      the texts that have a band, band by band
     signatures                   (U, BINS) the lowest byte of every bin
-    rows, least                  bins in a band; bins that must agree before a pair is worth a verification
+    rows, least                  bins in a band; bins that must agree before a pair is verified
     """
 
     symbols: np.ndarray
@@ -75,14 +83,58 @@ class Index(NamedTuple):
     least: int
 
 
+class Grams(NamedTuple):
+    """Which of U texts have a run of words: those of run g are texts[begins[g] : begins[g + 1]], each once."""
+
+    begins: np.ndarray
+    texts: np.ndarray
+    counts: np.ndarray  # (U,) different runs of a text
+
+
+def build(texts: Sequence[str], near: float) -> tuple[Index, Grams]:
+    """Return the index of texts, which must be normalised, different and not empty, and who has which run of words."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    # a writable copy, like the arrays of a scan: numba would compile the loops again for a read-only array
+    symbols = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).copy()
+    hashes, bands, signatures = sketches(texts, near)
+    exact = _table(len(texts))
+    fill_table(*exact, hashes)
+    gram_arrays, grams = _number(texts, symbols, begins)
+    keys, band_begins, band_texts = _grouped(bands)
+    banded = _table(len(keys))
+    fill_table(*banded, keys)
+    rows, least = (rows_of(near), least_of(near)) if near else (BINS, 0)
+    return Index(
+        symbols, begins, *exact, *gram_arrays, *banded, band_begins, band_texts, signatures, rows, least
+    ), grams
+
+
+def _number(texts: Sequence[str], symbols: np.ndarray, begins: np.ndarray) -> tuple[GramArrays, Grams]:
+    """Return the index's arrays of runs, and which texts have which run."""
+    places = sum(text.count(" ") + 1 for text in texts)
+    keys, numbers = _table(places)
+    bits = np.zeros(max(len(keys) // 8, 1), np.uint64)  # 8 bits a slot, so at least 16 a run
+    first, last = np.zeros(places, np.int64), np.zeros(places, np.int64)
+    owners = np.zeros((places, 2), np.int64)
+    found = placed = 0
+    if texts:
+        found, placed = number_grams(symbols, begins, keys, numbers, bits, first, last, owners)
+    pairs = np.sort(owners[:placed, 0] * max(len(texts), 1) + owners[:placed, 1])
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # np.unique took five times as long
+    gram, text = np.divmod(pairs, max(len(texts), 1))
+    holders = Grams(np.searchsorted(gram, np.arange(found + 1)), text, np.bincount(text, minlength=len(texts)))
+    return (bits, keys, numbers, first[:found].copy(), last[:found].copy()), holders
+
+
 @compiled
 def number_grams(
     symbols: Any, text_begins: Any, keys: Any, numbers: Any, bits: Any, begins: Any, ends: Any, owners: Any
 ) -> tuple[int, int]:
-    """Number the different runs of GRAM words of all texts; how many there are, and how many places they stand at.
+    """Number the different runs of GRAM words of all texts; return how many runs and how many places there are.
 
-    keys, numbers, bits   the table and the filter, filled here
-    begins, ends          (places,) where a run first stands, by its number
+    keys, numbers, bits   the table and the filter, which this fills
+    begins, ends          (places,) where run g first occurs, for each run
     owners                (places, 2) run and text of each place, text by text
     """
     longest = longest_of(text_begins)
@@ -99,7 +151,7 @@ def number_grams(
                 continue
             key, begin = max(mix(value), ONE), word_begins[word - GRAM + 1]
             slot, end = find(keys, key), word_begins[word + 1] - 1
-            while keys[slot] != ZERO:  # other words of the same hash stand behind one another
+            while keys[slot] != ZERO:  # other words with the same hash follow one another
                 number = numbers[slot]
                 length = ends[number] - begins[number] if keys[slot] == key else -1
                 if length == end - begin and same(symbols, begin, end, symbols, begins[number]):
@@ -115,9 +167,23 @@ def number_grams(
     return found, places
 
 
+def _grouped(bands: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the different band hashes, where the texts of each begin, and the texts, band by band."""
+    text, band = np.nonzero(bands)
+    order = np.argsort(bands[text, band], kind="stable")
+    keys, begins = np.unique(bands[text, band][order], return_index=True)
+    return keys, np.append(begins, len(order)).astype(np.int64), text[order].astype(np.int64)
+
+
+def _table(entries: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return an empty hash table, at most half of which will be full."""
+    size = 2 << max(entries, 1).bit_length()
+    return np.zeros(size, np.uint64), np.zeros(size, np.int64)
+
+
 @compiled
 def fill_table(keys: Any, numbers: Any, entries: Any) -> None:
-    """Put each entry into the table under its own number; equal ones stand behind one another."""
+    """Put each entry into the hash table with its number; equal entries follow one another."""
     for number in range(len(entries)):
         slot = np.int64(entries[number] & np.uint64(len(keys) - 1))
         while keys[slot] != ZERO:
@@ -127,7 +193,7 @@ def fill_table(keys: Any, numbers: Any, entries: Any) -> None:
 
 @compiled
 def scan(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: Any, pairs: Any) -> Any:
-    """Look for the index's texts in D texts; how many hits and pairs there are (those past the arrays' ends get lost).
+    """Look for the index's texts in D texts; return the numbers of hits and pairs, of which the arrays hold the first.
 
     data, begins   UTF-8 of all texts, and where each begins (D + 1)
     exact          (D,) the text of the index with the same words, or -1
@@ -137,7 +203,7 @@ def scan(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: Any, p
     longest = longest_of(begins)
     symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
     word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
-    seen = np.zeros(len(index.text_begins), np.int64)  # the last text that was compared, counted from 1
+    seen = np.zeros(len(index.text_begins), np.int64)  # the last text, counted from 1, that was compared with each
     hit_count, pair_count = np.int64(0), np.int64(0)
     for text in range(len(exact)):
         length = normalise(data, begins[text], begins[text + 1], fold, symbols)
@@ -194,7 +260,7 @@ def find_grams(
 
 @part
 def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, found: Any) -> Any:
-    lowest, told = np.empty(BINS, np.uint8), 0
+    lowest, candidates = np.empty(BINS, np.uint8), 0
     lowest_bytes(signature, lowest)
     for band in range(BINS // index.rows):
         slot = find(index.band_keys, band_key(signature, band, index.rows))
@@ -210,75 +276,16 @@ def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, foun
                 if found < len(pairs):
                     pairs[found, 0], pairs[found, 1] = text, other
                 found += 1
-                told += 1
-                if told == CANDIDATES:
+                candidates += 1
+                if candidates == CANDIDATES:
                     return found
     return found
 
 
-_MISSED = 5e-4  # the largest probability that a pair of just the similarity asked for has no band in common
-_CAPITAL_SIGMA, _DOTTED_I = "\u03a3", "\u0130"
-
-
-GramArrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-class Packed(NamedTuple):
-    """UTF-8 of all texts, and where each begins (D + 1)."""
-
-    data: np.ndarray
-    begins: np.ndarray
-
-
-class Grams(NamedTuple):
-    """Which of U texts have a run of words: those of run g are texts[begins[g] : begins[g + 1]], each once."""
-
-    begins: np.ndarray
-    texts: np.ndarray
-    counts: np.ndarray  # (U,) different runs of a text
-
-
-def pack(texts: Sequence[str]) -> Packed:
-    encoded = [_lowered(text).encode("utf-8", "surrogatepass") for text in texts]
-    begins = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(texts)), out=begins[1:])
-    return Packed(np.frombuffer(b"".join(encoded), np.uint8), begins)
-
-
-def _lowered(text: str) -> str:
-    """Lower case only where it depends on more than a character (the final sigma) or makes two of one."""
-    return text if text.isascii() or not (_CAPITAL_SIGMA in text or _DOTTED_I in text) else text.lower()
-
-
-@cache
-def fold() -> np.ndarray:
-    """(1,114,112,) uint32: every code point in lower case; 0 where that belongs to no word."""
-    points = "".join(map(chr, range(sys.maxunicode + 1)))
-    # these two never get here, see `_lowered`; without them every character has a lower case of one character
-    lowered = points.replace(_CAPITAL_SIGMA, "\u03c3").replace(_DOTTED_I, "i").lower()
-    assert len(lowered) == len(points)
-    found = np.zeros(len(points), np.uint32)
-    numbers = np.frombuffer(lowered.encode("utf-32-le", "surrogatepass"), np.uint32)
-    for run in re.finditer(r"\w+", lowered):
-        found[run.start() : run.end()] = numbers[run.start() : run.end()]
-    return found
-
-
-def rows_of(near: float) -> int:
-    """Bins in a band: the most (and so the fewest false candidates) with which a near-duplicate is hardly missed."""
-    fitting = [rows for rows in range(1, BINS + 1) if (1 - near**rows) ** (BINS // rows) <= _MISSED]
-    return max(fitting, default=1)
-
-
-def least_of(near: float) -> int:
-    """Bins that must agree, four standard deviations below what is expected of a near-duplicate; at least one."""
-    return max(1, int(BINS * near - 4 * (BINS * near * (1 - near)) ** 0.5))
-
-
 def sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(D,) text hashes, 0 without words; (D, bands) band hashes, 0 for texts too short; (D, BINS) bytes of the bins.
+    """Return (D,) text hashes, 0 without words; (D, bands) band hashes, 0 for short texts; (D, BINS) bytes of the bins.
 
-    near = 0: no bands and no bins.
+    With near = 0 there are no bands and no bins.
     """
     size = len(texts) if near else 0
     rows = rows_of(near) if near else BINS
@@ -289,51 +296,43 @@ def sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, np.ndarray,
     return hashes, bands, signatures
 
 
-def build(texts: Sequence[str], near: float) -> tuple[Index, Grams]:
-    """Return the index of normalised texts, all different and none empty."""
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    # a copy can be written to, like the arrays of a scan: for numba that is another type, and another compilation
-    symbols = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).copy()
-    hashes, bands, signatures = sketches(texts, near)
-    exact = _table(len(texts))
-    fill_table(*exact, hashes)
-    gram_arrays, grams = _number(texts, symbols, begins)
-    keys, band_begins, band_texts = _grouped(bands)
-    banded = _table(len(keys))
-    fill_table(*banded, keys)
-    rows, least = (rows_of(near), least_of(near)) if near else (BINS, 0)
-    return Index(
-        symbols, begins, *exact, *gram_arrays, *banded, band_begins, band_texts, signatures, rows, least
-    ), grams
+def rows_of(near: float) -> int:
+    """Return the largest number of bins in a band (for few false candidates) that misses at most _MISSED."""
+    # a pair of similarity s shares none of BINS / r bands of r bins with probability (1 - s^r)^(BINS / r)
+    fitting = [rows for rows in range(1, BINS + 1) if (1 - near**rows) ** (BINS // rows) <= _MISSED]
+    return max(fitting, default=1)
 
 
-def _table(entries: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return an empty hash table, at most half of which will be full."""
-    size = 2 << max(entries, 1).bit_length()
-    return np.zeros(size, np.uint64), np.zeros(size, np.int64)
+def least_of(near: float) -> int:
+    """Return how many bins must agree: four standard deviations below the mean of a near-duplicate, at least 1."""
+    return max(1, int(BINS * near - 4 * (BINS * near * (1 - near)) ** 0.5))
 
 
-def _number(texts: Sequence[str], symbols: np.ndarray, begins: np.ndarray) -> tuple[GramArrays, Grams]:
-    """Return the index's arrays of runs, and who has them."""
-    places = sum(text.count(" ") + 1 for text in texts)
-    keys, numbers = _table(places)
-    bits = np.zeros(max(len(keys) // 8, 1), np.uint64)  # 8 bits a slot, so at least 16 a run
-    first, last = np.zeros(places, np.int64), np.zeros(places, np.int64)
-    owners = np.zeros((places, 2), np.int64)
-    found = placed = 0
-    if texts:
-        found, placed = number_grams(symbols, begins, keys, numbers, bits, first, last, owners)
-    pairs = np.sort(owners[:placed, 0] * max(len(texts), 1) + owners[:placed, 1])
-    pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # np.unique took five times as long
-    gram, text = np.divmod(pairs, max(len(texts), 1))
-    holders = Grams(np.searchsorted(gram, np.arange(found + 1)), text, np.bincount(text, minlength=len(texts)))
-    return (bits, keys, numbers, first[:found].copy(), last[:found].copy()), holders
+def pack(texts: Sequence[str]) -> Packed:
+    return encode([_lowered(text) for text in texts])
 
 
-def _grouped(bands: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the different band hashes; where the texts of each begin; texts, those of one band together."""
-    text, band = np.nonzero(bands)
-    order = np.argsort(bands[text, band], kind="stable")
-    keys, begins = np.unique(bands[text, band][order], return_index=True)
-    return keys, np.append(begins, len(order)).astype(np.int64), text[order].astype(np.int64)
+def encode(texts: Sequence[str]) -> Packed:
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    begins = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(texts)), out=begins[1:])
+    return Packed(np.frombuffer(b"".join(encoded), np.uint8), begins)
+
+
+def _lowered(text: str) -> str:
+    """Return the text, lower-cased if that depends on the neighbours (final sigma) or changes the length."""
+    return text if text.isascii() or not (_CAPITAL_SIGMA in text or _DOTTED_I in text) else text.lower()
+
+
+@cache
+def fold() -> np.ndarray:
+    """Return (1,114,112,) uint32: the lower case of every code point, 0 if it is not part of a word."""
+    points = "".join(map(chr, range(sys.maxunicode + 1)))
+    # these two never get here, see `_lowered`; without them every character has a lower case of one character
+    lowered = points.replace(_CAPITAL_SIGMA, "\u03c3").replace(_DOTTED_I, "i").lower()
+    assert len(lowered) == len(points)
+    found = np.zeros(len(points), np.uint32)
+    numbers = np.frombuffer(lowered.encode("utf-32-le", "surrogatepass"), np.uint32)
+    for run in re.finditer(r"\w+", lowered):
+        found[run.start() : run.end()] = numbers[run.start() : run.end()]
+    return found

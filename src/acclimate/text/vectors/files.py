@@ -1,4 +1,4 @@
-"""fastText's files: the `.bin`, version 11 or 12, memory-mapped and written as a stream, and the text `.vec`.
+"""fastText's files: the `.bin` (version 11 or 12), which is memory-mapped and written as a stream, and the text `.vec`.
 
 A `.bin` holds, little-endian: two int32, magic and version; the settings (`Header`); the dictionary (int32 entries,
 words and labels; int64 words of the text; int64 -1: not pruned; then each entry as its bytes, a 0, an int64 count and
@@ -23,7 +23,7 @@ import numpy as np
 from acclimate.core.files import new_file
 
 END = "</s>"  # the word that stands for the end of a line; it has no n-grams
-SKIPGRAM, NEGATIVE_SAMPLING = 2, 2  # what the tool calls model sg and loss ns
+SKIPGRAM, NEGATIVE_SAMPLING = 2, 2  # the official tool's model sg and loss ns
 _MAGIC, _VERSION, _SUPERVISED = 793712314, 12, 3
 _COUNTS, _ENTRY, _MATRIX = struct.Struct("<3i2q"), struct.Struct("<qb"), struct.Struct("<?2q")
 
@@ -84,7 +84,7 @@ class Bin:
 
 
 def open_bin(path: Path) -> Bin:
-    """Raises ValueError, naming the file and the way out, where it is no whole `.bin` of unquantised word vectors."""
+    """Open a `.bin`. Raises ValueError unless it holds whole, unquantised word vectors."""
     if not (size := path.stat().st_size):
         raise ValueError(f"{path} is empty. {_AGAIN}")
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -114,7 +114,7 @@ def open_bin(path: Path) -> Bin:
 
 
 def _entries(data: mmap.mmap, place: int, entries: int, words: int) -> tuple[list[str], np.ndarray, int]:
-    """Return the words, their counts, and where the dictionary ends; labels come after the words and are left out."""
+    """Return the words, their counts, and the end of the dictionary; labels, after the words, are left out."""
     names, counts = [], np.empty(words, np.int64)
     for number in range(entries):
         end = data.find(b"\0", place)
@@ -129,7 +129,7 @@ def _entries(data: mmap.mmap, place: int, entries: int, words: int) -> tuple[lis
 
 
 def _matrix(path: Path, data: mmap.mmap, place: int, rows: int | None, columns: int) -> np.ndarray:
-    """Return the matrix at `place`, mapped. rows: how many it must have; None: as many as it says."""
+    """Return the matrix at `place`, memory-mapped. rows: the number it must have; None for any number."""
     quantised, height, width = _MATRIX.unpack_from(data, place)
     if quantised:
         raise ValueError(f"{path} is quantised. Give the .bin that it was made from")
@@ -153,7 +153,7 @@ def write_bin(
     inputs: Iterable[np.ndarray],
     outputs: Iterable[np.ndarray],
 ) -> None:
-    """Write a `.bin`, whole or not at all. inputs, outputs: (any, dim) float32 rows, in turn; see `Bin`."""
+    """Write a `.bin`, whole or not at all. inputs, outputs: the matrices of `Bin` in float32 blocks (any, dim)."""
     with new_file(path) as file:
         file.write(struct.pack("<2i", _MAGIC, _VERSION) + _HEADER.pack(*header))
         file.write(_COUNTS.pack(len(words), len(words), 0, read, -1))
@@ -167,7 +167,7 @@ def write_bin(
 
 @dataclass(frozen=True)
 class Vec:
-    """An open text `.vec`: words and vectors, neither n-grams nor output rows. Rows are read as they are asked for."""
+    """An open text `.vec`: words and vectors, without n-grams and output rows. Rows are read on demand."""
 
     path: Path
     dim: int
@@ -194,18 +194,18 @@ class Vec:
         return rows
 
     def _line(self, number: int) -> int:
-        """Return which line of the file, from 1, this word has."""
+        """Return the number of the word's line in the file, from 1."""
         with open(self.path, "rb") as file:
             return 1 + sum(1 for end in accumulate(map(len, file)) if end <= self.places[number])
 
     def bucket_rows(self, numbers: np.ndarray) -> np.ndarray:
-        """None: there are no n-grams."""
+        """Return no rows: a `.vec` has no n-grams."""
         assert not len(numbers)
         return np.empty((0, self.dim), np.float32)
 
 
 def open_vec(path: Path) -> Vec:
-    """Raises ValueError where the first line is not "words dim" or the file has fewer lines than that says."""
+    """Open a `.vec`. Raises ValueError if the first line is not "words dim", or if lines are missing."""
     index: dict[str, int] = {}
     with open(path, "rb") as file:
         first = file.readline()
@@ -220,7 +220,7 @@ def open_vec(path: Path) -> Vec:
         places: list[int] = []
         for line in file:
             word = line.rstrip(b"\r\n").partition(b" ")[0].decode("utf-8", "surrogateescape")
-            if index.setdefault(word, len(places)) == len(places):  # of two lines for a word the first counts
+            if index.setdefault(word, len(places)) == len(places):  # the first of two lines for a word counts
                 places.append(place)
             place += len(line)
             words -= 1
@@ -230,7 +230,7 @@ def open_vec(path: Path) -> Vec:
 
 
 def blocks(total: int, dim: int) -> Iterator[np.ndarray]:
-    """Yield the numbers 0 to total, in pieces whose rows take 16 MB."""
+    """Yield the numbers 0 to total - 1 in blocks whose rows take 16 MB."""
     size = max(1, math.ceil((1 << 22) / dim))
     for first in range(0, total, size):
         yield np.arange(first, min(first + size, total))

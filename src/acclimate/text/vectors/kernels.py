@@ -1,4 +1,4 @@
-"""The loops of `vectors`, compiled by numba like those of overlap/kernels.py: n-grams, first rows, skip-gram training.
+"""The compiled loops of word vectors: n-grams, random first rows, and skip-gram training.
 
 Sources: Bojanowski et al. (2017), Enriching word vectors with subword information, section 3; Mikolov et al. (2013),
 Distributed representations of words and phrases, sections 2.2 (negative sampling) and 2.3 (sub-sampling).
@@ -14,10 +14,10 @@ import numpy as np
 
 from acclimate.text.overlap.kernels import compiled, mix
 
-LONGEST_LINE = 1024  # words; longer ones are cut, as by the official tool
-# sums in any order, but NaN and infinity stay what they are, so that the loss tells that training diverged
+LONGEST_LINE = 1024  # words; longer lines are cut, as in the official tool
+# sums may be taken in any order, but NaN and infinity are kept, so that the loss shows that training diverged
 ANY_ORDER = {"reassoc", "contract", "arcp", "nsz", "afn"}
-WHOLE = 1 << 32  # a probability p is kept as p * WHOLE and met by 32 random bits
+WHOLE = 1 << 32  # a probability p is stored as p * WHOLE and compared with 32 random bits
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _32, _40, _LOW = np.uint64(32), np.uint64(40), np.uint64(0xFFFFFFFF)
@@ -26,10 +26,10 @@ _BASIS, _PRIME = np.uint32(2166136261), np.uint32(16777619)
 
 @compiled
 def subwords(data: Any, ends: Any, shortest: int, longest: int, buckets: int) -> Any:
-    """Return the buckets of each word's n-grams: where those of word w begin (W + 1,) int64, and all of them, int32.
+    """Return where the buckets of each word's n-grams begin, (W + 1,) int64, and all buckets, int32.
 
-    data, ends   UTF-8 of the words, "<" and ">" included, one after the other, and where each ends (W,)
-    An n-gram has `shortest` to `longest` characters; its bucket is its FNV-1a hash, of bytes taken as signed.
+    data, ends   UTF-8 of the words with "<" and ">" around each, and where each word ends (W,)
+    An n-gram has `shortest` to `longest` characters. Its bucket is the FNV-1a hash of its bytes, taken as signed.
     """
     begins = np.zeros(len(ends) + 1, np.int64)
     found = np.empty(len(data) * max(longest - shortest + 1, 0), np.int32)
@@ -37,7 +37,7 @@ def subwords(data: Any, ends: Any, shortest: int, longest: int, buckets: int) ->
     for word in range(len(ends)):
         last = ends[word]
         for begin in range(first, last):
-            if data[begin] & 0xC0 == 0x80:  # within a character
+            if data[begin] & 0xC0 == 0x80:  # not the first byte of a character
                 continue
             value, end, size = _BASIS, begin, 0
             while end < last and size < longest:
@@ -60,7 +60,7 @@ def subwords(data: Any, ends: Any, shortest: int, longest: int, buckets: int) ->
 
 @compiled
 def random_rows(numbers: Any, seed: int, dim: int) -> Any:
-    """(R, dim) uniform in ±1/dim: what a row holds depends on its number and the seed only."""
+    """Return (R, dim) uniform in ±1/dim; a row depends on its number and the seed only."""
     rows = np.empty((len(numbers), dim), np.float32)
     scale = np.float32(2.0**-23 / dim)
     for place in range(len(numbers)):
@@ -89,21 +89,25 @@ def train_lines(
     slope: float,
     seed: int,
 ) -> Any:
-    """Skip-gram with negative sampling over lines of text, as the official tool does it; (pairs, sum of their losses).
+    """Train skip-gram with negative sampling on lines of text, in place; return (pairs, the sum of their losses).
 
-    The loss is NaN where a row that was met was not finite.
+    For a word with vector h, the mean of its input rows, a word c of its window, and negatives n ~ noise:
 
-    numbers           the words' numbers, -1 where a line ends; end: the number of the word "</s>", or -1
-    begins, rows      the input rows that word w is the mean of: rows[begins[w] : begins[w + 1]]
-    echoes            (V,) sum over w's different rows of (times it occurs) ** 2, divided by how many rows w has
-    inputs, outputs   (R, dim), (V, dim) float32, moved
-    kept              (V,) uint64, the probability that sub-sampling leaves a word in; in 1 / WHOLE
+        loss = -log sigmoid(h . u_c) - sum over n of log sigmoid(-h . u_n)
+
+    The loss is NaN if a row that was used is not finite.
+
+    numbers           the words' numbers, -1 at the end of a line; end: the number of the word "</s>", or -1
+    begins, rows      the input rows of word w are rows[begins[w] : begins[w + 1]]
+    echoes            (V,) sum over w's different rows of (times the row occurs) ** 2, divided by its number of rows
+    inputs, outputs   (R, dim), (V, dim) float32: h is a mean of `inputs`, u_w is outputs[w]
+    kept              (V,) uint64, the probability that sub-sampling keeps a word, times WHOLE
     limits, others    (V,) the negatives' distribution, as an alias table
-    rate, slope       the rate of the first number, and by how much it falls with each one
+    rate, slope       the rate of the first number, and by how much it falls with each number
 
-    The tool adds a pair's gradient to all rows of the centre word and takes their mean anew for the next pair. Here the
-    mean itself moves, by `echoes` times the gradient, and the rows get the sum after the last pair: the same up to
-    rounding, with a sixth of the memory traffic.
+    The official tool adds a pair's gradient to all rows of the word and takes their mean again for the next pair. Here
+    h itself moves by `echoes` times the gradient, and the rows get the sum after the last pair. The result is the same
+    up to rounding, with a sixth of the memory traffic.
     """
     dim = inputs.shape[1]
     hidden, change, total = np.empty(dim, np.float32), np.empty(dim, np.float32), np.empty(dim, np.float32)
@@ -133,8 +137,9 @@ def train_lines(
                 for column in range(dim):
                     hidden[column] += inputs[row, column]
             for column in range(dim):
-                hidden[column] *= share
+                hidden[column] *= share  # h = mean of the word's rows (Bojanowski et al., section 3.2)
             state += _STEP
+            # uniform in 1 to window: near words are taken more often
             reach = 1 + np.int64(((mix(state) >> _32) * words) >> _32)
             leftmost: Any = max(centre - reach, 0)
             rightmost: Any = min(centre + reach + 1, count)
@@ -154,10 +159,11 @@ def train_lines(
                             chosen = np.int64(others[chosen])
                     score: Any = np.float32(0)
                     for column in range(dim):
-                        score += hidden[column] * outputs[chosen, column]
+                        score += hidden[column] * outputs[chosen, column]  # h . u
+                    # 1 - sigmoid(h . u_c) for the word of the window, 1 - sigmoid(-h . u_n) for a negative
                     wrong = np.float32(1) / (np.float32(1) + math.exp(score if turn == 0 else -score))
                     likelihood *= np.float32(1) - wrong
-                    step = speed * wrong if turn == 0 else -speed * wrong
+                    step = speed * wrong if turn == 0 else -speed * wrong  # -rate * d loss / d (h . u)
                     for column in range(dim):
                         change[column] += step * outputs[chosen, column]
                         outputs[chosen, column] += step * hidden[column]

@@ -1,7 +1,11 @@
-"""The vectors that fastText gives to the pieces of a model's vocabulary, and which pieces are held to theirs (TAPTER,
-section 3: F, and what R may have).
+"""fastText vectors for the pieces of a model's vocabulary, and a map from vectors to the model's embeddings.
 
-Legend: V pieces of the vocabulary, F numbers of a vector.
+`vocabulary_vectors` gives F of TAPTER (section 3), and the pieces that R may regularise. `fit_map` fits the map of
+Poerner et al. (2020) on the words that vectors and vocabulary share:
+
+    W, b = argmin sum over shared words of ||W v + b - e||^2
+
+Legend: V pieces of the vocabulary, N shared words, F numbers of a vector (G = F + 1), D of an embedding.
 """
 
 from __future__ import annotations
@@ -19,61 +23,17 @@ if TYPE_CHECKING:
 
     from acclimate.text.vectors.vectors import Vectors
 
-
-# Word vectors mapped into the space of a model's embeddings, by the words that both have (Poerner et al., 2020).
-#
-# W = argmin sum over shared words of ||W v + b - e||^2
-#
-# Legend: N shared words, F numbers of a vector, D of an embedding.
-
-HELD_OUT = 5  # every fifth word, when it is measured how much the map tells
-
-
-@dataclass(frozen=True, eq=False)
-class Mapped:
-    """map_GD: (F + 1, D), the last row b; words: N; explained: share of the embeddings' variance that a map of four
-    fifths of the words explains of the last fifth.
-    """
-
-    map_GD: np.ndarray
-    words: int
-    explained: float
-
-    def __call__(self, vectors_NF: np.ndarray) -> np.ndarray:
-        """(N, D) float32."""
-        mapped_ND: np.ndarray = (_with_one(vectors_NF) @ self.map_GD).astype(np.float32)
-        return mapped_ND
-
-
-def fit_map(vectors_NF: np.ndarray, embeddings_ND: np.ndarray) -> Mapped:
-    """Return the least squares. Raises ValueError where there are too few words for the numbers to be determined."""
-    words, numbers = vectors_NF.shape
-    if words < 2 * (numbers + 1):
-        raise ValueError(
-            f"{words:,} words have a vector and are whole in the model's vocabulary, too few to map vectors of "
-            f"{numbers} numbers by: at least {2 * (numbers + 1):,}. Give more text, set skipgram.dim lower, or take "
-            "start=pieces"
-        )
-    inputs_NG, targets_ND = _with_one(vectors_NF), embeddings_ND.astype(np.float64)
-    held_N = np.arange(words) % HELD_OUT == 0
-    trial_GD = np.linalg.lstsq(inputs_NG[~held_N], targets_ND[~held_N])[0]
-    missed = np.square(inputs_NG[held_N] @ trial_GD - targets_ND[held_N]).sum()
-    spread = np.square(targets_ND[held_N] - targets_ND[~held_N].mean(0)).sum()
-    return Mapped(np.linalg.lstsq(inputs_NG, targets_ND)[0], words, float(1 - missed / spread))
-
-
-def _with_one(vectors_NF: np.ndarray) -> np.ndarray:
-    return np.hstack([vectors_NF.astype(np.float64), np.ones((len(vectors_NF), 1))])
-
-
 STOP_WORDS = "acclimate.text.words.ENGLISH"
+HELD_OUT = 5  # every fifth word is held out to measure the map
 
 
 @dataclass(frozen=True, eq=False)
 class VocabularyVectors:
-    """vectors_VF      float32, zeros for the pieces outside R
+    """The vectors of the pieces, and which pieces R regularises.
+
+    vectors_VF      float32, zeros for the pieces outside R
     regularised_V   bool: the pieces of R
-    left_out        why a piece is outside R -> how many are
+    left_out        reason why pieces are outside R -> their number
     """
 
     vectors_VF: np.ndarray
@@ -89,15 +49,14 @@ def vocabulary_vectors(
     lower: bool,
     stop_words: Collection[str] = ENGLISH,
 ) -> VocabularyVectors:
-    """Return the vector of each piece by its text without marks, so that "##tion", "Ġtion" and "▁tion" have that of
-    "tion".
+    """Return the vector of each piece's text without marks: "##tion", "Ġtion" and "▁tion" get the vector of "tion".
 
-    size   rows of the model's embeddings, which may be more than the tokenizer has pieces
+    size   rows of the model's embeddings, of which there may be more than pieces
     lower  look pieces up in lower case, for vectors of lower-cased text
 
-    Outside R are special tokens, pieces without a text of their own (a lone mark, a part of a character), stop words,
-    those with fewer characters than the vectors' shortest n-gram, and those without a vector.
-    Raises ValueError where no piece is left, or the tokenizer does not know its own marks.
+    R leaves out special tokens, pieces that are no text (a mark alone, a part of a character), stop words, pieces with
+    fewer characters than the vectors' shortest n-gram, and pieces without a vector.
+    Raises ValueError if no piece is left, or if the tokenizer cannot tell marks from text.
     """
     texts = [text.lower() if lower else text for text in piece_texts(tokenizer, size)]
     special = set(tokenizer.all_special_ids)
@@ -118,10 +77,9 @@ def vocabulary_vectors(
 
 
 def piece_texts(tokenizer: PreTrainedTokenizerBase, size: int) -> list[str]:
-    """Return what each of the ids below `size` spells, without the marks of its place in a word; "" for an id without a
-    piece.
+    """Return the text of each id below `size` without the marks of its place in a word; "" for an id without a piece.
 
-    Bytes that are no whole character are spelt with U+FFFD.
+    Bytes that are not a whole character become U+FFFD.
     """
     decoder = tokenizer.backend_tokenizer.decoder if tokenizer.is_fast else None
     if decoder is None:
@@ -132,13 +90,13 @@ def piece_texts(tokenizer: PreTrainedTokenizerBase, size: int) -> list[str]:
     texts = [""] * size
     for piece, number in tokenizer.get_vocab().items():
         if number < size:
-            # after another piece, for the decoders keep a mark that nothing stands before, or drop a blank
+            # decoded after another piece: at the beginning of a text, decoders keep the mark or drop a blank
             texts[number] = decoder.decode(["a", piece])[1:].strip()
     return texts
 
 
 def _reason(text: str, special: bool, shortest: int, stop_words: Collection[str]) -> str:
-    """Why a piece is outside R; "" where it is not."""
+    """Return why a piece is outside R, or "" if it is in R."""
     if special:
         return "special"
     if not text or "\ufffd" in text or len(text.split()) > 1:
@@ -146,3 +104,43 @@ def _reason(text: str, special: bool, shortest: int, stop_words: Collection[str]
     if text.lower() in stop_words:
         return "stop word"
     return "too short" if len(text) < shortest else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """A fitted map.
+
+    map_GD     (F + 1, D): W transposed, with b as the last row
+    words      N
+    explained  share of the variance of a fifth of the embeddings that a map fitted on the other words explains
+    """
+
+    map_GD: np.ndarray
+    words: int
+    explained: float
+
+    def __call__(self, vectors_NF: np.ndarray) -> np.ndarray:
+        """Return the mapped vectors, (N, D) float32."""
+        mapped_ND: np.ndarray = (_with_one(vectors_NF) @ self.map_GD).astype(np.float32)
+        return mapped_ND
+
+
+def fit_map(vectors_NF: np.ndarray, embeddings_ND: np.ndarray) -> Mapped:
+    """Fit the map by least squares. Raises ValueError if there are too few words to determine it."""
+    words, numbers = vectors_NF.shape
+    if words < 2 * (numbers + 1):
+        raise ValueError(
+            f"{words:,} words have a vector and are whole in the model's vocabulary, too few to map vectors of "
+            f"{numbers} numbers by: at least {2 * (numbers + 1):,}. Give more text, set skipgram.dim lower, or take "
+            "start=pieces"
+        )
+    inputs_NG, targets_ND = _with_one(vectors_NF), embeddings_ND.astype(np.float64)
+    held_N = np.arange(words) % HELD_OUT == 0
+    trial_GD = np.linalg.lstsq(inputs_NG[~held_N], targets_ND[~held_N])[0]
+    missed = np.square(inputs_NG[held_N] @ trial_GD - targets_ND[held_N]).sum()
+    spread = np.square(targets_ND[held_N] - targets_ND[~held_N].mean(0)).sum()
+    return Mapped(np.linalg.lstsq(inputs_NG, targets_ND)[0], words, float(1 - missed / spread))
+
+
+def _with_one(vectors_NF: np.ndarray) -> np.ndarray:
+    return np.hstack([vectors_NF.astype(np.float64), np.ones((len(vectors_NF), 1))])

@@ -1,4 +1,13 @@
-"""What training begins from: rows of words, n-gram buckets and outputs, by number, from a file or drawn at random."""
+"""Training of word vectors with n-grams, in the order of the data.
+
+1. `number_words` turns the text into lines of numbered words, in a temporary file.
+2. `parts` says which rows each word's vector is the mean of: its row and those of its n-grams' buckets.
+3. `start_from` gives the first rows of words, buckets and outputs, from a file or at random.
+4. `train` moves them: skip-gram with negative sampling, on threads that share the rows without locks.
+
+Settings and their meaning are fastText's. With one thread the same seed gives the same bits. Several threads sometimes
+overwrite one another's updates (Recht et al., 2011, Hogwild), so their runs differ a little.
+"""
 
 from __future__ import annotations
 
@@ -17,102 +26,12 @@ from acclimate.text.vectors.files import END, NEGATIVE_SAMPLING, Bin, Vec, open_
 from acclimate.text.vectors.kernels import WHOLE, random_rows, subwords, train_lines
 from acclimate.text.words import word_spans
 
-# Text as `vectors` trains on it: lines of numbered words, in a file of their own.
-
 _LINE_END, _LEFT_OUT = -1, -2
-_BLOCK = 1 << 20  # numbers
-
-
-@dataclass(frozen=True)
-class Numbered:
-    """V words, the most frequent first, "</s>" among them where lines enough end."""
-
-    words: list[str]
-    counts: np.ndarray  # (V,) int64
-    numbers: np.ndarray  # (N,) int32, the text, words left out; -1 where a line ends; mapped to a file without a name
-    read: int  # words of the text, line ends and words that are left out included
-
-
-def lines(texts: Iterable[str], lower: bool) -> Iterable[list[str]]:
-    """Yield the words (`words.word_spans`) of each line of the texts that has any."""
-    for text in texts:
-        for line in (text.lower() if lower else text).replace("\0", " ").split("\n"):
-            if words := [line[first:last] for first, last in word_spans(line)]:
-                yield words
-
-
-def number_words(
-    texts: Iterable[str],
-    folder: Path,
-    *,
-    min_count: int,
-    lower: bool,
-    watch: Watch = unwatched,
-) -> Numbered:
-    """Number the words of the texts that occur `min_count` times. folder: where the file may lie.
-
-    Raises ValueError where fewer than two words are left.
-    """
-    index, counts = {END: 0}, np.zeros(1, np.int64)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        pending = array("i")
-        for words in lines(counted(texts, watch, "words", unit="texts"), lower):
-            pending.extend([index.setdefault(word, len(index)) for word in words])
-            pending.append(_LINE_END)
-            if len(pending) >= _BLOCK:
-                counts = _counted(pending, counts, len(index))
-                pending.tofile(file)
-                pending = array("i")
-        counts = _counted(pending, counts, len(index))
-        pending.tofile(file)
-        file.flush()
-        read = int(counts.sum())
-        if not read:
-            raise ValueError("the texts have no words to train vectors on. Give texts that have some")
-        numbers = np.memmap(file, np.int32, "r+", shape=(read,))
-    names = list(index)
-    chosen = counts >= min_count
-    if chosen[1:].sum() < 2:
-        raise ValueError(
-            f"of {len(index) - 1:,} different words ({read - counts[0]:,} in all) {chosen[1:].sum()} occur {min_count} "
-            "times or more, and vectors need two. Lower min_count, or give more text"
-        )
-    order = np.flatnonzero(chosen)[np.argsort(-counts[chosen], kind="stable")]
-    renumbered = np.full(len(names) + 1, _LEFT_OUT, np.int32)
-    renumbered[order] = np.arange(len(order))
-    renumbered[_LINE_END] = _LINE_END  # the last one
-    size = _renumber(numbers, renumbered)
-    return Numbered([names[number] for number in order], counts[order], numbers[:size], read)
-
-
-def _counted(pending: array[int], counts: np.ndarray, words: int) -> np.ndarray:
-    """Return the counts and those of the pending numbers; a line's end counts as the word 0."""
-    numbers = np.maximum(np.frombuffer(pending, np.int32), 0)
-    total = np.bincount(numbers, minlength=words)
-    total[: len(counts)] += counts
-    return total
-
-
-def _renumber(numbers: np.ndarray, renumbered: np.ndarray) -> int:
-    """Number the text anew where it is; how many numbers are left."""
-    size = 0
-    for first in range(0, len(numbers), _BLOCK):
-        block = renumbered[numbers[first : first + _BLOCK]]
-        block = block[block != _LEFT_OUT]
-        numbers[size : size + len(block)] = block
-        size += len(block)
-    return size
-
-
-# Skip-gram with negative sampling over numbered text, on threads that share the rows without locks.
-#
-# Settings and their meaning are fastText's. With one thread the same seed gives the same bits; with several, threads
-# overwrite one another's updates now and then (Recht et al., 2011, Hogwild), so that no two runs are quite the same.
-
-# Numbers that a thread takes at a time. A chunk's rates are those of its place: a thread that was held up would write a
-# large share of a short text late, at rates long past. So a chunk is a hundredth of the text, within these bounds.
+_BLOCK = 1 << 20  # numbers that are held before they are written
+# Numbers that a thread takes at a time: a hundredth of the text, within these bounds. A chunk keeps the rates of its
+# place in the text, so a delayed thread would train a large chunk of a short text late and at outdated rates.
 _CHUNK, _LEAST_CHUNK = 20_000, 1_000  # at most, at least
-_LANES = 16  # rows are as long as a multiple of this, so that no part of a row is left to scalar code
+_LANES = 16  # the length of a row is a multiple of this, so that vector instructions cover all of it
 
 
 @dataclass(frozen=True)
@@ -157,16 +76,97 @@ class Skipgram:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What each of V words is the mean of: row w, its own, and V + b, where `buckets[b]` is a bucket of its n-grams."""
+class Numbered:
+    """A text as numbers of its V words, the most frequent first; "</s>" is one of them if enough lines end."""
 
-    begins: np.ndarray  # (V + 1,) int64
+    words: list[str]
+    counts: np.ndarray  # (V,) int64
+    numbers: np.ndarray  # (N,) int32, the text without rare words, -1 at the end of a line; in a temporary file
+    read: int  # words of the text, including line ends and rare words
+
+
+def number_words(
+    texts: Iterable[str],
+    folder: Path,
+    *,
+    min_count: int,
+    lower: bool,
+    watch: Watch = unwatched,
+) -> Numbered:
+    """Number the words of the texts that occur at least `min_count` times. folder: for the temporary file.
+
+    Raises ValueError if fewer than two words are left.
+    """
+    index, counts = {END: 0}, np.zeros(1, np.int64)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        pending = array("i")
+        for words in lines(counted(texts, watch, "words", unit="texts"), lower):
+            pending.extend([index.setdefault(word, len(index)) for word in words])
+            pending.append(_LINE_END)
+            if len(pending) >= _BLOCK:
+                counts = _counted(pending, counts, len(index))
+                pending.tofile(file)
+                pending = array("i")
+        counts = _counted(pending, counts, len(index))
+        pending.tofile(file)
+        file.flush()
+        read = int(counts.sum())
+        if not read:
+            raise ValueError("the texts have no words to train vectors on. Give texts that have some")
+        numbers = np.memmap(file, np.int32, "r+", shape=(read,))
+    names = list(index)
+    chosen = counts >= min_count
+    if chosen[1:].sum() < 2:
+        raise ValueError(
+            f"of {len(index) - 1:,} different words ({read - counts[0]:,} in all) {chosen[1:].sum()} occur {min_count} "
+            "times or more, and vectors need two. Lower min_count, or give more text"
+        )
+    order = np.flatnonzero(chosen)[np.argsort(-counts[chosen], kind="stable")]
+    renumbered = np.full(len(names) + 1, _LEFT_OUT, np.int32)
+    renumbered[order] = np.arange(len(order))
+    renumbered[_LINE_END] = _LINE_END  # the last one
+    size = _renumber(numbers, renumbered)
+    return Numbered([names[number] for number in order], counts[order], numbers[:size], read)
+
+
+def lines(texts: Iterable[str], lower: bool) -> Iterable[list[str]]:
+    """Yield the words (`words.word_spans`) of each line that has any."""
+    for text in texts:
+        for line in (text.lower() if lower else text).replace("\0", " ").split("\n"):
+            if words := [line[first:last] for first, last in word_spans(line)]:
+                yield words
+
+
+def _counted(pending: array[int], counts: np.ndarray, words: int) -> np.ndarray:
+    """Return the counts plus those of the pending numbers; a line's end counts as word 0."""
+    numbers = np.maximum(np.frombuffer(pending, np.int32), 0)
+    total = np.bincount(numbers, minlength=words)
+    total[: len(counts)] += counts
+    return total
+
+
+def _renumber(numbers: np.ndarray, renumbered: np.ndarray) -> int:
+    """Renumber the text in place and drop rare words; return its new length."""
+    size = 0
+    for first in range(0, len(numbers), _BLOCK):
+        block = renumbered[numbers[first : first + _BLOCK]]
+        block = block[block != _LEFT_OUT]
+        numbers[size : size + len(block)] = block
+        size += len(block)
+    return size
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The rows of which each of V words is the mean: row w, and row V + b for each n-gram in bucket `buckets[b]`."""
+
+    begins: np.ndarray  # (V + 1,) int64: the rows of word w are rows[begins[w] : begins[w + 1]]
     rows: np.ndarray  # int32
-    buckets: np.ndarray  # (B,) int64, ascending: those that any of the words touches
+    buckets: np.ndarray  # (B,) int64, ascending: the buckets that the words use
 
     @property
     def echoes(self) -> np.ndarray:
-        """(V,) float32: how far a word's mean moves when each of its rows moves by 1 for every time it occurs."""
+        """Return (V,) float32: how far a word's mean moves if each row moves by 1 for every time it occurs."""
         sizes = np.diff(self.begins)
         words = np.repeat(np.arange(len(sizes)), sizes)
         span = len(sizes) + len(self.buckets)
@@ -183,111 +183,13 @@ def parts(words: list[str], shortest: int, longest: int, buckets: int) -> Parts:
 
 
 def ngrams(words: list[str], shortest: int, longest: int, buckets: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the buckets of each word's n-grams begin (W + 1,), and all of them; "</s>" has none."""
+    """Return where the buckets of each word's n-grams begin (W + 1,), and all buckets; "</s>" has none."""
     spelt = [b"" if word == "</s>" else f"<{word}>".encode("utf-8", "surrogateescape") for word in words]
     if not longest:
         return np.zeros(len(words) + 1, np.int64), np.empty(0, np.int32)
-    data, ends = np.frombuffer(b"".join(spelt), np.uint8), np.cumsum([len(one) for one in spelt], dtype=np.int64)
+    data, ends = np.frombuffer(b"".join(spelt), np.uint8), np.cumsum([len(word) for word in spelt], dtype=np.int64)
     begins, found = subwords(data, ends, shortest, longest, buckets)
     return begins, found
-
-
-def room(rows: int, dim: int) -> np.ndarray:
-    """(rows, dim rounded up) float32 zeros; the columns added stay 0 in training."""
-    return np.zeros((rows, -(-dim // _LANES) * _LANES), np.float32)
-
-
-def train(
-    text: Numbered,
-    end: int,
-    parts: Parts,
-    *,
-    inputs: np.ndarray,
-    outputs: np.ndarray,
-    rate: float,
-    settings: Skipgram,
-    watch: Watch = unwatched,
-) -> None:
-    """Move the rows, in place, as `train_lines` does.
-
-    text   its numbers and counts; end: the number of "</s>", or -1
-    rate   that of the first word
-    Raises ValueError where the rows do not stay finite.
-    """
-    numbers = text.numbers
-    kept = retention(text.counts, text.read, settings.sample) * WHOLE
-    limits, others = alias_table(noise(text.counts))
-    cuts = _cuts(numbers)
-    total = settings.epochs * len(numbers)
-    arrays = (end, parts.begins, parts.rows, parts.echoes, inputs, outputs, kept.astype(np.uint64), limits, others)
-    slope = rate / total
-
-    def work(chunk: int) -> tuple[int, int, float]:
-        epoch, place = divmod(chunk, len(cuts) - 1)
-        first, last = cuts[place], cuts[place + 1]
-        now = rate - slope * (epoch * len(numbers) + first)
-        seed = (settings.seed << 32) + chunk
-        drawn = (settings.window, settings.negatives, now, slope, seed)
-        pairs, loss = train_lines(np.asarray(numbers[first:last]), *arrays, *drawn)
-        return int(epoch * len(numbers) + last), pairs, loss
-
-    threads = settings.threads or processors()
-    for done, pairs, loss in in_turn(work, range(settings.epochs * (len(cuts) - 1)), threads):
-        if not math.isfinite(loss):
-            raise _diverged(rate, done, total)
-        values = {"loss": loss / pairs} if pairs else {}
-        watch(Progress("vectors", done, total, "words", values))
-    if not all(np.isfinite([rows.min(), rows.max()]).all() for rows in (inputs, outputs)):
-        raise _diverged(rate, total, total)
-
-
-def _diverged(rate: float, done: int, total: int) -> ValueError:
-    return ValueError(
-        f"the vectors are not finite after {done:,} of {total:,} words: the rate of {rate:g} is too high. "
-        f"Lower skipgram.rate, to {rate / 10:g} say"
-    )
-
-
-def retention(counts: np.ndarray, read: int, sample: float) -> np.ndarray:
-    """(V,) probabilities that sub-sampling leaves a word in: sqrt(t / f) + t / f, at most 1, t being `sample`.
-
-    f is the word's share of the `read` words of the text, those that are too rare to take part included, as in the tool
-    (Mikolov et al. have the first term only).
-    """
-    shares = counts / read
-    return np.minimum(np.sqrt(sample / shares) + sample / shares, 1)
-
-
-def noise(counts: np.ndarray) -> np.ndarray:
-    """(V,) the distribution of negatives: in proportion to the square roots of the counts."""
-    roots = np.sqrt(counts)
-    return np.asarray(roots / roots.sum())
-
-
-def _cuts(numbers: np.ndarray) -> np.ndarray:
-    """Return where chunks of whole lines begin, and the end."""
-    ends = np.flatnonzero(numbers == -1) + 1
-    size = min(_CHUNK, max(_LEAST_CHUNK, len(numbers) // 100))
-    places = np.searchsorted(ends, np.arange(size, len(numbers), size))
-    return np.unique(np.concatenate([[0], ends[places], [len(numbers)]]))
-
-
-def alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(V,) uint64 limits, (V,) int32 others: draw v and 32 bits; take others[v] if they reach limits[v], else v.
-
-    Walker (1977), by Vose's (1991) way to build it: v then comes up in proportion to its weight.
-    """
-    heights = (weights * (len(weights) / weights.sum())).tolist()
-    others = np.arange(len(heights), dtype=np.int32)
-    low, high = ([v for v, height in enumerate(heights) if (height < 1) == below] for below in (True, False))
-    limits = np.full(len(heights), WHOLE, np.uint64)
-    while low and high:
-        under, over = low.pop(), high[-1]
-        limits[under], others[under] = int(heights[under] * WHOLE), over
-        heights[over] -= 1 - heights[under]
-        if heights[over] < 1:
-            low.append(high.pop())
-    return limits, others
 
 
 Rows = Callable[[np.ndarray], np.ndarray]  # (N,) numbers -> (N, dim) float32
@@ -295,6 +197,8 @@ Rows = Callable[[np.ndarray], np.ndarray]  # (N,) numbers -> (N, dim) float32
 
 @dataclass(frozen=True)
 class Start:
+    """The words, counts and rows with which training begins."""
+
     words: Sequence[str]
     index: Mapping[str, int]
     counts: np.ndarray  # (W,) int64
@@ -303,8 +207,16 @@ class Start:
     word_rows: Rows
     bucket_rows: Rows
     output_rows: Rows
-    new_rows: Rows  # of words that it lacks, numbered from W on
-    trained: bool  # whether n-grams have rows that mean something, so that new words can begin as their mean
+    new_rows: Rows  # first rows of words that are not in `words`, numbered from W on
+    trained: bool  # True if buckets have trained rows, so that new words can begin as their mean
+
+
+def start_from(path: Path | None, settings: Skipgram) -> Start:
+    """Return the rows of a `.bin` or `.vec`, or random ones. Raises ValueError if they do not fit the settings."""
+    if path is None:
+        return _nothing(settings)
+    file = open_file(path)
+    return _from_bin(file, settings) if isinstance(file, Bin) else _from_vec(file, settings)
 
 
 def open_file(path: Path) -> Bin | Vec:
@@ -313,20 +225,12 @@ def open_file(path: Path) -> Bin | Vec:
     return open_vec(path) if path.suffix == ".vec" else open_bin(path)
 
 
-def start_from(path: Path | None, settings: Skipgram) -> Start:
-    """Raises ValueError where the file cannot be gone on with under these settings."""
-    if path is None:
-        return _nothing(settings)
-    file = open_file(path)
-    return _from_bin(file, settings) if isinstance(file, Bin) else _from_vec(file, settings)
-
-
 def _nothing(settings: Skipgram) -> Start:
     def words(numbers: np.ndarray) -> np.ndarray:
         return np.asarray(random_rows(numbers, settings.seed, settings.dim))
 
     def buckets(numbers: np.ndarray) -> np.ndarray:
-        first = 1 << 32  # no word has such a number
+        first = 1 << 32  # above the number of any word
         return np.asarray(random_rows(numbers + first, settings.seed, settings.dim))
 
     def outputs(numbers: np.ndarray) -> np.ndarray:
@@ -376,3 +280,101 @@ def _from_vec(file: Vec, settings: Skipgram) -> Start:
 
     unseen = np.zeros(len(file.words), np.int64)
     return replace(rest, words=file.words, index=file.index, counts=unseen, word_rows=words)
+
+
+def room(rows: int, dim: int) -> np.ndarray:
+    """Return float32 zeros of (rows, dim rounded up); the added columns stay 0 in training."""
+    return np.zeros((rows, -(-dim // _LANES) * _LANES), np.float32)
+
+
+def train(
+    text: Numbered,
+    end: int,
+    parts: Parts,
+    *,
+    inputs: np.ndarray,
+    outputs: np.ndarray,
+    rate: float,
+    settings: Skipgram,
+    watch: Watch = unwatched,
+) -> None:
+    """Train the rows in place by `train_lines`, on chunks of lines.
+
+    end    the number of "</s>", or -1
+    rate   at the first word; it falls to 0 in proportion to the words read
+    Raises ValueError if the rows do not stay finite.
+    """
+    numbers = text.numbers
+    kept = retention(text.counts, text.read, settings.sample) * WHOLE
+    limits, others = alias_table(noise(text.counts))
+    cuts = _cuts(numbers)
+    total = settings.epochs * len(numbers)
+    arrays = (end, parts.begins, parts.rows, parts.echoes, inputs, outputs, kept.astype(np.uint64), limits, others)
+    slope = rate / total
+
+    def work(chunk: int) -> tuple[int, int, float]:
+        epoch, place = divmod(chunk, len(cuts) - 1)
+        first, last = cuts[place], cuts[place + 1]
+        now = rate - slope * (epoch * len(numbers) + first)
+        seed = (settings.seed << 32) + chunk
+        chunk_numbers = np.asarray(numbers[first:last])
+        pairs, loss = train_lines(chunk_numbers, *arrays, settings.window, settings.negatives, now, slope, seed)
+        return int(epoch * len(numbers) + last), pairs, loss
+
+    threads = settings.threads or processors()
+    for done, pairs, loss in in_turn(work, range(settings.epochs * (len(cuts) - 1)), threads):
+        if not math.isfinite(loss):
+            raise _diverged(rate, done, total)
+        values = {"loss": loss / pairs} if pairs else {}
+        watch(Progress("vectors", done, total, "words", values))
+    if not all(np.isfinite([rows.min(), rows.max()]).all() for rows in (inputs, outputs)):
+        raise _diverged(rate, total, total)
+
+
+def _diverged(rate: float, done: int, total: int) -> ValueError:
+    return ValueError(
+        f"the vectors are not finite after {done:,} of {total:,} words: the rate of {rate:g} is too high. "
+        f"Lower skipgram.rate, to {rate / 10:g} say"
+    )
+
+
+def _cuts(numbers: np.ndarray) -> np.ndarray:
+    """Return where each chunk of whole lines begins, and the end of the last."""
+    ends = np.flatnonzero(numbers == -1) + 1
+    size = min(_CHUNK, max(_LEAST_CHUNK, len(numbers) // 100))
+    places = np.searchsorted(ends, np.arange(size, len(numbers), size))
+    return np.unique(np.concatenate([[0], ends[places], [len(numbers)]]))
+
+
+def retention(counts: np.ndarray, read: int, sample: float) -> np.ndarray:
+    """Return (V,) the probabilities with which sub-sampling keeps a word, where t is `sample`.
+
+    f is the word's share of the `read` words of the text, rare words included, as in the official tool; Mikolov et al.
+    have the first term only.
+    """
+    shares = counts / read
+    return np.minimum(np.sqrt(sample / shares) + sample / shares, 1)  # min(sqrt(t / f) + t / f, 1)
+
+
+def noise(counts: np.ndarray) -> np.ndarray:
+    """Return (V,) the distribution of negatives, in proportion to the square roots of the counts."""
+    roots = np.sqrt(counts)
+    return np.asarray(roots / roots.sum())
+
+
+def alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (V,) uint64 limits and (V,) int32 others, by which v is sampled in proportion to its weight.
+
+    Sample v uniformly and 32 bits; take others[v] if the bits reach limits[v], else v (Walker, 1977; Vose, 1991).
+    """
+    heights = (weights * (len(weights) / weights.sum())).tolist()
+    others = np.arange(len(heights), dtype=np.int32)
+    low, high = ([v for v, height in enumerate(heights) if (height < 1) == below] for below in (True, False))
+    limits = np.full(len(heights), WHOLE, np.uint64)
+    while low and high:
+        under, over = low.pop(), high[-1]
+        limits[under], others[under] = int(heights[under] * WHOLE), over
+        heights[over] -= 1 - heights[under]
+        if heights[over] < 1:
+            low.append(high.pop())
+    return limits, others

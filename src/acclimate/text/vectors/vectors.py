@@ -1,40 +1,40 @@
-"""Word vectors with n-grams (fastText): open them, train them from nothing, or go on training them on other text.
+"""Word vectors with n-grams (fastText): open them, train them, or continue to train them on other text.
 
     vectors, found = open_vectors(Path("wiki.en.bin")).of(["naloxone", "hypotension"])
     train_vectors(lambda: texts, Path("domain.bin"), Skipgram(lower=True), start=Path("wiki.en.bin"))
 
 Bojanowski, Grave, Joulin and Mikolov (2017), Enriching word vectors with subword information. A word's vector is the
-mean of its own row and the rows of its n-grams; a word without a row has its n-grams only.
+mean of the word's row and the rows of its n-grams; a word without a row has its n-grams only.
 
-Going on with a `.bin` keeps and moves all three matrices: words, n-gram buckets, output rows. The official tool cannot:
-its -pretrainedVectors reads words only.
+Continued training of a `.bin` keeps and moves all three matrices: words, n-gram buckets, output rows. The official tool
+cannot do this: its -pretrainedVectors reads words only.
 
 Readings
-  Words are those of `words.word_spans`, so punctuation stands alone ("protein," is two words), as it does in the text
-  of the public vectors. A line of text is a line of the tool, and a window never leaves it. wiki.*.bin are of text in
-  lower case (set lower=True) without digits; cc.*.bin keep case.
-  What drives negatives and sub-sampling are the counts of the new text, also when going on: its words are to be told
-  apart from one another, and no other output row is needed. As in the tool, a word's share, by which it is left out,
-  is of all words read, too rare ones included. The file gets the sum of both counts.
-  New words begin as the mean of their n-grams' rows, so that their vectors do not jump, with output rows of 0. They
-  come after the start's words, whatever their counts.
-  min_count is asked of all words of the new text, also of those that the start has: rarer ones keep their rows.
-  The rate begins anew and falls to 0. Going on from a `.bin`, it begins at half, .025: held-out loss was lower than at
-  .05, with three seeds each. That .025 was chosen on the same held-out text, from one start and one domain; whether
-  going on is any better than from nothing where the domain has a million words is not established (.004 to .006).
-  benchmarks/reports/2026-11-22-vectors.md has the figures.
+  Words are those of `words.word_spans`: punctuation stands alone ("protein," is two words), as in the text of the
+  public vectors. A window never leaves a line of text. wiki.*.bin were trained on text in lower case (set lower=True)
+  without digits; cc.*.bin keep case.
+  Negatives and sub-sampling follow the counts of the new text, also in continued training: only its words have to be
+  told apart, and no other output row is needed. As in the tool, a word's share for sub-sampling is of all words read,
+  rare ones included. The file gets the sum of both counts.
+  New words begin as the mean of their n-grams' rows, so that their vectors do not jump, and with output rows of 0.
+  They come after the start's words, whatever their counts.
+  min_count applies to all words of the new text, also to those that the start has: rarer ones keep their rows.
+  The rate begins again and falls to 0. In continued training of a `.bin` it begins at half, .025, where held-out loss
+  was lower than at .05, with three seeds each. We chose .025 on that held-out text, from one start and one domain.
+  Whether continued training beats training from nothing on a domain of a million words is not established (.004 to
+  .006). benchmarks/reports/2026-11-22-vectors.md has the figures.
 Deviations
   A text is read exactly `epochs` times. The tool, which counts the words that it leaves out, reads on until it has seen
   as many.
-  A line ends where it ends; the tool joins lines where "</s>" is rarer than min_count.
-  Negatives are drawn exactly in proportion, where the tool has a table of 10,000,000; the sigmoid is exact too.
+  Lines stay apart; the tool joins lines where "</s>" is rarer than min_count.
+  Negatives are sampled exactly in proportion; the tool has a table of 10,000,000. The sigmoid is exact too.
   All rows begin at random; the tool (0.9.2, 0.9.3) leaves at 0 what lies past a tenth of the matrix for each thread.
 What a start lacks
   A `.vec` has neither n-grams nor output rows. Buckets begin at random, output rows at 0, and a word's row at its
-  vector times the number of rows that are averaged, so that its vector stays what it was but for the buckets' noise.
-  Words that it lacks begin at random.
+  vector times the number of rows that are averaged, so that its vector is kept but for the buckets' noise.
+  Words that the `.vec` lacks begin at random.
   cc.*.bin were trained by CBOW: an output row was fitted to the mean of a window, not to single words. They can be
-  gone on with, as skip-gram, whose loss on them is high at first.
+  used as a start of skip-gram training, whose loss is high at first.
 """
 
 from __future__ import annotations
@@ -61,13 +61,12 @@ from acclimate.text.vectors.training import (
     train,
 )
 
-FROM_NOTHING, GOING_ON = 0.05, 0.025  # rates
-
 __all__ = ["Skipgram", "Vectors", "open_vectors", "train_vectors"]
+FROM_NOTHING, CONTINUED = 0.05, 0.025  # rates at the first word
 
 
 class Vectors:
-    """Vectors of an open file. shortest, longest: characters of an n-gram; 0 where there are none (`.vec`)."""
+    """The vectors of an open file. shortest, longest: characters of an n-gram; 0 if there are none (`.vec`)."""
 
     def __init__(self, file: Bin | Vec) -> None:
         self._file = file
@@ -78,7 +77,7 @@ class Vectors:
             self.shortest, self.longest, self.buckets = header.shortest, header.longest, header.buckets
 
     def of(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """(n, dim) float32, means of a word's row and its n-grams' rows; (n,) bool, False where it has none (zeros)."""
+        """Return (n, dim) float32, the mean of each word's rows, and (n,) bool, False if it has none (zeros)."""
         vectors, found = np.zeros((len(words), self.dim), np.float32), np.zeros(len(words), bool)
         begins, buckets = ngrams(list(words), self.shortest, self.longest, self.buckets)
         for place, word in enumerate(words):
@@ -91,9 +90,9 @@ class Vectors:
 
 
 def open_vectors(path: Path) -> Vectors:
-    """Return a fastText `.bin`, memory-mapped, or a text `.vec`: words only, whose vectors are what they are.
+    """Open a fastText `.bin`, memory-mapped, or a text `.vec`, which has vectors of whole words only.
 
-    Raises ValueError, naming the file and the way out, where it is neither, cut short, quantised or supervised.
+    Raises ValueError if the file is neither of them, cut short, quantised or supervised.
     """
     return Vectors(open_file(path))
 
@@ -108,22 +107,22 @@ def train_vectors(
 ) -> Path:
     """Train on the texts, from nothing or a `.bin` or `.vec`, and write `out`, a `.bin` that the official tool opens.
 
-    In memory are the rows of the texts' words and of the buckets that they touch; all others go from file to file.
-    Pages of a mapped start come on top, which the system takes back as it likes. A kill leaves a hidden file beside
-    `out`, which the next call for the same `out` overwrites.
-    Raises ValueError where the start cannot be gone on with under these settings, the texts have too few words, or
-    training diverges.
+    Memory holds the rows of the texts' words and of the buckets that they use; all other rows are copied from file to
+    file. A killed run leaves a hidden file beside `out`, which the next call for the same `out` overwrites.
+    Raises ValueError if the start does not fit these settings, the texts have too few words, or training diverges.
     """
     source = start_from(start, settings)
     out.parent.mkdir(parents=True, exist_ok=True)
     text = number_words(texts(), out.parent, min_count=settings.min_count, lower=settings.lower, watch=watch)
     made = parts(text.words, settings.shortest, settings.longest, settings.buckets)
-    numbers = np.array([source.index.get(word, -1) for word in text.words], np.int64)  # of the words in the file
+    numbers = np.array(
+        [source.index.get(word, -1) for word in text.words], np.int64
+    )  # of the text's words, in the start
     new = np.flatnonzero(numbers < 0)
     numbers[new] = len(source.words) + np.arange(len(new))
     inputs, outputs = _gathered(source, numbers, made, settings.dim)
     end = text.words.index(END) if END in text.words else -1
-    rate = settings.rate or (GOING_ON if source.trained else FROM_NOTHING)
+    rate = settings.rate or (CONTINUED if source.trained else FROM_NOTHING)
     arrays = {"inputs": inputs, "outputs": outputs}
     train(text, end, made, **arrays, rate=rate, settings=settings, watch=watch)
     counts = np.concatenate([source.counts, np.zeros(len(new), np.int64)])
@@ -141,7 +140,10 @@ def train_vectors(
 
 
 def _gathered(source: Start, numbers: np.ndarray, made: Parts, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Input rows, of the words with these numbers in the file and of the buckets that they touch, and output rows."""
+    """Return the first input rows (words, then their buckets) and output rows.
+
+    numbers  of the words in the start; from its number of words on, the word is new
+    """
     words = len(numbers)
     inputs, outputs = room(words + len(made.buckets), dim), room(words, dim)
     known, new = np.flatnonzero(numbers < len(source.words)), np.flatnonzero(numbers >= len(source.words))
@@ -161,9 +163,9 @@ def _gathered(source: Start, numbers: np.ndarray, made: Parts, dim: int) -> tupl
 
 
 def _blocks(rows_of: Rows, known: int, total: int, numbers: np.ndarray, moved: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield rows 0 to total, in blocks:
+    """Yield rows 0 to total - 1 in blocks: those of `moved` for the rows `numbers`, the start's for all others.
 
-    `moved` where a row is in `numbers`, as all are from `known` on; else as it was.
+    numbers  hold all rows from `known` on, which the start does not have
     """
     order = np.argsort(numbers)
     ascending = numbers[order]
