@@ -8,10 +8,11 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from acclimate.core.types import Document
-from acclimate.text import tokens
+from acclimate.text import chunks
 from acclimate.text import tokens as tokens_module
+from acclimate.text.chunks import Chunked, encode_whole
 from acclimate.text.corpus import write_corpus
-from acclimate.text.tokens import Chunked, _plain_backend, build_tokens, encode_whole, open_tokens, tokenizer_identity
+from acclimate.text.tokens import _plain_backend, build_tokens, open_tokens, tokenizer_identity
 
 KINDS = ["wordpiece", "bytes", "bytes, untrimmed", "unigram"]
 
@@ -269,7 +270,7 @@ def test_white_space_in_a_row_stays_together(backends, text):
 
 
 def test_chunks_that_were_forgotten_are_learnt_again(backends, sentences, monkeypatch):
-    monkeypatch.setattr(tokens, "_KNOWN", 5)
+    monkeypatch.setattr(chunks, "_KNOWN", 5)
     chunked = Chunked(backends["bytes"])
     for _ in range(3):
         assert same(chunked.encode(sentences), encode_whole(backends["bytes"], sentences))

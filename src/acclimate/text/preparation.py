@@ -1,13 +1,13 @@
-"""A corpus out of raw text of any size: filtered, without what repeats, counted.
+"""Turn raw text of any size into a corpus, without unsuitable and repeated documents, and count what is left out.
 
-1. Every file is read and its documents filtered by length and language, in parts (`preparation_parts`).
-2. PubMed's articles that a later file replaces or deletes are left out (`superseded`).
-3. So are documents that repeat an earlier one, exactly or nearly (`near_duplicates`).
-4. What is left is written as a Corpus, in the order of the files, and counts and examples of what is not as a report.
+1. Files are read in parts, and their documents filtered by length and language (text/filters.py).
+2. Articles of PubMed that a later file replaces or deletes are left out (`pubmed.superseded`).
+3. Documents that repeat an earlier one, exactly or nearly, are left out (overlap/near_duplicates.py).
+4. The rest is written as a Corpus, in the order of the files. A report has counts and examples of what is left out.
 
-Memory does not grow with the text but by some 70 bytes a document (measured up to 10 GB), and 60 more an article of
-PubMed. The disk holds what is left of the text twice for a while, and sketches of half a kilobyte a document. A run
-that was stopped goes on after the last part that it wrote, and ends with the same bytes.
+Memory grows by some 70 bytes a document (measured up to 10 GB), and 60 more for an article of PubMed. The disk holds
+the kept text twice for a while, and sketches of half a kilobyte a document. A stopped run resumes after the last part
+that it wrote, and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -36,135 +36,14 @@ from acclimate.text.overlap.references import jaccard
 from acclimate.text.pubmed import superseded
 from acclimate.text.untrusted import named, printable
 
-# What a preparation kept, and what it left out and why: as text, and as CSV.
-
-KINDS = ("rejected", "empty", "short", "long", "language", "replaced", "deleted", "repeated", "nearly repeated")
-_LANGUAGES = 8  # that are listed
-_UNREAD = 5  # files that are named
-
-
-def as_text(facts: dict[str, Any]) -> str:
-    """Return a table of counts, the languages found, and of each kind the first documents that were left out."""
-    rows = [("", "documents", "characters"), *((name, f"{of:,}", f"{size:,}") for name, of, size in _counts(facts))]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = [f"{name:<{widths[0]}}  {of:>{widths[1]}}  {size:>{widths[2]}}" for name, of, size in rows]
-    found = sorted(facts["languages"].items(), key=lambda item: (-item[1], item[0]))
-    told = ", ".join(f"{name} {count:,}" for name, count in found[:_LANGUAGES])
-    more = f" and {len(found) - _LANGUAGES} more" if len(found) > _LANGUAGES else ""
-    lines += ["", f"Languages of what was read, by number of documents (und: unknown): {told}{more}."]
-    if unread := facts["unread"]:
-        several = f", and {len(unread) - _UNREAD:,} more" if len(unread) > _UNREAD else ""
-        lines.append(f"Passed over for their endings: {', '.join(map(printable, unread[:_UNREAD]))}{several}.")
-    for kind in KINDS:
-        for name, met, excerpt in facts["examples"].get(kind, []):
-            about = f" ({met})" if met else ""
-            lines.append(f"{_meaning(kind, facts['settings'])}: {name}{about}{': ' if excerpt else ''}{excerpt}")
-    return "\n".join(lines)
-
-
-def as_csv(facts: dict[str, Any]) -> str:
-    """Return the table of counts."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([("what", "documents", "characters"), *_counts(facts)])
-    return file.getvalue()
-
-
-def _counts(facts: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """What, documents, characters: read, then each filter that left something out, then what was kept."""
-    documents, characters = facts["documents"], facts["characters"]
-    left_out = [
-        (_meaning(kind, facts["settings"]), documents[kind], characters[kind]) for kind in KINDS if kind in documents
-    ]
-    read = ("read", documents.get("read", 0) + documents.get("rejected", 0), characters.get("read", 0))
-    return [read, *left_out, ("kept", facts["kept"]["documents"], facts["kept"]["characters"])]
-
-
-def _meaning(kind: str, settings: dict[str, Any]) -> str:
-    """Return a line of the table, in words."""
-    if kind in ("short", "long"):
-        side, word = ("least", "fewer") if kind == "short" else ("most", "more")
-        bounds = [
-            f"{word} than {settings[f'{side}_{what}']:,} {what}"
-            for what in ("words", "characters")
-            if settings[f"{side}_{what}"]
-        ]
-        return " or ".join(bounds)
-    return {
-        "rejected": "cannot be used",
-        "empty": "nothing but white space",
-        "language": f"in another language than {settings['language']}",
-        "replaced": "replaced by a later PubMed record",
-        "deleted": "deleted by PubMed",
-        "repeated": "the same words as an earlier one",
-        "nearly repeated": f"nearly the same as an earlier one ({settings['near']:g})",
-    }[kind]
-
-
-# The documents of all parts of a preparation, by number, and what is known of them.
-
-_OPENED = 8  # parts whose texts are at hand
-
-
-class Texts:
-    """Numbers count from 0 over the parts in their order, as `near_duplicates.Store` has it.
-
-    lengths  (D,) int64 characters; begins  (parts + 1,) the number of each part's first document
-    """
-
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self._parts = parts
-        self.lengths = np.concatenate([np.empty(0, np.int64), *(part.array("lengths") for part in parts)])
-        self.begins = np.cumsum([0, *(len(part.array("lengths")) for part in parts)])
-        # kept open: opening a part for each document would take a millisecond
-        self._opened = lru_cache(_OPENED)(lambda part: _Reader(parts[part].path))
-
-    def sketches(self) -> list[Sketches]:
-        return self._sketches
-
-    @cached_property
-    def _sketches(self) -> list[Sketches]:
-        return [part.sketches() for part in self._parts]
-
-    def citations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the citations as the arrays that `superseded` takes."""
-        found = [np.empty((0, 3), np.int64)]
-        for part, begin in zip(self._parts, self.begins.tolist(), strict=False):
-            cited = np.array(part.array("citations"))
-            cited[cited[:, 2] >= 0, 2] += begin
-            found.append(cited)
-        pmids, versions, numbers = np.concatenate(found).T
-        return pmids, versions, numbers
-
-    def document(self, number: int) -> Document:
-        part = int(np.searchsorted(self.begins, number, side="right")) - 1
-        return self._opened(part)(int(number - self.begins[part]))
-
-    def text(self, number: int) -> str:
-        return self.document(number).text
-
-    def alike(self, one: int, other: int) -> str:
-        return f"{jaccard(grams(self.text(one)), grams(self.text(other))):.2f} like {self.document(one).id}"
-
-
-class _Reader:
-    """Documents of a part by number, mapped."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = pa.ipc.open_file(pa.memory_map(str(path / "corpus" / "documents.arrow")))
-        sizes = [self._file.get_batch(number).num_rows for number in range(self._file.num_record_batches)]
-        self._begins = np.cumsum([0, *sizes])
-
-    def __call__(self, number: int) -> Document:
-        batch = int(np.searchsorted(self._begins, number, side="right")) - 1
-        row = int(number - self._begins[batch])
-        columns = self._file.get_batch(batch)
-        return Document(*(columns.column(name)[row].as_py() for name in ("id", "text", "source")))
-
-
 CORPUS, FACTS = "corpus", "preparation.json"
+KINDS = ("rejected", "empty", "short", "long", "language", "replaced", "deleted", "repeated", "nearly repeated")
+MEMORY = 1 << 30  # bytes for the keys of documents that are compared at a time
 _PARTS, _PLAN = "parts", "plan.json"
-_WRITING = f".{CORPUS}.unfinished"  # a folder of ours: whatever is in it was left by a run that was killed
-MEMORY = 1 << 30  # bytes for keys of documents at a time
+_WRITING = f".{CORPUS}.unfinished"  # only a killed run leaves anything in it
+_OPENED = 8  # parts whose files stay open
+_LANGUAGES = 8  # listed in the report
+_UNREAD = 5  # file names in the report
 
 
 @dataclass(frozen=True)
@@ -203,7 +82,7 @@ class CorpusRecipe:
 
 @dataclass(frozen=True)
 class Preparation:
-    """A finished one: the folder with the corpus, and the facts of its report."""
+    """A finished preparation: its folder, and the facts of its report."""
 
     path: Path
     facts: dict[str, Any]
@@ -223,16 +102,16 @@ def prepare(
     memory: int = MEMORY,
     watch: Watch = unwatched,
 ) -> Preparation:
-    """Write `corpus`, and `preparation.json` with what was counted, into `out`; or read what a run before finished.
+    """Write `corpus` and `preparation.json`, with the counts, into `out`; or return what an earlier run finished there.
 
-    raw        files or folders, as `read_documents` reads them; where PubMed's files are among them, in their order
-    processes  that read and filter; the bytes written do not depend on it, nor on `memory`
-    Raises ValueError where `raw` cannot be read, where nothing is left, and where another preparation began in `out`.
+    raw        files or folders, as `read_documents` reads them; PubMed's files must be in their order
+    processes  number of processes that read and filter; the bytes written depend neither on it nor on `memory`
+    Raises ValueError if `raw` cannot be read, if no document is left, or if `out` has another preparation.
     """
     listed = _listed(raw)
     _check_plan(out, listed, recipe, separated, watch)
     if (out / FACTS).exists():
-        shutil.rmtree(out / _PARTS, ignore_errors=True)  # of a run that was killed on its last line
+        shutil.rmtree(out / _PARTS, ignore_errors=True)  # left by a run that was killed just before its end
         return Preparation(out, files.read_json(out / FACTS))
     parts = _read(listed, out / _PARTS, recipe, separated=separated, processes=processes, watch=watch)
     counts = counts_of(parts)
@@ -262,7 +141,7 @@ def prepare(
 
 
 def _listed(raw: Sequence[Path]) -> list[tuple[Path, Path]]:
-    """Return every file, with the folder that its documents' places are named from."""
+    """Return every file, with the folder from which its documents are named."""
     found = [(file, path if path.is_dir() else path.parent) for path in raw for file in files_of(path)]
     if not found:
         raise ValueError("no raw text given. Name a file or folder")
@@ -277,8 +156,9 @@ def _listed(raw: Sequence[Path]) -> list[tuple[Path, Path]]:
 def _check_plan(
     out: Path, listed: Sequence[tuple[Path, Path]], recipe: CorpusRecipe, separated: Separated, watch: Watch
 ) -> None:
-    """Write what the parts are made of. Where files changed since a run that did not end, as where one was mended, all
-    are read anew, and somebody is told. Raises ValueError where another preparation began or ended here.
+    """Write the plan of the parts: settings and files. If files changed since an unfinished run, drop its parts.
+
+    Raises ValueError if `out` has another preparation, finished or not.
     """
     facts = [(str(file.relative_to(above)), file.stat()) for file, above in listed]
     plan: dict[str, Any] = {"settings": settings.to_mapping(recipe), "separated": separated}
@@ -317,7 +197,7 @@ def _read(
         near=recipe.near,
         column=recipe.field,
         separated=separated,
-        watch=watch if processes <= 1 else unwatched,  # another process has no screen
+        watch=watch if processes <= 1 else unwatched,  # only this process can show progress
     )
     for done, _ in enumerate(in_processes(work, planned, min(processes, len(planned))), 1):
         watch(Progress("reading", done, len(planned), "units"))
@@ -326,16 +206,12 @@ def _read(
 
 def _check_counts(raw: Sequence[Path], counts: Counts) -> None:
     rejected = counts.documents.get("rejected", 0)
-    told = [Rejected(place, reason) for place, reason, _ in counts.examples.get("rejected", [])]
-    check_rows(_names(raw), counts.documents.get("read", 0) + rejected, rejected, told)
-
-
-def _names(raw: Sequence[Path]) -> str:
-    return ", ".join(named(path) for path in raw)
+    examples = [Rejected(place, reason) for place, reason, _ in counts.examples.get("rejected", [])]
+    check_rows(_names(raw), counts.documents.get("read", 0) + rejected, rejected, examples)
 
 
 def _stays(texts: Texts, counts: Counts, recipe: CorpusRecipe, memory: int, watch: Watch) -> np.ndarray:
-    """(D,) bool, of the documents of all parts; what does not stay is counted."""
+    """Return (D,) bool, True for documents of any part that stay in the corpus; count the others."""
     stays = np.ones(texts.begins[-1], bool)
     watch(Progress("looking for repeated documents", 0, 2, "stages"))
     for kind, numbers in zip(("replaced", "deleted"), superseded(*texts.citations()), strict=True):
@@ -374,3 +250,120 @@ def _kept(parts: Sequence[Part], stays: np.ndarray) -> Iterator[Document]:
                 if stays[number]:
                     yield document
                 number += 1
+
+
+def _names(raw: Sequence[Path]) -> str:
+    return ", ".join(named(path) for path in raw)
+
+
+class Texts:
+    """The documents of all parts, numbered from 0 in the order of the parts: a `near_duplicates.Store`.
+
+    lengths  (D,) int64 characters; begins: (parts + 1,) the number of each part's first document
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self.lengths = np.concatenate([np.empty(0, np.int64), *(part.array("lengths") for part in parts)])
+        self.begins = np.cumsum([0, *(len(part.array("lengths")) for part in parts)])
+        # parts stay open, because opening one takes a millisecond
+        self._opened = lru_cache(_OPENED)(lambda part: _Reader(parts[part].path))
+
+    def sketches(self) -> list[Sketches]:
+        return self._sketches
+
+    @cached_property
+    def _sketches(self) -> list[Sketches]:
+        return [part.sketches() for part in self._parts]
+
+    def citations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the citations as the arrays that `superseded` takes."""
+        found = [np.empty((0, 3), np.int64)]
+        for part, begin in zip(self._parts, self.begins.tolist(), strict=False):
+            cited = np.array(part.array("citations"))
+            cited[cited[:, 2] >= 0, 2] += begin
+            found.append(cited)
+        pmids, versions, numbers = np.concatenate(found).T
+        return pmids, versions, numbers
+
+    def document(self, number: int) -> Document:
+        part = int(np.searchsorted(self.begins, number, side="right")) - 1
+        return self._opened(part)(int(number - self.begins[part]))
+
+    def text(self, number: int) -> str:
+        return self.document(number).text
+
+    def alike(self, one: int, other: int) -> str:
+        return f"{jaccard(grams(self.text(one)), grams(self.text(other))):.2f} like {self.document(one).id}"
+
+
+class _Reader:
+    """The documents of a part by number, memory-mapped."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pa.ipc.open_file(pa.memory_map(str(path / "corpus" / "documents.arrow")))
+        sizes = [self._file.get_batch(number).num_rows for number in range(self._file.num_record_batches)]
+        self._begins = np.cumsum([0, *sizes])
+
+    def __call__(self, number: int) -> Document:
+        batch = int(np.searchsorted(self._begins, number, side="right")) - 1
+        row = int(number - self._begins[batch])
+        columns = self._file.get_batch(batch)
+        return Document(*(columns.column(name)[row].as_py() for name in ("id", "text", "source")))
+
+
+def as_text(facts: dict[str, Any]) -> str:
+    """Return the report as text: counts, languages, and the first documents of each kind that were left out."""
+    rows = [("", "documents", "characters"), *((name, f"{of:,}", f"{size:,}") for name, of, size in _counts(facts))]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [f"{name:<{widths[0]}}  {of:>{widths[1]}}  {size:>{widths[2]}}" for name, of, size in rows]
+    found = sorted(facts["languages"].items(), key=lambda item: (-item[1], item[0]))
+    listed = ", ".join(f"{name} {count:,}" for name, count in found[:_LANGUAGES])
+    more = f" and {len(found) - _LANGUAGES} more" if len(found) > _LANGUAGES else ""
+    lines += ["", f"Languages of what was read, by number of documents (und: unknown): {listed}{more}."]
+    if unread := facts["unread"]:
+        several = f", and {len(unread) - _UNREAD:,} more" if len(unread) > _UNREAD else ""
+        lines.append(f"Passed over for their endings: {', '.join(map(printable, unread[:_UNREAD]))}{several}.")
+    for kind in KINDS:
+        for name, met, excerpt in facts["examples"].get(kind, []):
+            about = f" ({met})" if met else ""
+            lines.append(f"{_meaning(kind, facts['settings'])}: {name}{about}{': ' if excerpt else ''}{excerpt}")
+    return "\n".join(lines)
+
+
+def as_csv(facts: dict[str, Any]) -> str:
+    """Return the table of counts as CSV."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([("what", "documents", "characters"), *_counts(facts)])
+    return file.getvalue()
+
+
+def _counts(facts: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """Return rows (what, documents, characters): read, left out by each filter, kept."""
+    documents, characters = facts["documents"], facts["characters"]
+    left_out = [
+        (_meaning(kind, facts["settings"]), documents[kind], characters[kind]) for kind in KINDS if kind in documents
+    ]
+    read = ("read", documents.get("read", 0) + documents.get("rejected", 0), characters.get("read", 0))
+    return [read, *left_out, ("kept", facts["kept"]["documents"], facts["kept"]["characters"])]
+
+
+def _meaning(kind: str, settings: dict[str, Any]) -> str:
+    """Return the name of a row of the table."""
+    if kind in ("short", "long"):
+        side, word = ("least", "fewer") if kind == "short" else ("most", "more")
+        bounds = [
+            f"{word} than {settings[f'{side}_{what}']:,} {what}"
+            for what in ("words", "characters")
+            if settings[f"{side}_{what}"]
+        ]
+        return " or ".join(bounds)
+    return {
+        "rejected": "cannot be used",
+        "empty": "nothing but white space",
+        "language": f"in another language than {settings['language']}",
+        "replaced": "replaced by a later PubMed record",
+        "deleted": "deleted by PubMed",
+        "repeated": "the same words as an earlier one",
+        "nearly repeated": f"nearly the same as an earlier one ({settings['near']:g})",
+    }[kind]

@@ -1,201 +1,24 @@
-"""Titles and abstracts out of PubMed's XML, streamed (text/untrusted.py), and which articles a file takes back.
+"""Titles and abstracts from PubMed's XML, streamed (text/safe_xml.py), and which of them count in the end.
 
-An update file may hold an article that an earlier file has too, which then counts no more, and a list of those that
-were deleted (`DeleteCitation`). Whoever reads several files says which articles stay (text/pubmed.py).
+PubMed has yearly baseline files and update files. An article in a later file replaces the same article in an earlier
+one. A list of deletions (`DeleteCitation`) removes articles that came before it. Of an article's versions the latest
+counts (`PMID Version`, in a few journals). `superseded` applies these rules once all files are read.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from acclimate.text.untrusted import Limits, SafeParser, Values, blocks, fed, named, shown
-
-# Running text out of articles in JATS, the XML of PubMed Central's full texts, streamed (text/untrusted.py).
-#
-# Kept are the title, the abstract and the body: headings and paragraphs, lists included. Left out is what is no running
-# text or not the authors' own: tables, figures with their captions, formulas, footnotes, references and the marks that
-# point to them, supplements, acknowledgements and all else behind the body; abstracts that are a picture or a teaser;
-# translations (`trans-abstract`, `sub-article`), reviews and answers printed with the article (`response`).
-
-ROOTS = frozenset({"article", "pmc-articleset"})
-_TITLE = ("article", "front", "article-meta", "title-group", "article-title")
-_ABSTRACT = ("article", "front", "article-meta", "abstract")
-_ID = ("article", "front", "article-meta", "article-id")
-_PARAGRAPHS = frozenset({"title", "p", "article-title", "term", "verse-line", "subtitle"})
-_PICTURES = {
-    "table-wrap",
-    "table-wrap-group",
-    "table-wrap-foot",
-    "table",
-    "fig",
-    "fig-group",
-    "graphic",
-    "inline-graphic",
-    "media",
-}
-_FORMULAS = {
-    "disp-formula",
-    "disp-formula-group",
-    "inline-formula",
-    "tex-math",
-    "math",
-    "chem-struct",
-    "chem-struct-wrap",
-}
-_NOTES = {
-    "fn",
-    "fn-group",
-    "label",
-    "object-id",
-    "ref-list",
-    "ref",
-    "back",
-    "floats-group",
-    "author-notes",
-    "kwd-group",
-}
-_BESIDE = {"supplementary-material", "inline-supplementary-material", "sub-article", "response", "code", "preformat"}
-_LEFT_OUT = frozenset(_PICTURES | _FORMULAS | _NOTES | _BESIDE)
-_OTHER_ABSTRACTS = frozenset({"graphical", "teaser", "toc", "key-points", "highlights", "author-highlights"})
-_NAMES = {"pmc": "pmc", "pmcid": "pmc", "pmcaid": "", "pmid": "pmid", "doi": "doi"}
-_BETWEEN = re.compile(r"(?:[\s,;\u2010-\u2015-]|and)*")  # what stands between the marks of several references
-_EMPTY = re.compile(r"\s*(?:\[(?:[\s,;\u2010-\u2015-]|and)*\]|\((?:[\s,;\u2010-\u2015-]|and|see|e\.g\.)*\))")
-_BEFORE = re.compile(r"\s+(?=[.,;:!?)\]])")
-
-
-def jats_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[int, Values]]:
-    """Line of its beginning, and `id` and text (as `field`), of each article; or why it has none.
-
-    The text is a line for each heading and paragraph. The id is that of PubMed Central (PMC123), or else the PMID, or
-    else the DOI. Raises ValueError where the file is not well-formed XML, declares entities, or holds no article.
-    """
-    reader = _JatsReader(path, field, limits)
-    if not (yield from fed(reader.parser, blocks(path, limits), reader.articles)):
-        raise ValueError(
-            f"{named(path)}: holds no article; its outermost element is {shown(reader.root)}. Leave it out"
-        )
-
-
-class _JatsReader:
-    """Collects the articles that have come to their end."""
-
-    def __init__(self, path: Path, field: str, limits: Limits) -> None:
-        self.articles: list[tuple[int, Values]] = []
-        self.root = ""
-        self._field, self._limits = field, limits
-        self._open: list[str] = []  # elements around the place, those around the article left out
-        self._line = self._length = 0
-        self._ids: dict[str, str] = {}
-        self._lines: list[str] = []  # of the article's text
-        self._text: list[str] = []  # of the line that is not over yet
-        self._skipped = 0  # depth of the outermost element that is left out; 0 where none is
-        self._kind = ""  # of the id that is being read
-        self._marks = False  # whether marks of references were left out of the line
-        self._raised: list[int] = []  # for each open <sup>, where in the line it began
-        self.parser = SafeParser(
-            named(path), longest=limits.line, start=self._start, end=self._end, characters=self._characters
-        )
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self.root = self.root or name
-        name = name.rpartition(":")[2]
-        if not self._open:
-            if name != "article":
-                return
-            self._line, self._length, self._ids, self._lines = self.parser.line, 0, {}, []
-        self._open.append(name)
-        if self._skipped:
-            return
-        if _left_out(name, attributes):
-            self._skipped = len(self._open)
-            self._marks |= name == "xref"
-        elif self._at(_ID):
-            self._kind, self._text = _NAMES.get(attributes.get("pub-id-type", ""), ""), []
-        elif self._inside():
-            if name in _PARAGRAPHS:
-                self._end_line()
-            elif name == "sup":
-                self._raised.append(len(self._text))
-            elif name == "break":
-                self._text.append(" ")
-
-    def _end(self, name: str) -> None:
-        if not self._open:
-            return
-        name = self._open[-1]
-        if self._skipped:
-            if len(self._open) == self._skipped:
-                self._skipped = 0
-                if name not in ("xref", "label"):
-                    self._text.append(" ")
-        elif self._at(_ID):
-            self._keep_id("".join(self._text).strip())
-        elif self._inside():
-            if name in _PARAGRAPHS:
-                self._end_line()
-            elif name == "sup" and self._raised:
-                begun = self._raised.pop()
-                if self._marks and _BETWEEN.fullmatch("".join(self._text[begun:])):
-                    del self._text[begun:]
-        self._open.pop()
-        if not self._open:
-            self.articles.append((self._line, self._article()))
-
-    def _characters(self, text: str) -> None:
-        if self._skipped or not self._open or not (self._inside() or self._at(_ID)):
-            return
-        self._text.append(text)
-        self._length += len(text)
-        if self._length > self._limits.line:
-            raise self.parser.error(f"an article of more than {self._limits.line:,} characters. Leave it out")
-
-    def _at(self, path: tuple[str, ...]) -> bool:
-        return len(self._open) == len(path) and tuple(self._open) == path
-
-    def _inside(self) -> bool:
-        """Return whether what stands here is text of the article."""
-        return self._open[1:2] == ["body"] or any(
-            tuple(self._open[: len(path)]) == path for path in (_TITLE, _ABSTRACT)
-        )
-
-    def _keep_id(self, found: str) -> None:
-        if self._kind == "pmc" and found:
-            found = f"PMC{found.upper().removeprefix('PMC')}"
-        if self._kind and found:
-            self._ids.setdefault(self._kind, found)
-        self._text = []
-
-    def _end_line(self) -> None:
-        line = " ".join("".join(self._text).split())
-        if self._marks:
-            line = _BEFORE.sub("", _EMPTY.sub("", line))
-        if line:
-            self._lines.append(line)
-        self._text, self._marks, self._raised = [], False, []
-
-    def _article(self) -> Values:
-        self._end_line()
-        if not self._lines:
-            return "the article has neither title nor abstract nor body"
-        name = next((self._ids[kind] for kind in ("pmc", "pmid", "doi") if kind in self._ids), None)
-        return {self._field: "\n".join(self._lines), "id": name}
-
-
-def _left_out(name: str, attributes: dict[str, str]) -> bool:
-    if name == "xref":
-        return attributes.get("ref-type") == "bibr"
-    if name == "abstract":
-        return attributes.get("abstract-type", "") in _OTHER_ABSTRACTS
-    return name in _LEFT_OUT
-
+from acclimate.text.jats import ROOTS, jats_articles
+from acclimate.text.safe_xml import SafeParser, fed
+from acclimate.text.untrusted import Limits, Values, blocks, named, shown
 
 ARTICLES = frozenset({"PubmedArticle", "PubmedBookArticle"})
-# (parent, element) -> what it holds. OtherAbstract, in another language, has another parent; so have cited PMIDs
+# (parent, element) -> what it holds; abstracts in other languages (OtherAbstract) and cited PMIDs have other parents
 _PARTS = {
     ("MedlineCitation", "PMID"): "id",
     ("BookDocument", "PMID"): "id",
@@ -205,11 +28,13 @@ _PARTS = {
     ("DeleteCitation", "PMID"): "deleted",
 }
 _DELETING = "DeleteCitation"
+DELETED = -2  # in place of a document's number: a deletion
+LEFT_OUT = -1  # likewise: a filter dropped the article, which replaces an older one nevertheless
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """An article of PubMed: its PMID, and which version of it, for a few have several; 1 where the file says none."""
+    """An article of PubMed: its PMID, and its version, which is 1 unless the file states one."""
 
     pmid: int
     version: int
@@ -217,17 +42,23 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What stands in place of an article's values where a file takes articles back that came before."""
+    """A list of deleted articles, in place of an article's values."""
 
     citations: tuple[Citation, ...]
 
 
-def pubmed_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[int, Values | Deletion]]:
-    """Line of its beginning, and `id`, `citation` and text (as `field`), of each article; or why it has none.
+def xml_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[int, Values | Deletion]]:
+    """Yield the articles of a file of PubMed (`pubmed_articles`) or PubMed Central (`jats_articles`)."""
+    readers = jats_articles if _outermost(path, limits) in ROOTS else pubmed_articles
+    yield from readers(path, field, limits)
 
-    The text is the title and the abstract's paragraphs, each on a line of its own, labels such as METHODS before them.
-    `citation` is there where the PMID is a number. Where articles are deleted, a Deletion comes with the line.
-    Raises ValueError where the file is not well-formed XML, declares entities, or holds neither.
+
+def pubmed_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[int, Values | Deletion]]:
+    """Yield the first line of each article and its values, or why it has none; or the line and a Deletion.
+
+    The values are `id`, `citation` (if the PMID is a number) and the text (as `field`): the title and the abstract's
+    paragraphs, one a line, after their labels such as METHODS.
+    Raises ValueError if the file is not well-formed XML, declares entities, or holds neither articles nor deletions.
     """
     reader = _Reader(path, field, limits)
     if not (yield from fed(reader.parser, blocks(path, limits), reader.articles)):
@@ -238,7 +69,7 @@ def pubmed_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[in
 
 
 class _Reader:
-    """Collects the articles that have come to their end."""
+    """Collects finished articles and deletions."""
 
     def __init__(self, path: Path, field: str, limits: Limits) -> None:
         self.articles: list[tuple[int, Values | Deletion]] = []
@@ -249,8 +80,8 @@ class _Reader:
         self._parts: dict[str, list[str]] = {}
         self._version = ""  # of the last PMID
         self._deleted: list[Citation] = []
-        self._text: list[str] | None = None  # of the part that is open, None between parts
-        self._depth = 0  # at which that part began
+        self._text: list[str] | None = None  # of the open part; None between parts
+        self._depth = 0  # depth of that part
         self._length = 0
         self.parser = SafeParser(
             named(path), longest=limits.line, start=self._start, end=self._end, characters=self._characters
@@ -313,17 +144,8 @@ def _citation(pmid: str, version: str) -> Citation | None:
     return Citation(int(pmid), int(version) if version.isascii() and version.isdecimal() and len(version) < 9 else 1)
 
 
-# Articles out of XML: PubMed's (text/pubmed.py) or PubMed Central's (text/pubmed.py), whichever the file holds.
-
-
-def xml_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[int, Values | Deletion]]:
-    """Yield the articles of `pubmed_articles` or `jats_articles`. Raises ValueError as they do."""
-    readers = jats_articles if _outermost(path, limits) in ROOTS else pubmed_articles
-    yield from readers(path, field, limits)
-
-
 def _outermost(path: Path, limits: Limits) -> str:
-    """Return the name of the file's outermost element, "" where there is none."""
+    """Return the name of the file's outermost element; "" if it has none."""
     found: list[str] = []
     parser = SafeParser(
         named(path),
@@ -338,17 +160,8 @@ def _outermost(path: Path, limits: Limits) -> str:
     return ""
 
 
-# Which articles of PubMed's files stay, once all files are read: the baseline and the updates after it.
-#
-# The rule of the files themselves: an article that comes again replaces the one before, a list of deletions takes away
-# what came before it, and of an article's versions the latest counts (`PMID Version`, of a few journals only).
-
-DELETED = -2  # in place of a document's number
-LEFT_OUT = -1  # an article that a filter dropped: it replaces an older one all the same
-
-
 def superseded(pmids: np.ndarray, versions: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of documents that a later article replaced, and of those that were deleted; both ascending.
+    """Return the numbers of the replaced and of the deleted documents, both ascending.
 
     pmids, versions, numbers   (E,) int64, in the order of the files: an article and its document's number (or
                                LEFT_OUT), or a deletion (DELETED)
@@ -359,11 +172,11 @@ def superseded(pmids: np.ndarray, versions: np.ndarray, numbers: np.ndarray) -> 
     order = np.lexsort((np.arange(len(pmids)), versions, pmids))
     pmids, versions, numbers = pmids[order], versions[order], numbers[order]
     last_of_version = np.append((pmids[1:] != pmids[:-1]) | (versions[1:] != versions[:-1]), True)
-    # whether the version, in the end, is deleted: told by the last that is said of it
+    # a version is deleted if its last entry is a deletion
     groups = np.cumsum(last_of_version) - last_of_version
     deleted = (numbers[last_of_version] == DELETED)[groups]
     stays = last_of_version & ~deleted
-    # of the versions that stay, only the latest of each article does
+    # of the versions that are not deleted, only the latest of each article stays
     kept = np.flatnonzero(stays)
     stays[kept[:-1][pmids[kept[1:]] == pmids[kept[:-1]]]] = False
     documents = numbers >= 0

@@ -1,4 +1,8 @@
-"""Rows that a corpus has, made by their numbers: its segments, with tokens masked for a language model to fill in."""
+"""The rows of a corpus, made by number: masked segments, or masked pairs of segments for next-sentence prediction.
+
+Pairs follow Devlin et al. (2019), section 3.1 and A.2, and BERT's create_pretraining_data.py.
+Legend: B rows, N tokens, R rows of the corpus, V pieces of the vocabulary, D documents.
+"""
 
 from __future__ import annotations
 
@@ -15,61 +19,14 @@ from acclimate.text.tokens import Tokens
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-
-# What a tokenizer puts around two texts, and which of its pieces end a sentence.
-
+RANDOM_NEXT = "random_next"  # name in `Batch.rows`: 0 if the second part follows the first, 1 if it does not
+TYPES = "token_type_ids"  # name in `Batch.tokens`
+TRIES = 8  # times to look for a long enough part of another document
 _ENDS = (".", "!", "?")
 
 
-@dataclass(frozen=True)
-class Frame:
-    """What a tokenizer puts around two texts; types: of its prefix, the first text, what is between, the second, the
-    suffix.
-    """
-
-    prefix: tuple[int, ...]
-    between: tuple[int, ...]
-    suffix: tuple[int, ...]
-    types: tuple[int, int, int, int, int]
-
-    @property
-    def size(self) -> int:
-        return len(self.prefix) + len(self.between) + len(self.suffix)
-
-
-def frame_of(tokenizer: PreTrainedTokenizerBase) -> Frame:
-    """Return what a tokenizer puts around two texts.
-
-    Raises ValueError if that is unknown, or if it does not tell them apart by their types.
-    """
-    inner = tokenizer("a", add_special_tokens=False)["input_ids"]
-    both = tokenizer("a", "a", return_token_type_ids=True)
-    ids, types = both["input_ids"], both["token_type_ids"]
-    places = [at for at in range(len(ids) - len(inner) + 1) if ids[at : at + len(inner)] == inner]
-    if not inner or len(places) != 2:
-        raise ValueError(f"cannot tell which special tokens {type(tokenizer).__name__} puts around two texts")
-    first, second = places
-    between, suffix = ids[first + len(inner) : second], ids[second + len(inner) :]
-    kinds = (0, types[first], types[second - 1] if between else 0, types[second], types[-1])
-    if types[first] == types[second]:
-        raise ValueError(
-            f"{type(tokenizer).__name__} does not tell two texts apart by token types. Set next_sentence=false"
-        )
-    return Frame(tuple(ids[:first]), tuple(between), tuple(suffix), kinds)
-
-
-def ends_and_digits(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
-    """(V,) bool: pieces that end a sentence, such as "." and ")."; pieces of digits alone."""
-    ends_V, digits_V = np.zeros(vocabulary, bool), np.zeros(vocabulary, bool)
-    for piece, number in tokenizer.get_vocab().items():
-        text = piece.removeprefix("##").strip("\u2581\u0120")
-        ends_V[number], digits_V[number] = text.endswith(_ENDS), text.isdigit()
-    ends_V[tokenizer.all_special_ids] = False
-    return ends_V, digits_V
-
-
 class Rows(Protocol):
-    """What a corpus has, one row of it a number."""
+    """The rows of a corpus, by number."""
 
     @property
     def mean_tokens(self) -> float:
@@ -79,8 +36,31 @@ class Rows(Protocol):
     def __len__(self) -> int: ...
 
     def __call__(self, chosen: np.ndarray, *, rate: float, generator: np.random.Generator) -> Batch:
-        """Return the rows with these numbers, masked, with tokens["labels"] and names such as `document 17`."""
+        """Return the rows with these numbers, masked at this rate, with tokens["labels"], named like `document 17`."""
         ...
+
+
+def masked_segments(
+    tokens: Tokens,
+    *,
+    longest: int,
+    whole_words: bool,
+    masked: float = 0.8,
+    random: float = 0.1,
+    documents: np.ndarray | None = None,
+    name: str = "document",
+) -> Segments:
+    """Return the segments of a corpus as rows.
+
+    longest    tokens of a row at most, special tokens included
+    masked, random  shares of the predicted tokens that become the mask and a random token
+    documents  (D,) bool, False for documents to leave out; None: all take part
+
+    Raises ValueError if a setting is out of range.
+    """
+    boundaries = segments(tokens, longest)
+    replacement = Replacement(tokens.mask, tokens.vocabulary, tokens.special, masked=masked, random=random)
+    return Segments(tokens, boundaries, kept_of(tokens, boundaries, documents), replacement, whole_words, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +68,9 @@ class Segments:
     """Rows of one segment each.
 
     boundaries   (S + 1,) of all segments of the corpus (text/segments.py)
-    kept         (R,) ascending: which of them are rows
-    whole_words  False: every token is a word of its own
-    name         of a document, before its number
+    kept         (R,) the segments that are rows, ascending
+    whole_words  False: tokens are masked one by one
+    name         stands before a document's number in messages
     """
 
     tokens: Tokens
@@ -134,76 +114,78 @@ class Segments:
         return Batch(ids, offsets, tokens={"labels": labels}, names=names, pad=tokens.pad)
 
 
-def masked_segments(
-    tokens: Tokens,
-    *,
-    longest: int,
-    whole_words: bool,
-    masked: float = 0.8,
-    random: float = 0.1,
-    documents: np.ndarray | None = None,
-    name: str = "document",
-) -> Segments:
-    """Return the segments of a corpus as rows.
-
-    longest    tokens of a row at most, special tokens included
-    masked, random  shares of the predicted tokens that become the mask and a random token
-    documents  (D,) bool, which of them take part; None: all
-
-    Raises ValueError where a setting is out of range.
-    """
-    boundaries = segments(tokens, longest)
-    replacement = Replacement(tokens.mask, tokens.vocabulary, tokens.special, masked=masked, random=random)
-    return Segments(tokens, boundaries, kept_of(tokens, boundaries, documents), replacement, whole_words, name)
-
-
 def kept_of(tokens: Tokens, boundaries: np.ndarray, documents: np.ndarray | None) -> np.ndarray:
-    """(R,) int64 ascending: the segments of the documents that take part, (D,) bool or None for all."""
+    """Return (R,) int64, ascending: the segments of these documents, (D,) bool or None for all."""
     if documents is None:
         return np.arange(len(boundaries) - 1)
     return np.flatnonzero(documents[documents_of(tokens, boundaries[:-1])])
 
 
 def documents_of(tokens: Tokens, begins: np.ndarray) -> np.ndarray:
-    """(n,) the number of the document that each of these tokens stands in."""
+    """Return (n,) the number of the document of each token."""
     numbers: np.ndarray = np.searchsorted(tokens.documents, begins, side="right") - 1
     return numbers
 
 
 def runs(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """(sum of lengths,) the places of all runs one after the other, each from its begin on."""
-    rank = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # of a place in its run
+    """Return (sum of lengths,) the places of all runs, one run after the other."""
+    rank = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # of a place within its run
     places: np.ndarray = rank + np.repeat(begins, lengths)
     return places
 
 
-# Rows of two stretches of text, of which half follow one another where they were taken from: next-sentence prediction.
-#
-# Devlin et al. (2019), section 3.1 and A.2; BERT's create_pretraining_data.py. Shape suffixes: B rows, N tokens.
+def masked_pairs(
+    tokens: Tokens,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    longest: int,
+    whole_words: bool,
+    documents: np.ndarray | None = None,
+    name: str = "document",
+) -> Pairs:
+    """Return the segments of a corpus as pairs. longest: tokens of a row at most; documents: as in `masked_segments`.
 
-RANDOM_NEXT = "random_next"  # of `Batch.rows`: 0 where the second stretch follows the first, 1 where it does not
-TYPES = "token_type_ids"  # of `Batch.tokens`
-TRIES = 8
+    Raises ValueError if fewer than two documents have text, or if `longest` has no room for two tokens of text.
+    """
+    frame = frame_of(tokenizer)
+    room = longest - frame.size
+    if room < 2:
+        raise ValueError(
+            f"pairs of at most {longest} tokens have no room for text: the tokenizer adds {frame.size} special tokens. "
+            f"Set max_tokens to at least {frame.size + 2}"
+        )
+    boundaries = segments(tokens, room + tokens.frame - tokens.prompt)
+    kept = kept_of(tokens, boundaries, documents)
+    document_of = documents_of(tokens, boundaries[kept])
+    if not len(kept) or document_of[0] == document_of[-1]:
+        raise ValueError(
+            "next_sentence takes stretches of other documents, but only one has text. Give a corpus of several, or set "
+            "next_sentence=false"
+        )
+    single = Segments(tokens, boundaries, kept, replacement_of(tokenizer), whole_words, name)
+    ends_V, digits_V = ends_and_digits(tokenizer, tokens.vocabulary)
+    return Pairs(single, frame, ends_V, digits_V, document_of, room)
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Rows of a segment cut in two; in half of them a stretch of another document stands in place of the second part.
+    """Rows of a segment cut in two; in half of them a part of another document replaces the second part.
 
-    Segments are cut where a sentence begins, all such places alike; where none does, at a word. One that is a single
-    word always gets a stretch of another document. That stretch begins in the same way, within a segment drawn from
-    those of all other documents, and is as long as what it stands for, where a document of that length is found:
-    neither its beginning nor its length is to tell whether it follows.
+    A segment is cut at the beginning of a sentence, chosen uniformly, or else of a word. A segment of a single word
+    always gets a part of another document. That part begins in the same way, within a segment sampled from those of
+    all other documents. It is as long as the part that it replaces, if a long enough document is found, so that
+    neither its beginning nor its length shows whether it follows.
 
-    segments  of at most the tokens that the frame leaves
-    ends_V    (V,) bool, pieces that end a sentence; digits_V: of digits alone
+    segments  with at most the tokens that the frame leaves
+    ends_V    (V,) bool, pieces that end a sentence; digits_V: pieces of digits only
+    room      tokens of both parts at most
     """
 
     segments: Segments
     frame: Frame
     ends_V: np.ndarray
     digits_V: np.ndarray
-    document_of: np.ndarray  # (R,) ascending, of each segment
+    document_of: np.ndarray  # (R,) the document of each segment, ascending
     room: int
 
     def __len__(self) -> int:
@@ -211,7 +193,7 @@ class Pairs:
 
     @property
     def mean_tokens(self) -> float:
-        """Of a row, special tokens included; as if every second part followed the first."""
+        """Of a row, special tokens included, if every second part followed the first."""
         return self.segments.mean_tokens - self.segments.tokens.frame + self.frame.size
 
     def __call__(self, chosen: np.ndarray, *, rate: float, generator: np.random.Generator) -> Batch:
@@ -249,9 +231,9 @@ class Pairs:
     def _cuts(
         self, begins_B: np.ndarray, ends_B: np.ndarray, generator: np.random.Generator, last_B: np.ndarray | None = None
     ) -> np.ndarray:
-        """(B,) a place within each stretch where a sentence begins, else a word; its begin where neither does.
+        """Return (B,) a place within each stretch where a sentence or else a word begins; its first place if none does.
 
-        last_B: places behind these are none.
+        last_B  the last place that is allowed
         """
         tokens = self.segments.tokens
         lengths_B = ends_B - begins_B
@@ -267,17 +249,18 @@ class Pairs:
         has_B = np.bincount(row_N[sentences_N], minlength=len(begins_B)) > 0
         possible = np.flatnonzero(np.where(has_B[row_N], sentences_N, words_N))
         counts_B = np.bincount(row_N[possible], minlength=len(begins_B))
-        drawn_B = (generator.random(len(begins_B)) * counts_B).astype(np.int64)
+        sampled_B = (generator.random(len(begins_B)) * counts_B).astype(np.int64)
         cuts_B = begins_B.copy()
         some = counts_B > 0
-        cuts_B[some] = places_N[possible[(np.cumsum(counts_B) - counts_B + drawn_B)[some]]]
+        cuts_B[some] = places_N[possible[(np.cumsum(counts_B) - counts_B + sampled_B)[some]]]
         return cuts_B
 
     def _stretches(
         self, chosen: np.ndarray, wanted_B: np.ndarray, generator: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(B,) segments of other documents, (B,) where a stretch begins in each; behind that the document has as many
-        tokens as are wanted, if some tries find one that has.
+        """Return (B,) segments of other documents, and (B,) a place where a sentence or word begins in each.
+
+        From there on, the document has as many tokens as are wanted, unless TRIES attempts find none that has.
         """
         boundaries, kept, ends_D = self.segments.boundaries, self.segments.kept, self.segments.tokens.documents[1:]
         others_B = self._others(chosen, generator)
@@ -294,17 +277,17 @@ class Pairs:
         return others_B, begins_B
 
     def _others(self, chosen: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """(B,) segments, each of another document than the chosen one is of."""
-        own_B = self.document_of[chosen]
-        first_B = np.searchsorted(self.document_of, own_B, side="left")
-        count_B = np.searchsorted(self.document_of, own_B, side="right") - first_B
-        drawn_B = generator.integers(len(self) - count_B)
-        others_B: np.ndarray = drawn_B + np.where(drawn_B >= first_B, count_B, 0)
+        """Return (B,) segments, each sampled from all documents but that of the chosen segment."""
+        documents_B = self.document_of[chosen]
+        first_B = np.searchsorted(self.document_of, documents_B, side="left")
+        count_B = np.searchsorted(self.document_of, documents_B, side="right") - first_B
+        sampled_B = generator.integers(len(self) - count_B)
+        others_B: np.ndarray = sampled_B + np.where(sampled_B >= first_B, count_B, 0)
         return others_B
 
     def _ends(self, begins_B: np.ndarray, wanted_B: np.ndarray, documents_B: np.ndarray) -> np.ndarray:
-        """(B,) where stretches of the wanted lengths end: before a word, or within one that is too long, or with the
-        document.
+        """Return (B,) the ends of stretches of at most the wanted lengths: before a word, within a word that is longer
+        than the stretch, or at the end of the document.
         """
         tokens = self.segments.tokens
         last_B = tokens.documents[documents_B + 1]
@@ -319,7 +302,7 @@ class Pairs:
         return shorter_B
 
     def _framed(self, first_B: np.ndarray, firsts_B: np.ndarray, second_B: np.ndarray, seconds_B: np.ndarray) -> Batch:
-        """Both stretches of each row, by begin and length, with what the tokenizer puts around them."""
+        """Return rows of both stretches, given by begin and length, within the special tokens of the frame."""
         tokens, frame = self.segments.tokens, self.frame
         offsets = np.concatenate([[0], np.cumsum(firsts_B + seconds_B + frame.size)])
         ids, types = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
@@ -341,34 +324,49 @@ class Pairs:
         return Batch(ids, offsets, tokens={"word_starts": starts, TYPES: types})
 
 
-def masked_pairs(
-    tokens: Tokens,
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    longest: int,
-    whole_words: bool,
-    documents: np.ndarray | None = None,
-    name: str = "document",
-) -> Pairs:
-    """Return the segments of a corpus as pairs. longest: tokens of a row at most; documents: as for `masked_segments`.
+@dataclass(frozen=True)
+class Frame:
+    """The special tokens that a tokenizer puts around two texts.
 
-    Raises ValueError where fewer than two documents have text, or `longest` has no room for a token of either side.
+    types  token types of prefix, first text, special tokens between, second text, suffix
     """
-    frame = frame_of(tokenizer)
-    room = longest - frame.size
-    if room < 2:
+
+    prefix: tuple[int, ...]
+    between: tuple[int, ...]
+    suffix: tuple[int, ...]
+    types: tuple[int, int, int, int, int]
+
+    @property
+    def size(self) -> int:
+        return len(self.prefix) + len(self.between) + len(self.suffix)
+
+
+def frame_of(tokenizer: PreTrainedTokenizerBase) -> Frame:
+    """Return the special tokens that a tokenizer puts around two texts.
+
+    Raises ValueError if they cannot be found out, or if both texts have the same token type.
+    """
+    inner = tokenizer("a", add_special_tokens=False)["input_ids"]
+    both = tokenizer("a", "a", return_token_type_ids=True)
+    ids, types = both["input_ids"], both["token_type_ids"]
+    places = [at for at in range(len(ids) - len(inner) + 1) if ids[at : at + len(inner)] == inner]
+    if not inner or len(places) != 2:
+        raise ValueError(f"cannot tell which special tokens {type(tokenizer).__name__} puts around two texts")
+    first, second = places
+    between, suffix = ids[first + len(inner) : second], ids[second + len(inner) :]
+    kinds = (0, types[first], types[second - 1] if between else 0, types[second], types[-1])
+    if types[first] == types[second]:
         raise ValueError(
-            f"pairs of at most {longest} tokens have no room for text: the tokenizer adds {frame.size} special tokens. "
-            f"Set max_tokens to at least {frame.size + 2}"
+            f"{type(tokenizer).__name__} does not tell two texts apart by token types. Set next_sentence=false"
         )
-    boundaries = segments(tokens, room + tokens.frame - tokens.prompt)
-    kept = kept_of(tokens, boundaries, documents)
-    document_of = documents_of(tokens, boundaries[kept])
-    if not len(kept) or document_of[0] == document_of[-1]:
-        raise ValueError(
-            "next_sentence takes stretches of other documents, but only one has text. Give a corpus of several, or set "
-            "next_sentence=false"
-        )
-    own = Segments(tokens, boundaries, kept, replacement_of(tokenizer), whole_words, name)
-    ends_V, digits_V = ends_and_digits(tokenizer, tokens.vocabulary)
-    return Pairs(own, frame, ends_V, digits_V, document_of, room)
+    return Frame(tuple(ids[:first]), tuple(between), tuple(suffix), kinds)
+
+
+def ends_and_digits(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (V,) bool, pieces that end a sentence, such as "." and ")."; and (V,) bool, pieces of digits only."""
+    ends_V, digits_V = np.zeros(vocabulary, bool), np.zeros(vocabulary, bool)
+    for piece, number in tokenizer.get_vocab().items():
+        text = piece.removeprefix("##").strip("\u2581\u0120")
+        ends_V[number], digits_V[number] = text.endswith(_ENDS), text.isdigit()
+    ends_V[tokenizer.all_special_ids] = False
+    return ends_V, digits_V

@@ -9,7 +9,8 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.datasets.catalogue import file_in
 from acclimate.tasks.formats.delimited import example_of, one_of
-from acclimate.text.untrusted import LIMITS, Limits, SafeParser, blocks, named, printable, shown
+from acclimate.text.safe_xml import SafeParser
+from acclimate.text.untrusted import LIMITS, Limits, blocks, named, printable, shown
 
 Lines = dict[Element, int]  # on which each element begins
 
