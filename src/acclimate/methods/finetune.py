@@ -152,14 +152,14 @@ class FinetuneRecipe:
     # the head of whole texts
     pooling: Pooling = "first"  # what represents a relation's text: its first token, or its two mentions (Table 12)
     sequence_layer: SequenceLayer = "linear"
-    """Layer between the encoder and the labels of whole texts: linear or LSTM (Table 11)."""
+    """Layer between the encoder and the labels of whole texts: linear or LSTM (Table 10)."""
 
     # the head of tagged words
-    tag_layer: Layer = "linear"  # layer between the encoder and the tags of words: linear, LSTM or CRF (Table 11)
+    tag_layer: Layer = "linear"  # layer between the encoder and the tags of words: linear, LSTM or CRF (Table 10)
     tag_transitions: Transitions = "any"
     """Which tags a CRF may predict after each other: any, or those that the tag "scheme" allows."""
     tag_transitions_rate: float = 1.0  # learning rate of the CRF's weights in multiples of plan.rate, above 0
-    tag_scheme: Tagging = "given"  # how entities are tagged in training (Table 10); predictions are scored as given
+    tag_scheme: Tagging = "given"  # how entities are tagged in training (Table 11); predictions are scored as given
 
     # SMART (Jiang et al., 2020)
     smart: float = 0.0  # weight of SMART's smoothness term, lambda_s, at least 0; 0: none; the paper tries 1, 3 and 5
