@@ -121,8 +121,8 @@ def test_a_dataset_on_which_nothing_differs_is_absent_or_refused_where_it_was_na
     variants = 'variants=["linear", "CRF"]'
     found = made(tmp_path, models, "layers", variants)
     assert {cell.column for cell in found.cells} == {"Words"}
-    assert found.absent["Texts"].startswith("linear, CRF come to the same there")
-    with pytest.raises(ValueError, match="Texts: linear, CRF come to the same there"):
+    assert found.absent["Texts"].startswith("linear, CRF do not differ there")
+    with pytest.raises(ValueError, match="Texts: linear, CRF do not differ there"):
         made(tmp_path, models, "layers", variants, 'datasets=["Texts", "Words"]')
 
 
@@ -168,7 +168,7 @@ def test_without_special_no_token_is_added(models, tmp_path):
     [
         ("layers", ('variants=["linear", "LSTM"]',), "'LSTM' is not one of linear, BiLSTM, CRF, BiLSTM-CRF"),
         ("layers", ('variants=["BiLSTM"]',), "'BiLSTM' alone is compared with nothing"),
-        ("schemes", ('datasets=["Texts"]',), "Texts: BIO, BIOUL, IO come to the same there"),
+        ("schemes", ('datasets=["Texts"]',), "Texts: BIO, BIOUL, IO do not differ there"),
         ("layers", ('datasets=["Word"]',), "no dataset is called 'Word'"),
     ],
 )
@@ -184,12 +184,12 @@ def test_layers_vary_on_a_labelled_file(models, toy_inputs, tmp_path):
         ("BiLSTM", "train", 32),
         ("linear", "train", 32),
     ]
-    with pytest.raises(ValueError, match="train: BIO, BIOUL, IO come to the same there"):
+    with pytest.raises(ValueError, match="train: BIO, BIOUL, IO do not differ there"):
         made(tmp_path, models, "schemes", f'datasets=["{file}"]', "max_tokens=32")
 
 
 def test_relations_of_a_labelled_file_are_refused(models, toy_inputs, tmp_path):
-    with pytest.raises(ValueError, match="makes the texts of a relation anew, which takes files that say"):
+    with pytest.raises(ValueError, match="rewrites the texts of a relation, for which it needs files that say"):
         made(tmp_path, models, "relations", f'datasets=["{toy_inputs / "train.jsonl"}"]')
 
 

@@ -187,7 +187,7 @@ def test_the_rows_of_both_stages_are_drawn_and_told(files, tmp_path):
     [
         (["contestants=[]"], r"contestants = \[\]: at least one"),
         (["rows=-1"], "rows = -1 is out of range"),
-        (["finetune.head=kept"], "finetune.head = 'kept': the study itself keeps"),
+        (["finetune.head=kept"], "finetune.head = 'kept': the study keeps the head"),
     ],
 )
 def test_settings_out_of_range_are_told(more, message):

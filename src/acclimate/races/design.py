@@ -7,7 +7,7 @@ races/run.py does the jobs, races/compare.py compares, races/write.py writes wha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from acclimate.data.examination import Examination
 from acclimate.data.inputs import Leaks, Raw
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
-from acclimate.races.contestants import Entries, tested
+from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.races.contestants import Entries, fine_tuned, tested
 from acclimate.races.recipe import RaceRecipe
 from acclimate.reports.page import Section
 from acclimate.tasks.labelled import LabelledFiles
@@ -205,6 +206,21 @@ class Design:
     sections: Callable[[Outcome], Sequence[Section]] = no_sections
 
 
+def fine_tunings(
+    label: str, recipe: FinetuneRecipe, models: Job | Mapping[int, Job] | None, materials: Materials, *, seeds: int
+) -> dict[int, Job]:
+    """Return seed -> the job that fine-tunes with that seed.
+
+    models: the job whose model is fine-tuned, one for all seeds or one for each; None: the given model
+    """
+    tuned = {}
+    for seed in range(seeds):
+        seeded = replace(recipe, plan=replace(recipe.plan, seed=seed))
+        model = models.get(seed) if isinstance(models, Mapping) else models
+        tuned[seed] = fine_tuned(f"{label}, seed {seed}", seeded, model, materials)
+    return tuned
+
+
 def scored(tuned: Mapping[int, Job], task: Prepared, split: Split) -> dict[int, Job]:
-    """The jobs whose results are scored: the fine-tunings themselves on dev, their looks at the test set on test."""
+    """Return seed -> the job whose result is scored: on dev the fine-tuning, on test its look at the test set."""
     return {seed: tested(job, task) if split == "test" else job for seed, job in tuned.items()}

@@ -1,15 +1,15 @@
-"""A benchmark's datasets, each fine-tuned and tested with each model: BLURB as its paper runs it (Gu et al., 2021).
+"""BLURB's Tables 3 and 6 (Gu et al., 2021): how well does each model do on each dataset of the benchmark?
 
-Of each dataset, every model tries the same settings, dev alone chooses among them (races/search.py), and the chosen
-one runs with every seed. Once that is so for all, the test set is opened, one look a model and seed. The constant
-answer and the baseline without an encoder stand beside the models. What is finished is read where it was written: runs
-of other models, or of more datasets, into the same directory repeat nothing.
+On each dataset every model tries the same settings, dev alone chooses among them (races/search.py), and the chosen
+setting runs with every seed. After all training the test set is opened, once for each model and seed. The constant
+answer and the baseline without an encoder stand beside the models. A study of other models or of more datasets in the
+same directory repeats no job.
 
 Each model is compared with the better of the two baselines, the one that scores higher on the test set (a choice that
 can only make the model look worse), and with the first model, on the same test items and seeds.
 
 Readings
-  "2-60" epochs (section 6.2) says not which: 2, 10 and 60 are tried. Of several seeds the search has the first.
+  "2-60" epochs (section 6.2) does not say which: the search tries 2, 10 and 60. It runs with the first seed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,20 @@ from acclimate.jobs.job import Job
 from acclimate.methods import baselines, finetune
 from acclimate.races import work
 from acclimate.races.contestants import enter, tested_baseline
-from acclimate.races.design import Against, Cell, Design, Inputs, Key, Mean, Search
+from acclimate.races.design import Against, Cell, Design, Inputs, Mean, Search
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.recipe import Search as Searched
 from acclimate.studies.several import (
     CONSTANT,
     NO_ENCODER,
     called,
+    check_data,
     check_lengths,
+    check_limits,
+    check_seeds,
     fitted,
     form_of,
+    length_of,
     models_of,
     prepared,
     task_of,
@@ -43,21 +47,16 @@ from acclimate.tasks.datasets.catalogue import Dataset
 from acclimate.tasks.metrics import blurb_score
 from acclimate.tasks.prepared import Prepared
 
-MIDDLE = 10.0  # epochs
 BLURB_SCORE = "BLURB score"
-
-
-def blurb_search() -> Searched:
-    least, most = blurb.SEARCH.epochs
-    return Searched(blurb.SEARCH.rates, (float(least), MIDDLE, float(most)), blurb.SEARCH.batches)
+EPOCHS = (float(blurb.SEARCH.epochs[0]), 10.0, float(blurb.SEARCH.epochs[1]))  # the values that the search tries
 
 
 @dataclass(frozen=True)
 class BlurbRecipe:
     """A run of the benchmark. The defaults are the paper's.
 
-    Of `finetune`, `pooling` is for relations whose texts say where the two mentions stand, the `tag_` settings are for
-    tags of words and `sequence_layer` for labels of texts; other datasets have the defaults of these (`fitting`).
+    `finetune.pooling` is for relations whose texts say where the two mentions stand, the `tag_` settings are for tags
+    of words and `sequence_layer` is for labels of texts. On other datasets they have their defaults (`fitting`).
     """
 
     datasets: tuple[str, ...] = ()  # names of datasets, as in the paper; none: all whose files are there
@@ -70,7 +69,8 @@ class BlurbRecipe:
     """How ChemProt and DDI show their mentions; none: the first encoding whose files are there."""
     special: bool = False  # have the tokenizer keep whole the strings that the encoding writes into texts
     baseline: bool = True  # also run the baselines: TF-IDF or a word list, and the constant answer
-    search: Searched = field(default_factory=blurb_search)  # settings of fine-tuning that are tried on dev
+    search: Searched = field(default_factory=lambda: Searched(blurb.SEARCH.rates, EPOCHS, blurb.SEARCH.batches))
+    """Settings of fine-tuning that are tried on dev."""
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
     """Settings of every fine-tuning; pooling counts where texts have two mentions, tag_ settings where words have
     tags."""
@@ -78,30 +78,28 @@ class BlurbRecipe:
     """Settings of the baseline without an encoder."""
 
     def __post_init__(self) -> None:
-        if self.seeds < 0 or self.seeds == 1:
-            raise ValueError(f"seeds = {self.seeds}: one seed says nothing about chance. Give 2 or more, or 0: 5 or 10")
-        for name in ("rows", "max_tokens"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least 0")
+        check_seeds(self.seeds or 2, better=5)
+        check_limits(self)
 
 
 RECIPE = BlurbRecipe
 
 
 def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError where a dataset that is named is not there, or none is, and where a model cannot read texts as
-    long as the datasets'.
+    """Raises ValueError where a named dataset is missing, where all are, and where a model cannot read texts as long as
+    the datasets'.
     """
-    data = inputs.data
-    if data is None or not data.is_dir():
-        raise ValueError(f"--data {data or ''}: there is no such folder. Give the one that holds the datasets")
     models = models_of(inputs.models)
+    data = inputs.data
+    if data is None:
+        raise ValueError("BLURB's datasets are read from a folder: add --data DIR")
+    check_data(data, ())
     forms, absent = there(
         recipe.datasets, blurb.DATASETS, blurb.DATASETS, lambda dataset: form_of(dataset, data, recipe.encoding)
     )
     if not forms:
         raise ValueError(f"--data {data}: none of the datasets is there. The first: {next(iter(absent.values()))}")
-    check_lengths(models, {each.name: min(each.max_tokens, recipe.max_tokens or each.max_tokens) for each, _ in forms})
+    check_lengths(models, {dataset.name: length_of(dataset, recipe) for dataset, _ in forms})
 
     cells: list[Cell] = []
     searches: list[Search] = []
@@ -109,8 +107,7 @@ def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
     notes: list[str] = []
     rows = [*((CONSTANT, NO_ENCODER) if recipe.baseline else ()), *(model.name for model in models)]
     for dataset, form in forms:
-        limits = {"rows": recipe.rows, "rows_seed": recipe.rows_seed, "max_tokens": recipe.max_tokens}
-        task = prepared(task_of(dataset, form, **limits), data, inputs.out / dataset.folder / "data")
+        task = prepared(task_of(dataset, form, recipe), data, inputs.out / dataset.folder / "data")
         stated = fitted(recipe.finetune, task, form, special=recipe.special)
         race = RaceRecipe(
             seeds=recipe.seeds or dataset.runs,
@@ -171,7 +168,7 @@ def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
 
 
 def _baselines(dataset: Dataset, task: Prepared, race: RaceRecipe, model: str, facts: dict[str, object]) -> list[Cell]:
-    """The constant answer, and the one without an encoder: neither has a seed, so the same stands beside every seed."""
+    """Return the cells of the constant answer and of TF-IDF. Neither has a seed: one job stands for every seed."""
     materials = Materials(task=task, model=model)
     contents = {name: task.hashes[name] for name in ("about", *SPLITS)}
     stated = {"by": f"test {CONSTANT}"}
@@ -188,7 +185,10 @@ def _baselines(dataset: Dataset, task: Prepared, race: RaceRecipe, model: str, f
 
 
 def _means(datasets: list[Dataset], rows: list[str], refused: str) -> tuple[Mean, ...]:
-    """Of each type of task, and of the types: the BLURB score where all datasets are here."""
+    """Return the means over each type of task and over the types, which is the BLURB score if all datasets are there.
+
+    refused: why there is no BLURB score, "" where there is
+    """
     types: dict[str, list[str]] = {}
     for dataset in datasets:
         types.setdefault(dataset.type, []).append(dataset.name)
@@ -199,18 +199,14 @@ def _means(datasets: list[Dataset], rows: list[str], refused: str) -> tuple[Mean
             dataset: part / len(types) for kind in list(weights) for dataset, part in weights[kind].items()
         }
     return tuple(
-        Mean(("", row, name), tuple((_key(row, dataset),) for dataset in parts), tuple(parts.values()))
+        Mean(("", row, name), tuple((("", row, dataset),) for dataset in parts), tuple(parts.values()))
         for name, parts in weights.items()
         for row in rows
     )
 
 
-def _key(row: str, dataset: str) -> Key:
-    return "", row, dataset
-
-
 def _refused(datasets: list[Dataset]) -> str:
-    """Why there is no BLURB score; "" where there is."""
+    """Return why there is no BLURB score of these datasets; "" where there is."""
     try:
         blurb_score({dataset.name: 0.0 for dataset in datasets})
     except ValueError as error:

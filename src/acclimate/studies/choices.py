@@ -4,15 +4,15 @@
     vary=schemes    how entities are tagged in training: BIO, BIOUL or IO (Table 11)
     vary=relations  how a text shows its two mentions, and which states the classifier reads (Table 12)
 
-They run on datasets of a catalogue, or all but the last on labelled files. The first variant, the paper's standard, is
-what the others are compared with, on dev unless told otherwise. What two variants or studies in one directory share is
-done once, such as the linear layer on BIO tags.
+The studies run on BLURB's datasets; `layers` and `schemes` also run on labelled files. The first variant is the paper's
+standard, and the others are compared with it: on dev, or on test with `split`. A job that two variants or two studies
+in one directory share, such as the linear layer on BIO tags, is done once.
 
 Readings
-  All variants have one setting (rate, batch, epochs): the paper does not say that each had a search of its own. A score
-  on dev is that of the best of several looks at dev, so a little high, for all variants alike.
-  In IO, entities of one type that touch become one and are scored so, against the given tags.
-  Whether the tokenizer kept dummies and markers whole is not stated: it does with `special`, for all variants.
+  All variants have the same rate, batch and epochs: the paper does not say that each variant was searched. A score on
+  dev is the best of several looks at dev, so it is a little too high, for all variants alike.
+  In IO, entities of one type that touch each other become one entity, and are scored so against the given tags.
+  The paper does not say whether the tokenizer kept dummies and markers whole: with `special` it does, for all variants.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job
 from acclimate.methods import finetune
 from acclimate.methods.finetune import FinetuneRecipe
-from acclimate.races.contestants import fine_tuned
-from acclimate.races.design import Against, Cell, Design, Inputs, scored
+from acclimate.races.design import Against, Cell, Design, Inputs, fine_tunings, scored
 from acclimate.studies.several import (
     Model,
     called,
+    check_data,
     check_lengths,
+    check_limits,
+    check_seeds,
     fitted,
+    folder_of,
     form_of,
     labelled,
+    length_of,
     models_of,
     prepared,
     prepared_file,
@@ -42,18 +45,29 @@ from acclimate.studies.several import (
     there,
 )
 from acclimate.tasks.datasets import blurb
-from acclimate.tasks.datasets.catalogue import Dataset
+from acclimate.tasks.datasets.catalogue import Dataset, Form
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.relations import Encoding
 from acclimate.tasks.tags import scheme_of
 
-CRF_RATE = 100.0  # at the encoder's own a CRF's weights stay near 0, and it is the linear layer
+CRF_RATE = 100.0  # times the encoder's rate, at which a CRF's weights stay near 0 and it equals the linear layer
+NAMED = (
+    "tag_layer",
+    "sequence_layer",
+    "tag_scheme",
+    "pooling",
+)  # in the labels of jobs, where they are not the default
 
 
 @dataclass(frozen=True)
 class Variant:
-    """settings: of fine-tuning; encoding: of a relation; further: not in the paper, and done where it is named."""
+    """A value of what is varied, a row of the table.
+
+    settings  of fine-tuning
+    encoding  how a text shows its two mentions; "" where that is not varied
+    further   not in the paper; it runs only where the setting `variants` names it
+    """
 
     name: str
     settings: Mapping[str, Any]
@@ -63,7 +77,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper. variants: the standard first; datasets: the paper's."""
+    """A table of the paper. variants: the standard comes first."""
 
     name: str
     datasets: tuple[str, ...]
@@ -110,7 +124,7 @@ TABLES: Mapping[str, Table] = {
 
 @dataclass(frozen=True)
 class ChoicesRecipe:
-    """A study of model choices. `finetune` is what every variant has but for what is varied."""
+    """A study of model choices. All variants share the settings `finetune`, except for what is varied."""
 
     vary: Literal["layers", "schemes", "relations"] = "layers"
     """What differs between the rows of the table: the layer above the encoder, the tag scheme, or how relations are
@@ -129,8 +143,8 @@ class ChoicesRecipe:
     """Settings of every variant, except for what is varied."""
 
     def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise ValueError(f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 5")
+        check_seeds(self.seeds, better=5)
+        check_limits(self)
         known = {variant.name: variant for variant in TABLES[self.vary].variants}
         for name in self.variants:
             if name not in known or self.variants.count(name) > 1:
@@ -142,18 +156,16 @@ class ChoicesRecipe:
     def chosen(self) -> tuple[Variant, ...]:
         """The rows of the table."""
         known = {variant.name: variant for variant in TABLES[self.vary].variants}
-        return tuple(known[name] for name in self.variants) or tuple(
-            each for each in known.values() if not each.further
-        )
+        chosen = tuple(known[name] for name in self.variants)
+        return chosen or tuple(variant for variant in known.values() if not variant.further)
 
 
 RECIPE = ChoicesRecipe
-NAMED = ("tag_layer", "sequence_layer", "tag_scheme", "pooling")  # in the names of jobs, where they are not the default
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A variant on a dataset. form: of the text, in the names of jobs; "" where there is one only."""
+    """A variant on a dataset. form: of the text, for the labels of jobs; "" where there is only one."""
 
     variant: str
     task: Prepared
@@ -162,8 +174,8 @@ class Reading:
 
 
 def design(recipe: ChoicesRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError where a dataset that is named is not there, or the variants do not differ on it, where none is
-    left, and where a model cannot read texts as long as the datasets'.
+    """Raises ValueError where a named dataset is missing or the variants do not differ on it, where no dataset is left,
+    and where a model cannot read texts as long as the datasets'.
     """
     models = models_of(inputs.models)
     absent: dict[str, str] = {}
@@ -177,7 +189,7 @@ def design(recipe: ChoicesRecipe, inputs: Inputs) -> Design:
             datasets[name] = differing
             continue
         names = ", ".join(reading.variant for reading in readings)
-        absent[name] = f"{names} come to the same there. Choose another study, or datasets that it is for"
+        absent[name] = f"{names} do not differ there. Choose another study, or datasets that it is for"
         if recipe.datasets:
             raise ValueError(f"{name}: {absent[name]}")
     if not datasets:
@@ -210,10 +222,7 @@ def _cell(recipe: ChoicesRecipe, dataset: str, reading: Reading, model: Model, *
     words = [reading.form, *(f"{name} {getattr(stated, name)}" for name in differing)]
     label = ", ".join(filter(None, [f"fine-tune {model.key} on {dataset}", *words]))
     materials = Materials(task=task, model=model.where)
-    tuned: dict[int, Job] = {}
-    for seed in range(recipe.seeds):
-        seeded = replace(stated, plan=replace(stated.plan, seed=seed))
-        tuned[seed] = fine_tuned(f"{label}, seed {seed}", seeded, None, materials)
+    tuned = fine_tunings(label, stated, None, materials, seeds=recipe.seeds)
     costs = {"tuning": {seed: [job] for seed, job in tuned.items()}}
     name = model.name if several else ""
     return Cell(reading.variant, dataset, scored(tuned, task, recipe.split), costs, materials, name)
@@ -222,53 +231,53 @@ def _cell(recipe: ChoicesRecipe, dataset: str, reading: Reading, model: Model, *
 def _read(
     recipe: ChoicesRecipe, inputs: Inputs, models: tuple[Model, ...], absent: dict[str, str]
 ) -> Iterator[tuple[str, list[Reading]]]:
-    """Dataset -> the variants on it, its data prepared. absent: is told of the paper's datasets that are not there."""
-    files = [each for each in recipe.datasets if isinstance(each, LabelledFiles) or Path(each).is_file()]
-    names = [str(each) for each in recipe.datasets if each not in files]
+    """Yield each dataset with its variants, once it is prepared. absent: filled with dataset -> why it is left out."""
+    files = [named for named in recipe.datasets if isinstance(named, LabelledFiles) or Path(named).is_file()]
+    names = [str(named) for named in recipe.datasets if named not in files]
     if files and any(variant.encoding for variant in recipe.chosen):
         raise ValueError(
-            f"vary={recipe.vary} makes the texts of a relation anew, which takes files that say where mentions stand: "
-            f"give a catalogue's folder with --data"
+            f"vary={recipe.vary} rewrites the texts of a relation, for which it needs files that say where mentions "
+            f"stand: give a catalogue's folder with --data"
         )
-    limits = {"rows": recipe.rows, "rows_seed": recipe.rows_seed, "max_tokens": recipe.max_tokens}
     for file in files:
-        found, _ = labelled(file, None, **limits)
+        found, _ = labelled(file, None, recipe)
         check_lengths(models, {found.name: found.max_tokens})
-        held = prepared_file(found, inputs.out)
-        settings = [(each.name, replace(recipe.finetune, **each.settings)) for each in recipe.chosen]
-        yield found.name, [Reading(name, held, _of_tags(stated, held)) for name, stated in settings]
+        task = prepared_file(found, inputs.out / folder_of(found.name) / "data")
+        readings = []
+        for variant in recipe.chosen:
+            stated = replace(recipe.finetune, **variant.settings)
+            readings.append(Reading(variant.name, task, _of_tags(stated, task)))
+        yield found.name, readings
     if files and not names:
         return
-    if inputs.data is None:
-        raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
     data = inputs.data
-    if not data.is_dir():
-        raise ValueError(f"--data {data}: there is no such folder")
-    usual = [each for each in blurb.DATASETS if each.name in TABLES[recipe.vary].datasets]
+    check_data(data, ())
+    assert data is not None
+    usual = [dataset for dataset in blurb.DATASETS if dataset.name in TABLES[recipe.vary].datasets]
     forms, missing = there(
         names,
         usual,
         blurb.DATASETS,
-        lambda dataset: {each.name: form_of(dataset, data, each.encoding) for each in recipe.chosen},
+        lambda dataset: {variant.name: form_of(dataset, data, variant.encoding) for variant in recipe.chosen},
     )
     absent |= missing
-    check_lengths(models, {each.name: min(each.max_tokens, recipe.max_tokens or each.max_tokens) for each, _ in forms})
+    check_lengths(models, {dataset.name: length_of(dataset, recipe) for dataset, _ in forms})
     for dataset, form_by_variant in forms:
         yield dataset.name, _of_dataset(recipe, dataset, form_by_variant, data, inputs.out / dataset.folder)
 
 
 def _of_dataset(
-    recipe: ChoicesRecipe, dataset: Dataset, forms: Mapping[str, Any], data: Path, place: Path
+    recipe: ChoicesRecipe, dataset: Dataset, form_by_variant: Mapping[str, Form], data: Path, place: Path
 ) -> list[Reading]:
+    """Return the variants on a dataset of BLURB, prepared once in each form."""
     tasks: dict[str, Prepared] = {}
     readings = []
     several = len(dataset.forms) > 1
     for variant in recipe.chosen:
-        form = forms[variant.name]
+        form = form_by_variant[variant.name]
         if form.name not in tasks:
-            limits = {"rows": recipe.rows, "rows_seed": recipe.rows_seed, "max_tokens": recipe.max_tokens}
             where = place / (f"data-{form.name}" if several else "data")
-            tasks[form.name] = prepared(task_of(dataset, form, **limits), data, where)
+            tasks[form.name] = prepared(task_of(dataset, form, recipe), data, where)
         task = tasks[form.name]
         stated = fitted(replace(recipe.finetune, **variant.settings), task, form, special=recipe.special)
         readings.append(Reading(variant.name, task, _of_tags(stated, task), form.name if several else ""))
@@ -276,6 +285,6 @@ def _of_dataset(
 
 
 def _of_tags(stated: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
-    """What means something on the task; tags in the scheme that they have are taken as they are given."""
+    """Return the settings that mean something on the task; the given tags' scheme is stated as "given"."""
     found = finetune.fitting(stated, task)
     return replace(found, tag_scheme="given") if scheme_of(task.labels) == found.tag_scheme else found

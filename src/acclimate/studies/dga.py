@@ -1,16 +1,16 @@
 """DGA's Tables 2 to 5 (Ke et al., 2022): which way of adapting on raw text of a domain gives the best model?
 
-The model as it is, and adapted by each method on the same text with the same settings; each fine-tuned with every seed
-and tested once. All metrics that are reported of the task come out of the same predictions: macro-F1 and accuracy; of
-PubMed micro-F1, which is accuracy there.
+The study compares the untouched model with the same model adapted by each method, on the same text with the same
+settings. Each model is fine-tuned with every seed and tested once. All metrics of the task are computed from the same
+predictions: macro-F1 and accuracy; for PubMed micro-F1, which equals accuracy there.
 
 Readings
-  A model is adapted once, under the seed of `adapt.plan`, and fine-tuned with every seed: the paper has averages of "5
-  random seeds" and does not say of what.
+  A model is adapted once, with the seed of `adapt.plan`, and fine-tuned with every seed: the paper averages over "5
+  random seeds" and does not say what they seed.
   Nothing is chosen on dev: the last epoch counts, as the released code has it (`finetune.choose` is "last").
   Each contestant is compared with the untouched model and with MLM; Holm's correction is over the comparisons of a
   metric. The paper has no test.
-  The ensemble averages the probabilities of two models of a seed, fine-tuned one without the other
+  The ensemble averages the probabilities of two models that were fine-tuned apart with the same seed
   (methods/finetune.py).
 """
 
@@ -33,17 +33,17 @@ from acclimate.races import work
 from acclimate.races.contestants import (
     Adapting,
     check_adaptations,
-    fine_tuned,
     heldout_loss,
     on_domain,
     tested,
     with_model,
 )
-from acclimate.races.design import Against, Cell, Design, Inputs, Losses
+from acclimate.races.design import Against, Cell, Design, Inputs, Losses, fine_tunings
 from acclimate.races.race import labelled_of
 from acclimate.races.recipe import RaceRecipe, check_unnamed, contestants_of, unread
 from acclimate.reports.page import amount
 from acclimate.reports.table import HEADING, MEANING, UNTOUCHED
+from acclimate.studies.several import check_each_once, check_not_negative, check_seeds
 from acclimate.tasks.labelled import Labelled, fewer, read_files
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
@@ -63,7 +63,7 @@ TABLE_3: tuple[Contestant, ...] = (
 )  # fmt: skip
 MLM: Contestant = "MLM"
 ENSEMBLE: Contestant = "Ensemble (LM+MLM)"
-# who adapts -> the method (a name of METHODS), and what makes it this contestant
+# contestant -> the method (a name of METHODS), and the settings that make it this contestant
 ADAPTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     MLM: ("mlm", {}),
     **{
@@ -78,35 +78,26 @@ ADAPTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "DGA (random mask)": ("dga", {"importance": "random"}),
     "DGA (domain-specific)": ("dga", {"knowledge": "domain"}),
 }
-# settings that those of Table 3 do not read
+# contestants of Table 3 -> settings that they do not read
 UNREAD: Mapping[str, tuple[str, ...]] = {
     "DGA (w/o contrast)": ("temperature", "anchor", "knowledge"),
     "DGA (random mask)": ("subset",),
 }
 SHARED = tuple(field.name for field in fields(DomainRecipe))
-GROUPS = ("dga", "light", "distil", "sequence_contrast", "token_contrast")
-
-
-GROUPED = {name: METHODS[name] for name in GROUPS}
-
-
-def _unread(name: str, recipe: Any) -> dict[str, Any]:
-    """The settings that a contestant does not read, as they usually are."""
-    if name in TABLE_2 and name != MLM:
-        return unread(contestants_of(METHODS)[name][1], recipe)
-    return {each.name: each.default for each in fields(recipe) if each.name in UNREAD.get(name, ())}
+GROUPED = {name: METHODS[name] for name in ("dga", "light", "distil", "sequence_contrast", "token_contrast")}
 
 
 @dataclass(frozen=True)
 class DgaStudyRecipe:
-    """Tables 2 to 5 of Ke et al. (2022): the model as it is and adapted on raw text of a domain by each method.
+    """Tables 2 to 5 of Ke et al. (2022): the untouched model, and the model adapted by each method on raw text.
 
-    The defaults are those of section 4.2. `adapt` is what all adapt with; the groups of the methods have the rest.
+    The defaults are those of section 4.2. `adapt` holds the settings that all methods share, the groups of the methods
+    hold the rest.
     """
 
     seeds: int = 5  # fine-tunings of each model, each with another seed; at least 2
     contestants: tuple[Contestant, ...] = TABLE_2
-    """Ways of adapting that are compared with the model as it is. Further ones: `"DGA (H, I)"`, `"DGA (H, I, O)"`,
+    """Ways of adapting that are compared with the untouched model. Further ones: `"DGA (H, I)"`, `"DGA (H, I, O)"`,
     `"DGA (H, I, O, E)"`, `"DGA (w/o contrast)"`, `"DGA (random mask)"`, `"Ensemble (LM+MLM)"`, `"DGA (domain-
     specific)"`."""
     ablations: bool = False  # also run these seven further ones, which are Table 3's
@@ -131,22 +122,19 @@ class DgaStudyRecipe:
     )  # settings of all fine-tunings; the paper has 5 epochs on Restaurant, 15 on Phone and Camera
 
     def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise ValueError(f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 5")
-        if len(set(self.contestants)) < len(self.contestants) or not self.names:
-            raise ValueError(f"contestants = {list(self.contestants)}: at least one of them, and each once")
-        if self.rows < 0:
-            raise ValueError(f"rows = {self.rows} is out of range: at least 0")
+        check_seeds(self.seeds, better=5)
+        check_each_once("contestants", self.contestants, least=0 if self.ablations else 1)
+        check_not_negative(self, "rows")
         if self.finetune.head == "kept":
             raise ValueError(
-                "finetune.head = 'kept' goes on with the model's own head, which what was adapted has not. Leave it out"
+                "finetune.head = 'kept' goes on with the model's head, but adapted models have none. Leave it out"
             )
         check_unnamed(self, GROUPED)
         usual = DomainRecipe()
-        for group in GROUPS:
+        for group in GROUPED:
             for name in SHARED:
                 if getattr(getattr(self, group), name) != getattr(usual, name):
-                    raise ValueError(f"{group}.{name}: all adapt with the same. State adapt.{name} instead")
+                    raise ValueError(f"{group}.{name}: all methods share this setting. State adapt.{name} instead")
         noisy = [name for name in self.names if self._differs_by_dropout(name)]
         if noisy and not self.adapt.dropout and self.adapt.dropout == self.adapt.attention_dropout == 0:
             raise ValueError(
@@ -156,18 +144,18 @@ class DgaStudyRecipe:
 
     @property
     def names(self) -> tuple[Contestant, ...]:
-        """Who runs against the untouched model, in the order of the tables."""
+        """The contestants that run against the untouched model, in the order of the tables."""
         chosen = {*self.contestants, *(TABLE_3 if self.ablations else ())}
         return tuple(name for name in (*TABLE_2, *TABLE_3) if name in chosen)
 
     def stated(self, name: str) -> mlm.MlmRecipe:
-        """How a contestant of ADAPTED adapts."""
-        method, own = ADAPTED[name]
+        """Return the recipe with which a contestant of ADAPTED adapts."""
+        method, differing = ADAPTED[name]
         shared = {name: getattr(self.adapt, name) for name in SHARED}
         if method == "mlm":
             return mlm.MlmRecipe(**shared)
         group = getattr(self, method)
-        recipe: mlm.MlmRecipe = replace(group, **shared, **own, **_unread(name, group))
+        recipe: mlm.MlmRecipe = replace(group, **shared, **differing, **_unread(name, group))
         return recipe
 
     def _differs_by_dropout(self, name: str) -> bool:
@@ -178,7 +166,7 @@ RECIPE = DgaStudyRecipe
 
 
 def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError for whatever is wrong with files, and for contestants that the model or the task is not for."""
+    """Raises ValueError for faulty files, and for contestants that do not fit the model or the task."""
     materials, names = _materials(recipe, inputs), recipe.names
     task = materials.task
     models: dict[str, Job | None] = {UNTOUCHED: None}
@@ -186,12 +174,10 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
         if name in names or (name == MLM and ENSEMBLE in names):
             models[name] = with_model(on_domain(name, method, recipe.stated(name), materials), None, materials)
 
-    tuned: dict[str, dict[int, Job]] = {name: {} for name in models}
-    for seed in range(recipe.seeds):
-        stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, seed=seed))
-        for name, model in models.items():
-            tuned[name][seed] = fine_tuned(f"fine-tune {name}, seed {seed}", stated, model, materials)
-
+    tuned = {
+        name: fine_tunings(f"fine-tune {name}", recipe.finetune, model, materials, seeds=recipe.seeds)
+        for name, model in models.items()
+    }
     cells = []
     for name in (UNTOUCHED, *names):
         if name == ENSEMBLE:
@@ -217,7 +203,7 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
     ]
     texts = {
         HEADING: ("general loss", materials.general_heldout, MEANING),
-        "domain loss": ("domain loss", materials.heldout, "the same on text of the domain that nobody adapted on."),
+        "domain loss": ("domain loss", materials.heldout, "the same on text of the domain that no model adapted on."),
     }
     losses = []
     for heading, (what, text, meaning) in texts.items():
@@ -244,7 +230,7 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
 
 
 def reported(metric: Metric) -> tuple[Metric, ...]:
-    """What is reported of the same predictions: with macro-F1 accuracy, as Table 2 has both."""
+    """Return the metrics to compute from the same predictions: beside macro-F1 accuracy, as in Table 2."""
     return (metric, METRICS["accuracy"]) if metric.name == "macro_f1" else reported_with(metric)
 
 
@@ -270,8 +256,15 @@ def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
     )
 
 
+def _unread(name: str, recipe: Any) -> dict[str, Any]:
+    """Return the defaults of the settings that a contestant does not read, so that they change no job's name."""
+    if name in TABLE_2 and name != MLM:
+        return unread(contestants_of(METHODS)[name][1], recipe)
+    return {setting.name: setting.default for setting in fields(recipe) if setting.name in UNREAD.get(name, ())}
+
+
 def _ensemble(label: str, both: tuple[Job, Job], materials: Materials) -> Job:
-    """The test of two models whose probabilities are averaged."""
+    """Return the job that tests two models whose probabilities are averaged."""
     task = materials.task
     contents = {name: task.hashes[name] for name in ("about", "dev", "test")}
     needs = dict(zip(("first", "second"), both, strict=True))
@@ -279,7 +272,7 @@ def _ensemble(label: str, both: tuple[Job, Job], materials: Materials) -> Job:
 
 
 def _check(recipe: DgaStudyRecipe, task: Labelled, model: str) -> None:
-    """Raises ValueError for contestants that cannot be and for texts that the model cannot read."""
+    """Raises ValueError for contestants that the task or the model rules out, and for texts longer than it reads."""
     names = recipe.names
     if ENSEMBLE in names and task.kind != finetune.KIND:
         raise ValueError(

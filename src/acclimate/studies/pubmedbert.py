@@ -1,14 +1,15 @@
 """PubMedBERT's Table 7 (Gu et al., 2021) at a small size: which vocabulary, which masking, and what to start from?
 
-The square: a general vocabulary and one learnt from the domain, word pieces masked and whole words, each pretrained on
-text of the domain from random weights. Beside it what the paper calls mixed-domain pretraining: going on from a model
-of general text, or half of the steps on either; and one that the paper does not have, going on with words of the domain
-added to the general vocabulary. All models see as many tokens, and are fine-tuned on tasks with several seeds.
+The square has four models: with a general vocabulary or one learnt from the domain, with word pieces or whole words
+masked. Each is pretrained on text of the domain from random weights. Beside the square stands what the paper calls
+mixed-domain pretraining: a model of general text that goes on, or half of the steps on each text. One model is not in
+the paper: it goes on with words of the domain added to the general vocabulary. All models train on the same number of
+tokens, and are fine-tuned on tasks with several seeds.
 
 Readings
-  Each model searches its settings of fine-tuning on dev, as in a race; the test set is opened once all are trained.
-  Holm's correction counts together the paper's orderings on all tasks, and apart from these their means over tasks.
-  The paper has one run of pretraining of each kind, and so has this.
+  Each model searches its settings of fine-tuning on dev, as in a race; the test set is opened after all training.
+  Holm's correction counts the paper's orderings on all tasks together, and their means over tasks as another family.
+  The paper pretrains each model once, and so does this study.
 Deviations
   The models are small: the differences between vocabularies need not be those of BERT-base.
 """
@@ -33,7 +34,14 @@ from acclimate.races.contestants import Entries, job_of
 from acclimate.races.design import Against, Cell, Design, Inputs, Mean, Search
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.recipe import Search as Searched
-from acclimate.studies.several import labelled, prepared_file, there
+from acclimate.studies.several import (
+    check_each_once,
+    check_limits,
+    check_seeds,
+    folder_of,
+    prepared_file,
+    read_datasets,
+)
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.text.corpus import Corpus
@@ -52,7 +60,7 @@ Kind = Literal[
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 GENERAL_PIECES, GENERAL_WORDS, OWN_PIECES, OWN_WORDS, GOES_ON, EXTENDED, HALVES, GENERAL = KINDS
-# what the paper finds (Table 7; section 3.2 for going on and halves): the first is better than the second
+# what the paper finds (Table 7; section 3.2 for the mixed-domain models): the first is better than the second
 ORDERINGS = (
     (GENERAL_WORDS, GENERAL_PIECES),
     (OWN_WORDS, OWN_PIECES),
@@ -68,7 +76,7 @@ LEARNING = ("vocabulary", "lower", "kind")
 
 @dataclass(frozen=True)
 class PubmedbertStudyRecipe:
-    """Encoders pretrained from nothing on raw text of a domain, by vocabulary, masking and start."""
+    """Encoders pretrained from random weights on raw text of a domain, by vocabulary, masking and start."""
 
     models: tuple[Kind, ...] = KINDS  # models to pretrain and compare, the rows of the table
     datasets: tuple[str | LabelledFiles, ...] = ()
@@ -100,30 +108,22 @@ class PubmedbertStudyRecipe:
     """Settings of every fine-tuning."""
 
     def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise ValueError(f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 3")
-        if len(self.models) < 2 or len(set(self.models)) < len(self.models):
-            raise ValueError(f"models = {list(self.models)}: at least two of them, and each once")
+        check_seeds(self.seeds, better=3)
+        check_each_once("models", self.models, least=2)
+        check_limits(self)
 
 
 RECIPE = PubmedbertStudyRecipe
 
 
 def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError where text of the domain, general text or a dataset is needed and not there."""
+    """Raises ValueError where text of the domain, general text or a dataset is missing."""
     if inputs.raw.domain is None or inputs.raw.general is None:
         raise ValueError("the study 'pubmedbert' pretrains on raw text: give --corpus, of the domain, and --general")
-    limits: dict[str, Any] = {"rows": recipe.rows, "rows_seed": recipe.rows_seed, "max_tokens": recipe.max_tokens}
-    if not recipe.datasets and inputs.data is None:
-        raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
-    data, absent = inputs.data, dict[str, str]()
-    names: list[str | LabelledFiles] = [*recipe.datasets]
-    if not names and data is not None:
-        found, absent = there((), blurb.DATASETS, blurb.DATASETS, lambda dataset: dataset.form_in(data))
-        names = [dataset.name for dataset, _ in found]
-    read = [labelled(named, data, **limits) for named in names]
+    read, absent = read_datasets(recipe.datasets, blurb.DATASETS, inputs.data, recipe)
     if not read:
-        raise ValueError(f"--data {data}: none of the datasets is there. The first: {next(iter(absent.values()))}")
+        first = next(iter(absent.values()))
+        raise ValueError(f"--data {inputs.data}: none of the datasets is there. The first: {first}")
 
     places = {"domain": inputs.raw.domain, "general": inputs.raw.general}
     places |= {"heldout": Path(recipe.heldout)} if recipe.heldout else {}
@@ -132,7 +132,7 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
     models = pretrainings(recipe, texts)
     searches, notes = [], list[str]()
     for task, _ in read:
-        prepared = prepared_file(task, inputs.out)
+        prepared = prepared_file(task, inputs.out / folder_of(task.name) / "data")
         notes += [f"{task.name}: {note}" for note in (*task.cautions, *task.notes)]
         race = RaceRecipe(
             seeds=recipe.seeds,
@@ -171,8 +171,8 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
         means=tuple(means),
         axes=("model", "dataset"),
         notes=(
-            "In the paper each of these differences is above 0; an extended vocabulary it does not have.",
-            "Losses are in nats a predicted piece: they compare models of one vocabulary only.",
+            "In the paper each of these differences is above 0; the paper has no extended vocabulary.",
+            "Losses are in nats per predicted piece: compare them only between models with the same vocabulary.",
             *notes,
         ),
         absent=absent,
@@ -191,17 +191,17 @@ EXTEND = Work("extend", extend_vocabulary, estimate=work.loading)
 
 
 def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> dict[str, Job]:
-    """Each model by its name; what several start from is one job."""
+    """Return each model's pretraining by the model's name; models that start alike share the job they start from."""
     stated = recipe.scratch
     on_domain = {"corpus": texts["domain"], **({"dev": texts["heldout"]} if "heldout" in texts else {})}
 
-    def pretrained(label: str, own: scratch.ScratchRecipe, corpora: Mapping[str, Corpus], **needs: Job) -> Job:
-        # what is not read where a vocabulary or a model is given is at its default
+    def pretrained(label: str, recipe: scratch.ScratchRecipe, corpora: Mapping[str, Corpus], **needs: Job) -> Job:
+        # settings that are not read, since a vocabulary or a model is given, are at their defaults
         unread = (*LEARNING, *(SHAPE if "model" in needs else ())) if needs else ()
         usual: dict[str, Any] = {
-            each.name: each.default for each in fields(scratch.ScratchRecipe) if each.name in unread
+            setting.name: setting.default for setting in fields(scratch.ScratchRecipe) if setting.name in unread
         }
-        job = job_of(f"pretrain, {label}", work.PRETRAIN, replace(own, **usual), corpora)
+        job = job_of(f"pretrain, {label}", work.PRETRAIN, replace(recipe, **usual), corpora)
         return replace(job, needs=needs)
 
     general = pretrained(GENERAL, stated, {"corpus": texts["general"]})
@@ -224,12 +224,14 @@ def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> 
 
 
 def _halved(stated: scratch.ScratchRecipe) -> Plan:
-    """Half of the steps, where these count and not tokens."""
+    """Return the plan with half of its steps, where steps and not tokens set the length."""
     return stated.plan if stated.tokens else replace(stated.plan, steps=max(1, stated.plan.steps // 2))
 
 
 def losses_of(cell: Cell, out: Path) -> dict[str, Any]:
-    """Of the model's last pretraining: steps, the loss of the last of these, and before and after on held-out text."""
+    """Return the steps of the model's last pretraining, the mean loss of the last 20, and the held-out loss before and
+    after, by their column.
+    """
     [job] = cell.costs["pretraining"][0]
     place = job.directory(out)
     log = read_log(place)

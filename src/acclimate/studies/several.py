@@ -1,4 +1,4 @@
-"""Several models on several datasets: what the studies of BLURB's and STILT's papers take in common."""
+"""What more than one study needs: models with names, datasets that are read and prepared, checks of settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from acclimate.core import ranks
 from acclimate.core.types import Example, Split
@@ -23,7 +23,8 @@ from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task, drawn
 
 CONSTANT, NO_ENCODER = "constant", "no encoder"  # rows of the baselines
-# of a file, whose dataset belongs to no type of a benchmark
+FEWEST_TOKENS = 8
+# the type of a labelled file; a benchmark states the types of its datasets
 TYPES: Mapping[Kind, str] = {
     "sequence": "classification",
     "multilabel": "several labels",
@@ -36,7 +37,12 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Model:
-    """name: as tables have it; key: what its jobs are called by, the same wherever it lies; where: directory or id."""
+    """A model of a study.
+
+    name   stands in tables
+    key    stands in the labels of jobs; it is the same wherever the model lies
+    where  a directory or hub id
+    """
 
     name: str
     key: str
@@ -44,7 +50,7 @@ class Model:
 
 
 def models_of(models: Sequence[str]) -> tuple[Model, ...]:
-    """The models with names that tell them apart. Raises ValueError for none, and for two that are the same."""
+    """Return the models with names that tell them apart. Raises ValueError for none, and for the same model twice."""
     if not models:
         raise ValueError("no model given: name one or more, directories or hub ids")
     places = [resolved(model) for model in models]
@@ -54,11 +60,11 @@ def models_of(models: Sequence[str]) -> tuple[Model, ...]:
             raise ValueError(f"{models[keys.index(key)]} and {models[at]} are the same model. Give it once")
     taken = (CONSTANT, NO_ENCODER, BASELINE, DICTIONARY)  # a directory of such a name would share a baseline's row
     names = [f"{name} (model)" if name in taken else name for name in short_names(places)]
-    return tuple(Model(*own) for own in zip(names, keys, places, strict=True))
+    return tuple(Model(name, key, where) for name, key, where in zip(names, keys, places, strict=True))
 
 
 def called(models: Iterable[Model]) -> dict[str, str]:
-    """What stands for each model in labels of jobs -> its name."""
+    """Return each model's name by its key, with which `Design.called` rewrites the labels of jobs."""
     return {model.key: model.name for model in models}
 
 
@@ -74,14 +80,55 @@ def check_lengths(models: Iterable[Model], lengths: Mapping[str, int]) -> None:
                 )
 
 
+class Limits(Protocol):
+    """The settings of a study's recipe that say how much of each dataset is read; 0: all of it."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def rows_seed(self) -> int: ...
+    @property
+    def max_tokens(self) -> int: ...
+
+
+def read_datasets(
+    named: Sequence[str | LabelledFiles], usual: Sequence[Dataset], data: Path | None, limits: Limits
+) -> tuple[list[tuple[Labelled, str]], dict[str, str]]:
+    """Return the datasets, each with its type; and dataset -> why it is left out.
+
+    named  files, or datasets in the folder `data`; none: those of `usual` whose files are in `data`
+
+    Raises ValueError where neither names a dataset, where `data` is no folder, and as `dataset_of` does.
+    """
+    check_data(data, named)
+    names, absent = [*named], dict[str, str]()
+    if data is not None and not named:
+        found, absent = there((), usual, usual, lambda dataset: dataset.form_in(data))
+        names = [dataset.name for dataset, _ in found]
+    return [labelled(name, data, limits) for name in names], absent
+
+
+def labelled(named: str | LabelledFiles, data: Path | None, limits: Limits) -> tuple[Labelled, str]:
+    """Return a labelled file, or a dataset in the folder `data`, within the limits; and its type."""
+    found = dataset_of(named, data)
+    unlimited = not found.source and found.max_tokens == LabelledFiles(train=Path()).max_tokens
+    longest = limits.max_tokens or found.max_tokens
+    found = replace(found, max_tokens=longest if unlimited else min(found.max_tokens, longest))
+    name = found.name.partition(",")[0].lower()
+    known = [dataset for _, datasets in CATALOGUES.values() for dataset in datasets]
+    types = [dataset.type for dataset in known if dataset.name.lower() == name and found.source]
+    return fewer(found, limits.rows, limits.rows_seed), (types or [TYPES[found.kind]])[0]
+
+
 def there(
     names: Sequence[str], usual: Sequence[Dataset], known: Sequence[Dataset], find: Callable[[Dataset], Found]
 ) -> tuple[list[tuple[Dataset, Found]], dict[str, str]]:
-    """The datasets that are there, each with what `find` found; and dataset -> why it is not.
+    """Return the datasets that are there, each with what `find` returns for it; and dataset -> why it is not there.
 
-    names, usual, known  those that are stated, by name; those taken where none are; those that names are looked up in
+    names  the datasets that settings name, which must be there; none: `usual`, of which any may be missing
+    known  the datasets among which names are looked up
 
-    Raises ValueError where one that is stated is not there.
+    Raises ValueError where a named dataset is not there.
     """
     found: list[tuple[Dataset, Found]] = []
     absent: dict[str, str] = {}
@@ -96,18 +143,26 @@ def there(
 
 
 def form_of(dataset: Dataset, data: Path, encoding: str = "") -> Form:
-    """How the dataset is read: in this encoding, or as its files are. Raises ValueError where they are not there."""
+    """Return the form in which the dataset is read: with this encoding, or the first whose files are there.
+
+    Raises ValueError where the files are not there.
+    """
     asked = [form for form in dataset.forms if form.name == encoding]
     if len(dataset.forms) == 1 or not asked:
         return dataset.form_in(data)
     return replace(dataset, forms=tuple(asked)).form_in(data)
 
 
-def task_of(dataset: Dataset, form: Form, *, rows: int, rows_seed: int, max_tokens: int) -> Task:
-    """The dataset with no more training rows and tokens than stated; 0: all."""
+def length_of(dataset: Dataset, limits: Limits) -> int:
+    """Return the tokens at which an example of the dataset is cut."""
+    return min(dataset.max_tokens, limits.max_tokens or dataset.max_tokens)
+
+
+def task_of(dataset: Dataset, form: Form, limits: Limits) -> Task:
+    """Return the dataset as a task within the limits."""
     task = dataset.task(form.name if len(dataset.forms) > 1 else "")
-    limit = min(task.max_tokens, max_tokens or task.max_tokens)
-    return replace(task, max_tokens=limit, read=partial(_read, task, rows, rows_seed))
+    read = partial(_read, task, limits.rows, limits.rows_seed)
+    return replace(task, max_tokens=min(task.max_tokens, limits.max_tokens or task.max_tokens), read=read)
 
 
 def _read(task: Task, rows: int, seed: int, root: Path, split: Split) -> list[Example]:
@@ -115,38 +170,62 @@ def _read(task: Task, rows: int, seed: int, root: Path, split: Split) -> list[Ex
     return drawn(examples, rows, seed) if split == "train" and rows else examples
 
 
-def prepared(task: Task, data: Path, place: Path) -> Prepared:
-    return ranks.first_then_all(lambda: prepare(task, data, place))
+def prepared(task: Task, source: Path, place: Path) -> Prepared:
+    """Return the task, prepared in the directory `place`; of several processes the first one does it."""
+    return ranks.first_then_all(lambda: prepare(task, source, place))
 
 
-def prepared_file(found: Labelled, out: Path) -> Prepared:
-    """A dataset as it was read, prepared in a folder of its name."""
-    task, source = found.task(), found.files[0].path
-    return ranks.first_then_all(lambda: prepare(task, source, out / folder_of(found.name) / "data"))
+def prepared_file(found: Labelled, place: Path) -> Prepared:
+    """Return a dataset as it was read, prepared in the directory `place`."""
+    return prepared(found.task(), found.files[0].path, place)
 
 
 def folder_of(name: str) -> str:
-    """Of a dataset's data in the directory of a study."""
+    """Return the name of the folder that holds a dataset in the directory of a study."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "dataset"
 
 
 def fitted(stated: FinetuneRecipe, task: Prepared, form: Form | None, *, special: bool) -> FinetuneRecipe:
-    """What of the settings means something on the task. special: the tokenizer keeps whole what the form writes."""
+    """Return the settings with those that mean nothing on the task at their defaults.
+
+    special: the tokenizer keeps whole what the form writes into texts
+    """
     found = fitting(stated, task)
     if form is None or not special:
         return found
     return replace(found, special_tokens=tuple(dict.fromkeys((*found.special_tokens, *form.special))))
 
 
-def labelled(
-    named: str | LabelledFiles, data: Path | None, *, rows: int, rows_seed: int, max_tokens: int
-) -> tuple[Labelled, str]:
-    """A labelled file, or a dataset of those in the folder `data`; and of what type it is."""
-    found = dataset_of(named, data)
-    usual = not found.source and found.max_tokens == LabelledFiles(train=Path()).max_tokens  # no limit of its own
-    longest = max_tokens or found.max_tokens
-    found = replace(found, max_tokens=longest if usual else min(found.max_tokens, longest))
-    name = found.name.partition(",")[0].lower()
-    datasets = [each for _, several in CATALOGUES.values() for each in several]
-    types = [each.type for each in datasets if each.name.lower() == name and found.source]
-    return fewer(found, rows, rows_seed), (types or [TYPES[found.kind]])[0]
+def check_seeds(seeds: int, *, better: int) -> None:
+    """Raises ValueError for fewer than two seeds. better: the number that the error recommends."""
+    if seeds < 2:
+        raise ValueError(f"seeds = {seeds}: one seed says nothing about chance. Give at least 2, better {better}")
+
+
+def check_each_once(name: str, values: Sequence[Any], *, least: int = 1) -> None:
+    """Raises ValueError where the setting `name` has fewer values than `least`, or one of them twice."""
+    if len(values) < least or len(set(values)) < len(values):
+        enough = "one value" if least < 2 else f"{least} values"
+        raise ValueError(f"{name} = {list(values)}: at least {enough}, and each once")
+
+
+def check_not_negative(recipe: Any, *names: str) -> None:
+    """Raises ValueError where one of these settings is below 0."""
+    for name in names:
+        if getattr(recipe, name) < 0:
+            raise ValueError(f"{name} = {getattr(recipe, name)} is out of range: at least 0")
+
+
+def check_limits(recipe: Limits) -> None:
+    """Raises ValueError for limits of a dataset that leave nothing of it."""
+    check_not_negative(recipe, "rows", "max_tokens")
+    if 0 < recipe.max_tokens < FEWEST_TOKENS:
+        raise ValueError(f"max_tokens = {recipe.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
+
+
+def check_data(data: Path | None, named: Sequence[str | LabelledFiles]) -> None:
+    """Raises ValueError where `data` is no folder, and where neither it nor the setting `datasets` is given."""
+    if data is None and not named:
+        raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
+    if data is not None and not data.is_dir():
+        raise ValueError(f"--data {data}: there is no such folder")

@@ -1,19 +1,19 @@
 """STILT's Tables 2 and 3 (Jeong and Hwang): fine-tuned on A, then on B, for all ordered pairs of datasets.
 
-Beside each pair stand B alone (the baseline), and the controls that the paper lacks: the same task twice (A = B), and
-B alone for as many steps as the pair took in all, in one go. Fine-tuning on A is done once a model and seed, whatever
-comes after it, and is the baseline of A where both have the same settings. The method is methods/stilt.py; here each
-stage is a job, so that stages are shared.
+Each pair is compared with B alone (the baseline), and with controls that the paper lacks: the same task twice (A = B),
+and B alone for as many steps as both tasks of the pair took, in one go. The method is methods/stilt.py; here each stage
+is a job, so that pairs share stages. Fine-tuning on A is done once for each model and seed, whatever comes after it. It
+is also the baseline of A where both have the same settings.
 
 Readings
-  Test or dev, seeds, and whether anything was tested, the paper does not say: the test set, opened once a cell and seed
-  after all training; each cell with its interval and paired test against B alone, Holm's correction over all cells of a
-  model's matrix, controls included.
-  "The same as those of PubMedBERT" is a search for each dataset there. One setting for all is stated here (`finetune`).
-  A checkpoint of B is that of its best look at dev, of A likewise (`intermediate.choose`).
+  The paper does not say whether scores are on test or dev, how many seeds there are, and whether differences were
+  tested. Here the test set is opened once for each cell and seed, after all training. Each cell has its interval and a
+  paired test against B alone; Holm's correction counts all cells of a model's matrix together, controls included.
+  "The same as those of PubMedBERT" is a search for each dataset there. Here all datasets have one setting (`finetune`).
+  The checkpoint of B is that of its best look at dev, and so is that of A (`intermediate.choose`).
 Deviations
-  Training rows of A that hold a dev or test text of B are left out of A before that B (`_leaking`);
-  leaks=keep keeps and counts them. A task before itself keeps all: what its own training set holds, B alone has too.
+  Training rows of A that hold a dev or test text of B are left out of A before that B (`_leaking`); leaks=keep keeps
+  and counts them. A task before itself keeps all its rows: B alone trains on them too.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core import ranks, settings
+from acclimate.core import settings
 from acclimate.core.figures import listed, points
 from acclimate.core.types import SPLITS, Example, Progress, Split, counted
 from acclimate.data.leaks import Sealed, kind_of, whole
@@ -34,18 +33,27 @@ from acclimate.methods import finetune
 from acclimate.methods.finetune import FinetuneRecipe, fitting
 from acclimate.methods.stilt import Intermediate, check_chained
 from acclimate.races.compare import Contrast, Outcome
-from acclimate.races.contestants import fine_tuned
-from acclimate.races.design import Against, Cell, Design, Inputs, Key, Mean, scored
+from acclimate.races.design import Against, Cell, Design, Inputs, Key, Mean, fine_tunings, scored
 from acclimate.races.outcome import UNTAUGHT, constant_score
 from acclimate.races.write import row_id
 from acclimate.reports import page
 from acclimate.reports.page import Section, amount
-from acclimate.studies.several import Model, called, check_lengths, folder_of, labelled, models_of
+from acclimate.studies.several import (
+    Model,
+    called,
+    check_lengths,
+    check_limits,
+    check_seeds,
+    folder_of,
+    models_of,
+    prepared_file,
+    read_datasets,
+)
 from acclimate.tasks import labelled as files
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import dataset_named
 from acclimate.tasks.labelled import Labelled, LabelledFiles
-from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import classes_in
 from acclimate.text.overlap.references import normalised
 
@@ -53,21 +61,23 @@ PAPER = (
     *("BC5-chem", "BC5-disease", "NCBI-disease", "BC2GM", "JNLPBA", "EBM PICO"),
     *("ChemProt", "DDI", "GAD", "PubMedQA", "BioASQ"),
 )
-FEWEST_TOKENS = 8
-BASELINE = "baseline"  # B alone
-MORE = "more steps"  # B alone, for as many steps as B twice takes
-ALONE, STEPS, TYPES = "the target alone", "as many steps", "the target alone, by types"  # what comparisons are with
+BASELINE = "baseline"  # the row of B alone
+MORE = "more steps"  # the row of B alone for as many steps as B twice takes
+ALONE, STEPS, TYPES = "the target alone", "as many steps", "the target alone, by types"  # what cells are compared with
+LEAKING: tuple[Split, ...] = ("dev", "test")
+FEWEST_WORDS = 5  # of an item that may leak: headings such as "Results:" stand in every abstract
+ACROSS = 9  # columns of a part of the matrix, in text
+NAMED = 9  # pairs that a sentence names at most
 
 
 @dataclass(frozen=True)
 class StiltStudyRecipe:
     """All ordered pairs of datasets, as Tables 2 and 3 of Jeong and Hwang, with the controls that these lack.
 
-    `finetune` is what every fine-tuning has, `intermediate` what that on the first task of a pair has instead. Settings
-    of `finetune` that mean nothing on a dataset are at their defaults there.
+    `finetune` holds the settings of every fine-tuning; `intermediate` changes them for the first task of a pair.
+    Settings of `finetune` that mean nothing on a dataset have their defaults there.
     """
 
-    # names of datasets, or labelled files, also with their columns and kind; (): the paper's 11 whose files are there
     datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets of `--data`, labelled files, or files with their columns; none: those of the paper's 11 whose
     files are there."""
@@ -88,12 +98,8 @@ class StiltStudyRecipe:
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)  # settings of all fine-tunings
 
     def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise ValueError(f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 3")
-        if self.rows < 0:
-            raise ValueError(f"rows = {self.rows} is out of range: at least 0")
-        if self.max_tokens and self.max_tokens < FEWEST_TOKENS:
-            raise ValueError(f"max_tokens = {self.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
+        check_seeds(self.seeds, better=3)
+        check_limits(self)
         if len(self.datasets) == 1:
             raise ValueError(f"datasets = {[*map(files.called, self.datasets)]}: a pair takes two. Name another one")
         check_chained(self.finetune)
@@ -102,130 +108,8 @@ class StiltStudyRecipe:
 RECIPE = StiltStudyRecipe
 
 
-# The datasets. A training row of the first task holds an item of the second's dev or test set where one of its texts is
-# the same as one of the item's, nearly the same, or has at least half of its runs of 13 words (data/leaks.py, as of raw
-# documents). Items of fewer than 5 words ("Results:") are left out of this. Such rows are left out of the first task
-# for that pair alone: what every other pair, and its own row of the matrix, trains on stays as it is.
-
-LEAKING: tuple[Split, ...] = ("dev", "test")
-FEWEST_WORDS = 5  # of an item that can be held: headings stand in every abstract
-
-
-@dataclass(frozen=True)
-class Member:
-    """A dataset of the matrix.
-
-    name     as it is called in rows and columns; type: of task, as its benchmark groups them
-    task     all of it, to train on by itself and to be scored on
-    leaking  other dataset -> how many training rows here hold a text of its dev or test set; those with none left out
-    parts    other dataset -> what is trained on before it: the task without those rows, where they are dropped
-    notes    what a reader of the scores should know
-    """
-
-    name: str
-    type: str
-    task: Prepared
-    leaking: Mapping[str, int]
-    parts: Mapping[str, Prepared]
-    notes: tuple[str, ...] = ()
-
-
-def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], dict[str, str]]:
-    """The datasets, prepared in folders of their names; and of the paper's, dataset -> why it is not there.
-
-    Raises ValueError for a dataset that is named and not there, for fewer than two, for two of one name, and as
-    `read_files` and `published` do.
-    """
-    read, absent = _read_all(recipe, inputs.data)
-    for name, why in absent.items():
-        inputs.watch(Progress("reading datasets", 0, 0, "datasets", {"note": f"{name} is left out: {why}"}))
-    one_by_one = partial(counted, watch=inputs.watch, total=len(read), unit="datasets", every=1)
-    sealed = [
-        Sealed({split: found.splits[split] for split in LEAKING})
-        for found, _ in one_by_one(read, stage="reading datasets")
-    ]
-    members = []
-    for place, (found, kind) in enumerate(one_by_one(read, stage="looking for leaks")):
-        held = {
-            other.name: _leaking(found.splits["train"], sealed[at]) for at, (other, _) in enumerate(read) if at != place
-        }
-        held = {name: rows for name, rows in held.items() if rows}
-        where = inputs.out / folder_of(found.name)
-        task = _prepared(found, where / "data")
-        dropped = held if recipe.leaks == "drop" else {}
-        parts = {name: _prepared(_without(found, rows, name), where / _part(rows)) for name, rows in dropped.items()}
-        leaking = {name: len(rows) for name, rows in held.items()}
-        members.append(Member(found.name, kind, task, leaking, parts, (*found.cautions, *found.notes)))
-    return members, absent
-
-
-def _read_all(recipe: StiltStudyRecipe, data: Path | None) -> tuple[list[tuple[Labelled, str]], dict[str, str]]:
-    if data is not None and not data.is_dir():
-        raise ValueError(f"--data {data}: there is no such folder")
-    if data is None and not recipe.datasets:
-        raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
-    limits: dict[str, Any] = {"rows": recipe.rows, "rows_seed": recipe.rows_seed, "max_tokens": recipe.max_tokens}
-    read: list[tuple[Labelled, str]] = []
-    absent: dict[str, str] = {}
-    for named in recipe.datasets or PAPER:
-        if not recipe.datasets and data is not None:  # of the paper's those whose files are there
-            try:
-                dataset_named(str(named), blurb.DATASETS).form_in(data)
-            except ValueError as error:
-                absent[str(named)] = str(error)
-                continue
-        read.append(labelled(named, data, **limits))
-    folders = [folder_of(found.name) for found, _ in read]
-    if twice := [found.name for (found, _), folder in zip(read, folders, strict=True) if folders.count(folder) > 1]:
-        raise ValueError(
-            f"datasets: two of them are called '{twice[0]}'. Name each once, and rename a file of that name"
-        )
-    if taken := [found.name for found, _ in read if found.name in (BASELINE, MORE)]:
-        raise ValueError(f"datasets: '{taken[0]}' is what a column of the table is called. Rename the file")
-    if len(read) < 2:
-        raise ValueError(f"fewer than two of the datasets are there, and a pair takes two. {' '.join(absent.values())}")
-    return read, absent
-
-
-def _leaking(rows: Sequence[Example], sealed: Sealed) -> frozenset[str]:
-    """Ids of the rows that hold a sealed item."""
-    telling = [len(normalised(whole(item)).split()) >= FEWEST_WORDS for _, item in sealed.items]
-    texts = ((row.id, text) for row in rows for text in (row.text, row.pair) if text)
-    return frozenset(
-        name
-        for name, _, matches in sealed.in_documents(texts)
-        if any(kind_of(match) != "passage" and telling[int(match.reference)] for match in matches)
-    )
-
-
-def _without(own: Labelled, ids: frozenset[str], target: str) -> Labelled:
-    """The dataset without these training rows; a class that only they had is one that nothing teaches."""
-    train = tuple(row for row in own.splits["train"] if row.id not in ids)
-    if not train:
-        raise ValueError(
-            f"{own.name}: every training row holds a text of the dev or test set of {target}, so nothing is left to "
-            f"train on before it. Leave one of them out of datasets, or set leaks=keep"
-        )
-    borne = {label for row in train for label in classes_in(row.label)}
-    untaught = tuple(label for label in own.labels if label not in borne and own.kind != "span")
-    return replace(own, splits={**own.splits, "train": train}, untaught=(*own.untaught, *untaught))
-
-
-def _part(ids: frozenset[str]) -> str:
-    """A folder's name, the same for the same rows."""
-    return f"without-{settings.digest(sorted(ids))[:12]}"
-
-
-def _prepared(found: Labelled, place: Path) -> Prepared:
-    assert set(found.splits) == set(SPLITS)
-    return ranks.first_then_all(partial(prepare, found.task(), found.files[0].path, place))
-
-
-# The matrix: a cell's row is its first task, its column the target.
-
-
 def design(recipe: StiltStudyRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError, before anything is trained, for whatever is wrong with models, datasets and settings."""
+    """A cell's row is its first task, its column the target. Raises ValueError for faulty models and datasets."""
     models = models_of(inputs.models)
     members, absent = members_of(recipe, inputs)
     check_lengths(models, {member.name: member.task.max_tokens for member in members})
@@ -275,18 +159,14 @@ def design(recipe: StiltStudyRecipe, inputs: Inputs) -> Design:
 def _column(
     recipe: StiltStudyRecipe, model: Model, target: Member, members: Sequence[Member], *, several: bool
 ) -> Iterator[Cell]:
-    """All cells of a target: alone, after each first task, and for more steps alone."""
+    """Yield all cells of a target: alone, after each first task, and alone for more steps."""
     materials = Materials(task=target.task, model=model.where)
     stated = fitting(recipe.finetune, target.task)
     alone = finetune.steps_of(stated, target.task)
     name = model.name if several else ""
 
-    def on_target(words: str, settings: FinetuneRecipe, firsts: Mapping[int, Job] | None = None) -> dict[int, Job]:
-        label = f"fine-tune {model.key} on {words}"
-        return {
-            seed: fine_tuned(f"{label}, seed {seed}", _seeded(settings, seed), (firsts or {}).get(seed), materials)
-            for seed in range(recipe.seeds)
-        }
+    def on_target(words: str, stated: FinetuneRecipe, firsts: Mapping[int, Job] | None = None) -> dict[int, Job]:
+        return fine_tunings(f"fine-tune {model.key} on {words}", stated, firsts, materials, seeds=recipe.seeds)
 
     def cell(row: str, tuned: Mapping[int, Job], firsts: Mapping[int, Job] | None = None, **facts: Any) -> Cell:
         costs = {
@@ -313,10 +193,7 @@ def _column(
         if left_out := member.task.sizes["train"] - task.sizes["train"]:
             words += f" without {amount(left_out, 'row')}"
         of_first = Materials(task=task, model=model.where)
-        firsts = {
-            seed: fine_tuned(f"fine-tune {model.key} on {words}, seed {seed}", _seeded(before, seed), None, of_first)
-            for seed in range(recipe.seeds)
-        }
+        firsts = fine_tunings(f"fine-tune {model.key} on {words}", before, None, of_first, seeds=recipe.seeds)
         steps = finetune.steps_of(before, task)
         facts = {"first type": member.type, "leaks": member.leaking.get(target.name, 0), "first steps": steps}
         yield cell(member.name, on_target(f"{member.name}, then {target.name}", stated, firsts), firsts, **facts)
@@ -328,16 +205,12 @@ def _column(
 
 
 def _control(first: str) -> str:
-    """The row of the control of a first task: the target alone for as many steps as both took."""
+    """Return the row of a first task's control: the target alone for as many steps as both tasks took."""
     return f"{STEPS} as with {first}"
 
 
-def _seeded(stated: FinetuneRecipe, seed: int) -> FinetuneRecipe:
-    return replace(stated, plan=replace(stated.plan, seed=seed))
-
-
 def _comparisons(matrix: Sequence[Cell], model: Model) -> Iterator[Against]:
-    """Each cell with the target alone, controls too; and each pair with as many steps on the target alone."""
+    """Yield the comparisons of each cell with the target alone, and of each pair with as many steps on the target."""
     keys = {cell.key for cell in matrix}
     shown = [cell for cell in matrix if cell.shown and cell.row != BASELINE]
     for cell in shown:
@@ -350,11 +223,11 @@ def _comparisons(matrix: Sequence[Cell], model: Model) -> Iterator[Against]:
 
 
 def _groups(matrix: Sequence[Cell], members: Sequence[Member]) -> list[tuple[Mean, Mean]]:
-    """For each type of first task and of target the mean over its pairs, and that of the same targets alone.
+    """Return, for each type of first task and of target, the mean over its pairs, and that of the same targets alone.
 
-    First tasks of one target share its test items and its baseline, so they are taken together, as one chain whose
-    score is their mean. Targets have test items of their own: their differences are put together as those of
-    independent datasets (statistics/means.py). That one first model stands before several targets is not reckoned with.
+    The first tasks of one target share its test items and its baseline, so they count as one chain whose score is their
+    mean. Targets have different test items, so their differences are combined as those of independent datasets
+    (statistics/means.py). That one first model stands before several targets is not taken into account.
     """
     types = {member.name: member.type for member in members}
     name = matrix[0].model
@@ -375,14 +248,103 @@ def _groups(matrix: Sequence[Cell], members: Sequence[Member]) -> list[tuple[Mea
     return found
 
 
-# What only this study's tables have: the matrix, with what is established of pairs, controls and groups.
+@dataclass(frozen=True)
+class Member:
+    """A dataset of the matrix.
 
-ACROSS = 9  # columns of a part of the matrix, in text
-NAMED = 9  # pairs at most that a sentence names
+    name     stands in rows and columns
+    type     of task, as its benchmark groups them
+    task     the whole task, to train on alone and to be scored on
+    leaking  other dataset -> number of training rows here that hold a text of its dev or test set, where there are any
+    parts    other dataset -> the task without those rows, to train on before that dataset, where leaks are dropped
+    notes    what a reader of the scores should know
+    """
+
+    name: str
+    type: str
+    task: Prepared
+    leaking: Mapping[str, int]
+    parts: Mapping[str, Prepared]
+    notes: tuple[str, ...] = ()
+
+
+def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], dict[str, str]]:
+    """Return the datasets, prepared in folders of their names; and dataset of the paper -> why it is left out.
+
+    A training row leaks where one of its texts equals a dev or test text of the other dataset, nearly equals it, or has
+    at least half of its runs of 13 words (data/leaks.py). Such rows are left out for that pair alone.
+
+    Raises ValueError for a dataset that is named and not there, for fewer than two, for two of one name, and as
+    `read_files` and `published` do.
+    """
+    paper = [dataset_named(name, blurb.DATASETS) for name in PAPER]
+    read, absent = read_datasets(recipe.datasets, paper, inputs.data, recipe)
+    _check_names([found.name for found, _ in read])
+    if len(read) < 2:
+        raise ValueError(f"fewer than two of the datasets are there, and a pair takes two. {' '.join(absent.values())}")
+    for name, why in absent.items():
+        inputs.watch(Progress("reading datasets", 0, 0, "datasets", {"note": f"{name} is left out: {why}"}))
+    one_by_one = partial(counted, watch=inputs.watch, total=len(read), unit="datasets", every=1)
+    sealed = [
+        Sealed({split: found.splits[split] for split in LEAKING})
+        for found, _ in one_by_one(read, stage="reading datasets")
+    ]
+    members = []
+    for place, (found, kind) in enumerate(one_by_one(read, stage="looking for leaks")):
+        assert set(found.splits) == set(SPLITS)
+        ids_by_target = {
+            other.name: ids
+            for at, (other, _) in enumerate(read)
+            if at != place and (ids := _leaking(found.splits["train"], sealed[at]))
+        }
+        where = inputs.out / folder_of(found.name)
+        task = prepared_file(found, where / "data")
+        parts = {}
+        for target, ids in ids_by_target.items() if recipe.leaks == "drop" else ():
+            part = f"without-{settings.digest(sorted(ids))[:12]}"  # the same folder for the same rows
+            parts[target] = prepared_file(_without(found, ids, target), where / part)
+        leaking = {target: len(ids) for target, ids in ids_by_target.items()}
+        members.append(Member(found.name, kind, task, leaking, parts, (*found.cautions, *found.notes)))
+    return members, absent
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raises ValueError where two datasets would share a folder, or one is called like a column of the table."""
+    folders = [folder_of(name) for name in names]
+    if twice := [name for name, folder in zip(names, folders, strict=True) if folders.count(folder) > 1]:
+        raise ValueError(
+            f"datasets: two of them are called '{twice[0]}'. Name each once, and rename a file of that name"
+        )
+    if taken := [name for name in names if name in (BASELINE, MORE)]:
+        raise ValueError(f"datasets: '{taken[0]}' is what a column of the table is called. Rename the file")
+
+
+def _leaking(rows: Sequence[Example], sealed: Sealed) -> frozenset[str]:
+    """Return the ids of the rows that hold a sealed item."""
+    long_enough = [len(normalised(whole(item)).split()) >= FEWEST_WORDS for _, item in sealed.items]
+    texts = ((row.id, text) for row in rows for text in (row.text, row.pair) if text)
+    return frozenset(
+        name
+        for name, _, matches in sealed.in_documents(texts)
+        if any(kind_of(match) != "passage" and long_enough[int(match.reference)] for match in matches)
+    )
+
+
+def _without(found: Labelled, ids: frozenset[str], target: str) -> Labelled:
+    """Return the dataset without these training rows; a class that only they have becomes an untaught one."""
+    train = tuple(row for row in found.splits["train"] if row.id not in ids)
+    if not train:
+        raise ValueError(
+            f"{found.name}: every training row holds a text of the dev or test set of {target}, so nothing is left to "
+            f"train on before it. Leave one of them out of datasets, or set leaks=keep"
+        )
+    taught = {label for row in train for label in classes_in(row.label)}
+    untaught = tuple(label for label in found.labels if label not in taught and found.kind != "span")
+    return replace(found, splits={**found.splits, "train": train}, untaught=(*found.untaught, *untaught))
 
 
 def matrices(outcome: Outcome) -> list[Section]:
-    """As in the paper's tables: rows are targets, columns first tasks."""
+    """Return the matrix of each model as the paper has it: rows are targets, columns first tasks."""
     models = dict.fromkeys(ran.cell.model for ran in outcome.ran.values())
     return [section for model in models for section in _matrix(outcome, model)]
 
@@ -440,7 +402,7 @@ def _shaded(key: Key, there: bool, contrast: Contrast | None, largest: float) ->
 
 
 def _said(outcome: Outcome, model: str, cells: Sequence[Cell], contrasts: Mapping[Key, Contrast]) -> Iterator[str]:
-    """What the numbers are, and what is established."""
+    """Yield sentences that say what the numbers are, and which differences are established."""
     more = any(cell.row == MORE for cell in cells)
     control = " 'more': the target alone for as many steps as the same task twice." if more else ""
     yield (

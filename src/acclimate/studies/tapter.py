@@ -1,17 +1,18 @@
 """TAPTER's Table 2 (Nishida et al., 2021): does adapting help where fine-tuning has two stages, as SQuAD, then BioASQ?
 
-The model as it is, with TAPT and with TAPTER, each on the task's training texts; each fine-tuned on the first stage's
-task, then, encoder and head, on the task itself. The paper's test is the paired t test over seeds; ours counts test
-items too (statistics/significance.py). Every metric that is reported of the task comes out of the same predictions.
+The study compares the untouched model, TAPT and TAPTER, both adapted on the task's training texts. Each model is
+fine-tuned on the first stage's task, and then its encoder and head are fine-tuned on the task itself. The paper's test
+is the paired t test over seeds; ours counts test items too (statistics/significance.py). All metrics of the task are
+computed from the same predictions.
 
 Readings
-  A model is adapted once, and fine-tuned with every seed, the same in both stages: the paper has "ten random seeds" and
-  does not say of what. A first stage is trained once a model and seed.
-  The paper compares TAPTER with TAPT. All pairs are compared here, and Holm's correction is over those of a metric; the
-  task's own metric is what the study is about, the others stand beside it.
+  A model is adapted once, and fine-tuned with every seed, the same seed in both stages: the paper has "ten random
+  seeds" and does not say what they seed. A first stage is trained once for each model and seed.
+  The paper compares TAPTER with TAPT. Here all pairs are compared, and Holm's correction counts the pairs of one metric
+  together. The study is about the task's metric; the others stand beside it.
   Nothing is chosen on dev (`choose` is "last"), as Table 4 fixes the epochs.
 Deviations
-  Of BioASQ's task the paper's test set is its "development set"; here `split` says which split is scored.
+  The paper scores BioASQ on what it calls the "development set"; here `split` says which split is scored.
 """
 
 from __future__ import annotations
@@ -21,51 +22,47 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core import ranks
 from acclimate.core.types import Example
 from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials, texts_of
 from acclimate.jobs.job import Job
 from acclimate.methods import finetune, mlm, tapter
 from acclimate.models.encoder import longest_input
-from acclimate.races.contestants import enter, fine_tuned
-from acclimate.races.design import Against, Cell, Design, Inputs, scored
+from acclimate.races.contestants import enter
+from acclimate.races.design import Against, Cell, Design, Inputs, fine_tunings, scored
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.race import dataset_of
 from acclimate.races.recipe import RaceRecipe
+from acclimate.studies.several import check_each_once, check_not_negative, check_seeds, prepared_file
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.metrics import reported_with
-from acclimate.tasks.prepared import prepare
 from acclimate.text.overlap.references import normalised
 from acclimate.text.vectors.vectors import Skipgram
 from acclimate.training.plan import Plan
 
-GLANCED = 64  # examples of the first stage's dev that are looked at where it chooses nothing
-
-
-# Nishida et al., Table 5, and the tool's rate, going on too; buckets for the n-grams of a task's text, where there are
-# no public vectors to go on from
+GLANCED = 64  # dev examples of the first stage that are scored where its dev set chooses nothing
+# Nishida et al., Table 5, and fastText's rate; as many buckets as a task's text needs where vectors start from nothing
 BIOASQ_VECTORS = Skipgram(min_count=2, epochs=10, rate=0.05, buckets=200_000, lower=True, threads=1)
 
 
 def _fine_tuning(epochs: float) -> finetune.FinetuneRecipe:
-    """Nishida et al., Table 4, which chooses nothing on dev."""
+    """Return the settings of Nishida et al., Table 4, with which nothing is chosen on dev."""
     plan = Plan(batch=128, rate=5e-5, warmup=0.06, weight_decay=0.01)
     return finetune.FinetuneRecipe(choose="last", looks=1, epochs=epochs, plan=plan)
 
 
 @dataclass(frozen=True)
 class TapterStudyRecipe:
-    """Table 2 of Nishida et al. (2021): the model as it is, with TAPT, with TAPTER, each fine-tuned in two stages.
+    """Table 2 of Nishida et al. (2021): the untouched model, TAPT and TAPTER, each fine-tuned in two stages.
 
-    The defaults are those of Tables 4 and 5 for BioASQ, but that vectors start from nothing, with fewer buckets, and so
-    are of unit spread: with public ones state tapter.skipgram.buckets. SQuAD alone, with `first`
-    empty, has finetune.epochs=5, tapter.skipgram.min_count=5 and tapter.skipgram.epochs=5 there.
+    The defaults are those of Tables 4 and 5 for BioASQ, except that word vectors start from random values, have fewer
+    buckets, and are scaled to unit spread. To go on from public vectors, state tapter.skipgram.buckets. For SQuAD alone
+    leave `first` empty and set finetune.epochs=5, tapter.skipgram.min_count=5 and tapter.skipgram.epochs=5.
     """
 
     seeds: int = 10  # fine-tunings of each model, each with another seed, the same in both stages; at least 2
     contestants: tuple[Literal["TAPT", "TAPTER"], ...] = ("TAPT", "TAPTER")
-    """Ways of adapting that are compared with the model as it is."""
+    """Ways of adapting that are compared with the untouched model."""
     first: str = ""  # what models are fine-tuned on first: a dataset of --data, or a labelled file; "": one stage only
     rows: int = 0  # number of training rows to sample; 0: all rows
     first_rows: int = 0  # number of training rows to sample for the first stage; 0: all rows
@@ -81,18 +78,13 @@ class TapterStudyRecipe:
     """Settings of fine-tuning on the task itself; on SQuAD alone the paper has 5 epochs."""
 
     def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise ValueError(f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 10")
-        if not self.contestants or len(set(self.contestants)) < len(self.contestants):
-            raise ValueError(f"contestants = {list(self.contestants)}: at least one of them, and each once")
-        for name in ("rows", "first_rows"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least 0")
+        check_seeds(self.seeds, better=10)
+        check_each_once("contestants", self.contestants)
+        check_not_negative(self, "rows", "first_rows")
         for name in ("first_stage", "finetune"):
             if getattr(self, name).head == "kept":
                 raise ValueError(
-                    f"{name}.head = 'kept': the study itself keeps the head of the first stage, and no other. Leave it "
-                    f"out"
+                    f"{name}.head = 'kept': the study keeps the head of the first stage by itself. Leave it out"
                 )
 
 
@@ -100,7 +92,7 @@ RECIPE = TapterStudyRecipe
 
 
 def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError for whatever is wrong with model and files, and where the first stage's head cannot be kept."""
+    """Raises ValueError for a faulty model or file, and where the first stage's head cannot be kept."""
     materials, first = _materials(recipe, inputs)
     # dapt: a race reads held-out text at its length, which this study does not
     adapting: dict[str, Any] = {"tapt": recipe.tapt, "tapter": recipe.tapter, "dapt": recipe.tapt}
@@ -110,15 +102,12 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
     cells = []
     for name, model in entries.models.items():
         firsts: dict[int, Job] = {}
-        tuned: dict[int, Job] = {}
-        for seed in range(recipe.seeds):
-            stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, seed=seed))
-            if first is not None:
-                before = replace(recipe.first_stage, plan=replace(recipe.first_stage.plan, seed=seed))
-                label = f"fine-tune {name} on {first.task.name}, seed {seed}"
-                firsts[seed] = fine_tuned(label, before, model, first)
-                stated = replace(stated, head="kept")
-            tuned[seed] = fine_tuned(f"fine-tune {name}, seed {seed}", stated, firsts.get(seed, model), materials)
+        stated = recipe.finetune
+        if first is not None:
+            label = f"fine-tune {name} on {first.task.name}"
+            firsts = fine_tunings(label, recipe.first_stage, model, first, seeds=recipe.seeds)
+            stated = replace(stated, head="kept")
+        tuned = fine_tunings(f"fine-tune {name}", stated, firsts or model, materials, seeds=recipe.seeds)
         costs = {
             "adapting": dict.fromkeys(range(recipe.seeds), adapting_jobs(name, entries)),
             **({"first stage": {seed: [job] for seed, job in firsts.items()}} if firsts else {}),
@@ -146,25 +135,25 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
 
 
 def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Materials | None]:
-    """The task, and the same with that of the first stage in its place; None where there is one stage.
+    """Return the materials of the task and of the first stage, None where there is one stage.
 
-    TAPTER's loss is watched on the texts of dev; its word vectors may have more raw text.
+    The losses of TAPTER are measured on the texts of dev; its word vectors may learn from --corpus too.
     """
-    own = inputs.task
-    assert own is not None
+    given = inputs.task
+    assert given is not None
     if inputs.model is None:
         raise ValueError("the study 'tapter' needs a pretrained model: give --model, a directory or hub id")
-    before = LabelledFiles(train=Path(recipe.first), max_tokens=own.max_tokens) if recipe.first else None
+    before = LabelledFiles(train=Path(recipe.first), max_tokens=given.max_tokens) if recipe.first else None
     if before and inputs.data is None and not before.train.is_file():
         raise ValueError(f"first = {recipe.first!r}: there is no such file; to name a dataset give --data DIR")
-    if inputs.data is not None and all(each.train.is_file() for each in (own, before) if each):
+    if inputs.data is not None and all(each.train.is_file() for each in (given, before) if each):
         raise ValueError(f"--data {inputs.data}: names the folder of a dataset, but files are given. Leave it out")
-    target = fewer(dataset_of(own, inputs.data), recipe.rows, recipe.rows_seed)
+    target = fewer(dataset_of(given, inputs.data), recipe.rows, recipe.rows_seed)
     first = None
     if before:
         first = fewer(dataset_of(before, inputs.data), recipe.first_rows, recipe.rows_seed)
         _check_first(first, target)
-        if recipe.first_stage.choose == "last":  # nothing hangs on its dev then
+        if recipe.first_stage.choose == "last":  # then its dev set decides nothing
             first = replace(first, splits={**first.splits, "dev": first.splits["dev"][:GLANCED]})
     pairs = len(recipe.contestants) * (len(recipe.contestants) + 1) // 2
     counts: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": pairs}
@@ -181,13 +170,11 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
             f"first = {recipe.first!r}: examples of up to {first.max_tokens} tokens, but the model reads at most "
             f"{longest}. Set --max-tokens {longest}"
         )
-    task, source = first.task(), first.files[0].path
-    prepared = ranks.first_then_all(lambda: prepare(task, source, out / "first" / "data"))
-    return materials, replace(materials, task=prepared)
+    return materials, replace(materials, task=prepared_file(first, out / "first" / "data"))
 
 
 def _check_first(first: Labelled, target: Labelled) -> None:
-    """Raises ValueError where the head of the first stage is none for the task, or where it trains on test items."""
+    """Raises ValueError where the head of the first stage does not fit the task, or where it trains on test items."""
     if (first.kind, first.labels) != (target.kind, target.labels):
         raise ValueError(
             f"first: {first.name} is of kind '{first.kind}' with {len(first.labels)} labels, but {target.name} of kind "

@@ -1,15 +1,15 @@
 """The studies of TLM's paper (Yao et al., 2022, section 4.3): one thing varied, all else and the seeds the same.
 
     vary=retrieval  BM25, and as many documents at random (Table 3)
-    vary=k          documents a query, and none (Table 4)
+    vary=k          documents for each query, and no documents (Table 4)
     vary=rho_1      external batches for each internal one, and external data only (Table 5)
     vary=rho_2      weight of language modelling on internal rows (Table 6)
     vary=stages     with and without stage 2 (Table 7)
-    vary=model      a pretrained model fine-tuned, TLM from its weights, TLM from random ones (Table 8)
-    vary=search     rho_1 by rho_2: the best on dev is tested, and all that the search took is counted (section 4.1)
+    vary=model      a pretrained model fine-tuned, TLM from its weights, TLM from random weights (Table 8)
+    vary=search     rho_1 by rho_2: the best on dev is tested, and the cost of the whole search is counted (section 4.1)
 
-All are compared on dev, as in the paper, whose Table 8 alone has test scores. The first variant is what the others are
-compared with. What variants share (a selection, a first stage) is done once.
+Variants are compared on dev, as in the paper, where only Table 8 has test scores. The first variant is the one that the
+others are compared with. A job that variants share (a retrieval, a first stage) is done once.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, Result, Work, is_done
 from acclimate.methods import finetune, tlm
 from acclimate.races import work
-from acclimate.races.contestants import adapted, cut, fine_tuned, heldout_loss, retrieved
-from acclimate.races.design import Against, Cell, Design, Inputs, Losses
+from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
+from acclimate.races.design import Against, Cell, Design, Inputs, Losses, fine_tunings
 from acclimate.races.race import materials_of
 from acclimate.races.recipe import RaceRecipe
 from acclimate.reports.table import HEADING, MEANING
+from acclimate.studies.several import check_each_once, check_seeds
 from acclimate.tasks.prepared import open_prepared
 
 TABLES = {
@@ -47,9 +48,9 @@ TABLES = {
 
 @dataclass(frozen=True)
 class TlmStudyRecipe:
-    """TLM with one thing varied. `tlm` and `retrieval` are what every variant has but for what is varied.
+    """TLM with one thing varied. All variants share the settings `tlm` and `retrieval`, except for what is varied.
 
-    The defaults of `ks`, `rho_1s` and `rho_2s` are the paper's values; of `tlm`, what a race on a small encoder has.
+    The defaults of `ks`, `rho_1s` and `rho_2s` are the paper's values; those of `tlm` are a race's for a small encoder.
     """
 
     vary: Literal["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"] = "k"
@@ -65,40 +66,81 @@ class TlmStudyRecipe:
     """Settings of every variant, except for what is varied; fine-tuned as in a race."""
 
     def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise ValueError(
-                f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 3 or 5"
-            )
+        check_seeds(self.seeds, better=3)
         for name in ("ks", "rho_1s", "rho_2s"):
-            values = getattr(self, name)
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"{name} = {list(values)}: at least one value, and each once")
+            check_each_once(name, getattr(self, name))
 
 
 RECIPE = TlmStudyRecipe
 
 
-def hand_over(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
-    """TLM without its second stage (Table 7): the encoder and the classifier of the first one as they are."""
-    checkpoint = tlm.without_stage_2(joint, open_prepared(task), out)
-    dev = finetune.dev_score(out, "last")
-    return {"dev": dev, "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)} | work.seen_on_dev(out)
-
-
-STAGE_1 = Work("stage 1 alone", hand_over, estimate=work.fitting, trains="task")
-
-
 @dataclass(frozen=True)
 class Variant:
-    """name: as the table has it; tlm: None where the given model is fine-tuned as it is."""
+    """A row of the table. tlm: None where the given model is fine-tuned untouched."""
 
     name: str
     tlm: tlm.TlmRecipe | None
     retrieval: retrieve.RetrieveRecipe
 
 
+def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
+    """Raises ValueError where general text or a model is missing, and where TLM cannot do the task."""
+    if recipe.tlm.model and not inputs.model:
+        raise ValueError(f"tlm.model = {recipe.tlm.model!r}, but no model is given. Add --model {recipe.tlm.model}")
+    varied = variants(recipe, inputs.model)
+    race = RaceRecipe(seeds=recipe.seeds, contestants=(), tlm=recipe.tlm, finetune=recipe.tlm.finetune)
+    materials = _materials(varied, race, inputs)
+    if recipe.vary == "model":
+        varied = variants(recipe, materials.model)
+    most = max(variant.retrieval.k for variant in varied)  # smaller retrievals are cut from this one
+
+    cells: list[Cell] = []
+    first_stages: dict[str, dict[int, Job]] = {}  # of the variants that go on from the given model
+    for variant in varied:
+        retrieval: Job | None = None
+        firsts: dict[int, Job] = {}
+        if variant.tlm is not None:
+            if variant.tlm.reads_corpus:
+                retrieval = retrieved(replace(variant.retrieval, k=most), materials)
+                retrieval = cut(retrieval, variant.retrieval.k) if variant.retrieval.k < most else retrieval
+            for seed in range(recipe.seeds):  # labels do not name the variant, so that variants can share a job
+                seeded = replace(variant.tlm, plan=replace(variant.tlm.plan, seed=seed))
+                firsts[seed] = adapted(f"stage 1, seed {seed}", tlm.METHOD, seeded, retrieval, materials)
+        if variant.tlm is None or variant.tlm.stage_2:
+            tuned = fine_tunings("fine-tune", recipe.tlm.finetune, firsts or None, materials, seeds=recipe.seeds)
+        else:
+            tuned = {seed: _handed_over(f"hand over, seed {seed}", job, materials) for seed, job in firsts.items()}
+        costs = {
+            "stage 1": {seed: [*([retrieval] if retrieval else []), job] for seed, job in firsts.items()},
+            "tuning": {seed: [job] for seed, job in tuned.items()},
+        }
+        cells.append(Cell(variant.name, materials.task.name, tuned, costs, materials))
+        if variant.tlm is not None and variant.tlm.model:
+            first_stages[variant.name] = firsts
+
+    reference = cells[0]
+    return Design(
+        name=f"tlm-{recipe.vary}",
+        title=f"TLM, {recipe.vary} varied: {materials.task.name}",
+        source=f"The study: Yao, Zheng, Yang and Yang (2022), {TABLES[recipe.vary]}.",
+        cells=tuple(cells),
+        against=tuple(
+            Against(cell.key, (reference.key,), reference.row, f"all comparisons with '{reference.row}'")
+            for cell in cells[1:]
+        ),
+        axes=("variant", "task"),
+        split="dev",
+        losses=_losses(recipe, first_stages, varied[0].name, materials),
+        chosen_is_tested=recipe.vary == "search",
+        notes=materials.notes,
+        race=race,
+        examination=materials.examination,
+        measured=_cost_of_stage_1,
+    )
+
+
 def variants(recipe: TlmStudyRecipe, model: str | None = None) -> list[Variant]:
-    """The rows of the table that `vary` names. Raises ValueError where it needs a model and none is given."""
+    """Return the rows of the table that `vary` names. Raises ValueError where they need a model and none is given."""
     stated, retrieval = recipe.tlm, recipe.retrieval
     match recipe.vary:
         case "retrieval":
@@ -135,7 +177,11 @@ def _materials(varied: Sequence[Variant], race: RaceRecipe, inputs: Inputs) -> M
     """Return what the variants train on. Raises ValueError where general text is missing, or TLM cannot do the task."""
     joint = [variant.tlm for variant in varied if variant.tlm is not None]
     assert inputs.task is not None
-    if inputs.raw.general is None and str(inputs.task.train) != "docstrings" and any(own.reads_corpus for own in joint):
+    if (
+        inputs.raw.general is None
+        and str(inputs.task.train) != "docstrings"
+        and any(stated.reads_corpus for stated in joint)
+    ):
         raise ValueError("TLM retrieves from general text: give --general")
     materials = materials_of(
         inputs.task,
@@ -153,81 +199,49 @@ def _materials(varied: Sequence[Variant], race: RaceRecipe, inputs: Inputs) -> M
     return materials
 
 
-def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError where general text or a model is needed and not there."""
-    if recipe.tlm.model and not inputs.model:
-        raise ValueError(f"tlm.model = {recipe.tlm.model!r}, but no model is given. Add --model {recipe.tlm.model}")
-    varied = variants(recipe, inputs.model)
-    race = RaceRecipe(seeds=recipe.seeds, contestants=(), tlm=recipe.tlm, finetune=recipe.tlm.finetune)
-    materials = _materials(varied, race, inputs)
-    if recipe.vary == "model":
-        varied = variants(recipe, materials.model)
-    most = max(variant.retrieval.k for variant in varied)  # smaller ones are cut from its retrieval
+def _handed_over(label: str, joint: Job, materials: Materials) -> Job:
+    """Return the job that makes the model of stage 1 the result, where there is no stage 2."""
+    contents = {name: materials.task.hashes[name] for name in ("about", "train", "dev")}
+    return Job(label, STAGE_1, {}, contents, {"task": materials.task.path}, {"joint": joint})
 
-    cells, going_on = [], {}
-    for variant in varied:
-        tuned: dict[int, Job] = {}
-        retrieval: Job | None = None
-        first: dict[int, Job] = {}
-        for seed in range(recipe.seeds):
-            words = f"seed {seed}"  # and not the variant: what variants share has one name
-            tuning = replace(recipe.tlm.finetune, plan=replace(recipe.tlm.finetune.plan, seed=seed))
-            if variant.tlm is None:
-                tuned[seed] = fine_tuned(f"fine-tune, {words}", tuning, None, materials)
-                continue
-            stated = replace(variant.tlm, plan=replace(variant.tlm.plan, seed=seed))
-            if stated.reads_corpus:
-                retrieval = retrieved(replace(variant.retrieval, k=most), materials)
-                if variant.retrieval.k < most:
-                    retrieval = cut(retrieval, variant.retrieval.k)
-            first[seed] = adapted(f"stage 1, {words}", tlm.METHOD, stated, retrieval, materials)
-            if stated.stage_2:
-                tuned[seed] = fine_tuned(f"fine-tune, {words}", tuning, first[seed], materials)
-            else:
-                contents = {name: materials.task.hashes[name] for name in ("about", "train", "dev")}
-                places = {"task": materials.task.path}
-                tuned[seed] = Job(f"hand over, {words}", STAGE_1, {}, contents, places, {"joint": first[seed]})
-        adapting = {seed: [*([retrieval] if retrieval else []), job] for seed, job in first.items()}
-        costs = {"stage 1": adapting, "tuning": {seed: [job] for seed, job in tuned.items()}}
-        cells.append(Cell(variant.name, materials.task.name, tuned, costs, materials))
-        if variant.tlm is not None and variant.tlm.model:
-            going_on[variant.name] = first
 
-    losses: tuple[Losses, ...] = ()
-    if (text := materials.general_heldout) is not None and going_on:
-        longest = recipe.tlm.max_tokens
-        before = heldout_loss("general loss, model", text, None, materials, max_tokens=longest)
-        after = {
-            name: [
-                heldout_loss(f"general loss, seed {seed}", text, job, materials, max_tokens=longest)
-                for seed, job in first.items()
-            ]
-            for name, first in going_on.items()
-        }
-        losses = (Losses(HEADING, MEANING, (varied[0].name, before), after),)
+def hand_over(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
+    """TLM without its second stage (Table 7): the encoder and the classifier of the first one as they are."""
+    checkpoint = tlm.without_stage_2(joint, open_prepared(task), out)
+    dev = finetune.dev_score(out, "last")
+    return {"dev": dev, "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)} | work.seen_on_dev(out)
 
-    def stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:
-        """Epochs over the task's rows, and FLOP as the paper counts: 6 x tokens x parameters, rows at full length."""
-        *_, joint = cell.costs["stage 1"].get(0, [None])
-        cost = files.read_json(joint.directory(out) / tlm.COST) if joint and is_done(joint, out) else {}
-        return {"epochs": cost["internal_epochs"], "paper's FLOP": cost["paper_flops"]} if cost else {}
 
-    reference = cells[0]
-    return Design(
-        name=f"tlm-{recipe.vary}",
-        title=f"TLM, {recipe.vary} varied: {materials.task.name}",
-        source=f"The study: Yao, Zheng, Yang and Yang (2022), {TABLES[recipe.vary]}.",
-        cells=tuple(cells),
-        against=tuple(
-            Against(cell.key, (reference.key,), reference.row, f"all comparisons with '{reference.row}'")
-            for cell in cells[1:]
-        ),
-        axes=("variant", "task"),
-        split="dev",
-        losses=losses,
-        chosen_is_tested=recipe.vary == "search",
-        notes=materials.notes,
-        race=race,
-        examination=materials.examination,
-        measured=stage_1,
-    )
+STAGE_1 = Work("stage 1 alone", hand_over, estimate=work.fitting, trains="task")
+
+
+def _losses(
+    recipe: TlmStudyRecipe, first_stages: Mapping[str, Mapping[int, Job]], untouched: str, materials: Materials
+) -> tuple[Losses, ...]:
+    """Return the losses on held-out general text before and after stage 1 of variants that go on from the given model.
+
+    first_stages  variant -> seed -> its stage 1; without any, and without held-out text, nothing is measured
+    untouched     the variant that is the given model
+    """
+    text, longest = materials.general_heldout, recipe.tlm.max_tokens
+    if text is None or not first_stages:
+        return ()
+    before = heldout_loss("general loss, model", text, None, materials, max_tokens=longest)
+    after = {
+        name: [
+            heldout_loss(f"general loss, seed {seed}", text, job, materials, max_tokens=longest)
+            for seed, job in firsts.items()
+        ]
+        for name, firsts in first_stages.items()
+    }
+    return (Losses(HEADING, MEANING, (untouched, before), after),)
+
+
+def _cost_of_stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:
+    """Return the epochs over the task's rows and the paper's FLOP: 6 x tokens x parameters, rows at full length.
+
+    Nothing is returned for a variant without stage 1, or before stage 1 of seed 0 has ended.
+    """
+    *_, joint = cell.costs["stage 1"].get(0, [None])
+    cost = files.read_json(joint.directory(out) / tlm.COST) if joint and is_done(joint, out) else {}
+    return {"epochs": cost["internal_epochs"], "paper's FLOP": cost["paper_flops"]} if cost else {}
