@@ -1,4 +1,4 @@
-"""TAPT or DAPT of a checkpoint on raw text of your own, and what it did to the loss on text that was held out.
+"""TAPT or DAPT of a checkpoint on your raw text, and the loss on held-out text before and after.
 
 python examples/adapt_own_text.py MODEL TEXT HELDOUT DIRECTORY [KEY=VALUE ...]
 
@@ -17,9 +17,9 @@ from acclimate.methods import mlm
 model, text, heldout, directory = sys.argv[1], *map(Path, sys.argv[2:5])
 
 
-def watch(told: Progress) -> None:
-    if "loss" in told.values and told.done % 10 == 0:
-        print(f"step {told.done} of {told.total}: loss {told.values['loss']:.3f}")
+def watch(progress: Progress) -> None:
+    if "loss" in progress.values and progress.done % 10 == 0:
+        print(f"step {progress.done} of {progress.total}: loss {progress.values['loss']:.3f}")
 
 
 recipe = mlm.MlmRecipe(model=model, corpus=corpus_at(text, directory).path)

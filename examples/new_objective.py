@@ -1,10 +1,10 @@
-"""An objective of your own in the training loop: masked language modelling that stays close to where it started.
+"""Your objective in the training loop: masked language modelling that stays close to the start.
 
 python examples/new_objective.py MODEL TEXT DIRECTORY [KEY=VALUE ... of the plan]
 
-The second term is the squared distance of the hidden states from those of a frozen copy. It is averaged
-over all tokens and the first term over the masked ones: the loop divides each sum by its own count of the whole step,
-however the step is cut into pieces.
+The first term is averaged over the masked tokens. The second term, the squared distance of the hidden states from those
+of a frozen copy, is averaged over all tokens. The loop divides each sum by that term's count of the whole step, however
+the step is cut into pieces.
 """
 
 import sys
@@ -28,7 +28,7 @@ from acclimate.training.plan import Plan
 class StayingClose(Objective):
     """L = mean over masked tokens of -log p  +  weight * mean over tokens of |h - h_0|^2.
 
-    Needs both models without dropout: the loop puts every child module into training mode, the frozen one too.
+    Both models must be without dropout: the loop puts every child module into training mode, the frozen one too.
     """
 
     def __init__(self, model: PreTrainedModel, start: PreTrainedModel, *, weight: float) -> None:

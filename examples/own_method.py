@@ -1,4 +1,4 @@
-"""A method of your own in a race: masked language modelling that dwells on the words which the model finds hard.
+"""Your method in a race: masked language modelling that gives more weight to words which the model finds hard.
 
 python examples/own_method.py TRAIN_FILE MODEL DIRECTORY [KEY=VALUE ... of the race]
 acclimate race TRAIN_FILE --model MODEL 'contestants=["TAPT", "examples/own_method.py::FOCAL"]' focal.gamma=1
@@ -26,7 +26,7 @@ from acclimate.training.plan import Plan
 
 @dataclass(frozen=True)
 class FocalRecipe(MlmRecipe):
-    gamma: float = 2.0  # 0: masked language modelling as it is; the larger, the less a word counts that is known well
+    gamma: float = 2.0  # the larger, the less a word counts that the model predicts well; 0: all words count the same
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -35,7 +35,7 @@ class FocalRecipe(MlmRecipe):
 
 
 class FocalLoss(MaskedLanguageLoss):
-    """The mean over masked positions of -(1 - p)^gamma log p, where p is the probability of the word that is there."""
+    """The mean over masked positions of -(1 - p)^gamma log p, where p is the probability of the right word."""
 
     def __init__(self, model: nn.Module, gamma: float) -> None:
         super().__init__(model)
@@ -53,7 +53,7 @@ def adapt(recipe: FocalRecipe, out: Path, *, watch: Watch = unwatched) -> Checkp
     return adapt_with(recipe, out, lambda start: FocalLoss(start.model, recipe.gamma), watch=watch)
 
 
-# One pass of the encoder a step, which is what a Method says where nothing else is stated (`passes`).
+# `passes` is not stated: a step takes one pass of the encoder, as in masked language modelling.
 FOCAL = Method(
     name="focal",
     recipe=FocalRecipe,
@@ -72,8 +72,8 @@ def main() -> None:
     train, model, out, *stated = sys.argv[1:]
     recipe = settings.override(recipe_for(model, {"focal": FOCAL}), stated)
     given = {"contestants": ["TAPT", FOCAL], "model": model, "recipe": recipe, "out": out}
-    print(acclimate.plan_race(train, **given))  # what it will cost, before anything is done
-    print(acclimate.race(train, **given).verdict)  # the same call again goes on where it stood
+    print(acclimate.plan_race(train, **given))  # what the race will cost, before it starts
+    print(acclimate.race(train, **given).verdict)  # the same call again goes on where it stopped
     print(f"Table and curves: {out}/report.html")
 
 

@@ -1,4 +1,4 @@
-"""A study of your own: does a model fine-tune better at another rate? Dry run, tests, tables and page come with it.
+"""Your study: does a model fine-tune better at another rate? Dry run, statistics, tables and page come with it.
 
 python examples/own_study.py MODEL train.csv OUT [KEY=VALUE ...]
 """
@@ -9,8 +9,7 @@ from pathlib import Path
 
 from acclimate.core import settings
 from acclimate.methods.finetune import FinetuneRecipe
-from acclimate.races.contestants import fine_tuned
-from acclimate.races.design import Against, Cell, Design, Inputs, scored
+from acclimate.races.design import Against, Cell, Design, Inputs, fine_tunings, scored
 from acclimate.races.race import materials_of
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.run import plan, run
@@ -22,9 +21,9 @@ from acclimate.tasks.labelled import LabelledFiles
 class RatesRecipe:
     """Fine-tuning at several rates, all else the same."""
 
-    seeds: int = 3
+    seeds: int = 3  # runs of each rate
     rates: tuple[float, ...] = (1e-5, 3e-5, 1e-4)  # the others are compared with the first
-    finetune: FinetuneRecipe = field(default_factory=FinetuneRecipe)
+    finetune: FinetuneRecipe = field(default_factory=FinetuneRecipe)  # all other settings
 
 
 def design(recipe: RatesRecipe, inputs: Inputs) -> Design:
@@ -32,12 +31,10 @@ def design(recipe: RatesRecipe, inputs: Inputs) -> Design:
     materials = materials_of(inputs.task, inputs.raw, inputs.out, race, model=inputs.model, watch=inputs.watch)
     cells = []
     for rate in recipe.rates:
-        tuned = {}
-        for seed in range(recipe.seeds):
-            stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, rate=rate, seed=seed))
-            tuned[seed] = fine_tuned(f"fine-tune at {rate:g}, seed {seed}", stated, None, materials)
+        stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, rate=rate))
+        tuned = fine_tunings(f"fine-tune at {rate:g}", stated, None, materials, seeds=recipe.seeds)
         costs = {"tuning": {seed: [job] for seed, job in tuned.items()}}
-        looks = scored(tuned, materials.task, "test")  # the test set is opened once all is trained
+        looks = scored(tuned, materials.task, "test")  # the test set is opened after all training
         cells.append(Cell(f"rate {rate:g}", materials.task.name, looks, costs, materials))
     first, *others = cells
     return Design(

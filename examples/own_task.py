@@ -1,4 +1,4 @@
-"""A dataset in a format of your own as a task, judged by a metric of your own: fine-tune, choose on dev, test once.
+"""Your dataset in your format as a task, with your metric: fine-tune, choose on dev, test once.
 
 python examples/own_task.py MODEL FOLDER OUT [KEY=VALUE ...]
 
@@ -24,7 +24,7 @@ def read(folder, split):
 
 
 def recalled(gold, predicted):
-    """(n, 2C): for each class, whether the item is one that was found, then whether it is one at all."""
+    """(n, 2C): for each class, 1 if the item is of the class and was found; then for each, 1 if it is of the class."""
     classes = np.array(sorted(set(gold)))
     of_class_nC = np.array(gold)[:, None] == classes
     found_nC = of_class_nC & (np.array(predicted)[:, None] == classes)
@@ -32,7 +32,7 @@ def recalled(gold, predicted):
 
 
 def mean_recall(sums_K):
-    """Sums of such rows, (..., 2C) -> (...): the mean over classes of the share that was found."""
+    """(..., 2C) sums of such rows -> (...) the mean over classes of the share that was found."""
     found, there = np.split(sums_K, 2, axis=-1)
     return np.mean(found / np.maximum(there, 1), axis=-1)
 

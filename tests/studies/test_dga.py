@@ -148,7 +148,7 @@ def test_an_ensemble_is_for_one_label_a_row(toy_inputs, models, tmp_path):
     [
         (["contestants=[]"], r"contestants = \[\]: at least one"),
         (["rows=-1"], "rows = -1 is out of range"),
-        (["finetune.head=kept"], "finetune.head = 'kept' goes on with the model's own head"),
+        (["finetune.head=kept"], "finetune.head = 'kept' goes on with the model's head"),
         (["dga.plan.steps=9"], r"dga\.plan: all methods share this setting\. State adapt\.plan instead"),
         (["light.max_tokens=9"], r"light\.max_tokens: all methods share this setting"),
         (["adapt.dropout=0.0", "adapt.attention_dropout=0.0"], "SimCSE compares passes over a text"),
