@@ -274,7 +274,7 @@ def _ensemble(label: str, both: tuple[Job, Job], materials: Materials) -> Job:
 def _check(recipe: DgaStudyRecipe, task: Labelled, model: str) -> None:
     """Raises ValueError for contestants that the task or the model rules out, and for texts longer than it reads."""
     names = recipe.names
-    if ENSEMBLE in names and task.kind != finetune.KIND:
+    if ENSEMBLE in names and task.kind != "sequence":
         raise ValueError(
             f"{ENSEMBLE} averages the probabilities of a row's one label, but {task.name} is of kind '{task.kind}'. "
             f"Leave it out of contestants, and name those of Table 3 in place of ablations=true"

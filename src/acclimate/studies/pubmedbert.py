@@ -139,7 +139,7 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
             contestants=(),
             search=recipe.search,
             finetune=fitting(recipe.finetune, prepared),
-            pretrain=recipe.scratch,
+            pretrain=replace(recipe.scratch, tokens=0),  # a race states its length in steps; models are given here
         )
         materials = Materials(task=prepared, general=texts["general"])
         for name in recipe.models:
