@@ -20,10 +20,10 @@ from acclimate.analyses.attention import (
     Heads,
     analyse_heads,
     marks_of,
-    sample_texts,
     spelt,
     write_page,
 )
+from acclimate.analyses.texts import sample_texts
 from acclimate.models.attention import Maxima
 from acclimate.models.encoder import save_model
 from acclimate.models.loading import short_names

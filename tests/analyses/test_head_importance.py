@@ -13,15 +13,8 @@ from typer.testing import CliRunner
 
 from acclimate import cli
 from acclimate.analyses.head_agreement import Agreement, Chance, Noise
-from acclimate.analyses.head_importance import (
-    DARK,
-    READABLE,
-    Domain,
-    ImportanceAnalysis,
-    analyse_importance,
-    luminance,
-    write_page,
-)
+from acclimate.analyses.head_importance import Domain, ImportanceAnalysis, analyse_importance, write_page
+from acclimate.analyses.head_plots import DARK, READABLE, luminance
 from acclimate.core.types import Document
 from acclimate.methods.importance import normalised
 from acclimate.models.encoder import save_model

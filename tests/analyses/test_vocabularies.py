@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import toys
 from acclimate import cli
 from acclimate.analyses.vocabularies import (
-    HELD_OUT,
+    IN_DOMAIN,
     Judged,
     VocabulariesAnalysis,
     Vocabulary,
@@ -61,7 +61,7 @@ def analysis(corpora, models, tmp_path_factory):
 def test_fertility_is_pieces_of_words_of_texts_that_were_set_aside(kind, analysis, models, corpora):
     from transformers import AutoTokenizer
 
-    found = dict(zip([*KINDS, HELD_OUT], analysis[0].vocabularies, strict=True))[kind]
+    found = dict(zip([*KINDS, IN_DOMAIN], analysis[0].vocabularies, strict=True))[kind]
     tokenizer = AutoTokenizer.from_pretrained(models[kind])
     texts = [document.text for document in corpora["domain"].take(held_out(corpora["domain"], 0).numbers)]
     words = [word for text in texts for word in text.rstrip(".").split()]
@@ -74,15 +74,15 @@ def test_fertility_is_pieces_of_words_of_texts_that_were_set_aside(kind, analysi
     assert found.per_text == pytest.approx(sum(counts) / len(texts))
 
 
-def test_their_own_vocabulary_keeps_the_terms_whole_that_others_shatter(analysis):
+def test_an_in_domain_vocabulary_keeps_the_terms_whole_that_others_shatter(analysis):
     result = analysis[0]
-    *others, own = result.vocabularies
-    assert own.name == HELD_OUT
-    assert own.texts.per_word == pytest.approx(1.0)
+    *others, learnt = result.vocabularies
+    assert learnt.name == IN_DOMAIN
+    assert learnt.texts.per_word == pytest.approx(1.0)
     assert min(other.texts.per_word for other in others) > 1.3
     assert result.whole(3) == len(result.terms) > 0
     assert result.advice().startswith("Your texts break into ")
-    assert f"{own.texts.per_word:.2f} under their own." in result.advice()
+    assert f"{learnt.texts.per_word:.2f} under an in-domain vocabulary." in result.advice()
     assert "fewer pieces than" in result.way_out()
 
 
@@ -134,7 +134,7 @@ def test_the_vocabulary_is_learnt_once_and_never_mixed_up(analysis, corpora):
         compare_vocabularies(VocabularyRecipe(size=300), corpora["general"], out)
 
 
-def test_without_one_of_their_own_the_last_model_is_what_entries_are_shared_with(corpora, models, tmp_path):
+def test_without_an_in_domain_one_the_last_model_is_what_entries_are_shared_with(corpora, models, tmp_path):
     two = [str(models["wordpiece"]), str(models["unigram"])]
     found = compare_vocabularies(VocabularyRecipe(size=0), corpora["domain"], tmp_path, models=two)
     assert [each.name for each in found.vocabularies] == ["wordpiece", "unigram"]
@@ -164,13 +164,13 @@ def test_what_cannot_be_compared_is_refused(corpora, tmp_path):
 def made_up() -> VocabulariesAnalysis:
     pieces = Pieces("texts", 10, 100, 1.9, 0.4, 0.00001, (("acetyltransferase", 7, 3),))
     model = Vocabulary(f"model {NASTY}", "WordPiece", True, 30_522, 190.0, pieces, 1.1, 0.44)
-    own = replace(model, name=HELD_OUT, per_text=120.0, texts=replace(pieces, per_word=1.2, broken=()), shared=None)
+    learnt = replace(model, name=IN_DOMAIN, per_text=120.0, texts=replace(pieces, per_word=1.2, broken=()), shared=None)
     terms = (
         Judged(Term("acetyltransferase", 12, 0, 8.5), (("ace", "##tyl", "##transferase"), ("acetyltransferase",))),
         Judged(Term("diabetes", 90, 4, 7.25), (("diabetes",), ("diabetes",))),
         Judged(Term(f"beta-blocker {NASTY}"), (("beta", "-", "block", "er"), ("[UNK]",))),
     )
-    return VocabulariesAnalysis(f"texts {NASTY}", 1_000, 100, (model, own), HELD_OUT, terms)
+    return VocabulariesAnalysis(f"texts {NASTY}", 1_000, 100, (model, learnt), IN_DOMAIN, terms)
 
 
 def test_the_page_holds_everything_and_runs_nothing_of_what_it_shows(tmp_path):
@@ -184,9 +184,9 @@ def test_the_page_holds_everything_and_runs_nothing_of_what_it_shows(tmp_path):
     assert "37% fewer pieces" in text
     assert "ace ##tyl ##transferase" in text
     assert "beta - block er" in text  # no minus sign in place of a hyphen
-    [first, own] = csv.DictReader(io.StringIO(sheet.read_text(encoding="utf-8")))
+    [first, learnt] = csv.DictReader(io.StringIO(sheet.read_text(encoding="utf-8")))
     assert (first["pieces_per_word"], first["shared"], first["whole_terms"]) == ("1.9", "0.44", "1")
-    assert (own["shared"], own["whole_terms"], own["terms"]) == ("", "2", "3")
+    assert (learnt["shared"], learnt["whole_terms"], learnt["terms"]) == ("", "2", "3")
     rows = [*csv.reader(io.StringIO(terms.read_text(encoding="utf-8")))]
     assert rows[1][:4] == ["acetyltransferase", "12", "0", "8.5"]
     assert rows[3][1:4] == ["", "", ""]
@@ -201,9 +201,9 @@ def test_a_terminal_shows_terms_that_break_and_obeys_nothing():
     assert "< 0.01%" in text
     nearly = replace(made_up(), vocabularies=tuple(replace(each, per_text=100.0) for each in made_up().vocabularies))
     assert "nearly as well" in nearly.way_out()
-    *models, own = nearly.vocabularies
-    worse = replace(nearly, vocabularies=(*models, replace(own, per_text=120.0)))
-    assert "A larger one of their own" in worse.way_out()
+    *models, learnt = nearly.vocabularies
+    worse = replace(nearly, vocabularies=(*models, replace(learnt, per_text=120.0)))
+    assert "A larger in-domain one" in worse.way_out()
 
 
 def test_the_verb_learns_compares_and_writes(toy_inputs, models, tmp_path):

@@ -6,59 +6,50 @@ vertical where more than 90% fall on [CLS], [SEP] or the period. What counts as 
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from acclimate.analyses.head_plots import CELL, WIDE, heads_axes
+from acclimate.analyses.texts import ids_of, longest_row, put_around
 from acclimate.core.figures import percent
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.models.attention import Marks, Maxima, attention_of, find_maxima, show_attention
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, longest_input, random_twin
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer, random_twin
 from acclimate.models.loading import resolved, short_names
 from acclimate.reports.page import Cell, Drawing, Page, Section, page, share
 from acclimate.reports.plots import INK, MUTED, PALETTE, STYLE, svg
-from acclimate.tasks.tables import table_rows
-from acclimate.text.corpus import Corpus
-from acclimate.text.documents import read_documents
-from acclimate.text.untrusted import LIMITS, unpacked_name
 
 COMMAND = "acclimate analyse heads"
-TABLES = (".csv", ".tsv")  # what raw text does not come in
-CONTINUED = "##"  # WordPiece writes it before a piece that continues a word
-SPACES = "\u0120\u2581"  # stand before a piece that begins one: byte-level tokenizers', SentencePiece's
-SHARE = 0.9  # of a head's maxima, from which it is positional, and above which it is vertical
+CONTINUED = "##"  # WordPiece's mark before a piece that continues a word
+SPACES = "\u0120\u2581"  # marks before a piece that begins a word: byte-level tokenizers' and SentencePiece's
+SHARE = 0.9  # a head is positional from this share of its maxima on, and vertical above it
 POSITIONAL, VERTICAL, BOTH, OTHER = "positional", "vertical", "both", "other"
-EXAMPLE_WORDS, EXAMPLE_TOKENS = 8, 24  # of the text that is drawn; those of the paper's figures have 7 to 10 words
+EXAMPLE_WORDS, EXAMPLE_TOKENS = 8, 24  # length of the text that is drawn; the paper's have 7 to 10 words
 
 BLUE, ORANGE, PURPLE = PALETTE[0], PALETTE[4], PALETTE[3]
-# kind -> letter, colour of its cell, of the letter in it, and how its map is framed: never told apart by colour alone
+# kind -> letter, colours of its cell and of the letter, and frame of its map: kinds differ by more than colour
 LOOKS: dict[str, tuple[str, str, str, tuple[float, str]]] = {
     POSITIONAL: ("P", BLUE, "#ffffff", (2.4, "-")),
     VERTICAL: ("V", ORANGE, "#000000", (1.6, ":")),
     BOTH: ("PV", PURPLE, "#000000", (2.0, "--")),
 }
 PLACES = {-1: "\N{MINUS SIGN}1", 1: "+1", 0: "\N{PLUS-MINUS SIGN}1"}
-CELL, BESIDE, ABOVE = 0.44, 0.8, 0.75  # inches of a head, left of all and above and below all
 SMALLEST, LARGEST_MAP = 0.62, 1.9  # inches of a head's map
 GAP = 2  # tokens between maps
-SHADE = "#2f8fd6"  # of a full weight: three times as light or dark as a light page and a dark one
-WIDE = 8  # heads of a layer, above which a drawing takes the whole width of the page
+SHADE = "#2f8fd6"  # colour of a weight of 1; its contrast is 3 to 1 on a light page and on a dark one
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """What the heads make of one text: its tokens as they are written, and (L, H, T, T) weights."""
+    """One text for the drawings: its tokens as they are written, and the (L, H, T, T) attention weights."""
 
     tokens: tuple[str, ...]
     weights: np.ndarray
@@ -66,7 +57,7 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """The heads of one encoder. twin: whether its weights are random, in the architecture of the model `name`."""
+    """The heads of one encoder. twin: True if its weights are random, in the architecture of the model `name`."""
 
     name: str
     maxima: Maxima
@@ -214,8 +205,8 @@ def analyse_heads(
 ) -> AttentionAnalysis:
     """The heads of each model (a directory or hub id) and of a twin with random weights, over these texts.
 
-    source      what the texts are of, for people
-    max_tokens  that are read of a text, special tokens included; fewer where the model reads no more
+    source      name of the texts on the page
+    max_tokens  number of tokens to read of a text, special ones included; fewer if the model reads fewer
     seed        of the random weights
     """
     if not texts:
@@ -224,11 +215,7 @@ def analyse_heads(
     for name, given in zip(short_names(models), models, strict=True):
         where = resolved(given)
         tokenizer = load_tokenizer(where)
-        longest = min(max_tokens, longest_input(where) or max_tokens)
-        if longest <= len(put_around(tokenizer)):
-            raise ValueError(
-                f"max_tokens is {max_tokens}: {name} puts {len(put_around(tokenizer))} tokens around a text"
-            )
+        longest = longest_row(name, where, tokenizer, max_tokens)
         for twin in (False, True):
             model = random_twin(where, seed=seed) if twin else load_masked_language_model(where)
             found.append(_heads(name, model, tokenizer, texts, longest, twin=twin, watch=watch))
@@ -264,7 +251,7 @@ def _counted(heads: Heads) -> str:
 
 
 def _both_counts(kinds: Mapping[str, int]) -> tuple[int, int]:
-    """How many are positional and how many vertical; who is both counts to both."""
+    """The numbers of positional and of vertical heads; a head that is both counts in both."""
     return kinds.get(POSITIONAL, 0) + kinds.get(BOTH, 0), kinds.get(VERTICAL, 0) + kinds.get(BOTH, 0)
 
 
@@ -289,7 +276,7 @@ def _every_head(heads: Heads) -> Section:
 
 
 def kinds_of_heads(heads: Heads, name: str) -> str:
-    """A cell for each head, layers from above: P positional, with the place looked at, V vertical, PV both, else blank.
+    """SVG with a cell for each head, layers from above: P positional, with the place, V vertical, PV both, else blank.
 
     name: of the drawing, unique on its page.
     """
@@ -309,11 +296,11 @@ def kinds_of_heads(heads: Heads, name: str) -> str:
             axes.text(
                 head, layer, f"{letter}{place}", ha="center", va="center", color=ink, fontweight="bold", fontsize=8.5
             )
-        return svg(figure, f"kinds-{name}", f"Kinds of the heads of {heads.title}", told(heads))
+        return svg(figure, f"kinds-{name}", f"Kinds of the heads of {heads.title}", described(heads))
 
 
 def maps_of_heads(heads: Heads, name: str) -> str:
-    """The weights over the example, a map for each head: rows ask, columns are looked at; a kind has its frame."""
+    """SVG of the weights over the example, a framed map for each head: a row a query token, a column a key token."""
     weights = heads.example.weights
     layers, across, tokens, _ = weights.shape
     pitch = tokens + GAP
@@ -324,7 +311,7 @@ def maps_of_heads(heads: Heads, name: str) -> str:
     with matplotlib.rc_context(STYLE):
         figure, axes = heads_axes(layers, across, size)
         picture = np.zeros((*shades.shape, 4))
-        picture[..., :3], picture[..., 3] = to_rgb(SHADE), shades  # its ground is the page's
+        picture[..., :3], picture[..., 3] = to_rgb(SHADE), shades  # the page shows through a weight of 0
         margin = tokens / pitch / 2
         extent = (-margin, across - 1 + margin, layers - 1 + margin, -margin)
         axes.imshow(picture, extent=extent, interpolation="none", aspect="auto")
@@ -340,10 +327,10 @@ def maps_of_heads(heads: Heads, name: str) -> str:
         axes.set_xlim(-0.5, across - 0.5)
         axes.set_ylim(layers - 0.5, -0.5)
         title = f"Attention of {heads.title} over: {' '.join(heads.example.tokens)}"
-        return svg(figure, f"maps-{name}", title, told(heads))
+        return svg(figure, f"maps-{name}", title, described(heads))
 
 
-def told(heads: Heads) -> list[str]:
+def described(heads: Heads) -> list[str]:
     """A phrase for each head that is positional or vertical."""
     named = np.argwhere(heads.kinds != OTHER)
     phrases = []
@@ -358,59 +345,6 @@ def told(heads: Heads) -> list[str]:
     return [*phrases, f"{others} of {heads.kinds.size} heads neither"]
 
 
-def heads_axes(layers: int, across: int, size: float) -> tuple[Figure, Any]:
-    """Axes with a unit for each head, `size` inches wide, layers down and heads across."""
-    width, height = max(across * size, 2.2) + BESIDE, layers * size + ABOVE
-    figure = Figure(figsize=(width, height))
-    axes = figure.add_axes((BESIDE / width, 0.62 / height, across * size / width, layers * size / height))
-    axes.set(xlim=(-0.5, across - 0.5), ylim=(layers - 0.5, -0.5), xlabel="head", ylabel="layer")
-    axes.set_xticks(range(across), labels=map(str, range(1, across + 1)))
-    axes.set_yticks(range(layers), labels=map(str, range(1, layers + 1)))
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    return figure, axes
-
-
-def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int = 0) -> list[str]:
-    """Return `size` texts of a file, drawn evenly in one pass, in the file's order; all where there are fewer.
-
-    path  raw text (text/documents.py), a folder made by write_corpus, or a table with the texts in `column`
-          (tasks/tables.py)
-
-    Raises ValueError where it holds none.
-    """
-    if size < 1:
-        raise ValueError(f"{size} texts were asked for; ask for 1 or more")
-    generator = random.Random(seed)
-    kept: list[tuple[int, str]] = []
-    for number, text in enumerate(texts_of(path, column=column)):
-        if number < size:
-            kept.append((number, text))
-        elif (place := generator.randrange(number + 1)) < size:
-            kept[place] = (number, text)
-    if not kept:
-        raise ValueError(f"{path}: holds no text in '{column}'")
-    return [text for _, text in sorted(kept)]
-
-
-def texts_of(path: Path, *, column: str = "text") -> Iterator[str]:
-    """The texts of a file, as `sample_texts` reads them: those that hold more than white space."""
-    if Path(unpacked_name(path)).suffix in TABLES:
-        values = (row.get(column) for _, row in table_rows(path, [column], LIMITS) if not isinstance(row, str))
-        yield from (value for value in values if isinstance(value, str) and value.strip())
-    else:
-        made = (path / "corpus.json").exists()
-        documents = Corpus(path).documents() if made else read_documents(path, field=column)
-        yield from (document.text for document in documents if document.text.strip())
-
-
-def ids_of(texts: Iterable[str], tokenizer: Any, longest: int) -> Iterator[list[int]]:
-    """The ids of each text with special tokens around them; what a text itself spells like one is ordinary text."""
-    encode = partial(tokenizer, truncation=True, max_length=longest, split_special_tokens=True, verbose=False)
-    return ([*encode(text)["input_ids"]] for text in texts)
-
-
 def marks_of(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Marks:
     """[CLS] and [SEP], or what stands in their places, and every piece that is a period alone."""
     ends, periods = np.zeros(vocabulary, bool), np.zeros(vocabulary, bool)
@@ -420,13 +354,8 @@ def marks_of(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Marks:
     return Marks(ends, periods)
 
 
-def put_around(tokenizer: Any) -> list[int]:
-    """The special tokens that the tokenizer puts around every text."""
-    return [*tokenizer("")["input_ids"]]
-
-
-def spelt(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
-    """Each token as people read it."""
+def spelt(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, ...]:
+    """The text of each token; an open box for white space."""
     return tuple(str(tokenizer.decode([number])).strip() or "\N{OPEN BOX}" for number in ids)
 
 

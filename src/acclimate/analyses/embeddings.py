@@ -6,8 +6,6 @@ plots of their principal components, learning curves of both terms of the loss.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import cycle
@@ -35,18 +33,18 @@ from acclimate.models.word_embeddings import (
     summary,
 )
 from acclimate.races.facts import TERMS, Curve, both_sides, read_curve
-from acclimate.reports.page import Cell, Drawing, Page, Section, page
+from acclimate.reports.page import Cell, Drawing, Page, Section, page, sheet
 from acclimate.reports.plots import CARD, HALF, INK, MUTED, PALETTE, STYLE, label_ends, svg
 from acclimate.text.vectors.of_vocabulary import piece_texts
 from acclimate.text.words import ENGLISH
 
-COMMON = 500  # words of the texts, the most frequent ones, among which those that moved furthest are shown
-SHORTEST = 3  # letters of a word that is shown
-UNRELATED = 0.1  # mean cosine under which rows of two models have nothing to do with each other
+COMMON = 500  # most frequent words of the texts, among which those that moved furthest are shown
+SHORTEST = 3  # letters of the shortest word that is shown
+UNRELATED = 0.1  # mean cosine below which neither of two models was trained from the other
 
 MARKED = 10  # words that are shown
-LOOKED_UP = 4  # of them, whose neighbours are shown where no words are named
-NEIGHBOURS = 6
+LOOKED_UP = 4  # of them, words whose neighbours are shown if the user names none
+NEIGHBOURS = 6  # of each word
 NEAR = ((1, 0), (-1, 0), (0.8, 0.8), (0.8, -0.8), (-0.8, 0.8), (-0.8, -0.8), (0, 1.2), (0, -1.2))
 CLOSE = 12  # points from its dot at which a name needs no line
 SHARP = 160  # dots an inch of the picture
@@ -90,9 +88,9 @@ class Moved:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingsAnalysis:
-    """Of the models in their order, the first of which the others are compared with.
+    """The models in their order; the others are compared with the first.
 
-    refused     why a model could not be compared, in sentences; it has no Moved and no panel
+    refused     a sentence for each model that could not be compared, which has no Moved and no panel
     counts      marked word -> how often it occurs in the texts, 0 without texts
     neighbours  word -> model -> its nearest words, nearest first; without the models that have no such word
     """
@@ -228,14 +226,13 @@ class EmbeddingsAnalysis:
 
     def as_csv(self) -> str:
         """The distances unrounded, a line for each model and what they are taken over."""
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["model", "from", "over", *(field.name for field in fields(Distances))])
-        for each in self.moved:
-            for where, found in (("all", each.everywhere), ("texts", each.in_texts)):
-                if found is not None:
-                    writer.writerow([each.name, self.models[0], where, *asdict(found).values()])
-        return file.getvalue()
+        rows = [
+            (each.name, self.models[0], where, *asdict(found).values())
+            for each in self.moved
+            for where, found in (("all", each.everywhere), ("texts", each.in_texts))
+            if found is not None
+        ]
+        return sheet(("model", "from", "over", *(field.name for field in fields(Distances))), rows)
 
 
 def analyse_embeddings(
@@ -249,12 +246,12 @@ def analyse_embeddings(
 ) -> EmbeddingsAnalysis:
     """The word embeddings of the models (directories or hub ids), each compared with the first one's.
 
-    texts    of the domain, whose pieces are also looked at by themselves; `source` says what they are, for people
-    words    whose neighbours are shown; none: of those that moved furthest
+    texts    of the domain, whose pieces are also measured separately; `source` is their name on the page
+    words    whose neighbours are shown; none: some of those that moved furthest
     axes_of  the rows that the principal axes are fitted on: the first model's, or those of all
 
     All tables are held in memory together. Raises ValueError for fewer than two models, and for a word that is no
-    piece of the first model's vocabulary; a model that cannot be compared is said in the result.
+    piece of the first model's vocabulary; a model that cannot be compared is named in the result.
     """
     if len(models) < 2:
         raise ValueError(f"{len(models)} model given: name the model that others are compared with, and then those")
@@ -430,7 +427,7 @@ def losses(curves: Sequence[Curve]) -> str:
 
 
 def _label_dots(axes: Any, dots: Mapping[str, tuple[float, float]]) -> None:
-    """Each name at the first place of AROUND where it meets no dot and no other name, with a line where that is far."""
+    """Write each name at the first place of AROUND where it meets no dot and no name; a line leads to a far one."""
     axes.figure.draw_without_rendering()
     pixel = axes.figure.dpi / 72
     at = [axes.transData.transform(place) for place in dots.values()]

@@ -1,9 +1,9 @@
 """How alike the importances of heads are in several domains, and how alike they would be by chance.
 
-Every figure is a cosine between two importances, each seen in one of VIEWS: normalised (Ke et al., 2022, Eq. 10), raw,
-or as ranks. Ranks less their mean have Spearman's correlation as their cosine, whose value by chance is 0. A cosine of
-numbers that are all positive is large whatever they are, so beside each figure stands that of shuffled importances: the
-same values, dealt out again to the heads that the view compares.
+Every figure is a cosine between two importances in one of VIEWS: normalised (Ke et al., 2022, Eq. 10), raw, or ranks.
+The cosine of ranks less their mean is Spearman's correlation, which is 0 by chance. A cosine of positive numbers is
+large whatever they are, so beside each figure stands that of shuffled importances: the same values in random order,
+among the heads that the view compares.
 
 Shape suffixes: K domains, L layers, H heads, N draws.
 """
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from acclimate.methods.importance import How, Over, normalised
 
-DRAWS = 1000
-HEAVILY, MODERATELY = (0.8, torch.inf), (0.6, 0.8)  # from, to: of I^norm, in section 4.3
+DRAWS = 1000  # random orders, and draws of noise, from which chance is computed
+HEAVILY, MODERATELY = (0.8, torch.inf), (0.6, 0.8)  # I^norm of protected heads, from and to (section 4.3)
 
 View = Literal["normalised", "raw", "rank", "rank in layers"]
 VIEWS: tuple[View, ...] = ("normalised", "raw", "rank", "rank in layers")
@@ -27,7 +27,7 @@ VIEWS: tuple[View, ...] = ("normalised", "raw", "rank", "rank in layers")
 
 @dataclass(frozen=True)
 class Chance:
-    """What draws gave: their mean, and between what 95% of them lie."""
+    """The mean of a figure over draws, and the interval that 95% of them lie in."""
 
     mean: float
     low: float
@@ -41,7 +41,7 @@ class Chance:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of one domain in one view.
+    """How alike one domain's importances are to others, in one view.
 
     others    mean cosine with each other domain
     shuffled  the same of shuffled importances
@@ -55,10 +55,10 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Noise:
-    """What normal noise gives in place of importances.
+    """The figures that normal noise gives in place of importances.
 
-    cosine               mean of a domain's with the others, once normalised
-    heavily, moderately  shares of the heads that would be protected so
+    cosine               mean cosine of a domain with the others, after normalisation
+    heavily, moderately  shares of the heads that would be protected heavily or moderately
     """
 
     cosine: Chance
@@ -69,7 +69,7 @@ class Noise:
 def agreements(
     importance_KLH: Tensor, halves_K2LH: Tensor, how: How, over: Over, *, seed: int
 ) -> dict[View, list[Agreement]]:
-    """View -> of each domain in their order. how, over: as `normalised` takes them; seed: of the draws."""
+    """View -> the agreement of each domain, in their order. how, over: as for `normalised`; seed: of the draws."""
     found: dict[View, list[Agreement]] = {}
     for view in VIEWS:
         seen_KLH = _seen(importance_KLH, view, how, over)
@@ -84,7 +84,7 @@ def agreements(
 
 
 def noise(domains: int, layers: int, heads: int, how: How, over: Over, *, seed: int) -> Noise:
-    """What normal noise gives, for so many domains and heads."""
+    """The figures of normal noise, for this number of domains, layers and heads."""
     values = torch.randn(DRAWS, domains, layers, heads, generator=torch.Generator().manual_seed(seed))
     groups = normalised(values.reshape(-1, heads if over == "layer" else layers * heads), how)
     normalised_NKLH = groups.reshape(values.shape)
@@ -95,11 +95,11 @@ def noise(domains: int, layers: int, heads: int, how: How, over: Over, *, seed: 
 
 
 def with_others(seen_KLH: Tensor) -> Tensor:
-    """(..., K) for each domain the mean of its cosines with each other one. seen_KLH: (..., K, L, H), K at least 2."""
+    """(..., K) the mean cosine of each domain with the others. seen_KLH: (..., K, L, H), K at least 2."""
     directions = nn.functional.normalize(seen_KLH.double().flatten(-2), dim=-1)
     cosines_KK = directions @ directions.mT
-    own_K = cosines_KK.diagonal(dim1=-2, dim2=-1)
-    return (cosines_KK.sum(-1) - own_K) / (cosines_KK.shape[-1] - 1)
+    self_K = cosines_KK.diagonal(dim1=-2, dim2=-1)
+    return (cosines_KK.sum(-1) - self_K) / (cosines_KK.shape[-1] - 1)
 
 
 def share_between(normalised_LH: Tensor, low: float, high: float) -> Tensor:
@@ -116,7 +116,7 @@ def _seen(importance_KLH: Tensor, view: View, how: How, over: Over) -> Tensor:
 
 
 def _among(view: View, over: Over) -> Over:
-    """Between which heads a view's values may be exchanged."""
+    """The heads among which a view's values are shuffled or ranked: those of a layer, or of the model."""
     if view == "normalised":
         return over
     return "layer" if view == "rank in layers" else "model"

@@ -9,8 +9,6 @@ Shape suffixes: K domains, L layers, H heads.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,26 +16,24 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from acclimate.analyses.attention import CELL, WIDE, heads_axes, ids_of, put_around, sample_texts
 from acclimate.analyses.head_agreement import HEAVILY, MODERATELY, Agreement, Chance, Noise, View, agreements, noise
+from acclimate.analyses.head_plots import WIDE, heat_map, scale
+from acclimate.analyses.texts import ids_of, longest_row, sample_texts
 from acclimate.core.types import Batch, Watch, counted, unwatched
 from acclimate.methods.importance import How, Over, head_importance, normalised
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, longest_input
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer
 from acclimate.models.gates import gate_shape
 from acclimate.models.loading import resolved, short_names
-from acclimate.reports.page import Drawing, Page, Section, amount, page, share
-from acclimate.reports.plots import STYLE, svg
+from acclimate.reports.page import Drawing, Page, Section, amount, page, share, sheet
 from acclimate.training.gradients import noise_seed
 
-LISTED = 10  # heads, of the most and of the least important ones
-BATCH = 32  # texts
+LISTED = 10  # most and least important heads that are listed
+BATCH = 32  # texts in a batch
 TITLES: dict[View, str] = {
     "normalised": "Cosine of normalised importance",
     "raw": "Cosine of importance",
@@ -50,9 +46,6 @@ HOW: dict[How, str] = {
     "min-max": "0 for the least important, 1 for the most",
     "rank": "the share of the others that are less important",
 }
-DARK, BRIGHT = "#000000", "#ffffff"  # of numbers, on bright and on dark cells
-READABLE = 0.179  # luminance of a cell on which both have the same contrast, 4.6 to 1
-COLOURS = "cividis"  # Nuñez, Anderton and Renslow (2018): readers with and without colour blindness see the same order
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +73,11 @@ class Domain:
         return self.importance_LH / mean if mean else self.importance_LH
 
     def share(self, limits: tuple[float, float]) -> float:
-        """Of the heads, those whose normalised importance is at least the one limit and under the other."""
+        """The share of heads whose normalised importance is at least the first limit and under the second."""
         return float(self._within(limits).mean())
 
     def below(self, over: Over) -> float | None:
-        """Of the heavily protected heads, the share that is less important than the mean; None where there are none."""
+        """The share of the heavily protected heads that is less important than the mean; None if none is protected."""
         mean = self.importance_LH.mean(axis=1 if over == "layer" else None, keepdims=True)
         there = self._within(HEAVILY)
         return float((self.importance_LH < mean)[there].mean()) if there.any() else None
@@ -95,7 +88,7 @@ class Domain:
 
 @dataclass(frozen=True, eq=False)
 class ImportanceAnalysis:
-    """How far domains agree on which heads matter. max_tokens: that were read of a text, at most."""
+    """How far domains agree on which heads matter. max_tokens: the most that were read of a text."""
 
     model: str
     domains: tuple[Domain, ...]
@@ -106,7 +99,7 @@ class ImportanceAnalysis:
     noise: Noise
 
     def verdict(self) -> str:
-        """Cosine and rank correlation in a sentence, each beside what chance gives."""
+        """Two sentences: cosine and rank correlation between domains, each beside its value by chance."""
         cosine, rank = self.agreements["normalised"], self.agreements["rank"]
         shuffled = np.mean([each.shuffled.mean for each in cosine])
         return (
@@ -136,7 +129,7 @@ class ImportanceAnalysis:
             raw.append(Drawing(domain.name, svg, wide))
         agreement = Section(
             "Agreement",
-            lead="With the others: the mean over the other domains. Shuffled: the same of each domain's own values in "
+            lead="With the others: the mean over the other domains. Shuffled: the same for each domain's values in "
             "random order, the mean and what lies between 2.5% and 97.5% of 1,000 draws. Between its halves: the same "
             "figure, of every other text and the rest; where it is no higher than that with the others, the domains do "
             "not differ by more than the choice of texts and of dropout does.",
@@ -165,7 +158,7 @@ class ImportanceAnalysis:
         return Section("Domains", ("domain", "of", "texts", "tokens"), tuple(rows), lines)
 
     def agreement(self, view: View) -> Section:
-        """A line for each domain: how far its importances are like those of the others, and like themselves."""
+        """A line for each domain: how like the others' its importances are, and how like each other its halves."""
         rows = [
             (domain.name, _figure(each.others), *_chance(each.shuffled), _figure(each.halves))
             for domain, each in zip(self.domains, self.agreements[view], strict=True)
@@ -173,7 +166,7 @@ class ImportanceAnalysis:
         lines = {
             "normalised": (
                 "Section 4.3 of the paper has .89 to .92, of six domains, and no figure for chance. Shuffled: "
-                f"each domain's own values, {SHUFFLED[self.over]} in random order. Normal noise in place of "
+                f"each domain's values, {SHUFFLED[self.over]} in random order. Normal noise in place of "
                 f"importances has {_figure(self.noise.cosine.mean)} ({' to '.join(_chance(self.noise.cosine)[1:])}).",
             ),
             "raw": ("Before normalisation. Importances are positive, so chance gives more than 0.",),
@@ -268,7 +261,7 @@ class ImportanceAnalysis:
             for view, found in self.agreements.items()
             for domain, each in zip(self.domains, found, strict=True)
         ]
-        return _csv(("domain", "view", "others", "shuffled", "shuffled_low", "shuffled_high", "halves"), rows)
+        return sheet(("domain", "view", "others", "shuffled", "shuffled_low", "shuffled_high", "halves"), rows)
 
     def heads_as_csv(self) -> str:
         """The importances unrounded, a line for each domain and head; layers and heads count from 1."""
@@ -284,7 +277,7 @@ class ImportanceAnalysis:
             for domain in self.domains
             for (layer, head), importance in np.ndenumerate(domain.importance_LH)
         ]
-        return _csv(("domain", "layer", "head", "importance", "normalised", "first_half", "second_half"), rows)
+        return sheet(("domain", "layer", "head", "importance", "normalised", "first_half", "second_half"), rows)
 
     def _head(self, place: tuple[int, int]) -> tuple[str, ...]:
         cells = (f"{each.relative_LH[place]:.2f} ({_figure(each.normalised_LH[place])})" for each in self.domains)
@@ -308,12 +301,6 @@ def _between(values: Iterator[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _csv(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([names, *rows])
-    return file.getvalue()
-
-
 def analyse_importance(
     model: str,
     sources: Mapping[str, Path],
@@ -332,11 +319,11 @@ def analyse_importance(
 
     sources     domain -> raw text (a file or folder), a folder made by write_corpus, or a table
     column      of the texts, where there are columns
-    sample      so many texts of each, drawn evenly
-    max_tokens  that are read of a text, special tokens included; fewer where the model reads no more
+    sample      number of texts of each domain, a uniform sample
+    max_tokens  number of tokens to read of a text, special ones included; fewer if the model reads fewer
     how, over   how importances are normalised, as `methods.importance.normalised` takes it
     dropout, attention_dropout  None: as the model has it
-    seed        of the texts that are drawn, of dropout, and of what stands for chance
+    seed        of the sample, of dropout, and of the draws that chance is computed from
 
     Raises ValueError for fewer than two domains, for one of fewer than two texts, for a model without dropout, and for
     a family whose heads are not known.
@@ -349,14 +336,12 @@ def analyse_importance(
     loaded = load_masked_language_model(where, hidden_dropout=dropout, attention_dropout=attention_dropout)
     layers, heads = gate_shape(loaded, "heads")
     tokenizer: Any = load_tokenizer(where)
-    longest = min(max_tokens, longest_input(where) or max_tokens)
-    if longest <= (around := len(put_around(tokenizer))):
-        raise ValueError(f"max_tokens is {max_tokens}: {model} puts {around} tokens around a text")
+    longest = longest_row(model, where, tokenizer, max_tokens)
     texts = _sampled(sources, column, sample, seed)
     domains = []
     for number, (name, drawn) in enumerate(texts.items()):
         rows = [*ids_of(drawn, tokenizer, longest)]
-        seeds = [noise_seed(seed, number, half) for half in range(2)]  # noise in common would be taken for agreement
+        seeds = [noise_seed(seed, number, half) for half in range(2)]  # common noise would look like agreement
         batches = [[*_batches(rows[first::2], tokenizer.pad_token_id or 0)] for first in range(2)]
         halves_2LH = _halves(loaded, batches, seeds, name, watch)
         domains.append(_domain(name, sources[name], rows, halves_2LH, partial(normalised, how=how, over=over)))
@@ -374,7 +359,7 @@ def analyse_importance(
 
 
 def _sampled(sources: Mapping[str, Path], column: str, sample: int, seed: int) -> dict[str, list[str]]:
-    """Domain -> texts of it. Raises ValueError for one that has no two."""
+    """Domain -> its sample of texts. Raises ValueError for a domain of fewer than two texts."""
     texts = {name: sample_texts(path, column=column, size=sample, seed=seed) for name, path in sources.items()}
     for name, drawn in texts.items():
         if len(drawn) < 2:
@@ -401,7 +386,7 @@ def _domain(
 def _halves(
     model: PreTrainedModel, halves: Sequence[Sequence[Batch]], seeds: Sequence[int], name: str, watch: Watch
 ) -> Tensor:
-    """(2, L, H) importance on each half of the batches, under dropout noise of its own."""
+    """(2, L, H) importance on each half of the batches, each under different dropout noise."""
     total = sum(map(len, halves))
     batches = counted(chain(*halves), watch, f"importance on {name}", total=total, unit="batches", every=1)
     found = [
@@ -424,48 +409,6 @@ def write_page(path: Path, analysis: ImportanceAnalysis) -> tuple[Path, Path]:
     sheets = dict(zip(names, (analysis.as_csv(), analysis.heads_as_csv()), strict=True))
     _, sheet, heads = replace(analysis.page(), sheets=sheets).write(path)
     return sheet, heads
-
-
-def heat_map(values_LH: np.ndarray, most: float, name: str, title: str, written: Callable[[float], str]) -> str:
-    """A cell for each head, layers from above, coloured from 0 to `most`.
-
-    name     of the drawing, unique on its page
-    written  the number in a cell
-    """
-    layers, across = values_LH.shape
-    colours_LH4 = matplotlib.colormaps[COLOURS](values_LH / most if most else values_LH)
-    with matplotlib.rc_context(STYLE):
-        figure, axes = heads_axes(layers, across, CELL)
-        axes.imshow(colours_LH4, interpolation="none", aspect="auto")
-        for (layer, head), value in np.ndenumerate(values_LH):
-            ink = DARK if luminance(colours_LH4[layer, head]) > READABLE else BRIGHT
-            axes.text(head, layer, written(float(value)), ha="center", va="center", color=ink, fontsize=8.5)
-        marks = [
-            f"layer {layer + 1}: {' '.join(written(float(value)) for value in values_H)}"
-            for layer, values_H in enumerate(values_LH)
-        ]
-        return svg(figure, name, title, marks)
-
-
-def scale(most: float, name: str, label: str) -> str:
-    """The colours from 0 to `most`, with their numbers below."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.6, 0.75))
-        axes = figure.add_axes((0.06, 0.62, 0.88, 0.3), xlabel=label)
-        axes.imshow(
-            matplotlib.colormaps[COLOURS](np.linspace(0, 1, 64)[None]), extent=(0, most or 1.0, 0, 1), aspect="auto"
-        )
-        axes.set_yticks([])
-        axes.grid(visible=False)
-        axes.spines[:].set_visible(False)
-        return svg(figure, name, f"Colours of {label}", [f"dark: 0; bright: {most:.3g}"])
-
-
-def luminance(colour: np.ndarray) -> float:
-    """Of a colour from 0 to 1 a channel, as WCAG 2.2 has it: 0 for black, 1 for white."""
-    channels = np.asarray(colour[:3])
-    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
 def _of_one(value: float) -> str:

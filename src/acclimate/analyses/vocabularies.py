@@ -6,8 +6,6 @@ which of a domain's terms a vocabulary holds whole, and into which pieces it sha
 
 from __future__ import annotations
 
-import csv
-import io
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,23 +19,23 @@ from acclimate.data import lengths
 from acclimate.data.examination import Pieces
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import resolved, short_names
-from acclimate.reports.page import Page, Section, amount, page, share
+from acclimate.reports.page import Page, Section, amount, page, share, sheet
 from acclimate.text.corpus import Corpus
 from acclimate.text.terms import Term, characteristic, count_words, given_terms
 from acclimate.text.vectors.of_vocabulary import piece_texts
 from acclimate.text.vocabulary import KINDS, Kind, train_tokenizer
 
-HELD_OUT = "their own"
+IN_DOMAIN = "in-domain"  # name of the vocabulary that is learnt from the texts
 LISTED = 30  # terms that a terminal shows
-WORTH = 0.05  # share of the pieces that a vocabulary of their own saves, from which it is advised
-UNKNOWN = "[UNK]"  # of a piece that a vocabulary lacks, whatever it calls it
+WORTH = 0.05  # share of the pieces that an in-domain vocabulary must save to be advised
+UNKNOWN = "[UNK]"  # stands for a piece that a vocabulary lacks
 WHOLE = "\N{CHECK MARK}"
 UNBROKEN = "No vocabulary breaks any."
 TOKENIZER = "tokenizer"
 LEARNT = "learnt.json"
-HELD = 2_000  # texts, a tenth at most, that fertility is measured on: no vocabulary is learnt from them
-LEAST = 10  # texts
-SPACES = "\u0120\u2581"  # stand before a piece that begins a word: byte-level tokenizers', SentencePiece's
+HELD = 2_000  # texts, at most a tenth of all, that vocabularies are measured on and none is learnt from
+LEAST = 10  # texts in the smallest corpus
+SPACES = "\u0120\u2581"  # marks before a piece that begins a word: byte-level tokenizers' and SentencePiece's
 PAGE, SHEET, TERMS = "vocabulary.html", "vocabulary.csv", "terms.csv"
 
 
@@ -104,10 +102,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class VocabulariesAnalysis:
-    """Vocabularies on the same texts, the texts' own last where there is one.
+    """Vocabularies on the same texts; one that was learnt from them comes last.
 
     texts                what the texts are called; documents: how many there are
-    held_out             of them, that were measured on, and that no vocabulary here was learnt from
+    held_out             number of them that were measured on, and that no vocabulary here was learnt from
     reference            the vocabulary that shared entries are counted of
     terms, given         what was looked up, and whether a list of it was given
     """
@@ -121,35 +119,35 @@ class VocabulariesAnalysis:
     given: bool = False
 
     def advice(self) -> str:
-        """How far the texts break under each, in a sentence."""
+        """A sentence: pieces a word under each vocabulary."""
         first, *others = [
-            f"{each.texts.per_word:.2f}{' pieces a word' * (not number)} under {each.name}"
+            f"{each.texts.per_word:.2f}{' pieces a word' * (not number)} under {_called(each.name)}"
             for number, each in enumerate(self.vocabularies)
         ]
         return f"Your texts break into {', '.join([first, *others])}."
 
     def way_out(self) -> str:
-        """What follows, where there is something to compare; else nothing."""
-        *models, own = self.vocabularies
+        """What follows from the comparison; "" if there is nothing to compare."""
+        *models, last = self.vocabularies
         if not models:
             return ""
-        if own.name != HELD_OUT:
+        if last.name != IN_DOMAIN:
             best, worst = (choose(self.vocabularies, key=lambda each: each.per_text) for choose in (min, max))
             fewer = 1 - best.per_text / worst.per_text
             return f"{best.name} spells them in the fewest pieces: {fewer:.0%} fewer than {worst.name} does."
         best = min(models, key=lambda each: each.per_text)
-        fewer = 1 - own.per_text / best.per_text
+        fewer = 1 - last.per_text / best.per_text
         if fewer < 0:
             return (
-                f"The vocabulary of {best.name}, of {best.entries:,} entries, takes fewer pieces a text than their own "
-                f"of {own.entries:,}. A larger one of their own (size=...) may do better."
+                f"The vocabulary of {best.name}, of {best.entries:,} entries, takes fewer pieces a text than the "
+                f"in-domain one of {last.entries:,}. A larger in-domain one (size=...) may do better."
             )
         if fewer < WORTH:
             return f"The vocabulary of {best.name} does nearly as well: there is little to gain from another."
         return (
-            f"A vocabulary of their own spells the texts in {fewer:.0%} fewer pieces than {best.name} does. Add words "
-            "of the texts to a model's (acclimate adapt extend), or pretrain from scratch with their own (acclimate "
-            "adapt scratch)."
+            f"An in-domain vocabulary spells the texts in {fewer:.0%} fewer pieces than {best.name} does. Add words of "
+            "the texts to a model's vocabulary (acclimate adapt extend), or pretrain a model with an in-domain one "
+            "(acclimate adapt scratch)."
         )
 
     def as_text(self) -> str:
@@ -179,10 +177,10 @@ class VocabulariesAnalysis:
             rows.append((*cells, "-" if each.shared is None else share(each.shared)))
         columns = ["vocabulary of", "kind", "entries", "pieces a word", *(["in general text"] if general else [])]
         columns += ["pieces a text", "whole words", "unknown pieces", "shared entries"]
-        words = self.vocabularies[0].texts.words
+        words, learnt = self.vocabularies[0].texts.words, self.vocabularies[-1].name == IN_DOMAIN
         line = (
             f"Measured on {amount(self.held_out, 'text')} of the {self.documents:,} of {self.texts}, {words:,} words, "
-            f"drawn evenly{'; their own vocabulary was learnt from the others' if self._has_own else ''}. Shared: of "
+            f"drawn evenly{'; the in-domain vocabulary was learnt from the others' if learnt else ''}. Shared: of "
             f"the entries of {self.reference}."
         )
         lead = (
@@ -223,7 +221,7 @@ class VocabulariesAnalysis:
     def kept_whole(self) -> str:
         """How many terms each vocabulary keeps whole, and what terms they are."""
         what = "that were given" if self.given else "that stand out most against general text"
-        counts = ", ".join(f"{self.whole(at):,} under {name}" for at, name in enumerate(self.names))
+        counts = ", ".join(f"{self.whole(at):,} under {_called(name)}" for at, name in enumerate(self.names))
         return f"Of {amount(len(self.terms), 'term')} {what}, {counts} are one piece a word ({WHOLE})."
 
     def broken(self) -> Section:
@@ -254,7 +252,7 @@ class VocabulariesAnalysis:
             *("vocabulary", "kind", "lower", "entries", "pieces_per_word", "pieces_per_word_general"),
             *("pieces_per_text", "whole_words", "unknown_pieces", "shared", "whole_terms", "terms"),
         ]
-        return _csv(names, rows)
+        return sheet(names, rows)
 
     def terms_as_csv(self) -> str:
         """A line for each term: how often it was met, z, and its pieces under each vocabulary."""
@@ -262,16 +260,12 @@ class VocabulariesAnalysis:
             (each.term.word, each.term.own, each.term.general, each.term.z, *(" ".join(part) for part in each.pieces))
             for each in self.terms
         ]
-        return _csv(("term", "in_texts", "in_general", "z", *self.names), rows)
+        return sheet(("term", "in_texts", "in_general", "z", *self.names), rows)
 
     @property
     def names(self) -> tuple[str, ...]:
         """What the vocabularies are called."""
         return tuple(each.name for each in self.vocabularies)
-
-    @property
-    def _has_own(self) -> bool:
-        return self.vocabularies[-1].name == HELD_OUT
 
 
 def compare_vocabularies(
@@ -285,12 +279,12 @@ def compare_vocabularies(
     name: str = "",
     watch: Watch = unwatched,
 ) -> VocabulariesAnalysis:
-    """Learn the texts' own vocabulary into `out/tokenizer`, and compare it with those of the models.
+    """Learn an in-domain vocabulary into `out/tokenizer`, and compare it with those of the models.
 
     models   directories or hub ids, of a model or of a tokenizer alone
     general  text that the terms of the corpus stand out against
     terms    a list of terms, one a line, in place of those
-    name     of the texts, for people
+    name     of the texts on the page
 
     Raises ValueError where there is nothing to compare or too little text, and where `out/tokenizer` was learnt from
     other texts or under other settings.
@@ -302,8 +296,8 @@ def compare_vocabularies(
     tokenizers: list[Any] = [load_tokenizer(resolved(model)) for model in models]
     names = short_names(models) if models else []
     if recipe.size:
-        tokenizers.append(_own(recipe, held, out / TOKENIZER, watch))
-        names.append(HELD_OUT)
+        tokenizers.append(_learnt(recipe, held, out / TOKENIZER, watch))
+        names.append(IN_DOMAIN)
     judged = _terms(recipe, corpus, general, terms, watch)
     reference = entries(tokenizers[-1])
     found = [
@@ -390,8 +384,8 @@ def _spelt(piece: str, tokenizer: Any) -> str:
     return str(backend.decoder.decode(["a", piece]))[1:].strip() or "\N{OPEN BOX}"
 
 
-def _own(recipe: VocabularyRecipe, held: Held, path: Path, watch: Watch) -> Any:
-    """The tokenizer in `path`, learnt where it is not there."""
+def _learnt(recipe: VocabularyRecipe, held: Held, path: Path, watch: Watch) -> Any:
+    """The tokenizer in `path`, which is learnt first if it is not there."""
     stated = {key: value for key, value in asdict(recipe).items() if key != "most_terms"}
     stated |= {"corpus": held.corpus.hash}
     if (path / files.MANIFEST).exists():
@@ -413,21 +407,21 @@ def _own(recipe: VocabularyRecipe, held: Held, path: Path, watch: Watch) -> Any:
 def _terms(
     recipe: VocabularyRecipe, corpus: Corpus, general: Corpus | None, given: Path | None, watch: Watch
 ) -> list[Term]:
-    """The terms that are given, or else found; none where there is no general text to find them by."""
+    """The given terms, or those that stand out against general text; none if there is neither."""
     if given is None and general is None:
         return []
     lines = None if given is None else given.read_text(encoding="utf-8").splitlines()
-    own = count_words(corpus, watch=watch)
+    in_texts = count_words(corpus, watch=watch)
     other = None if general is None else count_words(general, stage="words of general text", watch=watch)
     if lines is not None:
-        return given_terms(lines, own, other)
-    return characteristic(own, other or {}, most=recipe.most_terms)
+        return given_terms(lines, in_texts, other)
+    return characteristic(in_texts, other or {}, most=recipe.most_terms)
 
 
 def _vocabulary(
     name: str, tokenizer: Any, held: Held, held_general: Held | None, reference: set[tuple[str, bool]] | None
 ) -> Vocabulary:
-    """reference: the entries that shared ones are counted of."""
+    """How the texts break under the vocabulary of a tokenizer. reference: entries that shared ones are counted of."""
     if not tokenizer.is_fast:
         raise ValueError(f"{name}: its tokenizer has no fast version. Save one (tokenizer.json) with transformers")
     backend = tokenizer.backend_tokenizer
@@ -441,7 +435,6 @@ def _vocabulary(
     in_general = held_general and lengths.pieces(
         "general", held_general.sample, lengths.tokenised(held_general.sample, by), by
     )
-    own = entries(tokenizer)
     lower = backend.normalizer is not None and backend.normalizer.normalize_str("A") == "a"
     return Vocabulary(
         name=name,
@@ -451,13 +444,13 @@ def _vocabulary(
         per_text=sum(len(part.ids) for parts in encoded for part in parts) / len(encoded),
         texts=texts,
         in_general=in_general.per_word if in_general else None,
-        shared=None if reference is None else len(_shared(own, reference)) / max(len(reference), 1),
+        shared=None if reference is None else len(_shared(entries(tokenizer), reference)) / max(len(reference), 1),
     )
 
 
-def _shared(own: set[tuple[str, bool]], reference: set[tuple[str, bool]]) -> set[tuple[str, bool]]:
-    """Return the reference's entries that are among `own`, case aside: an uncased vocabulary holds "dna" for "DNA"."""
-    folded = {(text.lower(), begins) for text, begins in own}
+def _shared(found: set[tuple[str, bool]], reference: set[tuple[str, bool]]) -> set[tuple[str, bool]]:
+    """The reference's entries that are among `found`, case aside: an uncased vocabulary holds "dna" for "DNA"."""
+    folded = {(text.lower(), begins) for text, begins in found}
     return {(text, begins) for text, begins in reference if (text.lower(), begins) in folded}
 
 
@@ -465,7 +458,6 @@ def _unknown(part: float) -> str:
     return "< 0.01%" if 0 < part < 0.00005 else f"{part:.2%}"
 
 
-def _csv(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([names, *rows])
-    return file.getvalue()
+def _called(name: str) -> str:
+    """The vocabulary's name within a sentence."""
+    return "an in-domain vocabulary" if name == IN_DOMAIN else name

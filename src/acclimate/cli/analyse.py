@@ -25,7 +25,8 @@ def heads(
     out: Annotated[Path, typer.Option("--out", help="Page to write.")] = Path("heads.html"),
 ) -> None:
     """Count and draw positional and vertical attention heads (TLM, 4.4.1), random weights beside each model."""
-    from acclimate.analyses.attention import analyse_heads, sample_texts, write_page
+    from acclimate.analyses.attention import analyse_heads, write_page
+    from acclimate.analyses.texts import sample_texts
 
     _check_page(out, "heads.html")
     read = sample_texts(texts, column=column, size=sample)
@@ -56,8 +57,8 @@ def embeddings(
     ),
 ) -> None:
     """How far models moved the word embeddings of the first (TAPTER, Figure 1, Appendix B): a table and a page."""
-    from acclimate.analyses.attention import texts_of
     from acclimate.analyses.embeddings import analyse_embeddings, write_page
+    from acclimate.analyses.texts import texts_of
 
     _check_page(out, "embeddings.html")
     with session.watched() as watch:

@@ -209,7 +209,7 @@ def vocabulary(
     page, *sheets = write_page(out, analysis)
     session.say(f"{analysis.as_text()}\nPage: {page}\nFigures: {', '.join(map(str, sheets))}")
     if stated.size:
-        session.say(f"The texts' own vocabulary: {out / TOKENIZER}")
+        session.say(f"The in-domain vocabulary: {out / TOKENIZER}")
 
 
 @data.command()

@@ -6,9 +6,10 @@ of writing) is shown as its escape, `\\x1b`, and everything in HTML is escaped, 
 
 from __future__ import annotations
 
+import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
@@ -191,6 +192,13 @@ def page(title: str, sections: Sequence[Section]) -> str:
     for section in sections:
         lines += _on_terminal(section)
     return "\n".join(lines) + "\n"
+
+
+def sheet(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a sheet of a page as CSV: the names of its columns, then its rows."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([names, *rows])
+    return file.getvalue()
 
 
 def escaped(text: str) -> str:
