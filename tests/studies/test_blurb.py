@@ -236,7 +236,7 @@ def test_the_defaults_are_the_papers():
     [
         ('datasets=["Topic"]', "no dataset is called 'Topic'; the nearest is 'Topics'"),
         ("max_tokens=0", r"Topics has examples of up to 80 tokens, but one reads at most 64\. Add max_tokens=64"),
-        ("rows=2", "2 rows asked for, but 3 are drawn until every class is there"),
+        ("rows=2", "2 rows asked for, but it takes 3 to have one of every class"),
     ],
 )
 def test_what_cannot_be_done_is_told(stated, message, *, models, data, catalogue, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from acclimate.core.types import Rejected
 from acclimate.tasks.formats.annotated import Annotated, Mention, StatedMention, checked
 from acclimate.tasks.labelled import LabelledFiles, read_files
-from acclimate.tasks.mentions import tagged, told_of_mentions
+from acclimate.tasks.mentions import notes_on_mentions, tagged
 from acclimate.tasks.tags import entities
 
 
@@ -44,7 +44,7 @@ def test_sentences_of_words_with_a_tag_each() -> None:
     assert second.label == ("O", "B-Cell_type", "I-Cell_type", "I-Cell_type", "O", "O", "O")
     for example, spans in zip(read.examples, read.spans, strict=True):
         assert " ".join(TEXT[start:end] for start, end in spans) == example.text
-    assert (read.documents, read.mentions, read.cut, read.dropped, told_of_mentions(read, where="x")) == (
+    assert (read.documents, read.mentions, read.cut, read.dropped, notes_on_mentions(read, where="x")) == (
         1,
         3,
         0,
@@ -67,7 +67,7 @@ def test_borders_of_mentions_are_borders_of_words() -> None:
     assert read.examples[0].text == "anti - IL2 receptor therapy and mice"
     assert entities(read.examples[0].label) == {(2, 2, "Gene"), (6, 6, "Animal")}
     assert read.cut == 1
-    assert told_of_mentions(read, where="x") == ["x: 1 words were cut where a mention begins or ends in them."]
+    assert notes_on_mentions(read, where="x") == ["x: 1 words were cut where a mention begins or ends in them."]
 
 
 def test_of_mentions_that_overlap_the_longest_is_kept() -> None:
@@ -82,7 +82,7 @@ def test_of_mentions_that_overlap_the_longest_is_kept() -> None:
     assert read.mentions == 4
     same = tagged([document("aspirin", "Drug:aspirin", "Chemical:aspirin")], "BIO")
     assert same.examples[0].label == ("B-Drug",)
-    assert told_of_mentions(same, where="x")[0].startswith(
+    assert notes_on_mentions(same, where="x")[0].startswith(
         "x: 1 of 2 mentions bear no tag. The first: d.txt:1: 'd': Chemical T2"
     )
 
@@ -104,7 +104,7 @@ def test_entities_that_touch_are_one_in_io_and_that_is_told() -> None:
     read = tagged([given], "IO")
     assert read.examples[0].label == ("I-Drug", "I-Drug")
     assert read.merged == 1
-    assert "touch one of their type" in told_of_mentions(read, where="x")[0]
+    assert "touch one of their type" in notes_on_mentions(read, where="x")[0]
 
 
 def test_only_the_types_asked_for_count() -> None:

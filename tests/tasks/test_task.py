@@ -10,7 +10,7 @@ import pytest
 
 from acclimate.core.types import Example, Label, Split
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.task import Task, labels_per_class, load
+from acclimate.tasks.task import Task, classes_in, labels_per_class, load, sampled
 
 GOOD: dict[Split, list[Example]] = {
     "train": [Example("a", "one", "yes", group="g"), Example("b", "two", "no")],
@@ -97,12 +97,12 @@ MANY = [Example(str(number), "text", "abc"[number % 3]) for number in range(60)]
 
 
 def test_labels_per_class_is_stratified_stable_and_seeded() -> None:
-    drawn = labels_per_class(MANY, 5, 0)
-    assert Counter(example.label for example in drawn) == {"a": 5, "b": 5, "c": 5}
-    assert [int(example.id) for example in drawn] == sorted(int(example.id) for example in drawn)
-    assert drawn == labels_per_class(MANY, 5, 0)
-    assert drawn != labels_per_class(MANY, 5, 1)
-    assert set(drawn) < set(labels_per_class(MANY, 8, 0))
+    chosen = labels_per_class(MANY, 5, 0)
+    assert Counter(example.label for example in chosen) == {"a": 5, "b": 5, "c": 5}
+    assert [int(example.id) for example in chosen] == sorted(int(example.id) for example in chosen)
+    assert chosen == labels_per_class(MANY, 5, 0)
+    assert chosen != labels_per_class(MANY, 5, 1)
+    assert set(chosen) < set(labels_per_class(MANY, 8, 0))
 
 
 def test_labels_per_class_names_the_labels_that_have_too_few() -> None:
@@ -110,6 +110,20 @@ def test_labels_per_class_names_the_labels_that_have_too_few() -> None:
         labels_per_class([*MANY, *(Example(f"x{label}", "", label[0]) for label in ("d1", "e1", "e2"))], 3, 0)
     with pytest.raises(ValueError, match="at least 1"):
         labels_per_class(MANY, 0, 0)
+
+
+def test_a_sample_has_every_class_and_is_part_of_a_larger_one() -> None:
+    rare = [*MANY, Example("rare", "", "d"), Example("rarer", "", ("d", "e"))]
+    for seed in range(20):
+        few = sampled(rare, 5, seed)
+        assert len(few) == 5
+        assert {"a", "b", "c", "d", "e"} == {name for example in few for name in classes_in(example.label)}
+        assert few == [example for example in rare if example in few]
+        assert {example.id for example in few} < {example.id for example in sampled(rare, 9, seed)}
+    assert sampled(rare, 9, 0) == sampled(rare, 9, 0) != sampled(rare, 9, 1)
+    assert sampled(rare, len(rare) + 1, 0) == rare
+    with pytest.raises(ValueError, match=r"3 rows asked for, but it takes [45] to have one of every class"):
+        sampled(rare, 3, 0)
 
 
 def test_a_task_is_a_value() -> None:

@@ -20,7 +20,7 @@ from acclimate.races.race import dataset_of
 from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.prepared import Prepared, prepare
-from acclimate.tasks.task import Kind, Task, drawn
+from acclimate.tasks.task import Kind, Task, sampled
 
 CONSTANT, NO_ENCODER = "constant", "no encoder"  # rows of the baselines
 FEWEST_TOKENS = 8
@@ -167,7 +167,7 @@ def task_of(dataset: Dataset, form: Form, limits: Limits) -> Task:
 
 def _read(task: Task, rows: int, seed: int, root: Path, split: Split) -> list[Example]:
     examples = task.read(root, split)
-    return drawn(examples, rows, seed) if split == "train" and rows else examples
+    return sampled(examples, rows, seed) if split == "train" and rows else examples
 
 
 def prepared(task: Task, source: Path, place: Path) -> Prepared:

@@ -1,15 +1,16 @@
 """A user's labelled files as a task: read by column names, checked, and split if dev or test is missing.
 
-Everything that can be wrong with them is found here, before anything trains. A fault of a row is a counted rejection; a
-fault of a file or of the labels is one ValueError with file, line, value and the way out.
+All faults are found here, before anything trains. A faulty row is rejected and counted. A fault of a file or of its
+labels raises one ValueError with file, line, value and the way out.
 
-Questions with their answers in a context come in files of SQuAD's form (tasks/formats/squad.py):
+Questions with answers in a context come in files of SQuAD's form (tasks/formats/squad.py, `read_questions`):
 
 Readings
-  SQuAD 2.0's questions without an answer (`is_impossible`) are left out and counted: no model here can say "none".
-  BioASQ's factoid questions in this form are pairs: rows that ask the same, with ids `<question>_<number>`. They are
-  trained on as pairs; dev and test score a question with all of its contexts (`by_question`), as BioASQ does.
-  If we split, no context stands on two sides, nor any article if there are FEWEST_ARTICLES titles or more.
+  SQuAD 2.0's questions without an answer (`is_impossible`) are left out and counted, since no model here can answer
+  "none".
+  BioASQ's factoid questions in this form are pairs: rows with the same question and ids `<question>_<number>`. They are
+  trained on as pairs; dev and test score a question with all its contexts (`by_question`), as BioASQ does.
+  If we split, a context stays on one side, and so does an article if there are FEWEST_ARTICLES titles or more.
 """
 
 from __future__ import annotations
@@ -32,22 +33,29 @@ from acclimate.tasks.labels import (
     check_train,
     kind_of,
     label_from,
+    notes_on_numbers,
+    notes_on_singles,
     one_spelling,
     respelt,
-    told_of_numbers,
-    told_of_singles,
 )
 from acclimate.tasks.mentions import holds_mentions, mention_rows
 from acclimate.tasks.metrics import default_metric, metric_named
 from acclimate.tasks.prepared import check_unprepared
 from acclimate.tasks.splitting import split_off
 from acclimate.tasks.tables import Columns, FileRead, Row, check_accepted, read_rows, stem
-from acclimate.tasks.tagged import apart, tagged_rows, tags_metric, told_of_tags
+from acclimate.tasks.tagged import apart, notes_on_tags, tagged_rows, tags_metric
 from acclimate.tasks.tags import parts_of
-from acclimate.tasks.task import Kind, Metric, Task, classes_in, drawn
+from acclimate.tasks.task import Kind, Metric, Task, classes_in, sampled
 from acclimate.text.untrusted import LIMITS, Limits, check_file, named, nearest, printable, shown, unpacked_name
 
 FEWEST_TOKENS = 8
+FEWEST_ARTICLES = 20  # with fewer, the sizes of the splits would be far off
+LOOKED_AT = 10_000  # rows that `check_files` reads; only JSON can have a column that first occurs later
+FORM = (
+    'Questions need {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ..., "answers": '
+    '[{"text": ..., "answer_start": ...}]}]}]}]}. Rows of another kind: one object a line (jq -c \'.[]\' OLD > '
+    "NEW.jsonl); BioC's documents: --kind tokens"
+)
 
 
 @dataclass(frozen=True)
@@ -79,17 +87,17 @@ class LabelledFiles:
 
     @property
     def paths(self) -> dict[Split, Path]:
-        """Those that are given, train first."""
+        """Path of each split that has a file, train first."""
         given: dict[Split, Path | None] = {"train": self.train, "dev": self.dev, "test": self.test}
         return {split: Path(path) for split, path in given.items() if path is not None}
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """What was read: the examples of each split, what became of each file's rows, and what a reader should know.
+    """What was read: the examples of each split, the accepted and rejected rows of each file, and notes for the user.
 
-    cautions          of the notes, those without which a score misleads
-    source, untaught  as in tasks.task.Task; a source of "" is the files
+    cautions          notes without which a score would mislead
+    source, untaught  as in tasks.task.Task; "" as the source means the files
     """
 
     name: str
@@ -105,304 +113,17 @@ class Labelled:
     untaught: tuple[str, ...] = ()
 
     def task(self) -> Task:
-        """Return the task over these examples, for tasks.prepared.prepare; it looks at no file any more."""
+        """Return the task with these examples, for tasks.prepared.prepare; it reads no files."""
         source = self.source or ", ".join(named(read.path) for read in self.files)
         read = partial(_split_of, dict(self.splits))
         stated: dict[str, Any] = {"source": source, "untaught": self.untaught}
         return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, **stated)
 
 
-def called(given: str | LabelledFiles) -> str:
-    """Return a dataset or file as it was given."""
-    return str(given.train) if isinstance(given, LabelledFiles) else given
-
-
-def check_stated(stated: LabelledFiles, kind: Stated) -> None:
-    """Raises ValueError for what can be refused before any file is read. kind: as stated or by the ending."""
-    if stated.max_tokens < FEWEST_TOKENS:
-        raise ValueError(f"max_tokens={stated.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
-    if kind not in get_args(Stated):
-        raise ValueError(
-            f"kind={kind!r}: no kind of labels; the nearest is {nearest(kind, get_args(Stated))!r} of "
-            f"{', '.join(get_args(Stated))}. State one of these"
-        )
-    roles: dict[str, str] = {}
-    for role, column in stated.columns.stated().items():
-        other = roles.setdefault(column, role)
-        if other != role and {other, role} != {"group", "id"}:
-            raise ValueError(f"{role}={column!r}: the same column as {other}. Each must name a column of its own")
-    if kind == "tokens" and (stated.pair or stated.separator):
-        what = f"pair={stated.pair!r}" if stated.pair else f"separator={stated.separator!r}"
-        raise ValueError(f"{what}: a task of kind 'tokens' has lists of words and tags. Leave it out")
-    if kind == "span" and (told := _for_columns(stated)):
-        raise ValueError(
-            f"{told}: {named(stated.train)} is read as questions in SQuAD's form, which have no columns. Leave it out"
-        )
-    if stated.separator and kind in {"sequence", "score"}:
-        raise ValueError(
-            f"separator={stated.separator!r}: stands between several labels, but kind={kind!r} has one a row. "
-            f"Leave the separator out, or state kind='multilabel'"
-        )
-    if stated.metric:
-        metric_named(stated.metric)
-    places: dict[Path, Split] = {}
-    for split, path in stated.paths.items():
-        if not (kind == "tokens" and path.is_dir()):
-            check_file(path)
-        other_split = places.setdefault(Path(os.path.realpath(path)), split)
-        if other_split != split:
-            raise ValueError(
-                f"{named(path)}: given for {other_split} and for {split}. Leave --{split} out: we then split"
-            )
-
-
-def metric_of(name: str, kind: Kind) -> Metric:
-    """Return the metric of this name, "" for the default.
-
-    Raises ValueError where it does not judge tasks of this kind.
-    """
-    if not name:
-        return metric_named(default_metric(kind))
-    metric = metric_named(name)
-    if kind not in metric.kinds:
-        raise ValueError(
-            f"metric={name!r}: judges {' and '.join(metric.kinds)}, but the labels make this a task of kind {kind!r}. "
-            f"Leave it out (then {default_metric(kind)}), or state another kind"
-        )
-    return metric
-
-
-def check_apart(files: Mapping[Split, Iterable[tuple[str, Example]]], *, or_else: str = "") -> None:
-    """Raises ValueError where an id stands twice, or a group in two files. files: each example with its place.
-
-    or_else: another way out of an id that stands twice, such as ", or name no id column"
-    """
-    place_of_id: dict[str, str] = {}
-    home_of_group: dict[str, tuple[Split, str]] = {}
-    for split, rows in files.items():
-        for place, example in rows:
-            if example.id in place_of_id:
-                raise ValueError(
-                    f"{place}: the id {shown(example.id)} already stands at {place_of_id[example.id]}. Rows are told "
-                    f"apart by id: correct it{',' if or_else else ' or'} take the copy out{or_else}"
-                )
-            place_of_id[example.id] = place
-            home, first = home_of_group.setdefault(example.group, (split, place))
-            if example.group and home != split:
-                raise ValueError(
-                    f"{place}: its group {shown(example.group)} also stands in {home} ({first}), which would let the "
-                    f"model see what it is tested on. Move the whole group to one file"
-                )
-
-
-def fewer(labelled: Labelled, rows: int, seed: int) -> Labelled:
-    """Return the same with so many training rows, drawn; of answers none is a class that must be among them."""
-    train = labelled.splits["train"]
-    if not rows or rows >= len(train):
-        return labelled
-    bare = [replace(row, label=()) for row in train] if labelled.kind == "span" else train
-    kept = {row.id for row in drawn(bare, rows, seed)}
-    chosen = tuple(row for row in train if row.id in kept)
-    note = f"{len(chosen):,} of the {len(train):,} rows of train were drawn, seed {seed}."
-    return replace(labelled, splits={**labelled.splits, "train": chosen}, notes=(*labelled.notes, note))
-
-
-def told_of_rejected(read: FileRead) -> list[str]:
-    """Return a note on the rows that were rejected, where any were."""
-    if not read.rejected:
-        return []
-    first = read.rejected[0]
-    return [
-        f"{named(read.path)}: {len(read.rejected):,} of {read.rows:,} rows were rejected; the first is {first.place}: "
-        f"{first.reason}."
-    ]
-
-
-def _for_columns(stated: LabelledFiles) -> str:
-    """Return the first option that is for files with columns and labels, as it was stated; "" where none was."""
-    usual = LabelledFiles(train=stated.train)
-    names = ("text", "label", "pair", "group", "id", "separator", "fold_labels")
-    return next((f"{name}={value!r}" for name in names if (value := getattr(stated, name)) != getattr(usual, name)), "")
-
-
-def _split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Split) -> list[Example]:
-    return list(splits[split])
-
-
-FEWEST_ARTICLES = 20  # with fewer, shares would be far off
-FORM = (
-    'Questions need {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ..., "answers": '
-    '[{"text": ..., "answer_start": ...}]}]}]}]}. Rows of another kind: one object a line (jq -c \'.[]\' OLD > '
-    "NEW.jsonl); BioC's documents: --kind tokens"
-)
-
-
-@dataclass(frozen=True)
-class _QuestionFile:
-    """A file's questions, each with its place and its article as the group, and what became of all of them."""
-
-    rows: Sequence[tuple[str, Example]]
-    read: FileRead
-    notes: tuple[str, ...]
-
-    @property
-    def examples(self) -> list[Example]:
-        return [example for _, example in self.rows]
-
-
-def holds_questions(path: Path) -> bool:
-    """Return whether questions are looked for there, by its ending."""
-    return unpacked_name(path).endswith(".json") or path.name.endswith(".json.zip")
-
-
-def read_questions(stated: LabelledFiles) -> Labelled:
-    """Read, check and, where dev or test is missing, split the user's questions.
-
-    Raises ValueError for whatever is wrong with a file as a whole, and with what is stated.
-    """
-    metric = metric_of(stated.metric, "span")
-    files = {split: _read(path) for split, path in stated.paths.items()}
-    notes = [note for file in files.values() for note in file.notes]
-    pairs = _pairs(files.values())
-    # an article may have its own part in two files; a question may not
-    check_apart({split: _grouped(file.rows, pairs) for split, file in files.items()})
-    rows = {split: file.examples for split, file in files.items()}
-    if missing := tuple(split for split in SPLITS if split not in files):
-        whole = [row for _, row in _grouped(files["train"].rows, pairs, articles=True)]
-        made, note = split_off(whole, missing, kind="span", seed=stated.seed, where=named(stated.train))
-        rows |= made
-        notes.append(note)
-    splits = {split: _scored(rows[split], pairs, split) for split in SPLITS}
-    if pairs:
-        told = " and ".join(f"{len(splits[split]):,} in {split}" for split in SPLITS if split != "train")
-        notes.append(
-            f"Rows that ask the same, with ids <question>_<number>, are one question with several contexts, as BioASQ "
-            f"has them: learnt one by one, and scored together ({told})."
-        )
-    return Labelled(
-        name=printable(stated.train.name.split(".")[0]),
-        kind="span",
-        labels=(),
-        metric=metric,
-        max_tokens=stated.max_tokens,
-        splits={split: tuple(splits[split]) for split in SPLITS},
-        files=tuple(file.read for file in files.values()),
-        notes=tuple(notes),
-    )
-
-
-def _read(path: Path) -> _QuestionFile:
-    """Return the file's questions that can be used; raises ValueError where too few can."""
-    rows: list[tuple[str, Example]] = []
-    rejected: list[Rejected] = []
-    for place, row in placed_questions(path, way_out=FORM):
-        if isinstance(row, Rejected):
-            rejected.append(row)
-        else:
-            rows.append((place, row))
-    faulty = [row for row in rejected if row.reason != IMPOSSIBLE]
-    impossible = len(rejected) - len(faulty)
-    if not rows and not rejected:
-        raise ValueError(f"{named(path)}: has no question. {FORM}")
-    read = FileRead(path, len(rows) + len(rejected), len(rows), tuple(rejected))
-    # what SQuAD 2.0 has on purpose is no sign of a file that was misread
-    check_accepted(FileRead(path, len(rows) + len(faulty), len(rows), tuple(faulty)) if rows or faulty else read)
-    notes = told_of_rejected(replace(read, rejected=tuple(faulty)))
-    if impossible:
-        notes.append(
-            f"{named(path)}: {impossible:,} of {read.rows:,} questions have no answer in their context "
-            f"(is_impossible); they are left out, for no model here answers that there is none."
-        )
-    return _QuestionFile(rows, read, tuple(notes))
-
-
-def _pairs(files: Iterable[_QuestionFile]) -> frozenset[str]:
-    """Return the questions that several rows ask, by what the rows' ids begin with."""
-    asked: dict[str, list[str | None]] = {}
-    for row in (row for file in files for row in file.examples if _numbered(row.id)):
-        asked.setdefault(of_question("", row.id), []).append(row.pair)
-    return frozenset(question for question, rows in asked.items() if len(rows) > 1 and len(set(rows)) == 1)
-
-
-def _numbered(id: str) -> bool:
-    question, _, number = id.rpartition("_")
-    return bool(question) and number.isdecimal()
-
-
-def _grouped(
-    rows: Sequence[tuple[str, Example]], pairs: frozenset[str], *, articles: bool = False
-) -> list[tuple[str, Example]]:
-    """The rows with their question as the group where they are pairs, else their article where that is asked for."""
-    titles = {row.group for _, row in rows} - {""}
-    kept = articles and len(titles) >= FEWEST_ARTICLES
-    return [(place, replace(row, group=_question(row, pairs) or (row.group if kept else ""))) for place, row in rows]
-
-
-def _question(row: Example, pairs: frozenset[str]) -> str:
-    question = of_question("", row.id)
-    return question if question in pairs and _numbered(row.id) else ""
-
-
-def _scored(examples: Sequence[Example], pairs: frozenset[str], split: Split) -> list[Example]:
-    """Return the examples of a split: as they are in train, pairs made one question elsewhere."""
-    grouped = [replace(row, group=_question(row, pairs)) for row in examples]
-    if split == "train":
-        return grouped
-    merged = iter(by_question(row for row in grouped if row.group))
-    seen: set[str] = set()
-    made = []
-    for row in grouped:
-        if not row.group:
-            made.append(row)
-        elif row.group not in seen:
-            seen.add(row.group)
-            made.append(next(merged))
-    return made
-
-
-__all__ = ["Labelled", "LabelledFiles", "read_files"]
-
-
-@dataclass(frozen=True)
-class _File:
-    """A file's accepted rows with their labels, and what became of all of them."""
-
-    path: Path
-    rows: Sequence[Row]
-    labels: Sequence[Label]
-    read: FileRead
-
-    def placed(self) -> list[tuple[str, Label]]:
-        return [(row.place, label) for row, label in zip(self.rows, self.labels, strict=True)]
-
-
-LOOKED_AT = 10_000  # rows: a column that is in none of them may stand in a later line of JSON only
-
-
-def check_files(stated: LabelledFiles) -> None:
-    """Raises ValueError, as `read_files` does, for a file that is missing or no table, and for a column it lacks.
-
-    Reads the first rows only, and imports nothing heavy.
-    """
-    if _check_paths(stated) not in {"span", "tokens"}:
-        for path in stated.paths.values():
-            for _ in islice(read_rows(path, stated.columns), LOOKED_AT):
-                pass
-
-
-def _check_paths(stated: LabelledFiles) -> Stated:
-    """The kind as it is stated, or as the ending of the file tells it."""
-    for path in stated.paths.values():
-        check_unprepared(path)
-    kind: Stated = "span" if stated.kind == "auto" and holds_questions(stated.train) else stated.kind
-    check_stated(stated, kind)
-    return kind
-
-
 def read_files(stated: LabelledFiles, *, limits: Limits = LIMITS) -> Labelled:
-    """Read, check and, where dev or test is missing, split the user's files.
+    """Read and check the user's files, and split off dev and test where they are missing.
 
-    Raises ValueError for whatever is wrong with a file as a whole, with its labels, or with what is stated.
+    Raises ValueError for a fault of a file as a whole, of its labels, or of what is stated.
     """
     paths = stated.paths
     if _check_paths(stated) == "span":
@@ -431,20 +152,132 @@ def read_files(stated: LabelledFiles, *, limits: Limits = LIMITS) -> Labelled:
     }
     train = files["train"].placed()
     notes = [*_notes_on_rows(files), *_note_on_spelling(spelling)]
-    notes += told_of_numbers(train, stated=stated.kind, where=column) if kind == "sequence" else []
+    notes += notes_on_numbers(train, stated=stated.kind, where=column) if kind == "sequence" else []
     check_train(train, kind, where=column)
     for split in ("dev", "test"):
         if split in files:
             check_seen(train, files[split].placed(), where=named(paths["train"]))
     missing = tuple(split for split in SPLITS if split not in paths)
-    notes += told_of_singles(train, missing)
+    notes += notes_on_singles(train, missing)
     return _labelled_task(stated, files, kind, metric, notes)
+
+
+def check_files(stated: LabelledFiles) -> None:
+    """Raise ValueError, as `read_files` does, for a file that is missing, is not a table, or lacks a column.
+
+    Reads only the first rows, and imports nothing heavy.
+    """
+    if _check_paths(stated) not in {"span", "tokens"}:
+        for path in stated.paths.values():
+            for _ in islice(read_rows(path, stated.columns), LOOKED_AT):
+                pass
+
+
+def _check_paths(stated: LabelledFiles) -> Stated:
+    """Return the stated kind, or "span" by the file's ending, after the checks that need no reading."""
+    for path in stated.paths.values():
+        check_unprepared(path)
+    kind: Stated = "span" if stated.kind == "auto" and holds_questions(stated.train) else stated.kind
+    check_stated(stated, kind)
+    return kind
+
+
+def check_stated(stated: LabelledFiles, kind: Stated) -> None:
+    """Raise ValueError for faults that show before any file is read. kind: as stated or by the ending."""
+    if stated.max_tokens < FEWEST_TOKENS:
+        raise ValueError(f"max_tokens={stated.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
+    if kind not in get_args(Stated):
+        raise ValueError(
+            f"kind={kind!r}: no kind of labels; the nearest is {nearest(kind, get_args(Stated))!r} of "
+            f"{', '.join(get_args(Stated))}. State one of these"
+        )
+    roles: dict[str, str] = {}
+    for role, column in stated.columns.stated().items():
+        other = roles.setdefault(column, role)
+        if other != role and {other, role} != {"group", "id"}:
+            raise ValueError(f"{role}={column!r}: the same column as {other}. Each must name another column")
+    if kind == "tokens" and (stated.pair or stated.separator):
+        what = f"pair={stated.pair!r}" if stated.pair else f"separator={stated.separator!r}"
+        raise ValueError(f"{what}: a task of kind 'tokens' has lists of words and tags. Leave it out")
+    if kind == "span" and (option := _for_columns(stated)):
+        raise ValueError(
+            f"{option}: {named(stated.train)} is read as questions in SQuAD's form, which have no columns. Leave it out"
+        )
+    if stated.separator and kind in {"sequence", "score"}:
+        raise ValueError(
+            f"separator={stated.separator!r}: stands between several labels, but kind={kind!r} has one a row. "
+            f"Leave the separator out, or state kind='multilabel'"
+        )
+    if stated.metric:
+        metric_named(stated.metric)
+    places: dict[Path, Split] = {}
+    for split, path in stated.paths.items():
+        if not (kind == "tokens" and path.is_dir()):
+            check_file(path)
+        other_split = places.setdefault(Path(os.path.realpath(path)), split)
+        if other_split != split:
+            raise ValueError(
+                f"{named(path)}: given for {other_split} and for {split}. Leave --{split} out: we then split"
+            )
+
+
+def _for_columns(stated: LabelledFiles) -> str:
+    """Return the first stated option that only applies to files with columns, such as "text='body'"; "" if none is."""
+    usual = LabelledFiles(train=stated.train)
+    names = ("text", "label", "pair", "group", "id", "separator", "fold_labels")
+    return next((f"{name}={value!r}" for name in names if (value := getattr(stated, name)) != getattr(usual, name)), "")
+
+
+def metric_of(name: str, kind: Kind) -> Metric:
+    """Return the metric of this name; "" is the default of the kind. Raises ValueError if it does not fit the kind."""
+    if not name:
+        return metric_named(default_metric(kind))
+    metric = metric_named(name)
+    if kind not in metric.kinds:
+        raise ValueError(
+            f"metric={name!r}: judges {' and '.join(metric.kinds)}, but the labels make this a task of kind {kind!r}. "
+            f"Leave it out (then {default_metric(kind)}), or state another kind"
+        )
+    return metric
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file's accepted rows with their labels, and its counts."""
+
+    path: Path
+    rows: Sequence[Row]
+    labels: Sequence[Label]
+    read: FileRead
+
+    def placed(self) -> list[tuple[str, Label]]:
+        return [(row.place, label) for row, label in zip(self.rows, self.labels, strict=True)]
+
+
+def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: LabelledFiles) -> _File:
+    """Return the rows that have a label of the kind. Raises ValueError if too few have."""
+    accepted: list[Row] = []
+    labels: list[Label] = []
+    rejected: list[Rejected] = []
+    for row in rows:
+        if isinstance(row, Rejected):
+            rejected.append(row)
+            continue
+        label, reason = label_from(row.label, kind, column=stated.label, separator=stated.separator)
+        if label is None:
+            rejected.append(Rejected(row.place, reason))
+        else:
+            accepted.append(row)
+            labels.append(label)
+    read = FileRead(path, len(rows), len(accepted), tuple(rejected))
+    check_accepted(read)
+    return _File(path, accepted, labels, read)
 
 
 def _read_tagged(
     stated: LabelledFiles, paths: Mapping[Split, Path], raw: Mapping[Split, Sequence[Row | Rejected]], notes: list[str]
 ) -> Labelled:
-    """Return the same for a tag a word: no class need stand on both sides of a split, and documents stay whole."""
+    """Return what `read_files` returns for a tag a word: a split may lack a tag, and documents stay whole."""
     files = {}
     for split, rows in raw.items():
         examples, told = apart(paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS))
@@ -459,18 +292,23 @@ def _read_tagged(
     check_train(train, "tokens", where=where)
     for split in ("dev", "test"):
         if split in files:
-            # of joint tags, what each is joined of: words with a set that train never shows are scored, not learnt
+            # joint tags count by their parts: a combination that train lacks is scored though it cannot be learnt
             check_seen(_taken_apart(train), _taken_apart(files[split].placed()), where=where, of="words")
     metric = tags_metric(stated.metric, {tag for _, label in train for tag in classes_in(label)}, where=where)
     notes = [*_notes_on_rows(files), *notes, *_note_on_spelling(spelling)]
-    notes += told_of_tags(files["train"].labels, metric, where=where)
+    notes += notes_on_tags(files["train"].labels, metric, where=where)
     return _labelled_task(stated, files, "tokens", metric, notes)
+
+
+def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]:
+    """Return the tags of each row, with joint tags split into their parts."""
+    return [(place, tuple(part for tag in classes_in(label) for part in parts_of(tag))) for place, label in labels]
 
 
 def _labelled_task(
     stated: LabelledFiles, files: Mapping[Split, _File], kind: Kind, metric: Metric, notes: list[str]
 ) -> Labelled:
-    """Return the files' examples, split where dev or test is missing, and the labels of all of train's."""
+    """Return the files' examples with their labels, after splitting off dev or test where it is missing."""
     splits = _examples(files)
     missing = tuple(split for split in SPLITS if split not in files)
     train = files["train"]
@@ -492,33 +330,8 @@ def _labelled_task(
     )
 
 
-def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]:
-    """Return the tags of each row, joint ones in their parts."""
-    return [(place, tuple(part for tag in classes_in(label) for part in parts_of(tag))) for place, label in labels]
-
-
-def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: LabelledFiles) -> _File:
-    """Return the rows that bear a label of the kind; raises ValueError where too few do."""
-    accepted: list[Row] = []
-    labels: list[Label] = []
-    rejected: list[Rejected] = []
-    for row in rows:
-        if isinstance(row, Rejected):
-            rejected.append(row)
-            continue
-        label, reason = label_from(row.label, kind, column=stated.label, separator=stated.separator)
-        if label is None:
-            rejected.append(Rejected(row.place, reason))
-        else:
-            accepted.append(row)
-            labels.append(label)
-    read = FileRead(path, len(rows), len(accepted), tuple(rejected))
-    check_accepted(read)
-    return _File(path, accepted, labels, read)
-
-
 def _examples(files: Mapping[Split, _File]) -> dict[Split, list[Example]]:
-    """Return the examples of each file, ids unique over all of them, no group in two files."""
+    """Return the examples of each file. Ids are unique over all files, and no group is in two of them."""
     stems = Counter(stem(file.path) for file in files.values())
     placed: dict[Split, list[tuple[str, Example]]] = {}
     for split, file in files.items():
@@ -531,16 +344,194 @@ def _examples(files: Mapping[Split, _File]) -> dict[Split, list[Example]]:
     return {split: [example for _, example in rows] for split, rows in placed.items()}
 
 
+def check_apart(files: Mapping[Split, Iterable[tuple[str, Example]]], *, or_else: str = "") -> None:
+    """Raise ValueError if an id occurs twice or a group is in two files. files: each example with its place.
+
+    or_else  another way out for an id that occurs twice, such as ", or name no id column"
+    """
+    place_of_id: dict[str, str] = {}
+    home_of_group: dict[str, tuple[Split, str]] = {}
+    for split, rows in files.items():
+        for place, example in rows:
+            if example.id in place_of_id:
+                raise ValueError(
+                    f"{place}: the id {shown(example.id)} already stands at {place_of_id[example.id]}. Rows are told "
+                    f"apart by id: correct it{',' if or_else else ' or'} take the copy out{or_else}"
+                )
+            place_of_id[example.id] = place
+            home, first = home_of_group.setdefault(example.group, (split, place))
+            if example.group and home != split:
+                raise ValueError(
+                    f"{place}: its group {shown(example.group)} also stands in {home} ({first}), which would let the "
+                    f"model see what it is tested on. Move the whole group to one file"
+                )
+
+
+def _split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Split) -> list[Example]:
+    return list(splits[split])
+
+
 def _notes_on_rows(files: Mapping[Split, _File]) -> list[str]:
     notes = []
     for file in files.values():
-        notes += told_of_rejected(file.read)
+        notes += notes_on_rejected(file.read)
         if bare := sum(label == () for label in file.labels):
             notes.append(f"{named(file.path)}: {bare:,} rows bear no label.")
     return notes
+
+
+def notes_on_rejected(read: FileRead) -> list[str]:
+    """Return a note on the rejected rows, or no note."""
+    if not read.rejected:
+        return []
+    first = read.rejected[0]
+    return [
+        f"{named(read.path)}: {len(read.rejected):,} of {read.rows:,} rows were rejected; the first is {first.place}: "
+        f"{first.reason}."
+    ]
 
 
 def _note_on_spelling(spelling: Mapping[str, str]) -> list[str]:
     folded = [f"{shown(name)} as {shown(kept)}" for name, kept in sorted(spelling.items()) if name != kept]
     listed = ", ".join(folded[:10]) + (", ..." if len(folded) > 10 else "")
     return [f"Labels that differ by case or spaces only were read as one: {listed}."] if folded else []
+
+
+def fewer(labelled: Labelled, rows: int, seed: int) -> Labelled:
+    """Return the task with `rows` sampled training rows, which have every class (answers are not classes)."""
+    train = labelled.splits["train"]
+    if not rows or rows >= len(train):
+        return labelled
+    bare = [replace(row, label=()) for row in train] if labelled.kind == "span" else train
+    kept = {row.id for row in sampled(bare, rows, seed)}
+    chosen = tuple(row for row in train if row.id in kept)
+    note = f"{len(chosen):,} of the {len(train):,} rows of train were sampled, seed {seed}."
+    return replace(labelled, splits={**labelled.splits, "train": chosen}, notes=(*labelled.notes, note))
+
+
+def called(given: str | LabelledFiles) -> str:
+    """Return the name of a dataset, or the training file as it was given."""
+    return str(given.train) if isinstance(given, LabelledFiles) else given
+
+
+def read_questions(stated: LabelledFiles) -> Labelled:
+    """Read and check the user's questions, and split off dev and test where they are missing.
+
+    Raises ValueError for a fault of a file as a whole or of what is stated.
+    """
+    metric = metric_of(stated.metric, "span")
+    files = {split: _read(path) for split, path in stated.paths.items()}
+    notes = [note for file in files.values() for note in file.notes]
+    pairs = _pairs(files.values())
+    # an article may be in two files; a question may not
+    check_apart({split: _grouped(file.rows, pairs) for split, file in files.items()})
+    rows = {split: file.examples for split, file in files.items()}
+    if missing := tuple(split for split in SPLITS if split not in files):
+        whole = [row for _, row in _grouped(files["train"].rows, pairs, articles=True)]
+        made, note = split_off(whole, missing, kind="span", seed=stated.seed, where=named(stated.train))
+        rows |= made
+        notes.append(note)
+    splits = {split: _scored(rows[split], pairs, split) for split in SPLITS}
+    if pairs:
+        counts = " and ".join(f"{len(splits[split]):,} in {split}" for split in SPLITS if split != "train")
+        notes.append(
+            f"Rows that ask the same, with ids <question>_<number>, are one question with several contexts, as BioASQ "
+            f"has them: learnt one by one, and scored together ({counts})."
+        )
+    return Labelled(
+        name=printable(stated.train.name.split(".")[0]),
+        kind="span",
+        labels=(),
+        metric=metric,
+        max_tokens=stated.max_tokens,
+        splits={split: tuple(splits[split]) for split in SPLITS},
+        files=tuple(file.read for file in files.values()),
+        notes=tuple(notes),
+    )
+
+
+def holds_questions(path: Path) -> bool:
+    """Return True if the file's ending says that it has questions in SQuAD's form."""
+    return unpacked_name(path).endswith(".json") or path.name.endswith(".json.zip")
+
+
+@dataclass(frozen=True)
+class _QuestionFile:
+    """A file's questions, each with its place and with its article as the group; the file's counts and notes."""
+
+    rows: Sequence[tuple[str, Example]]
+    read: FileRead
+    notes: tuple[str, ...]
+
+    @property
+    def examples(self) -> list[Example]:
+        return [example for _, example in self.rows]
+
+
+def _read(path: Path) -> _QuestionFile:
+    """Return the file's usable questions. Raises ValueError if there are too few."""
+    rows: list[tuple[str, Example]] = []
+    rejected: list[Rejected] = []
+    for place, row in placed_questions(path, way_out=FORM):
+        if isinstance(row, Rejected):
+            rejected.append(row)
+        else:
+            rows.append((place, row))
+    faulty = [row for row in rejected if row.reason != IMPOSSIBLE]
+    impossible = len(rejected) - len(faulty)
+    if not rows and not rejected:
+        raise ValueError(f"{named(path)}: has no question. {FORM}")
+    read = FileRead(path, len(rows) + len(rejected), len(rows), tuple(rejected))
+    # questions without an answer are intended in SQuAD 2.0, and no sign of a misread file
+    check_accepted(FileRead(path, len(rows) + len(faulty), len(rows), tuple(faulty)) if rows or faulty else read)
+    notes = notes_on_rejected(replace(read, rejected=tuple(faulty)))
+    if impossible:
+        notes.append(
+            f"{named(path)}: {impossible:,} of {read.rows:,} questions have no answer in their context "
+            f"(is_impossible); they are left out, for no model here answers that there is none."
+        )
+    return _QuestionFile(rows, read, tuple(notes))
+
+
+def _pairs(files: Iterable[_QuestionFile]) -> frozenset[str]:
+    """Return the questions that several rows ask, as the beginnings of the rows' ids."""
+    asked: dict[str, list[str | None]] = {}
+    for row in (row for file in files for row in file.examples if _numbered(row.id)):
+        asked.setdefault(of_question("", row.id), []).append(row.pair)
+    return frozenset(question for question, rows in asked.items() if len(rows) > 1 and len(set(rows)) == 1)
+
+
+def _numbered(id: str) -> bool:
+    question, _, number = id.rpartition("_")
+    return bool(question) and number.isdecimal()
+
+
+def _grouped(
+    rows: Sequence[tuple[str, Example]], pairs: frozenset[str], *, articles: bool = False
+) -> list[tuple[str, Example]]:
+    """Return the rows with a group: their question if they are pairs, else, with `articles`, their article."""
+    titles = {row.group for _, row in rows} - {""}
+    kept = articles and len(titles) >= FEWEST_ARTICLES
+    return [(place, replace(row, group=_question(row, pairs) or (row.group if kept else ""))) for place, row in rows]
+
+
+def _question(row: Example, pairs: frozenset[str]) -> str:
+    question = of_question("", row.id)
+    return question if question in pairs and _numbered(row.id) else ""
+
+
+def _scored(examples: Sequence[Example], pairs: frozenset[str], split: Split) -> list[Example]:
+    """Return the examples of a split: unchanged in train, with pairs merged into questions elsewhere."""
+    grouped = [replace(row, group=_question(row, pairs)) for row in examples]
+    if split == "train":
+        return grouped
+    merged = iter(by_question(row for row in grouped if row.group))
+    seen: set[str] = set()
+    made = []
+    for row in grouped:
+        if not row.group:
+            made.append(row)
+        elif row.group not in seen:
+            seen.add(row.group)
+            made.append(next(merged))
+    return made

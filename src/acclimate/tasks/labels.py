@@ -159,7 +159,7 @@ def check_seen(train: Placed, other: Placed, *, where: str, of: str = "rows") ->
                 )
 
 
-def told_of_numbers(labels: Placed, *, stated: Stated, where: str) -> list[str]:
+def notes_on_numbers(labels: Placed, *, stated: Stated, where: str) -> list[str]:
     """Return what to say where the classes of train are all numbers, and so many that they may be meant as numbers to
     predict.
 
@@ -186,7 +186,7 @@ def _may_be_amounts(names: Collection[str], rows: int) -> bool:
     return len(names) > MANY_NAMES and 10 * len(names) > rows and all(_number(name) is not None for name in names)
 
 
-def told_of_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
+def notes_on_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
     """Return what to say about classes that one row of train alone bears.
 
     missing: the splits that are yet to be made of these rows. Raises ValueError where there are such splits: one row

@@ -121,7 +121,7 @@ def tagged(
     )
 
 
-def told_of_mentions(read: Tagged, *, where: str) -> list[str]:
+def notes_on_mentions(read: Tagged, *, where: str) -> list[str]:
     """Return what to say of it: a sentence on each kind of thing that no tag says, or that was changed."""
     told = []
     if read.dropped:
@@ -158,7 +158,7 @@ def mention_rows(path: Path) -> tuple[list[Row | Rejected], list[str]]:
         Row(number, example.id, example.text, example.label, None, example.group, example.id)
         for number, example in enumerate(read.examples, 1)
     ]
-    return [*rows, *read.rejected], told_of_mentions(read, where=named(path))
+    return [*rows, *read.rejected], notes_on_mentions(read, where=named(path))
 
 
 def _format_of(path: Path) -> Callable[[Path], Iterator[Annotated | Rejected]] | None:

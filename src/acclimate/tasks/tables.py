@@ -1,7 +1,10 @@
-"""Labelled rows from files: CSV, TSV and JSON Lines (also as .gz and .zst) and Parquet, columns chosen by name.
+"""Labelled rows from CSV, TSV and JSON Lines (also as .gz and .zst) and Parquet files, with columns chosen by name.
 
-A row that nothing can be made of is rejected, with its place and the reason; every row of a file is either accepted or
-rejected. What is wrong with the file as a whole is a ValueError.
+Every row of a file is either accepted, or rejected with its place and the reason. A fault of the file as a whole raises
+ValueError. Rows are read one at a time.
+
+CSV and TSV follow RFC 4180: a field that contains the delimiter, a quote or a line end is quoted, and a quote within it
+is doubled. A TSV that cannot be read this way, like those of most benchmarks, has quotes that are ordinary characters.
 """
 
 from __future__ import annotations
@@ -35,22 +38,100 @@ from acclimate.text.untrusted import (
     unsound,
 )
 
-# Rows of CSV, TSV, JSON-lines and Parquet files: each a place and its values by column, or why there are none.
-#
-# CSV and TSV are read as RFC 4180 has it: a field that holds the delimiter, a quote or a line end is quoted, a quote
-# within it doubled. A TSV that cannot be read so, as most benchmarks' cannot, has quotes that are ordinary characters.
-# Rows are read one at a time; what is wrong with the file as a whole is a ValueError.
-
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+Rows = Iterator[tuple[str, Values]]  # place ("train.csv:118") and values of each row
 
-Rows = Iterator[tuple[str, Values]]  # with the place: "train.csv:118"
+
+@dataclass(frozen=True)
+class Columns:
+    """The column of each role; `pair`, `group` and `id` are optional."""
+
+    text: str = "text"
+    label: str = "label"
+    pair: str | None = None
+    group: str | None = None
+    id: str | None = None
+
+    def stated(self) -> dict[str, str]:
+        """Return role -> column for the columns that are stated."""
+        return {role: column for role, column in vars(self).items() if column is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row with usable texts.
+
+    number  number of the row in its file, from 1, rejected rows included
+    label   the unchecked value of the label's column
+    id      "" if the file has none
+    """
+
+    number: int
+    place: str
+    text: str
+    label: Any
+    pair: str | None
+    group: str
+    id: str
+
+
+@dataclass(frozen=True)
+class FileRead:
+    """How many rows of a file were accepted, and which were rejected; rows == accepted + len(rejected)."""
+
+    path: Path
+    rows: int
+    accepted: int
+    rejected: tuple[Rejected, ...]
+
+
+def read_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Iterator[Row | Rejected]:
+    """Yield a Row or a Rejected for each row of the file, in order.
+
+    Raises ValueError, with file, line, value and the way out, unless the file has rows with these columns.
+    """
+    roles = columns.stated()
+    for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(roles.values())), limits), start=1):
+        yield _row(number, place, values, roles)
+
+
+def _row(number: int, place: str, values: Values, roles: Mapping[str, str]) -> Row | Rejected:
+    if isinstance(values, str):
+        return Rejected(place, values)
+    texts: dict[str, str] = {}
+    for role, column in roles.items():
+        if column not in values and role in {"text", "label", "id"}:
+            listed = ", ".join(map(shown, [*values][:20]))
+            return Rejected(place, f"no column {column!r}{meant(column, values)}; the row has [{listed}]")
+        if role != "label":
+            texts[role], reason = _text(role, column, values.get(column))
+            if reason:
+                return Rejected(place, reason)
+    pair = texts.get("pair") or None
+    return Row(number, place, texts["text"], values[roles["label"]], pair, texts.get("group", ""), texts.get("id", ""))
+
+
+def _text(role: str, column: str, value: Any) -> tuple[str, str]:
+    """Return (text, "") for a usable value, where an empty pair or group is ""; else ("", the reason why not)."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        if role in {"pair", "group"}:
+            return "", ""
+        return "", f"the {role} (column {column!r}) is empty: {shown(value)}; fill it in or leave the row out"
+    if isinstance(value, int) and role in {"group", "id"}:
+        return str(value), ""
+    if not isinstance(value, str):
+        words = " or, if it is words with a tag each, state --kind tokens" if isinstance(value, list) else ""
+        return "", f"the {role} (column {column!r}) is {shown(value)}; make it a string{words}"
+    if reason := unsound(value):
+        return "", f"the {role} (column {column!r}) {reason}; correct it or leave the row out"
+    return value, ""
 
 
 def table_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
-    """Yield the file's rows, at least with the values of these columns. Empty lines are no rows.
+    """Yield the file's rows with at least the values of these columns. Empty lines are skipped.
 
-    Raises ValueError where the ending is unknown, the file holds no rows or lacks a column, and for all that is wrong
-    with it as a whole. A JSON object may leave a column out, as long as another has it.
+    Raises ValueError if the ending is unknown, or if the file has no rows, lacks a column or cannot be read. A JSON
+    object may lack a column as long as another has it.
     """
     check_file(path)
     plain = Path(unpacked_name(path))
@@ -78,25 +159,8 @@ def table_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
     yield from rows
 
 
-def stem(path: Path) -> str:
-    """Return the file's name without its ending and packing."""
-    return Path(unpacked_name(path)).stem
-
-
-class ColumnError(ValueError):
-    """A file has no column of a name that was asked for."""
-
-
-def no_column(place: str, column: str, present: Sequence[str], hint: str = "") -> ColumnError:
-    """Return the error for a column that is not there, naming the nearest that is."""
-    listed = ", ".join(map(shown, present[:20])) + (", ..." if len(present) > 20 else "")
-    return ColumnError(
-        f"{place}: no column {column!r}{meant(column, present)}; its columns are [{listed}]. Name the right one{hint}"
-    )
-
-
 def _delimited_rows(path: Path, columns: Sequence[str], limits: Limits, *, delimiter: str) -> Rows:
-    csv.field_size_limit(limits.line)  # the module's own limit of 128 KiB is less than a full paper
+    csv.field_size_limit(limits.line)  # the default of 128 KiB is less than a full paper
     texts = (text for _, text in text_lines(path, limits))
     quoted = delimiter != "\t" or _well_quoted(path, limits)
     reader = partial(csv.reader, texts, delimiter=delimiter, strict=True)
@@ -126,8 +190,26 @@ def _delimited_rows(path: Path, columns: Sequence[str], limits: Limits, *, delim
             )
 
 
+def _check_delimiter(where: str, header: Sequence[str], columns: Sequence[str], delimiter: str) -> None:
+    """Raise ValueError if the header makes sense with another delimiter, such as the semicolon of European Excel."""
+    if header and header[0].strip().lower().startswith("sep="):
+        raise ValueError(
+            f"{where}: {shown(delimiter.join(header))} is Excel's own first line, which other programs take for data. "
+            f"Save the file as 'CSV UTF-8 (comma delimited)', or remove the line and use commas"
+        )
+    for other, ending in ((";", ""), ("\t", ".tsv"), (",", ".csv"), ("|", "")):
+        if other != delimiter and len(header) == 1 and len(header[0].split(other)) > 1:
+            names = {name.strip(' "') for name in header[0].split(other)}
+            if set(columns) != {header[0]} and names & set(columns):
+                way_out = f"Give the file a name that ends in {ending}" if ending else "Save it with commas"
+                raise ValueError(
+                    f"{where}: the fields stand between {other!r}, where {delimiter!r} is expected: {shown(header[0])}"
+                    f". {way_out}"
+                )
+
+
 def _well_quoted(path: Path, limits: Limits) -> bool:
-    """Return whether every quote in the TSV file stands where RFC 4180 has it; reads all of the file."""
+    """Return True if every quote in the TSV file is where RFC 4180 allows it. Reads the whole file."""
     texts = (text for _, text in text_lines(path, limits))
     try:
         for _ in csv.reader(texts, delimiter="\t", strict=True):
@@ -138,7 +220,7 @@ def _well_quoted(path: Path, limits: Limits) -> bool:
 
 
 def _records(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
-    """Yield the csv reader's records, empty lines left out, each with the line on which it begins."""
+    """Yield the first line and the fields of each record of the csv reader, without empty lines."""
     while True:
         number = reader.line_num + 1
         try:
@@ -156,24 +238,6 @@ def _records(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
             ) from error
         if fields:
             yield number, fields
-
-
-def _check_delimiter(where: str, header: Sequence[str], columns: Sequence[str], delimiter: str) -> None:
-    """A header that makes sense with another delimiter, as Excel writes it in half of Europe."""
-    if header and header[0].strip().lower().startswith("sep="):
-        raise ValueError(
-            f"{where}: {shown(delimiter.join(header))} is Excel's own first line, which other programs take for data. "
-            f"Save the file as 'CSV UTF-8 (comma delimited)', or remove the line and use commas"
-        )
-    for other, ending in ((";", ""), ("\t", ".tsv"), (",", ".csv"), ("|", "")):
-        if other != delimiter and len(header) == 1 and len(header[0].split(other)) > 1:
-            names = {name.strip(' "') for name in header[0].split(other)}
-            if set(columns) != {header[0]} and names & set(columns):
-                way_out = f"Give the file a name that ends in {ending}" if ending else "Save it with commas"
-                raise ValueError(
-                    f"{where}: the fields stand between {other!r}, where {delimiter!r} is expected: {shown(header[0])}"
-                    f". {way_out}"
-                )
 
 
 def _json_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
@@ -198,60 +262,25 @@ def _parquet_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
         yield f"{printable(path.name)}, row {number}", row
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Which column holds what: of `pair`, `group` and `id` there may be none."""
-
-    text: str = "text"
-    label: str = "label"
-    pair: str | None = None
-    group: str | None = None
-    id: str | None = None
-
-    def stated(self) -> dict[str, str]:
-        """Role -> column, for those that there are."""
-        return {role: column for role, column in vars(self).items() if column is not None}
+class ColumnError(ValueError):
+    """A file lacks a requested column."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row whose texts are sound. label: as the file has it, looked at by those who know what it should be.
-
-    number  of the row in its file, from 1, rejected ones counted too
-    id      "" where the file gives none
-    """
-
-    number: int
-    place: str
-    text: str
-    label: Any
-    pair: str | None
-    group: str
-    id: str
+def no_column(place: str, column: str, present: Sequence[str], hint: str = "") -> ColumnError:
+    """Return the error for a missing column; its message names the nearest column."""
+    listed = ", ".join(map(shown, present[:20])) + (", ..." if len(present) > 20 else "")
+    return ColumnError(
+        f"{place}: no column {column!r}{meant(column, present)}; its columns are [{listed}]. Name the right one{hint}"
+    )
 
 
-@dataclass(frozen=True)
-class FileRead:
-    """What became of a file's rows: rows == accepted + len(rejected), always."""
-
-    path: Path
-    rows: int
-    accepted: int
-    rejected: tuple[Rejected, ...]
-
-
-def read_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Iterator[Row | Rejected]:
-    """Yield a Row or a Rejected for each row of the file, in its order.
-
-    Raises ValueError, naming file, line, value and way out, where the file is not one of rows with these columns.
-    """
-    roles = columns.stated()
-    for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(roles.values())), limits), start=1):
-        yield _row(number, place, values, roles)
+def stem(path: Path) -> str:
+    """Return the file's name without its ending and packing."""
+    return Path(unpacked_name(path)).stem
 
 
 def check_accepted(read: FileRead) -> None:
-    """Raises ValueError where no row, or less than half of the rows, could be accepted."""
+    """Raise ValueError if no row, or less than half of the rows, was accepted."""
     if 2 * len(read.rejected) <= read.rows and read.accepted:
         return
     few = "none" if not read.accepted else f"only {read.accepted:,}"
@@ -263,9 +292,9 @@ def check_accepted(read: FileRead) -> None:
 
 
 def class_name(value: Any, column: str) -> tuple[str | None, str]:
-    """Return the class that a value of a file names, or None and why it names none.
+    """Return (class, "") for a label's value, or (None, the reason why it is not a class).
 
-    Whole numbers and booleans become their Python spelling; 1.0 is 1, for that is how a table with gaps holds it.
+    Whole numbers and booleans get their Python spelling. 1.0 becomes 1, because tables with gaps store integers so.
     """
     if isinstance(value, str) and value.strip():
         if reason := unsound(value):
@@ -290,14 +319,12 @@ def read_labelled(
     id: str | None = None,
     limits: Limits = LIMITS,
 ) -> list[Example]:
-    """Return the file's examples of one class each, in its order.
+    """Return the file's examples, one class each, in order. `text`, `label`, `pair`, `group` and `id` name columns.
 
-    `text`, `label`, `pair`, `group` and `id` name columns.
+    Labels that are integers or booleans get their Python spelling ("1", "True"). Without an id column, an example's id
+    is `<file stem>:<row>`, where rows count from 1. Empty lines are skipped; an empty pair or group is left out.
 
-    Labels that are integers or booleans become their Python spelling ("1", "True"). Without an id column, an example's
-    id is `<file stem>:<row>`, rows counted from 1. Empty lines are skipped; an empty pair or group is none.
-
-    Raises ValueError where the file or any row of it cannot be used; tasks/labelled.py rejects and counts such rows.
+    Raises ValueError if the file or any row cannot be used; tasks/labelled.py rejects and counts such rows instead.
     """
     examples = []
     for row in read_rows(path, Columns(text, label, pair, group, id), limits=limits):
@@ -322,10 +349,9 @@ def delimited_task(
     group: str | None = None,
     id: str | None = None,
 ) -> Task:
-    """Return a classification task over one file a split, in which every row is sound; its labels are those of train,
-    sorted.
+    """Return a classification task with one file for each split, whose labels are the sorted labels of train.
 
-    The paths are made absolute here, so the path which `load` hands to the task is not looked at.
+    Every row must be usable. The task keeps absolute paths, and ignores the path that `load` gets.
     """
     missing = [split for split in SPLITS if split not in paths]
     if missing:
@@ -339,35 +365,3 @@ def delimited_task(
 
 def _read_split(files: Mapping[Split, Path], columns: Mapping[str, Any], path: Path, split: Split) -> list[Example]:
     return read_labelled(files[split], **columns)
-
-
-def _row(number: int, place: str, values: Values, roles: Mapping[str, str]) -> Row | Rejected:
-    if isinstance(values, str):
-        return Rejected(place, values)
-    texts: dict[str, str] = {}
-    for role, column in roles.items():
-        if column not in values and role in {"text", "label", "id"}:
-            listed = ", ".join(map(shown, [*values][:20]))
-            return Rejected(place, f"no column {column!r}{meant(column, values)}; the row has [{listed}]")
-        if role != "label":
-            texts[role], reason = _text(role, column, values.get(column))
-            if reason:
-                return Rejected(place, reason)
-    pair = texts.get("pair") or None
-    return Row(number, place, texts["text"], values[roles["label"]], pair, texts.get("group", ""), texts.get("id", ""))
-
-
-def _text(role: str, column: str, value: Any) -> tuple[str, str]:
-    """Return the value as text ("" for an empty pair or group), or why it is none."""
-    if value is None or (isinstance(value, str) and not value.strip()):
-        if role in {"pair", "group"}:
-            return "", ""
-        return "", f"the {role} (column {column!r}) is empty: {shown(value)}; fill it in or leave the row out"
-    if isinstance(value, int) and role in {"group", "id"}:
-        return str(value), ""
-    if not isinstance(value, str):
-        words = " or, if it is words with a tag each, state --kind tokens" if isinstance(value, list) else ""
-        return "", f"the {role} (column {column!r}) is {shown(value)}; make it a string{words}"
-    if reason := unsound(value):
-        return "", f"the {role} (column {column!r}) {reason}; correct it or leave the row out"
-    return value, ""

@@ -93,7 +93,7 @@ def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
     return metric
 
 
-def told_of_tags(labels: Collection[Label], metric: Metric, *, where: str) -> list[str]:
+def notes_on_tags(labels: Collection[Label], metric: Metric, *, where: str) -> list[str]:
     """What to say of the tags of train: the scheme that was seen, and the number of those that one sentence bears."""
     sentences = [set(label) for label in labels if isinstance(label, tuple)]
     counts = Counter(tag for tags in sentences for tag in tags)

@@ -1,4 +1,4 @@
-"""A task is a value: where its examples come from, which labels they bear, and what judges the predictions.
+"""A task as a value: how its examples are read, which labels they have, and which metric judges predictions.
 
 Shape suffixes: n examples, R resamples, K numbers an example.
 """
@@ -25,15 +25,15 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Metric:
-    """A number of at most 1 that says how well predicted labels agree with gold ones; larger is better.
+    """A number of at most 1 that measures how well predicted labels agree with gold labels; larger is better.
 
-    It is a function of sums over the items, so that a resample of the items costs one product of matrices:
-    `value(weights_Rn @ statistics_nK)` are its values (R,) with item i taken weights[r, i] times.
+    It is a function of sums over the items, so that resampling the items costs one product of matrices:
+    `value(weights_Rn @ statistics_nK)` returns its values (R,) with item i taken weights[r, i] times.
 
-    statistics  (gold, predicted), each n labels -> (n, K) float64, a row for each item; K may depend on the labels
-    value       sums of such rows, (..., K) -> (...)
-    kinds       the kinds of task whose labels it reads
-    least       the lowest value there is: -1 for a correlation
+    statistics  (gold, predicted), n labels each -> (n, K) float64, a row for each item; K may depend on the labels
+    value       sums of such rows (..., K) -> values (...)
+    kinds       the kinds of task that it judges
+    least       the lowest possible value: -1 for a correlation
     """
 
     name: str
@@ -43,7 +43,7 @@ class Metric:
     least: float = 0.0
 
     def compute(self, gold: Sequence[Label], predicted: Sequence[Label]) -> float:
-        """Return the value for n gold and n predicted labels. Raises ValueError where the numbers differ or are 0."""
+        """Return the value for n gold and n predicted labels. Raises ValueError if the numbers differ or are 0."""
         if len(gold) != len(predicted):
             raise ValueError(
                 f"{len(gold)} gold labels, but {len(predicted)} predictions: give one prediction per example"
@@ -54,7 +54,7 @@ class Metric:
 
 
 def as_read(example: Example) -> Example:
-    """Return the preparation that changes nothing."""
+    """Return the example unchanged: the default of `Task.prepare`."""
     return example
 
 
@@ -63,11 +63,11 @@ class Task:
     """A labelled dataset, its labels and its metric.
 
     read        (path, split) -> the split's examples, in a fixed order
-    labels      what may be predicted, in the order of the head's outputs; () where a label is not one of a set
+    labels      the labels that may be predicted, in the order of the head's outputs; () for numbers and answers
     max_tokens  longer examples are truncated to this many tokens, special ones included
-    prepare     one example -> the example that the model sees, such as @CHEMICAL$ in place of an entity
-    source      citation, licence, where the files come from
-    untaught    labels that no training example need bear: what bears them in other splits is scored, and never right
+    prepare     example -> the example that the model sees, such as with @CHEMICAL$ in place of an entity
+    source      citation, licence, origin of the files
+    untaught    labels that training examples may lack; in other splits they are scored, as errors
     """
 
     name: str
@@ -82,13 +82,14 @@ class Task:
 
 
 def load(task: Task, path: Path) -> dict[Split, list[Example]]:
-    """Return the prepared examples of the three splits, checked before anything trains on them.
+    """Return the prepared examples of the three splits, after checking them.
 
-    Raises ValueError for an empty split, an empty text, an id that occurs twice, and a group that stands in two splits;
-    where labels are classes ("sequence", "multilabel", "tokens") also for one that the task does not list, or that no
-    training example bears though it is none of `untaught`; where they are tags ("tokens") for more or fewer of them
-    than words; where they are numbers ("score") for one that is not finite; and where they are answers ("span") for an
-    example without a question, and a training example whose answer does not stand in its text.
+    Raises ValueError for an empty split, an empty text, an id that occurs twice, a group in two splits, and for
+      classes (kinds "sequence", "multilabel", "tokens") that the task does not list, or that no training example has
+      though they are not `untaught`;
+      tags ("tokens"), if there are not as many as words;
+      numbers ("score") that are not finite;
+      answers ("span") without a question, or, in train, that the text does not contain.
     """
     splits = {split: [task.prepare(example) for example in task.read(path, split)] for split in SPLITS}
     for split, examples in splits.items():
@@ -105,52 +106,6 @@ def load(task: Task, path: Path) -> dict[Split, list[Example]]:
     return splits
 
 
-def labels_per_class(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
-    """`count` examples of each label, drawn without replacement, in the order in which they were given.
-
-    A label's draw depends on the seed, the label and its own examples only; the draw for a smaller count is part of
-    the draw for a larger one. Raises ValueError where a label has fewer than `count` examples.
-    """
-    if count < 1:
-        raise ValueError(f"{count} labels per class: ask for at least 1")
-    positions: dict[Label, list[int]] = {}
-    for position, example in enumerate(examples):
-        positions.setdefault(example.label, []).append(position)
-    few = {label: len(found) for label, found in positions.items() if len(found) < count}
-    if few:
-        listed = ", ".join(f"{label!r} ({size})" for label, size in sorted(few.items(), key=str))
-        raise ValueError(
-            f"{count} labels per class asked for, but too few examples of {listed}; lower it to {min(few.values())}"
-        )
-    chosen: list[int] = []
-    for label in sorted(positions, key=str):
-        order = positions[label]
-        random.Random(f"{seed} {label}").shuffle(order)
-        chosen += order[:count]
-    return [examples[position] for position in sorted(chosen)]
-
-
-def drawn(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
-    """`count` examples at random, one of each class (or tag) among them, in the order in which they were given; all of
-    them where there are no more.
-
-    The draw for a smaller count is part of the draw for a larger one. Raises ValueError where `count` is too small to
-    hold every class.
-    """
-    order = list(range(len(examples)))
-    random.Random(seed).shuffle(order)
-    first: list[int] = []
-    rest: list[int] = []
-    seen: set[str] = set()
-    for position in order:
-        classes = set(classes_in(examples[position].label))
-        (rest if classes <= seen else first).append(position)
-        seen |= classes
-    if count < len(first):
-        raise ValueError(f"{count} rows asked for, but {len(first)} are drawn until every class is there. Ask for more")
-    return [examples[position] for position in sorted([*first, *rest][:count])]
-
-
 def _check_split(task: Task, split: Split, examples: Sequence[Example]) -> None:
     if not examples:
         raise ValueError(f"{task.name}: the split {split!r} has no examples; check the files that it is read from")
@@ -162,7 +117,7 @@ def _check_split(task: Task, split: Split, examples: Sequence[Example]) -> None:
 
 
 def _check_apart(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
-    """No id twice, no group in two splits."""
+    """Raise ValueError for an id that occurs twice or a group in two splits."""
     split_of_id: dict[str, Split] = {}
     split_of_group: dict[str, Split] = {}
     for split, examples in splits.items():
@@ -170,7 +125,7 @@ def _check_apart(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
             if example.id in split_of_id:
                 raise ValueError(
                     f"{task.name}, {split}: the id {example.id!r} already occurs in {split_of_id[example.id]!r}. "
-                    f"Predictions are told apart by id: leave the copy out, or give it an id of its own"
+                    f"Predictions are told apart by id: leave the copy out, or give it another id"
                 )
             split_of_id[example.id] = split
             other = split_of_group.setdefault(example.group, split) if example.group else split
@@ -181,18 +136,11 @@ def _check_apart(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
                 )
 
 
-def classes_in(label: Label) -> tuple[str, ...]:
-    """Return the classes that a label holds; none where it is a number."""
-    if isinstance(label, str):
-        return (label,)
-    return label if isinstance(label, tuple) else ()
-
-
 def _check_labels(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
     known = set(task.labels)
     for split, examples in splits.items():
         for example in examples:
-            # of a row that must bear one class, the label itself is looked at, whatever its type
+            # a row of kind "sequence" has one class: its label, whatever its type
             for label in (example.label,) if task.kind == "sequence" else classes_in(example.label):
                 if label not in known:
                     raise ValueError(
@@ -244,3 +192,55 @@ def _check_answers(task: Task, splits: Mapping[Split, Sequence[Example]]) -> Non
                     f"{where}: its spans cover {', '.join(map(repr, sorted(found))) or 'nothing'}, its answers are "
                     f"{', '.join(map(repr, example.label)) or 'none'}. Give the span of each answer to learn from"
                 )
+
+
+def classes_in(label: Label) -> tuple[str, ...]:
+    """Return the classes (or tags) of a label; () for a number."""
+    if isinstance(label, str):
+        return (label,)
+    return label if isinstance(label, tuple) else ()
+
+
+def labels_per_class(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+    """Return `count` examples of each label, sampled without replacement, in their original order.
+
+    A label's sample depends only on the seed, the label and its examples; the sample for a smaller count is part of
+    that for a larger one. Raises ValueError if a label has fewer than `count` examples.
+    """
+    if count < 1:
+        raise ValueError(f"{count} labels per class: ask for at least 1")
+    positions: dict[Label, list[int]] = {}
+    for position, example in enumerate(examples):
+        positions.setdefault(example.label, []).append(position)
+    few = {label: len(found) for label, found in positions.items() if len(found) < count}
+    if few:
+        listed = ", ".join(f"{label!r} ({size})" for label, size in sorted(few.items(), key=str))
+        raise ValueError(
+            f"{count} labels per class asked for, but too few examples of {listed}; lower it to {min(few.values())}"
+        )
+    chosen: list[int] = []
+    for label in sorted(positions, key=str):
+        order = positions[label]
+        random.Random(f"{seed} {label}").shuffle(order)
+        chosen += order[:count]
+    return [examples[position] for position in sorted(chosen)]
+
+
+def sampled(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+    """Return `count` random examples with at least one of each class (or tag), in their original order.
+
+    Returns all examples if there are no more. The sample for a smaller count is part of that for a larger one. Raises
+    ValueError if `count` is too small for all classes.
+    """
+    order = list(range(len(examples)))
+    random.Random(seed).shuffle(order)
+    first: list[int] = []
+    rest: list[int] = []
+    seen: set[str] = set()
+    for position in order:
+        classes = set(classes_in(examples[position].label))
+        (rest if classes <= seen else first).append(position)
+        seen |= classes
+    if count < len(first):
+        raise ValueError(f"{count} rows asked for, but it takes {len(first)} to have one of every class. Ask for more")
+    return [examples[position] for position in sorted([*first, *rest][:count])]
