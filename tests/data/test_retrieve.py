@@ -216,7 +216,7 @@ def test_the_same_again_does_nothing_and_other_settings_are_refused(corpus, spli
         retrieve_for(corpus, {**splits, "test": splits["test"][1:]}, tmp_path / "run", RetrieveRecipe(k=3))
 
 
-@pytest.mark.parametrize("stop", ["leave_out", "cached_index", "_selected", "_write_corpus", "_told"])
+@pytest.mark.parametrize("stop", ["leave_out", "cached_index", "_selected", "_write_corpus", "_finished"])
 @pytest.mark.parametrize("how", ["bm25", "random"])
 def test_a_stopped_retrieval_goes_on_to_the_same_end(stop, how, corpus, *, splits, retrieved, tmp_path, monkeypatch):
     real = getattr(retrieve, stop)
@@ -225,13 +225,13 @@ def test_a_stopped_retrieval_goes_on_to_the_same_end(stop, how, corpus, *, split
         real(*given, **named)
         raise KeyboardInterrupt
 
-    if stop == "_told":  # before the end, not after it
+    if stop == "_finished":  # before the end, not after it
         real = lambda *given: None  # noqa: E731
     monkeypatch.setattr(retrieve, stop, stopped)
     given = {**CHOICES["random"]} if how == "random" else {}
     with pytest.raises(KeyboardInterrupt):
         retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=5, **given))
-    with pytest.raises(ValueError, match="holds no selection: no `acclimate data retrieve` there has come to its end"):
+    with pytest.raises(ValueError, match="holds no selection: no `acclimate data retrieve` has finished there"):
         open_retrieved(tmp_path / "run")
     monkeypatch.undo()
     done = retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=5, **given))

@@ -1,8 +1,8 @@
 """`acclimate doctor`: what is wrong with labelled files, corpora and model, and what they can show, before training.
 
-It reads every corpus once and loads no torch where the model is a directory. Labels of the test set are counted, and
-compared with those of the same text elsewhere, which is counted too; none is shown or kept beside its text. Nothing is
-predicted, so nothing is scored.
+It reads every corpus once, and does not load torch if the model is a directory. It counts labels of the test set, and
+compares them with labels of the same text elsewhere; it neither shows them nor keeps them beside their texts. It
+predicts nothing, so it scores nothing.
 """
 
 from __future__ import annotations
@@ -30,327 +30,30 @@ if TYPE_CHECKING:
     from acclimate.tasks.labelled import Labelled
     from acclimate.tasks.tables import FileRead
 
-
-# How the labels are spread over a task's splits, and what gives a label away before any text is understood.
-
-FEW_TO_LEARN = 10  # training examples of a class
-FEW_TO_SCORE = 5  # test examples of a class
-NAMED = 5  # labels listed in a sentence
-SHIFTED = 0.1  # total variation distance between train and test
-CHANCE = 0.01  # p below which a shift is none of chance
-LOOKED_AT = 5_000  # rows of train in which labels are looked for
-OTHERS = 10  # other labels looked for beside a row's own
+FEW_TO_LEARN = 10  # fewer training examples of a class are a finding
+FEW_TO_SCORE = 5  # fewer test examples of a class are a finding
+NAMED = 5  # labels that a sentence lists
+SHIFTED = 0.1  # total variation distance between train and test that is a finding
+CHANCE = 0.01  # p-value from which on a shift may be chance
+LOOKED_AT = 5_000  # training rows whose texts are searched for names of labels
+OTHERS = 10  # labels of other rows that are searched for comparison
+SHORTEST = 3  # letters of the shortest label whose name is searched
 SPLIT_AGAIN = "Split again, or say why the test set should differ."
-SHORTEST = 3  # letters of a label's name that is looked for
-
-Splits = Mapping[Split, Sequence[Example]]
-
-
-def label_counts(splits: Splits) -> dict[str, dict[str, int]]:
-    """Split -> label -> rows that bear it, frequent ones first; nothing for numbers."""
-    counts: dict[str, dict[str, int]] = {}
-    for split in SPLITS:
-        found = Counter(label for row in splits[split] for label in _classes(row))
-        counts[split] = dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
-    return counts
-
-
-def quantiles(splits: Splits) -> dict[str, tuple[float, ...]]:
-    """Split -> least, quarter, half, three quarters and most of the numbers to predict."""
-    return {split: tuple(map(float, np.quantile(numbers, np.linspace(0, 1, 5)))) for split, numbers in _all(splits)}
-
-
-def findings_on_classes(
-    counts: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int], metric: str
-) -> list[Finding]:
-    """Classes that are rare, missing or nearly alone, and splits that differ. sizes: rows by split."""
-    train, test = counts["train"], counts["test"]
-    found = []
-    if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
-        text = f"{_listed(few)} {_has(few)} fewer than {FEW_TO_LEARN} training examples, too few to learn from."
-        found.append(Finding("note", text, "Label more of them, or put rare classes together."))
-    rare = [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]
-    if rare and sizes["test"]:
-        heavy = ", and macro-F1 gives each of them the weight of a frequent one" if metric.startswith("macro") else ""
-        text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are luck{heavy}."
-        found.append(Finding("note", text, "Label more test texts of these classes, or use --metric micro_f1."))
-    if test and sizes["test"]:
-        label, count = next(iter(test.items()))
-        share = count / sizes["test"]
-        if share >= 0.8:
-            text = f"{share:.1%} of the test texts bear {_named(label)}: who always answers that is right as often."
-            found.append(Finding("warning", text, "Judge by --metric macro_f1, which does not reward it."))
-        found += _shift(train, test, sizes)
-    return found
-
-
-def findings_on_types(counts: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]) -> list[Finding]:
-    """Types of entities, or tags, that few sentences bear, and splits that differ. sizes: sentences by split."""
-    train, test = counts["train"], counts["test"]
-    found = []
-    if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
-        text = f"{_listed(few)} {_has(few)} fewer than {FEW_TO_LEARN} training sentences, too few to learn from."
-        found.append(Finding("note", text, "Label more of them, or put rare ones together."))
-    if rare := [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]:
-        text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test sentences: their scores are luck."
-        found.append(Finding("note", text, "Label more test sentences with them."))
-    return [*found, *(_shift(train, test, sizes) if sizes["test"] else [])]
-
-
-def findings_on_numbers(splits: Splits) -> list[Finding]:
-    """Return numbers to predict that are all the same, and splits that differ."""
-    found = []
-    numbers = dict(_all(splits))
-    for split, values in numbers.items():
-        if len(set(values)) == 1 and len(values) > 1:
-            text = f"Every number to predict in {split} is {values[0]:g}: there is nothing to tell apart."
-            found.append(Finding("error", text, "Check the label column."))
-    if not found and "train" in numbers and "test" in numbers:
-        from scipy.stats import ks_2samp
-
-        test = ks_2samp(numbers["train"], numbers["test"])
-        if test.statistic >= SHIFTED and test.pvalue < CHANCE:
-            text = f"Numbers to predict are spread differently in train and test, by {test.statistic:.0%} of the rows."
-            found.append(Finding(_grave(test.statistic), text, SPLIT_AGAIN))
-    return found
-
-
-def give_aways(train: Sequence[Example]) -> list[Finding]:
-    """Short cuts to the label: its name in the text, a text that is the id, a group that decides."""
-    found = []
-    same = sum(row.text.strip() == row.id for row in train) / max(len(train), 1)
-    if same >= 0.5:
-        text = f"The text equals the id in {same:.0%} of the training rows."
-        found.append(Finding("warning", text, "Name the column that holds the text with --text."))
-    own, others = _naming(train[:LOOKED_AT])
-    if own >= 0.05 and own >= 2 * others:
-        text = (
-            f"The label's own name stands in {own:.0%} of the training texts that bear it, another label's in "
-            f"{others:.1%}: a search for words would do well."
-        )
-        found.append(Finding("note", text, "If new texts will not name their label, mask the names."))
-    labels_of: dict[str, Counter[object]] = defaultdict(Counter)
-    for row in train:
-        if row.group:
-            labels_of[row.group][row.label] += 1
-    several = {group: labels for group, labels in labels_of.items() if labels.total() > 1}
-    rows = sum(labels.total() for labels in several.values())
-    if rows >= 0.5 * len(train) and len({label for labels in several.values() for label in labels}) > 1:
-        decided = sum(labels.most_common(1)[0][1] for labels in several.values()) / rows
-        if decided >= 0.95:
-            text = f"The group alone decides the label in {decided:.0%} of the training rows ({len(several):,} groups)."
-            found.append(Finding("note", text, "A model may learn to know the groups: test it on groups of its own."))
-    return found
-
-
-def _classes(row: Example) -> tuple[str, ...]:
-    if isinstance(row.label, tuple):
-        return row.label
-    return (row.label,) if isinstance(row.label, str) else ()
-
-
-def _all(splits: Splits) -> list[tuple[Split, list[float]]]:
-    """Return the numbers of each split that has rows."""
-    numbers = [(split, [float(row.label) for row in splits[split] if isinstance(row.label, float)]) for split in SPLITS]
-    return [(split, values) for split, values in numbers if values]
-
-
-def _shift(train: Mapping[str, int], test: Mapping[str, int], sizes: Mapping[str, int]) -> list[Finding]:
-    """Whether the labels are spread differently in train and test: by half of the summed differences of the shares."""
-    labels = [label for label in {**train, **test} if train.get(label, 0) + test.get(label, 0)]
-    table = np.array([[part.get(label, 0) for label in labels] for part in (train, test)], dtype=float)
-    if len(labels) < 2 or not table.sum(axis=1).all():
-        return []
-    shares = table / table.sum(axis=1, keepdims=True)
-    distance = float(np.abs(shares[0] - shares[1]).sum() / 2)
-    if distance < SHIFTED:
-        return []
-    from scipy.stats import chi2_contingency
-
-    if chi2_contingency(table).pvalue >= CHANCE:
-        return []
-    most = int(np.abs(shares[0] - shares[1]).argmax())
-    text = (
-        f"Labels are spread differently in train and test, by {distance:.0%} of the rows: {_named(labels[most])} is "
-        f"{shares[0, most]:.1%} of train and {shares[1, most]:.1%} of test."
-    )
-    return [Finding(_grave(distance), text, SPLIT_AGAIN)]
-
-
-def _naming(rows: Sequence[Example]) -> tuple[float, float]:
-    """Of the rows' own labels, the share that the text names; and of as many other labels."""
-    names = {label: f" {normalised(label)} " for row in rows for label in _classes(row)}
-    names = {label: name for label, name in names.items() if len(name) >= SHORTEST + 2 and not name.strip().isdigit()}
-    order = sorted(names)
-    places = {label: place for place, label in enumerate(order)}
-    own = others = asked = asked_others = 0
-    for row in rows:
-        text = f" {normalised(row.text)} "
-        for label in set(_classes(row)) & names.keys():
-            place = places[label]
-            asked += 1
-            own += names[label] in text
-            for other in (order[(place + step) % len(order)] for step in range(1, min(len(order), OTHERS + 1))):
-                if other not in _classes(row):
-                    asked_others += 1
-                    others += names[other] in text
-    return own / max(asked, 1), others / max(asked_others, 1)
-
-
-def _grave(distance: float) -> Level:
-    return "warning" if distance >= 2 * SHIFTED else "note"
-
-
-def _named(label: str) -> str:
-    return f"'{label[:60]}'"
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:NAMED])
-    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED:,} more classes"
-
-
-def _has(names: Sequence[str]) -> str:
-    return "has" if len(names) == 1 else "have"
-
-
-# What the doctor says of leaks and copies, and which texts are to be left out for them.
-
 PROVENANCE = "provenance.json"  # of a checkpoint (training/run.py, which loads torch)
-REMOVE = "--leaks drop"  # what the command line calls `doctor.removed`
-
-
-def on_leaks(found: Mapping[str, Found], scans: Sequence[Scanned], sizes: Mapping[str, int]) -> list[Finding]:
-    """Return what train, dev and the corpora hold of dev and test. sizes: rows of each split."""
-    findings = []
-    several: tuple[tuple[Split, Split], ...] = (("train", "test"), ("train", "dev"), ("dev", "test"))
-    for source, split in several:
-        if items := found[source].leaked(split):
-            findings.append(_on_rows(found[source], split, len(items), sizes[split]))
-    for scan in scans:
-        name, here = scan.facts.name, scan.found
-        numbers = {split: len(here.leaked(split)) for split in SEALED}
-        parts = [f"{count:,} of the {sizes[split]:,} {split} texts" for split, count in numbers.items() if count]
-        if parts:
-            documents = len(set().union(*here.leaking.values()))
-            text = (
-                f"{documents:,} of the {scan.facts.documents:,} documents of the {name} corpus "
-                f"{'holds' if documents == 1 else 'hold'} {' and '.join(parts)}."
-            )
-            findings.append(Finding("note", text, "A race leaves them out of adapting by itself."))
-    return findings
-
-
-def on_model(model: str | None, hashes: Mapping[str, str]) -> Finding | None:
-    """Return whether the model may have learnt this task before, from other rows than now. hashes: of the prepared
-    task.
-
-    A checkpoint made here says what it was trained on by the hash of all rows together, so it is unknown which of the
-    rows of now were among them.
-    """
-    path = Path(model or "") / PROVENANCE
-    stated = files.read_json(path) if model is not None and path.is_file() else None
-    sources = stated.get("sources") if isinstance(stated, dict) else None
-    if not isinstance(sources, dict):  # none, or not written by us
-        return None
-    if sources.get("about") != hashes["about"] or sources.get("train") in (None, hashes["train"]):
-        return None
-    return Finding(
-        "warning",
-        "The model has learnt a task of this name, kind, metric, length and labels before, from other training rows "
-        "(provenance.json). If it is this one, texts that are test now may have been among them, and it would be right "
-        "by remembering.",
-        "Give the split that it was trained with (--split-seed, or --dev and --test), or another model.",
-    )
-
-
-def _on_rows(found: Found, split: Split, items: int, size: int) -> Finding:
-    """Return what it means that labelled rows hold items of another split."""
-    source, rows = found.source, len(found.leaking[split])
-    same = len(found.leaked_with_their_label(split))
-    text = (
-        f"{items:,} of the {size:,} {split} texts ({share(items / size)}) {'stands' if items == 1 else 'stand'} in "
-        f"{source} too, exactly or nearly ({amount(rows, 'row')} there); {same:,} of them with the same label"
-    )
-    if split == "dev":
-        return Finding(
-            "warning", f"{text}: choices made by dev favour what remembers.", "Leave those rows out of train."
-        )
-    if source == "dev":
-        return Finding("note", f"{text}.", _removal("dev", rows))
-    return Finding("warning", f"{text}: on these a model is right by remembering.", _removal("train", rows))
-
-
-def _removal(split: Split, rows: int) -> str:
-    """Return what would take the rows that hold a test text out of the split."""
-    way_out = f"{REMOVE} takes {amount(rows, 'row')} out of {split}"
-    if split == "train":
-        return f"{way_out}; the report scores with and without these texts anyway."
-    return f"{way_out}."
-
-
-def on_copies(twice: Sequence[Copies]) -> list[Finding]:
-    """Return texts that occur more than once in a split."""
-    findings = []
-    for each in twice:
-        text = f"{amount(each.texts, 'text')} {'occurs' if each.texts == 1 else 'occur'} more than once in "
-        text += f"{each.split}, exactly or nearly ({amount(each.rows, 'row')} too many)"
-        if each.conflicting:
-            text += f"; {each.conflicting:,} of them with different labels in the same words"
-        if each.marked:
-            number = "all" if each.marked == each.conflicting else f"{each.marked:,}"
-            text += f", {number} of these with other punctuation"
-        level: Level = "warning" if each.conflicting > each.marked else "note"
-        findings.append(Finding(level, f"{text}.", _one_of_each(each)))
-    return findings
-
-
-def _one_of_each(copies: Copies) -> str:
-    """Return what to do about copies. Rows that differ in marks alone may be about different parts of one text."""
-    if not copies.conflicting:
-        return "Keep one row of each."
-    if copies.conflicting == copies.marked:
-        return "Leave the rows where marks say which part of a text the label is about; else keep one row of each."
-    right = "Keep one row of each, with the label that is right"
-    return (
-        f"{right}; where marks say which part of a text it is about, leave the rows." if copies.marked else f"{right}."
-    )
-
-
-def leaked(found: Mapping[str, Found], scans: Sequence[Scanned]) -> dict[str, frozenset[str]]:
-    """Return ids of rows and numbers of documents, as Examination.leaked has them."""
-    ids = {"test": found["train"].leaked_ids("test")}
-    ids |= {split: frozenset(found[split].leaking.get("test", ())) for split in ("train", "dev")}
-    ids |= {f"test in {scan.facts.name}": scan.found.leaked_ids("test") for scan in scans}
-    return ids | {scan.facts.name: frozenset().union(*scan.found.leaking.values()) for scan in scans}
-
-
-def after_removal(examination: Examination) -> Examination:
-    """Return the examination of files out of which `removed` took rows: advice to remove them becomes a note."""
-    done = {}
-    for split in ("train", "dev"):
-        rows = len(examination.leaked.get(split, ()))
-        what = f"{amount(rows, 'row')} of {split} held a test text, exactly or nearly, and "
-        done[_removal(split, rows)] = f"{what}{'was' if rows == 1 else 'were'} taken out."
-    findings = (
-        Finding(finding.level, done[finding.way_out]) if finding.way_out in done else finding
-        for finding in examination.findings
-    )
-    return dataclasses.replace(examination, findings=tuple(findings), dropped=True)
-
-
-MANY_REJECTED = 0.05
-SWAPPED = 10  # times as many test texts as training texts
-LARGE = 0.1  # of a metric's range: hardly any adaptation gains more
-HOPELESS = 0.5  # so that figures beyond it are not worth telling
-WINDOWED = ("tokens", "span")  # kinds whose texts are read in windows, and not cut
-UNCLASSED = ("score", "span")  # and those whose labels are none of a set
-ENOUGH = 5  # seeds, where two say next to nothing
-WORTH = 0.9  # of the smallest difference: what brings it no lower is not advised
+REMOVE = "--leaks drop"  # option of the command line for `removed`
+MANY_REJECTED = 0.05  # share of rejected rows that is a finding
+SWAPPED = 10  # if test has so many times the texts of train, the files may be swapped
+LARGE = 0.1  # smallest detectable difference that is a finding: hardly any adaptation gains more
+HOPELESS = 0.5  # smallest detectable difference above which no figure is given
+WINDOWED = ("tokens", "span")  # kinds whose texts are read in windows instead of being cut
+UNCLASSED = ("score", "span")  # kinds whose labels are not classes
+ENOUGH = 5  # seeds to advise where fewer show next to nothing
+WORTH = 0.9  # advice must lower the smallest difference to this share
 GUESS = (
     "That is a guess for a score of 80 points and a metric that is a mean over items; macro-F1 over rare classes needs "
     "more. The report says it from what was found."
 )
+Splits = Mapping[Split, Sequence[Example]]
 
 
 def examine(
@@ -366,19 +69,19 @@ def examine(
 ) -> Examination:
     """Return the findings on a labelled task, a model (directory or hub id) and corpora ("domain", "general").
 
-    seeds, comparisons   to come, for the smallest difference that can be detected; 0: nothing is compared on test
+    seeds, comparisons   of the planned race, for the smallest detectable difference; 0: nothing is compared on test
     near                 least Jaccard similarity of a near-duplicate; 0: only exact ones and shared runs of words
 
-    What is wrong becomes a finding of level "error"; nothing is raised for it.
+    A fault becomes a finding of level "error" and raises nothing.
     """
     splits = labelled.splits
     sizes: dict[str, int] = {split: len(splits[split]) for split in SPLITS}
     watch(Progress("examining the labelled texts", 0, 0, "texts"))
     sealed = Sealed(splits, near=near)
     found = {split: leaks.found_in_rows(split, splits[split], sealed) for split in ("train", "dev")}
-    # several questions on one context are nearly the same text, and none too many
+    # several questions on one context are nearly the same text, but not copies
     alike = 0.0 if labelled.kind == "span" else near
-    twice = tuple(each for split in SPLITS if (each := leaks.copies(split, splits[split], near=alike)))
+    twice = tuple(found_twice for split in SPLITS if (found_twice := leaks.copies(split, splits[split], near=alike)))
     scans = [
         corpus_scan.scan(name, path, sealed, separated=separated, watch=watch) for name, path in (corpora or {}).items()
     ]
@@ -403,7 +106,7 @@ def examine(
         lengths=measured,
         pieces=tuple(broken),
         corpora=tuple(scan.facts for scan in scans),
-        leaks=tuple(leak for each in [*found.values(), *(scan.found for scan in scans)] for leak in each.leaks()),
+        leaks=tuple(leak for here in [*found.values(), *(scan.found for scan in scans)] for leak in here.leaks()),
         copies=twice,
         leaked=leaked(found, scans),
         findings=tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level))),
@@ -413,9 +116,9 @@ def examine(
 
 
 def removed(labelled: Labelled, examination: Examination) -> Labelled:
-    """Return the same without the train and dev rows that hold a test item; a note says how many went.
+    """Return the task without the train and dev rows that contain a test item, and with a note on their number.
 
-    Raises ValueError where train or dev would be empty, or a class would lose all its training examples.
+    Raises ValueError if train or dev would be empty, or if a class would lose all its training examples.
     """
     splits = dict(labelled.splits)
     notes = list(labelled.notes)
@@ -430,7 +133,7 @@ def removed(labelled: Labelled, examination: Examination) -> Labelled:
                 f"what holds a test text."
             )
         splits[split] = kept
-    had, has = (_borne(rows) for rows in (labelled.splits["train"], splits["train"]))
+    had, has = (_labels_in(rows) for rows in (labelled.splits["train"], splits["train"]))
     if lost := [label for label in labelled.labels if label in had and label not in has]:
         raise ValueError(
             f"{labelled.name}: without the rows that hold a test text, no training example bears "
@@ -452,7 +155,7 @@ def _facts(labelled: Labelled, model: str | None) -> dict[str, str]:
 def _measured(
     labelled: Labelled, model: str | None, scans: Sequence[Scanned]
 ) -> tuple[Lengths | None, list[Pieces], list[Finding]]:
-    """Lengths and pieces, and what they and the model are worth; an error where the model cannot be read."""
+    """Return lengths, pieces and the findings on them; a finding "error" if the model cannot be read."""
     sampled = lengths.sample([(row.text, row.pair) for split in SPLITS for row in labelled.splits[split]])
     in_words = lengths.lengths_in_words(sampled, labelled.max_tokens) if sampled else None
     if model is None or in_words is None:
@@ -469,7 +172,7 @@ def _measured(
     for scan in scans:
         texts = lengths.sample(scan.sample)
         broken.append(lengths.pieces(scan.facts.name, texts, lengths.tokenised(texts, by), by))
-    with_words = [each for each in broken if each is not None]
+    with_words = [pieces for pieces in broken if pieces is not None]
     return measured, with_words, lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED)
 
 
@@ -478,7 +181,7 @@ def _file_facts(read: FileRead) -> FileFacts:
 
 
 def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) -> list[Finding]:
-    """Return what labels, files and give-aways say, and what the reader noted. counts: labels by split."""
+    """Return findings on files, labels and give-aways, and the notes of reading. counts: labels by split."""
     sizes: dict[str, int] = {split: len(rows) for split, rows in labelled.splits.items()}
     if labelled.kind == "score":
         on_labels = findings_on_numbers(labelled.splits)
@@ -495,7 +198,7 @@ def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) ->
 
 
 def _bearing(labelled: Labelled) -> Mapping[Split, Sequence[Example]]:
-    """Return the splits; of tagged words, with what a sentence bears as its label: types of entities, or tags."""
+    """Return the splits; for tagged words, each sentence's label becomes its types of entities, or its tags."""
     if labelled.kind != "tokens":
         return labelled.splits
     named = labelled.metric.name == "entity_f1"
@@ -506,9 +209,9 @@ def _bearing(labelled: Labelled) -> Mapping[Split, Sequence[Example]]:
 
 
 def _on_files(labelled: Labelled) -> list[Finding]:
-    """Return files of which much was left out, or anything of those that scores come from; a test larger than train.
+    """Return findings on files with many rejected rows (dev and test: with any), and on a test set larger than train.
 
-    read_files notes every file of which anything was left out.
+    `read_files` has already noted every file with rejected rows.
     """
     found = []
     sizes = {split: len(rows) for split, rows in labelled.splits.items()}
@@ -528,14 +231,12 @@ def _on_files(labelled: Labelled) -> list[Finding]:
 
 
 def _reach(items: int, seeds: int, comparisons: int) -> tuple[float | None, str, list[Finding]]:
-    """Return the smallest difference that can be detected, a sentence on it, and a warning where it is large; nothing
-    to warn of where nothing is compared.
-    """
+    """Return the smallest detectable difference (None if unknown), a sentence on it, and a warning if it is large."""
     if comparisons < 1:
         return None, "Nothing is compared on the test set.", []
     if items < 2 or seeds < 2:
         return None, "It takes two test texts and two seeds at least to tell a difference from luck.", []
-    from acclimate.statistics.power import guessed  # with SciPy
+    from acclimate.statistics.power import guessed  # loads SciPy
 
     design = guessed(items, seeds, comparisons=comparisons)
     least = design.detectable()
@@ -557,5 +258,292 @@ def _reach(items: int, seeds: int, comparisons: int) -> tuple[float | None, str,
     return least, reach, [Finding("warning", text, f"{worth.capitalize()}." if worth else "")]
 
 
-def _borne(rows: Sequence[Example]) -> set[Label]:
+def _labels_in(rows: Sequence[Example]) -> set[Label]:
     return {label for row in rows for label in (row.label if isinstance(row.label, tuple) else (row.label,))}
+
+
+def on_leaks(found: Mapping[str, Found], scans: Sequence[Scanned], sizes: Mapping[str, int]) -> list[Finding]:
+    """Return findings on the dev and test texts that train, dev and the corpora contain. sizes: rows of each split."""
+    findings = []
+    several: tuple[tuple[Split, Split], ...] = (("train", "test"), ("train", "dev"), ("dev", "test"))
+    for source, split in several:
+        if items := found[source].leaked(split):
+            findings.append(_on_rows(found[source], split, len(items), sizes[split]))
+    for scan in scans:
+        name, here = scan.facts.name, scan.found
+        numbers = {split: len(here.leaked(split)) for split in SEALED}
+        parts = [f"{count:,} of the {sizes[split]:,} {split} texts" for split, count in numbers.items() if count]
+        if parts:
+            documents = len(set().union(*here.leaking.values()))
+            text = (
+                f"{documents:,} of the {scan.facts.documents:,} documents of the {name} corpus "
+                f"{'holds' if documents == 1 else 'hold'} {' and '.join(parts)}."
+            )
+            findings.append(Finding("note", text, "A race leaves them out of adapting by itself."))
+    return findings
+
+
+def _on_rows(found: Found, split: Split, items: int, size: int) -> Finding:
+    """Return the finding on labelled rows that contain items of another split."""
+    source, rows = found.source, len(found.leaking[split])
+    same = len(found.leaked_with_their_label(split))
+    text = (
+        f"{items:,} of the {size:,} {split} texts ({share(items / size)}) {'stands' if items == 1 else 'stand'} in "
+        f"{source} too, exactly or nearly ({amount(rows, 'row')} there); {same:,} of them with the same label"
+    )
+    if split == "dev":
+        return Finding(
+            "warning", f"{text}: choices made by dev favour what remembers.", "Leave those rows out of train."
+        )
+    if source == "dev":
+        return Finding("note", f"{text}.", _removal("dev", rows))
+    return Finding("warning", f"{text}: on these a model is right by remembering.", _removal("train", rows))
+
+
+def _removal(split: Split, rows: int) -> str:
+    """Return the advice that removes the rows with a test text from the split."""
+    way_out = f"{REMOVE} takes {amount(rows, 'row')} out of {split}"
+    if split == "train":
+        return f"{way_out}; the report scores with and without these texts anyway."
+    return f"{way_out}."
+
+
+def on_copies(twice: Sequence[Copies]) -> list[Finding]:
+    """Return findings on texts that occur more than once in a split."""
+    findings = []
+    for copies in twice:
+        text = f"{amount(copies.texts, 'text')} {'occurs' if copies.texts == 1 else 'occur'} more than once in "
+        text += f"{copies.split}, exactly or nearly ({amount(copies.rows, 'row')} too many)"
+        if copies.conflicting:
+            text += f"; {copies.conflicting:,} of them with different labels in the same words"
+        if copies.marked:
+            number = "all" if copies.marked == copies.conflicting else f"{copies.marked:,}"
+            text += f", {number} of these with other punctuation"
+        level: Level = "warning" if copies.conflicting > copies.marked else "note"
+        findings.append(Finding(level, f"{text}.", _one_of_each(copies)))
+    return findings
+
+
+def _one_of_each(copies: Copies) -> str:
+    """Return what to do about copies. Rows that differ only in punctuation may be about different parts of a text."""
+    if not copies.conflicting:
+        return "Keep one row of each."
+    if copies.conflicting == copies.marked:
+        return "Leave the rows where marks say which part of a text the label is about; else keep one row of each."
+    right = "Keep one row of each, with the label that is right"
+    return (
+        f"{right}; where marks say which part of a text it is about, leave the rows." if copies.marked else f"{right}."
+    )
+
+
+def leaked(found: Mapping[str, Found], scans: Sequence[Scanned]) -> dict[str, frozenset[str]]:
+    """Return ids of rows and numbers of documents, as `Examination.leaked` has them."""
+    ids = {"test": found["train"].leaked_ids("test")}
+    ids |= {split: frozenset(found[split].leaking.get("test", ())) for split in ("train", "dev")}
+    ids |= {f"test in {scan.facts.name}": scan.found.leaked_ids("test") for scan in scans}
+    return ids | {scan.facts.name: frozenset().union(*scan.found.leaking.values()) for scan in scans}
+
+
+def after_removal(examination: Examination) -> Examination:
+    """Return the examination after `removed`: the advice to remove rows becomes a note that they were removed."""
+    done = {}
+    for split in ("train", "dev"):
+        rows = len(examination.leaked.get(split, ()))
+        what = f"{amount(rows, 'row')} of {split} held a test text, exactly or nearly, and "
+        done[_removal(split, rows)] = f"{what}{'was' if rows == 1 else 'were'} taken out."
+    findings = (
+        Finding(finding.level, done[finding.way_out]) if finding.way_out in done else finding
+        for finding in examination.findings
+    )
+    return dataclasses.replace(examination, findings=tuple(findings), dropped=True)
+
+
+def on_model(model: str | None, hashes: Mapping[str, str]) -> Finding | None:
+    """Return a warning if the model may have learnt this task before, from other rows. hashes: of the prepared task.
+
+    A checkpoint made by acclimate records the hash of all its training rows together, so it is unknown which of the
+    present rows were among them.
+    """
+    path = Path(model or "") / PROVENANCE
+    stated = files.read_json(path) if model is not None and path.is_file() else None
+    sources = stated.get("sources") if isinstance(stated, dict) else None
+    if not isinstance(sources, dict):  # no provenance, or not written by acclimate
+        return None
+    if sources.get("about") != hashes["about"] or sources.get("train") in (None, hashes["train"]):
+        return None
+    return Finding(
+        "warning",
+        "The model has learnt a task of this name, kind, metric, length and labels before, from other training rows "
+        "(provenance.json). If it is this one, texts that are test now may have been among them, and it would be right "
+        "by remembering.",
+        "Give the split that it was trained with (--split-seed, or --dev and --test), or another model.",
+    )
+
+
+def label_counts(splits: Splits) -> dict[str, dict[str, int]]:
+    """Return split -> label -> number of rows, most frequent first; no labels for numbers."""
+    counts: dict[str, dict[str, int]] = {}
+    for split in SPLITS:
+        found = Counter(label for row in splits[split] for label in _classes(row))
+        counts[split] = dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+    return counts
+
+
+def quantiles(splits: Splits) -> dict[str, tuple[float, ...]]:
+    """Return split -> minimum, quartiles and maximum of the numbers to predict."""
+    return {split: tuple(map(float, np.quantile(numbers, np.linspace(0, 1, 5)))) for split, numbers in _all(splits)}
+
+
+def findings_on_classes(
+    counts: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int], metric: str
+) -> list[Finding]:
+    """Return findings on rare, missing or nearly exclusive classes and on splits that differ. sizes: rows by split."""
+    train, test = counts["train"], counts["test"]
+    found = []
+    if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
+        text = f"{_listed(few)} {_has(few)} fewer than {FEW_TO_LEARN} training examples, too few to learn from."
+        found.append(Finding("note", text, "Label more of them, or put rare classes together."))
+    rare = [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]
+    if rare and sizes["test"]:
+        heavy = ", and macro-F1 gives each of them the weight of a frequent one" if metric.startswith("macro") else ""
+        text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are luck{heavy}."
+        found.append(Finding("note", text, "Label more test texts of these classes, or use --metric micro_f1."))
+    if test and sizes["test"]:
+        label, count = next(iter(test.items()))
+        share = count / sizes["test"]
+        if share >= 0.8:
+            text = f"{share:.1%} of the test texts bear {_named(label)}: who always answers that is right as often."
+            found.append(Finding("warning", text, "Judge by --metric macro_f1, which does not reward it."))
+        found += _shift(train, test, sizes)
+    return found
+
+
+def findings_on_types(counts: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]) -> list[Finding]:
+    """Return findings on rare types of entities, or tags, and on splits that differ. sizes: sentences by split."""
+    train, test = counts["train"], counts["test"]
+    found = []
+    if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
+        text = f"{_listed(few)} {_has(few)} fewer than {FEW_TO_LEARN} training sentences, too few to learn from."
+        found.append(Finding("note", text, "Label more of them, or put rare ones together."))
+    if rare := [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]:
+        text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test sentences: their scores are luck."
+        found.append(Finding("note", text, "Label more test sentences with them."))
+    return [*found, *(_shift(train, test, sizes) if sizes["test"] else [])]
+
+
+def findings_on_numbers(splits: Splits) -> list[Finding]:
+    """Return findings on numbers to predict that are all equal, and on splits that differ."""
+    found = []
+    numbers = dict(_all(splits))
+    for split, values in numbers.items():
+        if len(set(values)) == 1 and len(values) > 1:
+            text = f"Every number to predict in {split} is {values[0]:g}: there is nothing to tell apart."
+            found.append(Finding("error", text, "Check the label column."))
+    if not found and "train" in numbers and "test" in numbers:
+        from scipy.stats import ks_2samp
+
+        test = ks_2samp(numbers["train"], numbers["test"])
+        if test.statistic >= SHIFTED and test.pvalue < CHANCE:
+            text = f"Numbers to predict are spread differently in train and test, by {test.statistic:.0%} of the rows."
+            found.append(Finding(_grave(test.statistic), text, SPLIT_AGAIN))
+    return found
+
+
+def give_aways(train: Sequence[Example]) -> list[Finding]:
+    """Return findings on short cuts to the label: its name in the text, a text that is the id, a group that decides."""
+    found = []
+    same = sum(row.text.strip() == row.id for row in train) / max(len(train), 1)
+    if same >= 0.5:
+        text = f"The text equals the id in {same:.0%} of the training rows."
+        found.append(Finding("warning", text, "Name the column that holds the text with --text."))
+    right, others = _naming(train[:LOOKED_AT])
+    if right >= 0.05 and right >= 2 * others:
+        text = (
+            f"The name of the label stands in {right:.0%} of the training texts that bear it, that of another label in "
+            f"{others:.1%}: a search for words would do well."
+        )
+        found.append(Finding("note", text, "If new texts will not name their label, mask the names."))
+    labels_of: dict[str, Counter[object]] = defaultdict(Counter)
+    for row in train:
+        if row.group:
+            labels_of[row.group][row.label] += 1
+    several = {group: labels for group, labels in labels_of.items() if labels.total() > 1}
+    rows = sum(labels.total() for labels in several.values())
+    if rows >= 0.5 * len(train) and len({label for labels in several.values() for label in labels}) > 1:
+        decided = sum(labels.most_common(1)[0][1] for labels in several.values()) / rows
+        if decided >= 0.95:
+            text = f"The group alone decides the label in {decided:.0%} of the training rows ({len(several):,} groups)."
+            way_out = "A model may learn to recognise the groups: test it on groups that train lacks."
+            found.append(Finding("note", text, way_out))
+    return found
+
+
+def _classes(row: Example) -> tuple[str, ...]:
+    if isinstance(row.label, tuple):
+        return row.label
+    return (row.label,) if isinstance(row.label, str) else ()
+
+
+def _all(splits: Splits) -> list[tuple[Split, list[float]]]:
+    """Return the numbers to predict of each split that has rows."""
+    numbers = [(split, [float(row.label) for row in splits[split] if isinstance(row.label, float)]) for split in SPLITS]
+    return [(split, values) for split, values in numbers if values]
+
+
+def _shift(train: Mapping[str, int], test: Mapping[str, int], sizes: Mapping[str, int]) -> list[Finding]:
+    """Return a finding if labels are spread differently in train and test: half of the summed differences of shares."""
+    labels = [label for label in {**train, **test} if train.get(label, 0) + test.get(label, 0)]
+    table = np.array([[part.get(label, 0) for label in labels] for part in (train, test)], dtype=float)
+    if len(labels) < 2 or not table.sum(axis=1).all():
+        return []
+    shares = table / table.sum(axis=1, keepdims=True)
+    distance = float(np.abs(shares[0] - shares[1]).sum() / 2)
+    if distance < SHIFTED:
+        return []
+    from scipy.stats import chi2_contingency
+
+    if chi2_contingency(table).pvalue >= CHANCE:
+        return []
+    most = int(np.abs(shares[0] - shares[1]).argmax())
+    text = (
+        f"Labels are spread differently in train and test, by {distance:.0%} of the rows: {_named(labels[most])} is "
+        f"{shares[0, most]:.1%} of train and {shares[1, most]:.1%} of test."
+    )
+    return [Finding(_grave(distance), text, SPLIT_AGAIN)]
+
+
+def _naming(rows: Sequence[Example]) -> tuple[float, float]:
+    """Return the share of the rows' labels whose names are in the text, and that share for labels of other rows."""
+    names = {label: f" {normalised(label)} " for row in rows for label in _classes(row)}
+    names = {label: name for label, name in names.items() if len(name) >= SHORTEST + 2 and not name.strip().isdigit()}
+    order = sorted(names)
+    places = {label: place for place, label in enumerate(order)}
+    right = others = asked = asked_others = 0
+    for row in rows:
+        text = f" {normalised(row.text)} "
+        for label in set(_classes(row)) & names.keys():
+            place = places[label]
+            asked += 1
+            right += names[label] in text
+            for other in (order[(place + step) % len(order)] for step in range(1, min(len(order), OTHERS + 1))):
+                if other not in _classes(row):
+                    asked_others += 1
+                    others += names[other] in text
+    return right / max(asked, 1), others / max(asked_others, 1)
+
+
+def _grave(distance: float) -> Level:
+    return "warning" if distance >= 2 * SHIFTED else "note"
+
+
+def _named(label: str) -> str:
+    return f"'{label[:60]}'"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:NAMED])
+    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED:,} more classes"
+
+
+def _has(names: Sequence[str]) -> str:
+    return "has" if len(names) == 1 else "have"

@@ -1,10 +1,10 @@
-"""A task's texts retrieve their documents from a large corpus: what TLM trains on beside the task (methods/tlm.py).
+"""Retrieve the documents of a large corpus that resemble a task's texts: TLM's external data (methods/tlm.py).
 
 Yao et al. (2022), section 3.1: each training text is a query, its K best documents by BM25 are kept, and the union over
-all queries is the external data. Only training texts are asked for; documents that hold a dev or test text are treated
-as if the corpus did not have them (data/corpus_scan.py), before ranks are given, so that every query gets K others.
+all queries is the external data. Only training texts are queries. Documents that contain a dev or test text are treated
+as if the corpus did not have them (data/corpus_scan.py): they get no rank, so every query finds K other documents.
 
-In `out`, of which whatever is there already is taken as it is:
+The folder `out` holds these files; those that exist already are kept:
 
     retrieval.json   recipe, and hashes of what was read
     left-out/        documents that are left out of retrieval
@@ -41,38 +41,6 @@ from acclimate.text.bm25.words import check_analyzer
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.overlap.groups import repeats
 from acclimate.text.terms import PHRASES, keyword_query
-
-# The BM25 index of a corpus, kept for all runs that search it with the same settings.
-
-
-def cached_index(
-    corpus: Corpus,
-    out: Path,
-    *,
-    analyzer: str,
-    k1: float,
-    b: float,
-    shards: int = 1,
-    work: Work | None = None,
-    watch: Watch = unwatched,
-) -> Shards:
-    """The one in the user's cache directory, built where it is missing; in `out` where the cache cannot be written."""
-    name = f"{corpus.hash[:16]}-{analyzer}-{float(k1)}-{float(b)}-{shards}"
-    place = _place(out) / name
-    return build_shards(corpus, place, shards=shards, work=work, k1=k1, b=b, analyzer=analyzer, watch=watch)
-
-
-def _place(out: Path) -> Path:
-    place = files.cache() / "retrieval"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        files.write_text(
-            place / "README.txt", "BM25 indexes of `acclimate data retrieve`; what is removed is built anew.\n"
-        )
-    except OSError:
-        return out / "index"
-    return place
-
 
 CLAIM, FACTS, REPORT = "retrieval.json", "facts.json", "report.txt"
 CORPUS, SELECTION, LEFT_OUT, LIKE = "corpus", "selection", "left-out", "bm25"
@@ -111,7 +79,7 @@ class RetrieveRecipe:
 
 @dataclass(frozen=True)
 class Retrieved:
-    """What `retrieve` wrote. facts: counts and examples, see data/retrieved.py."""
+    """What `retrieve` wrote. facts: counts and examples (data/retrieved.py)."""
 
     corpus: Corpus
     selection: Selection
@@ -119,180 +87,6 @@ class Retrieved:
 
     def as_text(self) -> str:
         return as_text(self.facts)
-
-
-def retrieve_for(
-    corpus: Corpus,
-    splits: Mapping[Split, Sequence[Example]],
-    out: Path,
-    recipe: RetrieveRecipe | None = None,
-    *,
-    shards: int = 1,
-    cluster: str = "",
-    watch: Watch = unwatched,
-) -> Retrieved:
-    """Retrieve with the texts of splits["train"]; no document with a text of "dev" or "test" is among the result.
-
-    Labels are not looked at. The same call on the same `out` goes on where a stopped one stood, and gives what a
-    finished one gave. The index is built once for all runs, in the user's cache directory: in so many shards, by this
-    process or by the machines of a Ray cluster (core/machines.py); the result depends on neither. Raises ValueError
-    where `out` holds another retrieval, where there is nothing to ask for, and where nothing is found.
-    """
-    recipe = recipe or RetrieveRecipe()
-    splits = {split: splits.get(split, ()) for split in SPLITS}
-    if not any(whole(row).strip() for row in splits["train"]):
-        raise ValueError("no query: there is no training text. Give a file with texts to train on")
-    texts = {split: settings.digest([[row.text, row.pair] for row in splits[split]]) for split in SPLITS}
-    ids = settings.digest([row.id for row in splits["train"]])
-    _claim(out, {"recipe": asdict(recipe), "sources": {"corpus": corpus.hash, "ids": ids, **texts}})
-    if (out / FACTS).exists():
-        return open_retrieved(out)
-    asked, facts = _queries(splits["train"], recipe)
-    with workers(cluster) as work:  # before the pass over the corpus, so that a wrong address is refused at once
-        sealed = Sealed(splits, near=recipe.near)
-        left_out = leave_out(corpus, sealed, out / LEFT_OUT, passages=recipe.passages == "drop", watch=watch)
-        mask = left_out.mask(copies=recipe.duplicates != "keep")
-        index = _index(corpus, recipe, out, shards=shards, work=work, watch=watch)
-        selection = _selected(corpus, index, asked, out, recipe, mask=mask, watch=watch)
-        _write_corpus(corpus.take(selection.documents.tolist()), len(selection), out, watch)
-        known = {
-            "recipe": asdict(recipe),
-            "queries": facts,
-            "examples": examples_of_selection(selection, corpus, index),
-        }
-    return _told(out, known | of_corpus(corpus, left_out), watch)
-
-
-def cut(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> Retrieved:
-    """Return what `retrieve` would have given with a smaller k, cut from a retrieval that came to its end without a
-    search.
-
-    Raises ValueError where `run` holds none, where its k is smaller, and where `out` holds another retrieval.
-    """
-    large = open_retrieved(run)
-    stated = files.read_json(run / CLAIM)
-    selection = large.selection.cut(k)
-    _claim(out, {**stated, "recipe": {**stated["recipe"], "k": k}})
-    if (out / FACTS).exists():
-        return open_retrieved(out)
-    for name in (SELECTION, LIKE):
-        if (run / name).exists() and not (out / name / files.MANIFEST).exists():
-            open_selection(run / name).cut(k).write(out / name)
-    _write_corpus(itertools.islice(large.corpus.documents(), len(selection)), len(selection), out, watch)
-    known = {name: large.facts[name] for name in ("queries", "corpus", "left_out", "leaks", "sources")}
-    known["examples"] = [each for each in large.facts["examples"] if each["rank"] <= k]
-    return _told(out, known | {"recipe": {**large.facts["recipe"], "k": k}}, watch)
-
-
-def open_retrieved(out: Path) -> Retrieved:
-    """Return what `retrieve` or `cut` wrote to `out`. Raises ValueError where none came to its end there."""
-    if not (out / FACTS).is_file() or not (out / SELECTION).is_dir():
-        raise ValueError(
-            f"{out} holds no selection: no `acclimate data retrieve` there has come to its end. Name another run"
-        )
-    return Retrieved(Corpus(out / CORPUS), open_selection(out / SELECTION), files.read_json(out / FACTS))
-
-
-def examples_of(out: Path, corpus: Corpus) -> list[dict[str, Any]]:
-    """Return what a few queries of the retrieval in `out` found, as `retrieved` of facts.json has it."""
-    found, recipe = open_retrieved(out), RetrieveRecipe(**files.read_json(out / CLAIM)["recipe"])
-    index = _index(corpus, recipe, out)
-    return [asdict(query) for query in shown(found.selection, corpus, index)]
-
-
-def work(*, out: Path, watch: Watch, task: Path, corpus: Path, **stated: Any) -> dict[str, Any]:
-    """Return the work of a job (jobs/job.py): retrieve for a prepared task. Its settings are those of the recipe."""
-    from acclimate.tasks.prepared import open_prepared
-
-    prepared = open_prepared(task)
-    splits = {split: prepared.examples(split) for split in SPLITS}
-    return retrieve_for(Corpus(corpus), splits, out, RetrieveRecipe(**stated), watch=watch).facts
-
-
-def _write_corpus(documents: Iterable[Document], size: int, out: Path, watch: Watch) -> None:
-    if not (out / CORPUS / "corpus.json").exists():
-        write_corpus(counted(documents, watch, "writing", total=size), out / CORPUS)
-
-
-def _told(out: Path, known: dict[str, Any], watch: Watch) -> Retrieved:
-    """Count what was written, and write facts and report: with them the retrieval is at its end."""
-    asked = open_selection(out / (LIKE if (out / LIKE).exists() else SELECTION))
-    facts = known | {"asked": of_queries(asked)}
-    facts |= of_documents(open_selection(out / SELECTION), Corpus(out / CORPUS), watch)
-    files.write_text(out / REPORT, as_text(facts))
-    files.write_json(out / FACTS, facts)
-    return open_retrieved(out)
-
-
-def _claim(out: Path, stated: dict[str, Any]) -> None:
-    place = out / CLAIM
-    if not place.exists():
-        out.mkdir(parents=True, exist_ok=True)
-        files.write_json(place, stated)
-    elif files.read_json(place) != stated:
-        raise ValueError(
-            f"{out} holds a retrieval with other settings or inputs, see {place}. Choose another --out, or remove that "
-            f"one"
-        )
-
-
-def _index(
-    corpus: Corpus,
-    recipe: RetrieveRecipe,
-    out: Path,
-    *,
-    shards: int = 1,
-    work: Work | None = None,
-    watch: Watch = unwatched,
-) -> Shards:
-    formula: dict[str, Any] = {"analyzer": recipe.analyzer, "k1": recipe.k1, "b": recipe.b}
-    return cached_index(corpus, out, shards=shards, work=work, **formula, watch=watch)
-
-
-def _queries(rows: Sequence[Example], recipe: RetrieveRecipe) -> tuple[list[Query], dict[str, int]]:
-    """Return what is searched for, and how it was made of the texts.
-
-    All texts are asked for, those without any word too.
-    """
-    asked, words, shortened = [], 0, 0
-    for row in rows:
-        text = whole(row)
-        query = text if recipe.queries == "text" else keyword_query(text, recipe.phrases)
-        count, left = len(text.split()), len(query.split())
-        words, shortened = words + count, shortened + (left < count)
-        asked.append((row.id, query))
-    left = sum(len(query.split()) for _, query in asked)
-    return asked, {"words": words, "asked_words": left, "shortened": shortened}
-
-
-def _selected(
-    corpus: Corpus,
-    index: Shards,
-    asked: Sequence[Query],
-    out: Path,
-    recipe: RetrieveRecipe,
-    *,
-    mask: np.ndarray,
-    watch: Watch,
-) -> Selection:
-    """Return what the queries retrieve, or as many documents drawn at random. mask: those left out."""
-
-    def alike(documents: np.ndarray) -> np.ndarray:
-        return repeats([document.text for document in corpus.take(documents.tolist())], near=recipe.near)
-
-    dropping = alike if recipe.duplicates == "near" else None
-    place = out / (SELECTION if recipe.how == "bm25" else LIKE)
-    if not (place / files.MANIFEST).exists():
-        select(index, asked, place, k=recipe.k, left_out=mask, dropping=dropping, watch=watch)
-    found = open_selection(place)
-    if recipe.how == "bm25":
-        return found
-    if not (out / SELECTION / files.MANIFEST).exists():
-        sample(found, len(corpus), out / SELECTION, seed=recipe.seed, left_out=mask, dropping=dropping)
-    return open_selection(out / SELECTION)
-
-
-# The front door of retrieval: a user's files in, the documents that resemble them out, in one call.
 
 
 def retrieve(
@@ -319,15 +113,15 @@ def retrieve(
 ) -> Retrieved:
     """Return the documents of a large corpus that the training texts resemble: what TLM trains on beside the task.
 
-    train, dev, test   labelled files as `race` takes them, with the same columns and kinds; the texts of train ask,
-                       and no document with a text of dev or test, given or split off, is among the result
-    corpus             raw text, a file or folder, or a folder made by write_corpus
-    recipe             data.retrieve.Recipe: K, random control, keywords, duplicates
+    train, dev, test   labelled files with columns and kinds as in `race`. The texts of train are the queries; no
+                       document with a text of dev or test, given or split off, is retrieved
+    corpus             raw text, a file or folder, or a folder that write_corpus made
+    recipe             data.retrieve.RetrieveRecipe: K, random control, keywords, duplicates
     shards, cluster    as in data.retrieve.retrieve_for; the result depends on neither
-    out                directory of the run; the same call again goes on there, or opens what is there
+    out                directory of the run; the same call again resumes the run, or opens the finished one
 
-    `.corpus` is an ordinary corpus, best documents first, `.selection` says which text brought which, `.facts` counts,
-    `.as_text()` is the report. Raises ValueError for whatever is wrong with the files and settings.
+    `.corpus` is an ordinary corpus, best documents first; `.selection` says which text brought which document, `.facts`
+    has counts, and `.as_text()` is the report. Raises ValueError for faults of the files and settings.
     """
     dev, test = (Path(path) if path else None for path in (dev, test))
     stated = LabelledFiles(
@@ -368,7 +162,7 @@ def for_files(
     cluster: str,
     watch: Watch,
 ) -> Retrieved:
-    """Do what `retrieve` does, in a directory that the caller has locked. `watch` is told what was left out."""
+    """Do what `retrieve` does in a directory that the caller has locked; `watch` gets notes on what was left out."""
     labelled = read_files(files)
     searched = corpus_at(corpus, out, separated=separated, watch=watch)
     for note in filter(None, [*labelled.notes, note_on(searched)]):
@@ -376,3 +170,201 @@ def for_files(
     return ranks.first_then_all(
         lambda: retrieve_for(searched, labelled.splits, out, recipe, shards=shards, cluster=cluster, watch=watch)
     )
+
+
+def retrieve_for(
+    corpus: Corpus,
+    splits: Mapping[Split, Sequence[Example]],
+    out: Path,
+    recipe: RetrieveRecipe | None = None,
+    *,
+    shards: int = 1,
+    cluster: str = "",
+    watch: Watch = unwatched,
+) -> Retrieved:
+    """Retrieve with the texts of splits["train"]; no retrieved document contains a text of "dev" or "test".
+
+    Labels are not used. The same call resumes a stopped retrieval in `out`, or opens a finished one.
+    shards   parts of the index, which is built once for all runs, in the user's cache directory
+    cluster  address of a Ray cluster that builds and searches; "": this process (core/machines.py)
+    The result depends on neither. Raises ValueError if `out` holds another retrieval, if there is no query, and if
+    nothing is found.
+    """
+    recipe = recipe or RetrieveRecipe()
+    splits = {split: splits.get(split, ()) for split in SPLITS}
+    if not any(whole(row).strip() for row in splits["train"]):
+        raise ValueError("no query: there is no training text. Give a file with texts to train on")
+    texts = {split: settings.digest([[row.text, row.pair] for row in splits[split]]) for split in SPLITS}
+    ids = settings.digest([row.id for row in splits["train"]])
+    _claim(out, {"recipe": asdict(recipe), "sources": {"corpus": corpus.hash, "ids": ids, **texts}})
+    if (out / FACTS).exists():
+        return open_retrieved(out)
+    asked, facts = _queries(splits["train"], recipe)
+    with workers(cluster) as work:  # before the pass over the corpus, so that a wrong address is refused at once
+        sealed = Sealed(splits, near=recipe.near)
+        left_out = leave_out(corpus, sealed, out / LEFT_OUT, passages=recipe.passages == "drop", watch=watch)
+        mask = left_out.mask(copies=recipe.duplicates != "keep")
+        index = _index(corpus, recipe, out, shards=shards, work=work, watch=watch)
+        selection = _selected(corpus, index, asked, out, recipe, mask=mask, watch=watch)
+        _write_corpus(corpus.take(selection.documents.tolist()), len(selection), out, watch)
+        known = {
+            "recipe": asdict(recipe),
+            "queries": facts,
+            "examples": examples_of_selection(selection, corpus, index),
+        }
+    return _finished(out, known | of_corpus(corpus, left_out), watch)
+
+
+def cut(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> Retrieved:
+    """Return what `retrieve` finds with a smaller k, cut from a finished retrieval without a search.
+
+    Raises ValueError if `run` holds none, if its k is smaller, and if `out` holds another retrieval.
+    """
+    large = open_retrieved(run)
+    stated = files.read_json(run / CLAIM)
+    selection = large.selection.cut(k)
+    _claim(out, {**stated, "recipe": {**stated["recipe"], "k": k}})
+    if (out / FACTS).exists():
+        return open_retrieved(out)
+    for name in (SELECTION, LIKE):
+        if (run / name).exists() and not (out / name / files.MANIFEST).exists():
+            open_selection(run / name).cut(k).write(out / name)
+    _write_corpus(itertools.islice(large.corpus.documents(), len(selection)), len(selection), out, watch)
+    known = {name: large.facts[name] for name in ("queries", "corpus", "left_out", "leaks", "sources")}
+    known["examples"] = [example for example in large.facts["examples"] if example["rank"] <= k]
+    return _finished(out, known | {"recipe": {**large.facts["recipe"], "k": k}}, watch)
+
+
+def open_retrieved(out: Path) -> Retrieved:
+    """Return what `retrieve` or `cut` wrote to `out`. Raises ValueError if none has finished there."""
+    if not (out / FACTS).is_file() or not (out / SELECTION).is_dir():
+        raise ValueError(f"{out} holds no selection: no `acclimate data retrieve` has finished there. Name another run")
+    return Retrieved(Corpus(out / CORPUS), open_selection(out / SELECTION), files.read_json(out / FACTS))
+
+
+def examples_of(out: Path, corpus: Corpus) -> list[dict[str, Any]]:
+    """Return a few queries of the retrieval in `out` with what they found, as `retrieved` in facts.json."""
+    found, recipe = open_retrieved(out), RetrieveRecipe(**files.read_json(out / CLAIM)["recipe"])
+    index = _index(corpus, recipe, out)
+    return [asdict(query) for query in shown(found.selection, corpus, index)]
+
+
+def work(*, out: Path, watch: Watch, task: Path, corpus: Path, **stated: Any) -> dict[str, Any]:
+    """Retrieve for a prepared task, as a job (jobs/job.py), and return the facts. stated: settings of the recipe."""
+    from acclimate.tasks.prepared import open_prepared
+
+    prepared = open_prepared(task)
+    splits = {split: prepared.examples(split) for split in SPLITS}
+    return retrieve_for(Corpus(corpus), splits, out, RetrieveRecipe(**stated), watch=watch).facts
+
+
+def _claim(out: Path, stated: dict[str, Any]) -> None:
+    place = out / CLAIM
+    if not place.exists():
+        out.mkdir(parents=True, exist_ok=True)
+        files.write_json(place, stated)
+    elif files.read_json(place) != stated:
+        raise ValueError(
+            f"{out} holds a retrieval with other settings or inputs, see {place}. Choose another --out, or remove that "
+            f"one"
+        )
+
+
+def _queries(rows: Sequence[Example], recipe: RetrieveRecipe) -> tuple[list[Query], dict[str, int]]:
+    """Return the queries, one for each text (even without words), and counts of their words."""
+    asked, words, shortened = [], 0, 0
+    for row in rows:
+        text = whole(row)
+        query = text if recipe.queries == "text" else keyword_query(text, recipe.phrases)
+        count, left = len(text.split()), len(query.split())
+        words, shortened = words + count, shortened + (left < count)
+        asked.append((row.id, query))
+    left = sum(len(query.split()) for _, query in asked)
+    return asked, {"words": words, "asked_words": left, "shortened": shortened}
+
+
+def _index(
+    corpus: Corpus,
+    recipe: RetrieveRecipe,
+    out: Path,
+    *,
+    shards: int = 1,
+    work: Work | None = None,
+    watch: Watch = unwatched,
+) -> Shards:
+    formula: dict[str, Any] = {"analyzer": recipe.analyzer, "k1": recipe.k1, "b": recipe.b}
+    return cached_index(corpus, out, shards=shards, work=work, **formula, watch=watch)
+
+
+def cached_index(
+    corpus: Corpus,
+    out: Path,
+    *,
+    analyzer: str,
+    k1: float,
+    b: float,
+    shards: int = 1,
+    work: Work | None = None,
+    watch: Watch = unwatched,
+) -> Shards:
+    """Return the BM25 index of a corpus from the user's cache directory, which all runs share, or build it there.
+
+    If the cache cannot be written, the index is in `out`.
+    """
+    name = f"{corpus.hash[:16]}-{analyzer}-{float(k1)}-{float(b)}-{shards}"
+    place = _place(out) / name
+    return build_shards(corpus, place, shards=shards, work=work, k1=k1, b=b, analyzer=analyzer, watch=watch)
+
+
+def _place(out: Path) -> Path:
+    place = files.cache() / "retrieval"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        files.write_text(
+            place / "README.txt", "BM25 indexes of `acclimate data retrieve`; what is removed is built anew.\n"
+        )
+    except OSError:
+        return out / "index"
+    return place
+
+
+def _selected(
+    corpus: Corpus,
+    index: Shards,
+    asked: Sequence[Query],
+    out: Path,
+    recipe: RetrieveRecipe,
+    *,
+    mask: np.ndarray,
+    watch: Watch,
+) -> Selection:
+    """Return what the queries retrieve, or as many documents at random. mask: True for documents to leave out."""
+
+    def alike(documents: np.ndarray) -> np.ndarray:
+        return repeats([document.text for document in corpus.take(documents.tolist())], near=recipe.near)
+
+    dropping = alike if recipe.duplicates == "near" else None
+    place = out / (SELECTION if recipe.how == "bm25" else LIKE)
+    if not (place / files.MANIFEST).exists():
+        select(index, asked, place, k=recipe.k, left_out=mask, dropping=dropping, watch=watch)
+    found = open_selection(place)
+    if recipe.how == "bm25":
+        return found
+    if not (out / SELECTION / files.MANIFEST).exists():
+        sample(found, len(corpus), out / SELECTION, seed=recipe.seed, left_out=mask, dropping=dropping)
+    return open_selection(out / SELECTION)
+
+
+def _write_corpus(documents: Iterable[Document], size: int, out: Path, watch: Watch) -> None:
+    if not (out / CORPUS / "corpus.json").exists():
+        write_corpus(counted(documents, watch, "writing", total=size), out / CORPUS)
+
+
+def _finished(out: Path, known: dict[str, Any], watch: Watch) -> Retrieved:
+    """Write facts and report, which finish the retrieval, and return it."""
+    asked = open_selection(out / (LIKE if (out / LIKE).exists() else SELECTION))
+    facts = known | {"asked": of_queries(asked)}
+    facts |= of_documents(open_selection(out / SELECTION), Corpus(out / CORPUS), watch)
+    files.write_text(out / REPORT, as_text(facts))
+    files.write_json(out / FACTS, facts)
+    return open_retrieved(out)
