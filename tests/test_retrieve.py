@@ -78,7 +78,7 @@ def test_a_cut_is_what_a_smaller_k_retrieves(run):
 def test_a_random_control_and_keywords_by_option_or_setting(run):
     status, said = run(f"data retrieve train.jsonl {SPLITS} --k 3 --how random seed=2 --out chance")
     assert status == 0, said
-    assert "Drawn at random: " in said
+    assert "Sampled at random: " in said
     status, said = run(f"data retrieve train.jsonl {SPLITS} k=3 --queries keywords phrases=2 --out few")
     assert status == 0, said
     assert "each the keywords of a text (RAKE, 2 at most)" in said

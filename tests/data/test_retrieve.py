@@ -152,7 +152,7 @@ def test_a_random_retrieval_has_the_size_of_bm25(retrieved):
     control = retrieved("random")
     assert len(control.selection) == len(retrieved("plain").selection)
     assert control.facts["asked"] == retrieved("plain").facts["asked"]
-    assert "drawn at random" in control.as_text()
+    assert "sampled at random" in control.as_text()
     assert np.diff(control.selection.documents).min() < 0
 
 

@@ -1,6 +1,6 @@
-"""What the doctor found (data/doctor.py), as plain values: read back from JSON, shown on a terminal or in a report.
+"""What the doctor found (data/doctor.py), as values that JSON stores and a terminal or report shows.
 
-Shares are fractions of 1. Texts of users are cut to SHOWN characters where they are kept.
+Shares are fractions of 1. Texts of users are stored with at most SHOWN characters.
 """
 
 from __future__ import annotations
@@ -16,14 +16,31 @@ from acclimate.reports.page import Item, Section, amount, beginning, page, share
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 LeakKind = Literal["exact", "near", "13-gram", "passage"]
-SHOWN = 200
+SHOWN = 200  # characters of a stored text
+MOST_LABELS = 30  # labels on a terminal
+MOST_REASONS = 100  # listed reasons why rows were left out
+KINDS = {
+    "sequence": "one label a text",
+    "multilabel": "several labels a text",
+    "score": "a number a text",
+    "tokens": "a tag a word",
+}
+LEAKS = {
+    "exact": "the same words",
+    "near": "nearly the same (5-grams, Jaccard .8)",
+    "13-gram": "half of its runs of 13 words or more",
+    "passage": "fewer of them: no leak",
+}
+DROPPED = "So it was in the files. The rows of train and dev that hold a test text were taken out after that."
+SHOWN_ON_PAGE = 120  # characters of an example on the page
+EXAMPLES = 2  # shown of each kind of leak
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """error: nothing can be trained or trusted as it is; warning: a score will mislead; note: good to know.
+    """A fault or remark, and what to do about it, as sentences.
 
-    what, way_out   sentences
+    level  error: training is impossible or worthless; warning: a score will mislead; note: good to know
     """
 
     level: Level
@@ -35,7 +52,7 @@ class Finding:
 class FileFacts:
     """A labelled file; rows == accepted + rejected.
 
-    reasons: (why rows were left out, how many, where the first of them stand: "train.csv:118, train.csv:131, ...")
+    reasons  (why rows were left out, how many, the places of the first: "train.csv:118, train.csv:131, ...")
     """
 
     path: str
@@ -47,13 +64,13 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How long a sample of the labelled texts is, in the model's tokens (its special ones included) or in words.
+    """Lengths of a sample of the labelled texts, in the model's tokens (special ones included) or in words.
 
-    limit         max_tokens: what is read of a text
-    reads         what the model can read at once; None where that is unknown
+    limit         max_tokens: the length that is read of a text
+    reads         the longest text that the model can read; None if unknown
     over_limit, over_reads   shares of the texts that are longer
     cut           share of all tokens that `limit` cuts off
-    suggested     what --max-tokens could be; None where it is well as it is
+    suggested     a better --max-tokens; None if the present one is good
     """
 
     unit: Literal["tokens", "words"]
@@ -73,10 +90,10 @@ class Lengths:
 class Pieces:
     """How the words of a sample of texts break into the model's pieces.
 
-    per_word   pieces a word, on average
+    per_word   mean number of pieces of a word
     whole      share of the words that are one piece
     unknown    share of the pieces that stand for "unknown"
-    broken     the most frequent words of three pieces and more: (word, pieces, times met)
+    broken     the most frequent words of three or more pieces: (word, pieces, occurrences)
     """
 
     of: str
@@ -90,9 +107,11 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class CorpusFacts:
-    """documents: those that were read. copies: of them, whose very text came before; empty: without any text.
+    """Counts of a corpus.
 
-    rejected: documents besides, of which nothing could be made.
+    documents  all that were read
+    copies     those of them with the text of an earlier one; empty: those without text
+    rejected   documents that could not be read, which `documents` leaves out
     """
 
     name: str
@@ -106,7 +125,7 @@ class CorpusFacts:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One text met twice: the beginnings of both, their labels where they have any, and what they share.
+    """A text that occurs twice: the beginnings of both texts, their labels if they have any, and the shared excerpt.
 
     Labels of test items are left out.
     """
@@ -123,13 +142,13 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """Texts of `found` ("train", "dev", "domain", "general") that hold those of `within` ("dev", "test").
+    """Texts of `found` ("train", "dev", "domain", "general") that contain texts of `within` ("dev", "test").
 
     kind        exact: equal after normalisation; near: Jaccard .8 and more; 13-gram: at least half of the item's runs
-                of 13 words; passage: fewer of them, which is no leak of the item
-    scanned     texts of `found` that match
-    references  items of `within` that are matched; share: of all items there
-    same_label  items of them that are matched by a text with the same label; None for corpora and passages
+                of 13 words; passage: fewer of them, which does not leak the item
+    scanned     number of matching texts of `found`
+    references  number of matched items of `within`; share: of all items of `within`
+    same_label  number of items that a text with the same label matches; None for corpora and passages
     """
 
     found: str
@@ -146,10 +165,10 @@ class Leak:
 class Copies:
     """Texts that occur more than once, exactly or nearly, in one split.
 
-    texts        different ones that do
-    rows         rows beyond the first of each
-    conflicting  texts among them whose rows bear different labels
-    marked       of these, texts that are told apart by punctuation: marks may say what the label is about
+    texts        different texts that do
+    rows         rows beyond the first of each text
+    conflicting  texts whose rows have different labels
+    marked       conflicting texts that differ in punctuation, which may mark what the label is about
     """
 
     split: str
@@ -162,18 +181,18 @@ class Copies:
 
 @dataclass(frozen=True)
 class Examination:
-    """All that the doctor says about labelled files, corpora and model, before anything is trained.
+    """All that the doctor found in labelled files, corpora and model, before anything is trained.
 
     task          facts: name, kind, metric, labels (their number), max_tokens, model
-    splits        rows of each split; label_counts: rows that bear a label, by split; quantiles: of a number to predict,
-                  by split: least, quarter, half, three quarters, most
-    leaked        ids: "test": test items that train holds; "train", "dev": rows there that hold a test item;
-                  "test in domain", "test in general": test items that those hold. Numbers in the order of reading, from
-                  1 on: "domain", "general": documents that hold a dev or test item and must be left out of adapting
+    splits        rows of each split; label_counts: rows of each label, by split; quantiles: minimum, quartiles and
+                  maximum of the numbers to predict, by split
+    leaked        ids of test items that train contains ("test") or a corpus ("test in domain", "test in general");
+                  ids of rows that contain a test item ("train", "dev"); numbers, from 1 in the order of reading, of
+                  documents that contain a dev or test item ("domain", "general"), which adaptation must leave out
     findings      errors, then warnings, then notes
-    detectable    the smallest true difference that the race would find, in units of the metric; None without test items
+    detectable    the smallest true difference that the race would detect, in units of the metric; None if unknown
     reach         the same as a sentence, with what would make it smaller
-    dropped       the rows of train and dev that hold a test item were taken out after all this was found
+    dropped       True if the rows of train and dev with a test item were removed after this examination
     """
 
     task: Mapping[str, str]
@@ -194,11 +213,11 @@ class Examination:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """What must be mended before anything is trained."""
+        """Findings that must be corrected before training."""
         return tuple(finding for finding in self.findings if finding.level == "error")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; sets are sorted lists."""
+        """Return plain values; sets become sorted lists."""
         values: dict[str, Any] = to_plain(self)
         return values
 
@@ -208,37 +227,17 @@ class Examination:
         return from_plain(Examination, values)
 
     def as_text(self) -> str:
-        """Return a page for the terminal (data/examination.py)."""
-
+        """Return a page for the terminal."""
         return as_text(self)
 
 
-MOST_LABELS = 30  # on a terminal
-MOST_REASONS = 100  # why rows were left out
-KINDS = {
-    "sequence": "one label a text",
-    "multilabel": "several labels a text",
-    "score": "a number a text",
-    "tokens": "a tag a word",
-}
-LEAKS = {
-    "exact": "the same words",
-    "near": "nearly the same (5-grams, Jaccard .8)",
-    "13-gram": "half of its runs of 13 words or more",
-    "passage": "fewer of them: no leak",
-}
-DROPPED = "So it was in the files. The rows of train and dev that hold a test text were taken out after that."
-SHOWN_ON_PAGE = 120  # characters of an example on the page
-EXAMPLES = 2  # of a kind of leak
-
-
 def as_text(examined: Examination) -> str:
-    """Return the page, at most 110 columns wide; nothing of it acts on a terminal."""
+    """Return the page for the terminal, at most 110 columns wide and without control characters."""
     return page(_title(examined), sections(examined))
 
 
 def sections(examined: Examination) -> list[Section]:
-    """Return the page's parts, empty ones left out."""
+    """Return the sections of the page that are not empty."""
     findings, *data = sections_of_data(examined)
     reach = Section("What these data can show", lines=(examined.reach,) if examined.reach else ())
     leaks = [_leaks(examined), _leak_examples(examined)]
@@ -246,7 +245,7 @@ def sections(examined: Examination) -> list[Section]:
 
 
 def sections_of_data(examined: Examination, *, most_labels: int = MOST_LABELS) -> list[Section]:
-    """Return what was found within the files, empty parts left out: findings first; leaks between files are apart."""
+    """Return the findings and the sections on the files that are not empty, without leaks between files."""
     parts = [_files(examined), _labels(examined, most_labels), _numbers(examined), _lengths(examined)]
     parts += [_pieces(examined), _corpora(examined), _copies(examined)]
     return [_findings(examined), *(part for part in parts if part.rows)]
@@ -263,15 +262,16 @@ def _title(examined: Examination) -> str:
 def _findings(examined: Examination) -> Section:
     if not examined.findings:
         return Section("Findings", lines=("Nothing is wrong with these files.",))
-    return Section("Findings", items=tuple(Item(each.what, each.level, each.way_out) for each in examined.findings))
+    items = (Item(finding.what, finding.level, finding.way_out) for finding in examined.findings)
+    return Section("Findings", items=tuple(items))
 
 
 def _files(examined: Examination) -> Section:
-    rows = tuple((each.path, f"{each.rows:,}", f"{each.accepted:,}", f"{each.rejected:,}") for each in examined.files)
+    rows = tuple((file.path, f"{file.rows:,}", f"{file.accepted:,}", f"{file.rejected:,}") for file in examined.files)
     reasons = tuple(
-        f"{each.path}: {amount(count, 'row')} left out: {why} ({places})"
-        for each in examined.files
-        for why, count, places in each.reasons
+        f"{file.path}: {amount(count, 'row')} left out: {why} ({places})"
+        for file in examined.files
+        for why, count, places in file.reasons
     )
     return Section("Files", ("file", "rows", "accepted", "rejected"), rows, items=reasons, most=MOST_REASONS)
 
@@ -316,14 +316,14 @@ def _lengths(examined: Examination) -> Section:
 
 def _pieces(examined: Examination) -> Section:
     rows = tuple(
-        (each.of, f"{each.words:,}", f"{each.per_word:.2f}", share(each.whole), f"{each.unknown:.2%}")
-        for each in examined.pieces
+        (text.of, f"{text.words:,}", f"{text.per_word:.2f}", share(text.whole), f"{text.unknown:.2%}")
+        for text in examined.pieces
     )
     lines = tuple(
-        f"Words that break most often ({each.of}): "
-        + ", ".join(f"{word} ({pieces} pieces, {count:,} times)" for word, pieces, count in each.broken)
-        for each in examined.pieces
-        if each.broken
+        f"Words that break most often ({text.of}): "
+        + ", ".join(f"{word} ({pieces} pieces, {count:,} times)" for word, pieces, count in text.broken)
+        for text in examined.pieces
+        if text.broken
     )
     columns = ("words of", "words", "pieces a word", "in one piece", "unknown pieces")
     return Section("How words break into the model's pieces", columns, rows, lines)
@@ -332,16 +332,16 @@ def _pieces(examined: Examination) -> Section:
 def _corpora(examined: Examination) -> Section:
     rows = tuple(
         (
-            each.name,
-            each.path,
-            f"{each.documents:,}",
-            f"{each.characters / 1e6:,.1f}",
-            f"{each.rejected:,}",
-            f"{each.copies:,}",
-            f"{each.empty:,}",
-            f"{len(examined.leaked.get(each.name, ())):,}",
+            corpus.name,
+            corpus.path,
+            f"{corpus.documents:,}",
+            f"{corpus.characters / 1e6:,.1f}",
+            f"{corpus.rejected:,}",
+            f"{corpus.copies:,}",
+            f"{corpus.empty:,}",
+            f"{len(examined.leaked.get(corpus.name, ())):,}",
         )
-        for each in examined.corpora
+        for corpus in examined.corpora
     )
     columns = ("corpus", "path", "documents", "M characters", "rejected", "copies", "empty", "left out for leaks")
     return Section("Corpora", columns, rows)
@@ -360,34 +360,36 @@ def _leaks(examined: Examination) -> Section:
 
 def _leak_examples(examined: Examination) -> Section:
     rows = tuple(
-        (f"{leak.within} in {leak.found}: {leak.kind} {each.similarity:.0%}", *_side_by_side(each))
+        (f"{leak.within} in {leak.found}: {leak.kind} {sighting.similarity:.0%}", *_side_by_side(sighting))
         for leak in examined.leaks
-        for each in leak.examples[: 1 if leak.kind == "passage" else EXAMPLES]
+        for sighting in leak.examples[: 1 if leak.kind == "passage" else EXAMPLES]
     )
     return Section("Such texts side by side", ("where", "dev or test text", "the text there"), rows)
 
 
 def _copies(examined: Examination) -> Section:
-    marked = any(each.marked for each in examined.copies)
+    marked = any(copies.marked for copies in examined.copies)
     rows = tuple(
         (
-            *(each.split, f"{each.texts:,}", f"{each.rows:,}", f"{each.conflicting:,}"),
-            *([f"{each.marked:,}"] if marked else []),
+            *(copies.split, f"{copies.texts:,}", f"{copies.rows:,}", f"{copies.conflicting:,}"),
+            *([f"{copies.marked:,}"] if marked else []),
         )
-        for each in examined.copies
+        for copies in examined.copies
     )
     columns = ("split", "texts", "rows too many", "with different labels", *(["of them, by punctuation"] * marked))
     lines = tuple(
-        f"{each.split}: {' = '.join(_side_by_side(shown))}" for each in examined.copies for shown in each.examples[:1]
+        f"{copies.split}: {' = '.join(_side_by_side(shown))}"
+        for copies in examined.copies
+        for shown in copies.examples[:1]
     )
     return Section("Texts that occur more than once in a split", columns, rows, lines)
 
 
-def _side_by_side(each: Sighting) -> tuple[str, str]:
-    """Both texts, each with its id and the label that was kept of it."""
+def _side_by_side(sighting: Sighting) -> tuple[str, str]:
+    """Return both texts, sighting with its id and its label if that was kept."""
     return (
-        _shown(each.within_id, each.within_label, each.within_text),
-        _shown(each.found_id, each.found_label, each.found_text),
+        _shown(sighting.within_id, sighting.within_label, sighting.within_text),
+        _shown(sighting.found_id, sighting.found_label, sighting.found_text),
     )
 
 

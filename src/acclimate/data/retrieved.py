@@ -1,6 +1,9 @@
-"""Retrieved documents beside the text that brought them, what they have in common marked (Yao et al. 2022, Table 9).
+"""What a retrieval found: counts for facts.json, a page for the terminal, and documents beside their queries.
 
-Plain values in, plain values out: the words in common and their parts of the score are the retrieval's to say.
+1. `of_corpus`, `of_queries`, `of_documents` and `examples_of_selection` make facts.json; `shown` returns a few queries
+   with their documents in full.
+2. `as_text` is the page for the terminal, made of facts.json.
+3. `examples` marks the words that a document shares with its query (Yao et al. 2022, Table 9), for a race's page.
 """
 
 from __future__ import annotations
@@ -23,172 +26,23 @@ from acclimate.text.bm25.selection import Selection
 from acclimate.text.bm25.shards import Shards
 from acclimate.text.corpus import Corpus
 
-CARRIED = 0.9  # of a score, by the words that are marked
-LONGEST = 700  # characters of a text
-QUERIES, DOCUMENTS = 12, 10  # at most, on a page
-WORDS = 12  # named below a document
-
-Part = tuple[str, bool]  # a stretch of text, and whether it is marked
-
-_WORD = re.compile(r"\w+")
-
-
-@dataclass(frozen=True)
-class Marked:
-    """A text cut to what matters, and what stands beside it.
-
-    parts  the text, in stretches; what was cut off is an ellipsis
-    about  rank, score, source and id, or what the query is
-    words  what the two have in common, in a sentence; empty for a query
-    """
-
-    about: str
-    parts: tuple[Part, ...]
-    words: str = ""
-
-
-@dataclass(frozen=True)
-class Example:
-    """A query and the documents that it brought, by rank."""
-
-    query: Marked
-    documents: tuple[Marked, ...]
-
-
-def shown_from(entries: Sequence[Mapping[str, Any]]) -> tuple[QueryShown, ...]:
-    """Return the values of a retrieval's shown.json. Raises ValueError for an entry that is no field."""
-    return tuple(from_plain(QueryShown, entry) for entry in entries)
-
-
-def examples(shown: Sequence[QueryShown]) -> tuple[Example, ...]:
-    """Return the first QUERIES queries and their first DOCUMENTS documents, as the page has them."""
-    return tuple(map(_example, shown[:QUERIES]))
-
-
-def carrying(terms: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Return the heaviest terms that together make up CARRIED of the sum, and their parts of it."""
-    heaviest = sorted(terms, key=lambda term: -term[1])
-    enough, sum_so_far = CARRIED * sum(part for _, part in terms), 0.0
-    carried: dict[str, float] = {}
-    for term, part in heaviest:
-        if carried and sum_so_far >= enough:
-            break
-        carried[term] = part
-        sum_so_far += part
-    return carried
-
-
-def marked(text: str, terms: Mapping[str, float], *, longest: int = LONGEST) -> tuple[Part, ...]:
-    """Return the text with every occurrence of a term marked; a longer one is cut to where most of their weight stands.
-
-    A term is a run of letters, digits and underscores, compared as it is and in small letters. One that stands nowhere
-    in the text, such as a stem, is marked nowhere.
-    """
-    found = list(_occurrences(text, terms))
-    begin, end = _window(text, found, terms, longest)
-    parts: list[Part] = [("\N{HORIZONTAL ELLIPSIS} ", False)] if begin else []
-    at = begin
-    for first, last, _ in found:
-        if begin <= first and last <= end:
-            parts += [(text[at:first], False), (text[first:last], True)]
-            at = last
-    parts.append((text[at:end], False))
-    if end < len(text):
-        parts.append((" \N{HORIZONTAL ELLIPSIS}", False))
-    return tuple(part for part in parts if part[0])
-
-
-def _example(query: QueryShown) -> Example:
-    documents = query.documents[:DOCUMENTS]
-    carried = [carrying(document.terms) for document in documents]
-    heaviest: dict[str, float] = {}
-    for terms in carried:
-        for term, part in terms.items():
-            heaviest[term] = max(part, heaviest.get(term, 0.0))
-    sides = (_document(document, terms) for document, terms in zip(documents, carried, strict=True))
-    return Example(Marked(query.id, marked(query.text, heaviest)), tuple(sides))
-
-
-def _document(document: DocumentShown, terms: Mapping[str, float]) -> Marked:
-    about = [f"rank {document.rank:,}", f"score {document.score:.2f}"]
-    about += [f"source {document.source}"] if document.source else []
-    named = [f"{term} {part:.2f}" for term, part in terms.items()][:WORDS]
-    others = len(document.terms) - len(named)
-    rest = sum(part for _, part in document.terms) - sum(list(terms.values())[:WORDS])
-    said = f"In common: {', '.join(named)}" if named else "No common word is known"
-    said += f"; {others:,} more add {rest:.2f}" if others else ""
-    return Marked(", ".join([*about, f"document {document.id}"]), marked(document.text, terms), f"{said}.")
-
-
-def _occurrences(text: str, terms: Mapping[str, float]) -> Iterator[tuple[int, int, str]]:
-    """(first character, the one after the last, term) in the text's order."""
-    for match in _WORD.finditer(text):
-        term = match[0] if match[0] in terms else match[0].lower()
-        if term in terms:
-            yield *match.span(), term
-
-
-def _window(
-    text: str, found: Sequence[tuple[int, int, str]], terms: Mapping[str, float], longest: int
-) -> tuple[int, int]:
-    """Return the first stretch of at most `longest` characters, cut between words, whose different terms weigh most."""
-    if len(text) <= longest:
-        return 0, len(text)
-    best, begin = 0.0, 0
-    firsts, lasts = [first for first, _, _ in found], [last for _, last, _ in found]
-    for first in firsts:
-        start = max(0, first - longest // 8)  # some words before the first mark
-        inside = found[bisect_left(firsts, start) : bisect_right(lasts, start + longest)]
-        within = {term for _, _, term in inside}
-        weight = sum(terms[term] for term in within)
-        if weight > best + 1e-9:
-            best, begin = weight, start
-    begin = min(begin, len(text) - longest)
-    return _edge(text, begin, forward=True), _edge(text, begin + longest, forward=False)
-
-
-def _edge(text: str, at: int, *, forward: bool) -> int:
-    """Return the nearest place between words from `at` on, or before it; `at` itself where there is none near."""
-    if at in (0, len(text)):
-        return at
-    places = range(at, min(at + 40, len(text))) if forward else range(at, max(at - 40, 0), -1)
-    for place in places:
-        if text[place - 1].isspace() if forward else text[place].isspace():
-            return place
-    return at
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentShown:
-    """A document that a query brought, its place from 1. terms: words of both, with their parts of the score."""
-
-    id: str
-    source: str
-    text: str
-    rank: int
-    score: float
-    terms: Sequence[tuple[str, float]] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class QueryShown:
-    """A text of the task that was used as a query, and what it brought, best first."""
-
-    id: str
-    text: str
-    documents: Sequence[DocumentShown]
-
-
-# Counts and examples of a retrieval, for `facts.json` and the page.
-
 SEQUENCE = 128  # tokens of a training sequence of TLM
-EXAMPLES = 4
+EXAMPLES = 4  # queries, or documents of a random selection
 BROUGHT = 3  # documents of a query that a race shows
 _QUERY, _PASSAGE = 400, 600  # characters shown
+SOURCES_SHOWN = 15
+TERMS = 15  # listed words of an example
+MARKED = 0.05  # smallest part of the score with which a word is marked
+CARRIED = 0.9  # share of a score that the marked words make up
+LONGEST = 700  # characters of a marked text
+QUERIES, DOCUMENTS = 12, 10  # on a page, at most
+WORDS = 12  # named below a document
+_WORD = re.compile(r"\w+")
+Part = tuple[str, bool]  # a stretch of text; True if it is marked
 
 
 def of_corpus(corpus: Corpus, left_out: LeftOut) -> dict[str, Any]:
-    """corpus, left_out, leaks and sources: what does not depend on any query."""
+    """Return corpus, left_out, leaks and sources, which depend on no query."""
     found = left_out.facts
     return {
         "corpus": {"documents": len(corpus), "characters": corpus.characters, "hash": corpus.hash},
@@ -199,16 +53,16 @@ def of_corpus(corpus: Corpus, left_out: LeftOut) -> dict[str, Any]:
 
 
 def of_queries(selection: Selection) -> dict[str, int]:
-    """queries; unhit: those of which the corpus has no word; short: those that brought fewer than k documents."""
+    """Return the numbers of queries, of those without a word of the corpus, and of those with fewer than k hits."""
     short = int(np.count_nonzero(selection.counts() < selection.k))
     return {"queries": selection.queries, "unhit": selection.unhit, "short": short}
 
 
 def of_documents(selection: Selection, corpus: Corpus, watch: Watch) -> dict[str, Any]:
-    """Return counts of what was retrieved. corpus: the documents of the selection.
+    """Return counts of the retrieved documents. corpus: the documents of the selection.
 
-    long     documents of more than SEQUENCE words
-    beyond   words after the first SEQUENCE of a document
+    long     documents with more than SEQUENCE words
+    beyond   words after the first SEQUENCE of a document, summed
     """
     sources: Counter[str] = Counter()
     words = long = beyond = 0
@@ -229,10 +83,9 @@ def of_documents(selection: Selection, corpus: Corpus, watch: Watch) -> dict[str
 
 
 def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | Shards) -> list[dict[str, Any]]:
-    """Return the best document of a few queries, with the words that they share; of a random selection the first
-    documents.
+    """Return the best document of a few queries with their shared words, or the first documents of a random selection.
 
-    corpus: the one that was searched.
+    corpus  the searched corpus
     """
     if selection.how == "random":
         first = selection.documents[:EXAMPLES]
@@ -250,10 +103,35 @@ def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | S
     return found
 
 
-def shown(selection: Selection, corpus: Corpus, index: Index | Shards) -> list[QueryShown]:
-    """Return a few queries with the best of what each brought, in full; nothing of a random selection.
+def _example_document(id: str, source: str, text: str, rank: int) -> dict[str, Any]:
+    return {"document_id": id, "source": source, "passage": beginning(text, _PASSAGE), "rank": rank}
 
-    corpus: the one that was searched.
+
+@dataclass(frozen=True, slots=True)
+class QueryShown:
+    """A text of the task that was a query, and the documents that it found, best first."""
+
+    id: str
+    text: str
+    documents: Sequence[DocumentShown]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentShown:
+    """A document that a query found; rank counts from 1. terms: words of both, with their parts of the score."""
+
+    id: str
+    source: str
+    text: str
+    rank: int
+    score: float
+    terms: Sequence[tuple[str, float]] = ()
+
+
+def shown(selection: Selection, corpus: Corpus, index: Index | Shards) -> list[QueryShown]:
+    """Return a few queries with their best documents in full; nothing for a random selection.
+
+    corpus  the searched corpus
     """
     if selection.how == "random":
         return []
@@ -271,20 +149,13 @@ def shown(selection: Selection, corpus: Corpus, index: Index | Shards) -> list[Q
     return found
 
 
-def _example_document(id: str, source: str, text: str, rank: int) -> dict[str, Any]:
-    return {"document_id": id, "source": source, "passage": beginning(text, _PASSAGE), "rank": rank}
-
-
-# A retrieval as a page for the terminal: what was asked and left out, where the documents come from, examples.
-
-SOURCES_SHOWN = 15  # shown
-TERMS = 15  # told of an example
-MARKED = 0.05  # least part of the score for which a word is marked in the texts
-_WORDS = re.compile(r"\w+")
+def shown_from(entries: Sequence[Mapping[str, Any]]) -> tuple[QueryShown, ...]:
+    """Return the values of a retrieval's shown.json. Raises ValueError for an unknown field."""
+    return tuple(from_plain(QueryShown, entry) for entry in entries)
 
 
 def as_text(facts: Mapping[str, Any]) -> str:
-    """Return the page; facts: of data/retrieved.py."""
+    """Return the page for the terminal. facts: the content of facts.json."""
     sections = [_asked(facts), _left_out(facts), _sources(facts), _lengths(facts), *_examples(facts)]
     return page(_title(facts), sections)
 
@@ -294,7 +165,7 @@ def _title(facts: Mapping[str, Any]) -> str:
     of_all = share(kept["documents"] / whole)
     part = f"{amount(kept['documents'], 'document')} of {whole:,} ({of_all}, {kept['characters']:,} characters)"
     if facts["recipe"]["how"] == "random":
-        return f"Drawn at random: {part}, as many as BM25 retrieves with K = {facts['recipe']['k']:,}"
+        return f"Sampled at random: {part}, as many as BM25 retrieves with K = {facts['recipe']['k']:,}"
     return f"Retrieved: {part}, K = {facts['recipe']['k']:,}"
 
 
@@ -315,8 +186,8 @@ def _asked(facts: Mapping[str, Any]) -> Section:
     ]
     if recipe["k"] > facts["corpus"]["documents"]:
         lines.append(
-            f"K = {recipe['k']:,} is more than the {facts['corpus']['documents']:,} documents that there are: every "
-            f"one that has a word of a query was brought by it."
+            f"K = {recipe['k']:,} is more than the {facts['corpus']['documents']:,} documents that there are: a query "
+            f"brings every document that has a word of it."
         )
     if facts["selection"]["rows"]:
         brought = facts["selection"]["rows"] / facts["selection"]["documents"]
@@ -378,9 +249,9 @@ def _lengths(facts: Mapping[str, Any]) -> Section:
 def _examples(facts: Mapping[str, Any]) -> list[Section]:
     sections = []
     for number, example in enumerate(facts["examples"], 1):
-        told = f"{example['document_id']}" + (f" ({example['source']})" if example["source"] else "")
+        named = f"{example['document_id']}" + (f" ({example['source']})" if example["source"] else "")
         if "query" not in example:
-            sections.append(Section(f"Example {number}: {told}, drawn at random", lines=(example["passage"],)))
+            sections.append(Section(f"Example {number}: {named}, sampled at random", lines=(example["passage"],)))
             continue
         terms = {word for word, part in example["terms"] if part >= MARKED * example["score"]}
         parts = ", ".join(f"{word} {part:.2f}" for word, part in example["terms"][:TERMS])
@@ -390,10 +261,129 @@ def _examples(facts: Mapping[str, Any]) -> list[Section]:
             f"Document: {bracketed(example['passage'], terms)}",
             f"Matched words by their part of the score {example['score']:.2f}: {parts}",
         )
-        sections.append(Section(f"Example {number}: {told}, rank {example['rank']}", lines=lines))
+        sections.append(Section(f"Example {number}: {named}, rank {example['rank']}", lines=lines))
     return sections
 
 
 def bracketed(text: str, terms: set[str]) -> str:
-    """The text with brackets around the words that are among the terms, which are in lower case or as in the text."""
-    return _WORDS.sub(lambda found: f"[{found[0]}]" if {found[0], found[0].lower()} & terms else found[0], text)
+    """Return the text with brackets around the words that are among the terms, as they are or in lower case."""
+    return _WORD.sub(lambda found: f"[{found[0]}]" if {found[0], found[0].lower()} & terms else found[0], text)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A query and the documents that it found, by rank."""
+
+    query: Marked
+    documents: tuple[Marked, ...]
+
+
+@dataclass(frozen=True)
+class Marked:
+    """An excerpt of a text with marked words.
+
+    about  rank, score, source and id of a document; id of a query
+    parts  the excerpt in stretches, with an ellipsis where the text was cut
+    words  a sentence on the words that document and query share; "" for a query
+    """
+
+    about: str
+    parts: tuple[Part, ...]
+    words: str = ""
+
+
+def examples(shown: Sequence[QueryShown]) -> tuple[Example, ...]:
+    """Return the first QUERIES queries with their first DOCUMENTS documents, for the page."""
+    return tuple(map(_example, shown[:QUERIES]))
+
+
+def _example(query: QueryShown) -> Example:
+    documents = query.documents[:DOCUMENTS]
+    carried = [carrying(document.terms) for document in documents]
+    heaviest: dict[str, float] = {}
+    for terms in carried:
+        for term, part in terms.items():
+            heaviest[term] = max(part, heaviest.get(term, 0.0))
+    sides = (_document(document, terms) for document, terms in zip(documents, carried, strict=True))
+    return Example(Marked(query.id, marked(query.text, heaviest)), tuple(sides))
+
+
+def _document(document: DocumentShown, terms: Mapping[str, float]) -> Marked:
+    about = [f"rank {document.rank:,}", f"score {document.score:.2f}"]
+    about += [f"source {document.source}"] if document.source else []
+    named = [f"{term} {part:.2f}" for term, part in terms.items()][:WORDS]
+    others = len(document.terms) - len(named)
+    rest = sum(part for _, part in document.terms) - sum(list(terms.values())[:WORDS])
+    said = f"In common: {', '.join(named)}" if named else "No common word is known"
+    said += f"; {others:,} more add {rest:.2f}" if others else ""
+    return Marked(", ".join([*about, f"document {document.id}"]), marked(document.text, terms), f"{said}.")
+
+
+def carrying(terms: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """Return the heaviest terms that together make up CARRIED of the score, and their parts of it."""
+    heaviest = sorted(terms, key=lambda term: -term[1])
+    enough, sum_so_far = CARRIED * sum(part for _, part in terms), 0.0
+    carried: dict[str, float] = {}
+    for term, part in heaviest:
+        if carried and sum_so_far >= enough:
+            break
+        carried[term] = part
+        sum_so_far += part
+    return carried
+
+
+def marked(text: str, terms: Mapping[str, float], *, longest: int = LONGEST) -> tuple[Part, ...]:
+    """Return the text with every occurrence of a term marked; a long text is cut to where their weight is largest.
+
+    A term is a run of letters, digits and underscores, compared as it is and in lower case.
+    """
+    found = list(_occurrences(text, terms))
+    begin, end = _window(text, found, terms, longest)
+    parts: list[Part] = [("\N{HORIZONTAL ELLIPSIS} ", False)] if begin else []
+    at = begin
+    for first, last, _ in found:
+        if begin <= first and last <= end:
+            parts += [(text[at:first], False), (text[first:last], True)]
+            at = last
+    parts.append((text[at:end], False))
+    if end < len(text):
+        parts.append((" \N{HORIZONTAL ELLIPSIS}", False))
+    return tuple(part for part in parts if part[0])
+
+
+def _occurrences(text: str, terms: Mapping[str, float]) -> Iterator[tuple[int, int, str]]:
+    """Yield (first character, the one after the last, term) in the order of the text."""
+    for match in _WORD.finditer(text):
+        term = match[0] if match[0] in terms else match[0].lower()
+        if term in terms:
+            yield *match.span(), term
+
+
+def _window(
+    text: str, found: Sequence[tuple[int, int, str]], terms: Mapping[str, float], longest: int
+) -> tuple[int, int]:
+    """Return the first stretch of at most `longest` characters, cut between words, whose terms weigh most."""
+    if len(text) <= longest:
+        return 0, len(text)
+    best, begin = 0.0, 0
+    firsts, lasts = [first for first, _, _ in found], [last for _, last, _ in found]
+    for first in firsts:
+        start = max(0, first - longest // 8)  # some words before the first mark
+        inside = found[bisect_left(firsts, start) : bisect_right(lasts, start + longest)]
+        within = {term for _, _, term in inside}
+        weight = sum(terms[term] for term in within)
+        if weight > best + 1e-9:
+            best, begin = weight, start
+    begin = min(begin, len(text) - longest)
+    return _edge(text, begin, forward=True), _edge(text, begin + longest, forward=False)
+
+
+def _edge(text: str, at: int, *, forward: bool) -> int:
+    """Return the nearest place between words from `at` on, or before it; `at` if none is near."""
+    if at in (0, len(text)):
+        return at
+    places = range(at, min(at + 40, len(text))) if forward else range(at, max(at - 40, 0), -1)
+    for place in places:
+        if text[place - 1].isspace() if forward else text[place].isspace():
+            return place
+    return at

@@ -195,7 +195,7 @@ def check_stated(stated: LabelledFiles, kind: Stated) -> None:
     for role, column in stated.columns.stated().items():
         other = roles.setdefault(column, role)
         if other != role and {other, role} != {"group", "id"}:
-            raise ValueError(f"{role}={column!r}: the same column as {other}. Each must name another column")
+            raise ValueError(f"{role}={column!r}: the same column as {other}. Name two columns")
     if kind == "tokens" and (stated.pair or stated.separator):
         what = f"pair={stated.pair!r}" if stated.pair else f"separator={stated.separator!r}"
         raise ValueError(f"{what}: a task of kind 'tokens' has lists of words and tags. Leave it out")
