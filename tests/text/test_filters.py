@@ -1,6 +1,6 @@
 import pytest
 
-from acclimate.text.filters import LANGUAGES, READ, UNKNOWN, check_language, language
+from acclimate.text.language import LANGUAGES, READ, UNKNOWN, check_language, language
 
 # the first article of the Universal Declaration of Human Rights (United Nations, 1948), and its second sentence's end
 DECLARED = {

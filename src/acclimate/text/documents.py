@@ -1,6 +1,7 @@
-"""Documents out of text, JSON-lines, Parquet, XML of PubMed and PMC, and dataset files, streamed, whatever their size.
+"""Stream the documents of text, JSON Lines, Parquet, XML of PubMed and PMC, and files of `datasets`, of any size.
 
-What nothing can be made of is counted and left out; what is wrong with a file as a whole is a ValueError.
+A document that cannot be used is counted and left out. A fault of a file as a whole raises ValueError. Parquet and
+Arrow files are read a batch of rows at a time, by Arrow's readers only.
 """
 
 from __future__ import annotations
@@ -33,149 +34,25 @@ from acclimate.text.untrusted import (
     unsound,
 )
 
-# Rows of Parquet files and of Hugging Face dataset folders, a batch at a time. Only Arrow's own readers are used.
-
-_ROWS = 32  # decoded at a time: a text that is held once can stand in every one of them
-
-Columns = Sequence[str]
-
-
-@contextlib.contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
-    import pyarrow as pa
-
-    try:
-        yield
-    # an ArrowInvalid is a ValueError too, but does not name the file; what is too large for memory is an ArrowException
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{named(path)}: damaged ({printable(str(error))[:200]}). Fetch or write it anew") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{named(path)}: a text in it is not UTF-8 ({error}). Write it anew from Unicode text"
-        ) from error
-
-
-def parquet_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
-    """Return the file's column names. Raises ValueError where it is no Parquet file, or unpacks beyond the limits."""
-    import pyarrow.parquet
-
-    check_file(path)
-    with open(path, "rb") as file:
-        head = file.read(HEAD)
-    if not head:
-        raise ValueError(f"{named(path)}: is empty (0 bytes). Write it anew or name another file")
-    if head[:4] != b"PAR1":
-        what, way_out = foreign(head) or ("something else", "Write it anew or give it the name that it should have")
-        raise ValueError(f"{named(path)}: not a Parquet file, whatever its name says; it is {what}. {way_out}")
-    with _damage_named(path), pyarrow.parquet.ParquetFile(path) as file:
-        groups = range(file.metadata.num_row_groups)
-        _check_size(path, sum(file.metadata.row_group(group).total_byte_size for group in groups), limits)
-        return list(file.schema_arrow.names)
-
-
-def parquet_rows(path: Path, columns: Columns, limits: Limits = LIMITS) -> Iterator[dict[str, Any]]:
-    """Yield the rows' values by column, these columns only.
-
-    Raises ValueError where the file is damaged, and where its rows hold more than the limits allow, whatever it says.
-    """
-    import pyarrow.parquet
-
-    with _damage_named(path), pyarrow.parquet.ParquetFile(path) as file:
-        yield from _rows(path, file.iter_batches(batch_size=_ROWS, columns=list(columns)), limits)
-
-
-def is_dataset(folder: Path) -> bool:
-    """Return whether the folder was written by `datasets`: one split (`Dataset.save_to_disk`), or a cache of it."""
-    return (folder / "dataset_info.json").is_file() and bool(_arrow_files(folder))
-
-
-def dataset_files(folder: Path) -> list[Path]:
-    """Return the Arrow files of one split in their order.
-
-    Raises ValueError where state.json is damaged, names a file outside of the folder or one that is not there, or where
-    the rows are a selection of the files' rows that was not written out.
-    """
-    state = folder / "state.json"
-    if not state.is_file():
-        return _arrow_files(folder)
-    check_file(state)
-    try:
-        said = json.loads(state.read_bytes())
-        listed = [entry["filename"] for entry in said["_data_files"]]
-        selected = said.get("_indices_files") or said.get("_indices_data_files")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{named(state)}: not what `save_to_disk` writes ({error}). Save the dataset anew") from error
-    if selected:
-        raise ValueError(
-            f"{named(folder)}: holds a selection of rows that was not written out. Save it after `flatten_indices()`"
-        )
-    for name in listed:
-        if not isinstance(name, str) or Path(name).name != name:
-            raise ValueError(f"{named(state)}: {shown(name)} is not a file of this folder. Save the dataset anew")
-        check_file(folder / name)
-    return [folder / name for name in listed]
-
-
-def _arrow_files(folder: Path) -> list[Path]:
-    # cache-*.arrow hold what `map` and `filter` made of the others
-    return sorted(file for file in folder.glob("*.arrow") if not file.name.startswith(("cache-", "tmp", ".")))
-
-
-def arrow_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
-    """Return the names of the columns in a file of `dataset_files`; of the limits none applies to them."""
-    import pyarrow as pa
-
-    check_file(path)
-    with _damage_named(path), pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-        return list(stream.schema.names)
-
-
-def arrow_rows(path: Path, columns: Columns, limits: Limits = LIMITS) -> Iterator[dict[str, Any]]:
-    """Yield the rows' values by column, these columns only. Raises ValueError as `parquet_rows` does."""
-    import pyarrow as pa
-
-    with _damage_named(path), pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-        chosen = (batch.select(list(columns)) for batch in stream)
-        parts = (batch.slice(start, _ROWS) for batch in chosen for start in range(0, batch.num_rows, _ROWS))
-        yield from _rows(path, parts, limits)
-
-
-def _rows(path: Path, batches: Iterator[Any], limits: Limits) -> Iterator[dict[str, Any]]:
-    taken = 0
-    for batch in batches:
-        rows = batch.to_pylist()
-        taken += batch.nbytes
-        _check_size(path, taken, limits)
-        yield from rows
-
-
-def _check_size(path: Path, unpacked: int, limits: Limits) -> None:
-    size = path.stat().st_size
-    if unpacked > limits.content or unpacked > max(limits.grace, limits.ratio * size):
-        raise ValueError(
-            f"{named(path)}: unpacks to {unpacked:,} bytes or more, {unpacked // size:,} times its size, as a "
-            f"decompression bomb does. If it is what it should be, write it as .jsonl"
-        )
-
-
 FORMATS = (".txt", ".jsonl", ".parquet", ".xml", ".nxml")
 ENDINGS = (
     *(f"{kind}{packed}" for kind in (".txt", ".jsonl", ".xml", ".nxml") for packed in ("", *PACKINGS)),
     ".parquet",
 )
-KEPT = 1000  # rejected documents that are listed one by one
-
+KEPT = 1000  # rejected documents that are listed
+_ROWS = 32  # rows decoded at a time: each may repeat a large text that the file stores once
 Separated = Literal["line", "blank"]
-Numbered = Iterator[tuple[int, Values | Deletion]]  # by line or row
-Rows = Iterator[tuple[str, Values | Deletion]]  # place, and values by name or the reason for which there are none
+Numbered = Iterator[tuple[int, Values | Deletion]]  # number of the line or row, and its values
+Rows = Iterator[tuple[str, Values | Deletion]]  # place, and values by name or the reason why there are none
+Columns = Sequence[str]
 
 
 class Documents(Iterator[Document]):
-    """The documents of a file or folder, one after the other, and what was left out on the way.
+    """Iterates over the documents of a file or folder, and counts those that are left out.
 
-    rows        documents met so far: rows == accepted + rejections, always
-    rejections  those that nothing can be made of: no JSON, no text in the field, control characters
-    rejected    the first KEPT of them, with place and reason
+    rows        documents read so far: rows == accepted + rejections
+    rejections  documents that cannot be used: no JSON, no text in the field, control characters
+    rejected    the first KEPT of these, with place and reason
     """
 
     def __init__(self, path: Path, rows: Rows, field: str) -> None:
@@ -202,35 +79,23 @@ class Documents(Iterator[Document]):
         check_rows(named(path), self.rows, self.rejections, self.rejected)
 
 
-def check_rows(where: str, rows: int, rejections: int, rejected: Sequence[Rejected]) -> None:
-    """Raises ValueError where there is no document, or where more than half cannot be used."""
-    if not rows:
-        raise ValueError(f"{where}: holds no document. Name another file or folder")
-    if 2 * rejections > rows:
-        first = "; ".join(f"{each.place}: {each.reason}" for each in rejected[:3])
-        raise ValueError(
-            f"{where}: {rejections:,} of {rows:,} documents cannot be used. The first: {first}. "
-            f"Correct them, or name another file or folder"
-        )
-
-
 def read_documents(
     path: Path, *, separated: Separated = "line", field: str = "text", limits: Limits = LIMITS
 ) -> Documents:
     """Return the documents of a file, or of every file with a known ending below a folder, in the order of the paths.
 
     .txt      one document a line, or several lines up to a blank one with `separated="blank"`
-    .jsonl    an object a line: the text in `field`; `id` (text or whole number) and `source` where there are any
+    .jsonl    an object a line: the text in `field`; `id` (text or whole number) and `source` are optional
     .parquet  the same names as columns
     .xml, .nxml  PubMed's: title and abstract of each article, with its PMID as id; or PubMed Central's (JATS): title,
-              abstract and body without tables, figures, formulas and references. Articles that a later file of PubMed's
-              replaces or deletes come all the same: text/preparation.py leaves them out
-    All but .parquet may be packed (.gz, .zst). A folder that `datasets` saved is read as its Arrow files, columns named
-    as for .jsonl; so is each such folder below. A document without an id is named after its place: `folder/a.txt:12`.
-    Documents that hold nothing but white space come too: `write_corpus` leaves them out and counts them.
+              abstract and body without tables, figures, formulas and references. Articles that a later file of PubMed
+              replaces or deletes are yielded too: text/preparation.py leaves them out
+    All but .parquet may be packed (.gz, .zst). A folder that `datasets` saved is read as its Arrow files, with columns
+    named as in .jsonl; so is each such folder below. A document without an id is named by its place: `folder/a.txt:12`.
+    Documents of white space are yielded too: `write_corpus` leaves them out and counts them.
 
-    Raises ValueError where there is no such path or nothing there has a known ending; and, on the way, for a file that
-    cannot be read as what its ending says, for one that lacks the field, and where more than half cannot be used.
+    Raises ValueError if the path does not exist or has no file with a known ending; and, while reading, for a file that
+    is not what its ending says or lacks the field, and if more than half of the documents cannot be used.
     """
     path = Path(path)
     files = files_of(path)
@@ -240,7 +105,7 @@ def read_documents(
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the files that `read_documents` reads, in that order; ValueError as there where there are none."""
+    """Return the files that `read_documents` reads, in its order. Raises ValueError if there are none."""
     if path.is_dir():
         files = list(_below(path))
         if not files:
@@ -253,15 +118,14 @@ def files_of(path: Path) -> list[Path]:
 
 
 def unread_in(folder: Path) -> list[Path]:
-    """The files below the folder that `read_documents` passes over for their endings, in the order of their paths."""
+    """Return the files below the folder that `read_documents` skips because of their endings, ordered by path."""
     return [file for file in _below(folder, every=True) if not file.name.endswith(ENDINGS)]
 
 
 def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
-    """Yield the files to read below the folder, in the order of their paths; links are followed, each folder visited
-    once.
+    """Yield the files to read below the folder, ordered by path. Links are followed; each folder is visited once.
 
-    every: those with other endings too, hidden ones and what belongs to a saved dataset aside
+    every  include files with other endings, but neither hidden files nor those of saved datasets
     """
     found: list[Path] = []
     visited: set[tuple[int, int]] = set()
@@ -288,7 +152,7 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
 
 
 def rows_of(file: Path, above: Path, separated: Separated, field: str, limits: Limits = LIMITS) -> Rows:
-    """Place and values of each document that the file should hold; a place names the file from `above` on."""
+    """Return place and values of each document of the file. above: the folder from which the place names the file."""
     name = printable(file.relative_to(above).as_posix())
     readers: dict[str, Callable[[], Numbered]] = {
         ".txt": partial(_blocks if separated == "blank" else _lines, file, field, limits),
@@ -325,7 +189,7 @@ def _blocks(file: Path, field: str, limits: Limits) -> Numbered:
 
 
 def _json(file: Path, field: str, limits: Limits) -> Numbered:
-    """Raises ValueError at the end where no object has the field."""
+    """Yield the lines' objects. Raises ValueError at the end if no object has the field."""
     found, keys = False, dict[str, None]()
     for number, values in json_lines(file, limits):
         if isinstance(values, Mapping):
@@ -352,7 +216,7 @@ def _columns(
 
 
 def document_of(place: str, values: Values, field: str) -> Document | str:
-    """Return the document, or why there is none. `place` is its id where the row has none."""
+    """Return the document, or why there is none. place: its id if the row has none."""
     if isinstance(values, str):
         return values
     if field not in values:
@@ -375,3 +239,133 @@ def _without(field: str, present: Sequence[str], file: Path) -> ValueError:
         f"{named(file)}: no field {field!r}{meant(field, present)}; its fields are {shown(list(present))}. Rename the "
         f"one that holds the text (from Python: field=NAME)"
     )
+
+
+def check_rows(where: str, rows: int, rejections: int, rejected: Sequence[Rejected]) -> None:
+    """Raise ValueError if there is no document, or if more than half cannot be used."""
+    if not rows:
+        raise ValueError(f"{where}: holds no document. Name another file or folder")
+    if 2 * rejections > rows:
+        first = "; ".join(f"{each.place}: {each.reason}" for each in rejected[:3])
+        raise ValueError(
+            f"{where}: {rejections:,} of {rows:,} documents cannot be used. The first: {first}. "
+            f"Correct them, or name another file or folder"
+        )
+
+
+def parquet_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
+    """Return the names of the file's columns. Raises ValueError if it is not Parquet or unpacks beyond the limits."""
+    import pyarrow.parquet
+
+    check_file(path)
+    with open(path, "rb") as file:
+        head = file.read(HEAD)
+    if not head:
+        raise ValueError(f"{named(path)}: is empty (0 bytes). Write it anew or name another file")
+    if head[:4] != b"PAR1":
+        what, way_out = foreign(head) or ("something else", "Write it anew or give it the name that it should have")
+        raise ValueError(f"{named(path)}: not a Parquet file, whatever its name says; it is {what}. {way_out}")
+    with _damage_named(path), pyarrow.parquet.ParquetFile(path) as file:
+        groups = range(file.metadata.num_row_groups)
+        _check_size(path, sum(file.metadata.row_group(group).total_byte_size for group in groups), limits)
+        return list(file.schema_arrow.names)
+
+
+def parquet_rows(path: Path, columns: Columns, limits: Limits = LIMITS) -> Iterator[dict[str, Any]]:
+    """Yield each row as values by column, for these columns only.
+
+    Raises ValueError if the file is damaged, or if its rows exceed the limits, even if it states a smaller size.
+    """
+    import pyarrow.parquet
+
+    with _damage_named(path), pyarrow.parquet.ParquetFile(path) as file:
+        yield from _rows(path, file.iter_batches(batch_size=_ROWS, columns=list(columns)), limits)
+
+
+def is_dataset(folder: Path) -> bool:
+    """Return True if `datasets` wrote the folder: one split (`Dataset.save_to_disk`), or its cache."""
+    return (folder / "dataset_info.json").is_file() and bool(_arrow_files(folder))
+
+
+def dataset_files(folder: Path) -> list[Path]:
+    """Return the Arrow files of one split, in order.
+
+    Raises ValueError if state.json is damaged or names a file that is missing or outside of the folder, or if the rows
+    are a selection of the files' rows that was not written out.
+    """
+    state = folder / "state.json"
+    if not state.is_file():
+        return _arrow_files(folder)
+    check_file(state)
+    try:
+        said = json.loads(state.read_bytes())
+        listed = [entry["filename"] for entry in said["_data_files"]]
+        selected = said.get("_indices_files") or said.get("_indices_data_files")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{named(state)}: not what `save_to_disk` writes ({error}). Save the dataset anew") from error
+    if selected:
+        raise ValueError(
+            f"{named(folder)}: holds a selection of rows that was not written out. Save it after `flatten_indices()`"
+        )
+    for name in listed:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise ValueError(f"{named(state)}: {shown(name)} is not a file of this folder. Save the dataset anew")
+        check_file(folder / name)
+    return [folder / name for name in listed]
+
+
+def _arrow_files(folder: Path) -> list[Path]:
+    # `map` and `filter` cache their results in cache-*.arrow
+    return sorted(file for file in folder.glob("*.arrow") if not file.name.startswith(("cache-", "tmp", ".")))
+
+
+def arrow_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
+    """Return the names of the columns in a file of `dataset_files`. limits: unused, as in `parquet_columns`."""
+    import pyarrow as pa
+
+    check_file(path)
+    with _damage_named(path), pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+        return list(stream.schema.names)
+
+
+def arrow_rows(path: Path, columns: Columns, limits: Limits = LIMITS) -> Iterator[dict[str, Any]]:
+    """Yield each row as values by column, for these columns only. Raises ValueError as `parquet_rows` does."""
+    import pyarrow as pa
+
+    with _damage_named(path), pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+        chosen = (batch.select(list(columns)) for batch in stream)
+        parts = (batch.slice(start, _ROWS) for batch in chosen for start in range(0, batch.num_rows, _ROWS))
+        yield from _rows(path, parts, limits)
+
+
+def _rows(path: Path, batches: Iterator[Any], limits: Limits) -> Iterator[dict[str, Any]]:
+    taken = 0
+    for batch in batches:
+        rows = batch.to_pylist()
+        taken += batch.nbytes
+        _check_size(path, taken, limits)
+        yield from rows
+
+
+def _check_size(path: Path, unpacked: int, limits: Limits) -> None:
+    size = path.stat().st_size
+    if unpacked > limits.content or unpacked > max(limits.grace, limits.ratio * size):
+        raise ValueError(
+            f"{named(path)}: unpacks to {unpacked:,} bytes or more, {unpacked // size:,} times its size, as a "
+            f"decompression bomb does. If it is what it should be, write it as .jsonl"
+        )
+
+
+@contextlib.contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    # ArrowInvalid is a ValueError too, but does not name the file; too large for memory raises an ArrowException
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{named(path)}: damaged ({printable(str(error))[:200]}). Fetch or write it anew") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{named(path)}: a text in it is not UTF-8 ({error}). Write it anew from Unicode text"
+        ) from error

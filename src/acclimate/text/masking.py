@@ -1,4 +1,4 @@
-"""Masking for masked language models: which tokens of a ragged batch are predicted, and what stands in their place.
+"""Masking for masked language models: which tokens of a ragged batch are predicted, and what replaces them.
 
 Devlin et al. 2019, section 3.1 and appendix A; whole words as in BERT's `create_pretraining_data.py`.
 Legend: B rows, N tokens of all rows together, W words of all rows together.
@@ -17,19 +17,19 @@ from acclimate.core.types import NOT_PREDICTED
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-FIFTHS = 5  # stages of a rate that rises
+FIFTHS = 5  # stages of a rising rate
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """What takes the place of a predicted token: the mask, a random ordinary token, or the token itself.
+    """What replaces a predicted token: the mask, a random ordinary token, or the token itself.
 
     mask        the mask's id
     vocabulary  1 + the largest id
-    special     ids that are never predicted and never drawn
-    masked, random  shares in [0, 1], of all predicted tokens; the rest stays as it is
+    special     ids that are never predicted and never sampled
+    masked, random  shares of the predicted tokens, in [0, 1]; the others stay as they are
 
-    Raises ValueError where the shares are no shares, or where all ids are special though some are to be drawn.
+    Raises ValueError if the shares are impossible, or if random tokens are wanted but all ids are special.
     """
 
     mask: int
@@ -48,14 +48,14 @@ class Replacement:
             raise ValueError(f"all {self.vocabulary} ids are special, so no random token can be drawn. Set random=0")
 
     def ordinary(self) -> np.ndarray:
-        """(vocabulary,) bool: the ids that are not special."""
+        """Return (vocabulary,) bool, True for ids that are not special."""
         ordinary = np.ones(self.vocabulary, bool)
         ordinary[list(self.special)] = False
         return ordinary
 
 
 def replacement_of(tokenizer: PreTrainedTokenizerBase) -> Replacement:
-    """BERT's shares, with a tokenizer's ids. Raises ValueError where it has no mask token."""
+    """Return BERT's shares with a tokenizer's ids. Raises ValueError if it has no mask token."""
     if tokenizer.mask_token_id is None:
         raise ValueError(f"{type(tokenizer).__name__} has no mask_token. Set tokenizer.mask_token to one of its tokens")
     vocabulary = 1 + max(tokenizer.get_vocab().values())
@@ -63,16 +63,16 @@ def replacement_of(tokenizer: PreTrainedTokenizerBase) -> Replacement:
 
 
 def rising_rate(rate: float, steps: int) -> Callable[[int], float]:
-    """From the step, counted from 0, to the share of the tokens to predict: a third of `rate` in the first fifth of the
-    steps, and as much more in each further one, so that `rate` is the mean (PubMedBERT, 2.3: .05 to .25 for .15).
+    """Return a function from the step (from 0) to the share of the tokens to predict, with `rate` as its mean.
 
-    Raises ValueError where the last fifth would predict more than all tokens.
+    The share is a third of `rate` in the first fifth of the steps, and a third more in each further fifth (PubMedBERT,
+    2.3: .05 to .25 for .15). Raises ValueError if the last fifth would predict more than all tokens.
     """
     if not 0 < rate <= 0.6:
         raise ValueError(
             f"a masking rate that rises from a third of {rate} to five thirds is outside (0, 1]. Choose at most 0.6"
         )
-    return lambda step: round(rate * (1 + step * FIFTHS // steps) / 3, 12)  # .15 / 3 is no more than .05 but for this
+    return lambda step: round(rate * (1 + step * FIFTHS // steps) / 3, 12)  # without rounding .15 / 3 is not .05
 
 
 def mask_words(
@@ -85,23 +85,23 @@ def mask_words(
     generator: np.random.Generator,
     whole_words: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) int64 ids with predicted tokens replaced, (N,) int64 labels: the old id there, NOT_PREDICTED elsewhere.
+    """Return (N,) int64 ids with predicted tokens replaced, and (N,) int64 labels: their old ids, else NOT_PREDICTED.
 
     ids, offsets  of a ragged batch, (N,) and (B + 1,)
-    word_starts   (N,) bool, where a token begins a word; a row's first token always does
+    word_starts   (N,) bool, True if a token begins a word; a row's first token always does
     rate          in (0, 1]: a row of n tokens that are not special gets a budget of max(1, round(rate * n)) tokens
-    whole_words   False: every token is a word of its own
+    whole_words   False: tokens are masked one by one
 
-    Words are taken in random order as long as they fit into what is left of the row's budget; those that do not fit
-    are passed over. Where none fits, the first one is taken nevertheless. Special tokens are no part of any word, so a
-    row with nothing else stays as it is. What takes a token's place is drawn for each token on its own.
-    Raises ValueError where the rate is outside (0, 1].
+    Words are taken in random order as long as they fit into the rest of the row's budget; those that do not fit are
+    skipped. If none fits, the first word is taken nevertheless. Special tokens are not part of words, so a row without
+    other tokens does not change. The replacement is sampled for each token separately.
+    Raises ValueError if the rate is outside (0, 1].
     """
     if not 0 < rate <= 1:
         raise ValueError(f"masking rate {rate} is outside (0, 1]; 0.15 masks about every seventh token")
     ordinary = replacement.ordinary()
-    places = np.flatnonzero(ordinary[ids])  # of the tokens that may be predicted, all that matters from here on
-    # words are numbered over the whole batch, special tokens and all, then again without those that have nothing left
+    places = np.flatnonzero(ordinary[ids])  # of the tokens that may be predicted
+    # words are numbered over the whole batch with special tokens, then renumbered without words of special tokens only
     begins = np.ones(len(ids), bool) if not whole_words else np.array(word_starts, bool)
     begins[offsets[:-1][np.diff(offsets) > 0]] = True
     firsts, word_of_place, word_lengths = _numbered(np.cumsum(begins)[places])

@@ -30,7 +30,8 @@ from acclimate.core.machines import in_processes
 from acclimate.core.types import Document, Progress, Rejected, Watch, counted, unwatched
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import Separated, check_rows, files_of, unread_in
-from acclimate.text.filters import TOLD, Counts, Filters, Part, check_language, counts_of, parts_of, read_unit, units
+from acclimate.text.filters import TOLD, Counts, Filters, Part, counts_of, parts_of, read_unit, units
+from acclimate.text.language import check_language
 from acclimate.text.overlap.near_duplicates import Sketches, exact_repeats, grams, near_repeats
 from acclimate.text.overlap.references import jaccard
 from acclimate.text.pubmed import superseded

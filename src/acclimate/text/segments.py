@@ -1,4 +1,4 @@
-"""Documents cut into segments that fit a model: as few and as equal as possible, and not within words."""
+"""Cut documents into segments that fit a model: as few and as equal as possible, and not within words."""
 
 from __future__ import annotations
 
@@ -10,35 +10,17 @@ from acclimate.core.types import Watch, counted, unwatched
 from acclimate.text.corpus import Corpus
 from acclimate.text.tokens import Tokens
 
-# Which documents of a corpus are long enough to learn from.
-
-
-def long_documents(corpus: Corpus, least_words: int, *, watch: Watch = unwatched) -> np.ndarray:
-    """(D,) bool: documents of at least so many words, which white space parts. Streams the corpus once.
-
-    Raises ValueError where none is.
-    """
-    documents = counted(corpus.documents(), watch, "words", total=len(corpus))
-    counts = np.fromiter((len(document.text.split()) for document in documents), np.int64, len(corpus))
-    kept = counts >= least_words
-    if not kept.any():
-        raise ValueError(
-            f"least_words = {least_words}, but the longest of {len(corpus):,} documents has {counts.max():,} words. "
-            "Lower it; 0 keeps all"
-        )
-    return kept
-
-
-_TOKENS_AT_ONCE = 1 << 20  # bounds the memory; a longer document is cut in one go
+_TOKENS_AT_ONCE = 1 << 20  # bounds the memory, except for longer documents
 
 
 def segments(tokens: Tokens, longest: int) -> np.ndarray:
-    """(S + 1,) int64 ascending, from 0 to N: segment s is tokens.ids[result[s]:result[s + 1]].
+    """Return (S + 1,) int64 boundaries, from 0 to N: segment s is tokens.ids[result[s]:result[s + 1]].
 
-    longest  tokens of a sequence, prefix and suffix included, but no prompt (core/prompt.py)
-    Nothing is dropped and no segment runs over the end of a document. A document is cut only where a word begins, or
-    within a word that is too long for any segment; into the fewest segments that this allows, of nearly equal length.
-    Raises ValueError where `longest` leaves no room for a token.
+    longest  tokens of a sequence at most, with prefix and suffix but without a prompt (core/prompt.py)
+
+    No token is dropped, and no segment crosses the end of a document. A document is cut only where a word begins, or
+    within a word that is too long for any segment, into as few segments of nearly equal length as possible.
+    Raises ValueError if `longest` leaves no room for a token.
     """
     frame = tokens.frame - tokens.prompt
     room = longest - frame
@@ -62,7 +44,7 @@ def segments(tokens: Tokens, longest: int) -> np.ndarray:
 
 
 def _stretches(documents: np.ndarray) -> Iterator[tuple[int, int]]:
-    """First document and the one after the last, of stretches with about _TOKENS_AT_ONCE tokens each."""
+    """Yield ranges of documents (first, last + 1) with about _TOKENS_AT_ONCE tokens each."""
     first, count = 0, len(documents) - 1
     while first < count:
         last = int(np.searchsorted(documents, documents[first] + _TOKENS_AT_ONCE, side="right")) - 1
@@ -72,12 +54,12 @@ def _stretches(documents: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def _cuts(starts: np.ndarray, begins: np.ndarray, ends: np.ndarray, room: int) -> np.ndarray:
-    """Return where the documents [begins, ends), each longer than `room`, are cut; in no order.
+    """Return the cuts of the documents [begins, ends), each longer than `room`, in no particular order.
 
-    First from the ends: earliest[j] holds the first places from which j segments reach the end, for the documents
-    active[j] that have more than j segments. No other way of cutting takes fewer.
-    Then from the front: each cut goes to the possible place nearest to an equal share of what is left, but not before
-    `earliest`, for then the rest would take one segment more, and not beyond `room`.
+    The first pass runs from the ends: earliest[j] holds the first places from which j segments reach the end, for the
+    documents active[j] with more than j segments. No way of cutting takes fewer segments.
+    The second pass runs from the front: each cut goes to the possible place nearest to an equal share of the rest, but
+    not before `earliest`, from where the rest would take one segment more, and not beyond `room`.
     """
     before, after = _possible(starts, room)
     earliest = [ends]
@@ -102,9 +84,9 @@ def _cuts(starts: np.ndarray, begins: np.ndarray, ends: np.ndarray, room: int) -
 
 
 def _possible(starts: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
-    """(n + 1,) and (n + 1,) int64: the nearest possible place for a cut at or before each position, at or after it.
+    """Return the nearest possible cut at or before each position, and at or after it: (n + 1,) int64 each.
 
-    starts  (n,) bool, the first one True: a stretch begins with a document, and so with a word
+    starts  (n,) bool, True where a word begins; the first is True, because documents begin with a word
     """
     edges = np.flatnonzero(np.append(starts, True))
     lengths = np.diff(edges)
@@ -113,3 +95,19 @@ def _possible(starts: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
     before = np.maximum.accumulate(np.where(possible, positions, 0))
     after = np.minimum.accumulate(np.where(possible, positions, len(starts))[::-1])[::-1]
     return before, after
+
+
+def long_documents(corpus: Corpus, least_words: int, *, watch: Watch = unwatched) -> np.ndarray:
+    """Return (D,) bool, True for documents with at least so many words between white space. Streams the corpus once.
+
+    Raises ValueError if there is no such document.
+    """
+    documents = counted(corpus.documents(), watch, "words", total=len(corpus))
+    counts = np.fromiter((len(document.text.split()) for document in documents), np.int64, len(corpus))
+    kept = counts >= least_words
+    if not kept.any():
+        raise ValueError(
+            f"least_words = {least_words}, but the longest of {len(corpus):,} documents has {counts.max():,} words. "
+            "Lower it; 0 keeps all"
+        )
+    return kept

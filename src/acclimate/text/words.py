@@ -1,9 +1,9 @@
-"""Words, found in the characters of a text alone, so that they are the same under every tokenizer.
+"""Find words in the characters of a text, so that they are the same under every tokenizer.
 
 A word is a maximal run of letters, digits and other numbers, and connectors such as the underscore (Unicode categories
-L, N, Pc). Every other visible character (punctuation, symbol) and every CJK ideograph is a word of its own. Combining
-marks and invisible characters (M, C) belong to the character before them, whatever it is; after white space they count
-as white space. So "(naloxone)" is three words, "don't" three, and "naïve" one, composed or decomposed.
+L, N, Pc). Every other visible character (punctuation, symbol) and every CJK ideograph is a separate word. Combining
+marks and invisible characters (M, C) belong to the character before them; after white space they count as white space.
+So "(naloxone)" is three words, "don't" three, and "naïve" one, composed or decomposed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 
-# English function words, for finding keywords between them (text/terms.py); retrieval itself leaves none out.
+# English function words, between which keywords are found (text/terms.py); retrieval leaves no word out.
 #
-# Compiled for acclimate by word class from general knowledge of English (no published list was copied) and, like all of
-# acclimate, under Apache-2.0. About the kind and size of what the SMART system's list made usual: articles, pronouns,
-# prepositions, conjunctions, auxiliary verbs, and adverbs and light verbs that carry no subject. Contractions stand in
-# it whole, as text/terms.py reads them.
-
+# Compiled for acclimate by word class from general knowledge of English, without copying a published list, and under
+# Apache-2.0 like acclimate. In kind and size it resembles the SMART system's list: articles, pronouns, prepositions,
+# conjunctions, auxiliary verbs, and adverbs and light verbs without a subject. Contractions are whole, as text/terms.py
+# reads them.
 _DETERMINERS = """
 a an the this that these those each every either neither both all any some no none such several few fewer many much
 more most less least enough another other others same own certain various one ones two first second last next whole
@@ -93,26 +92,26 @@ _IDEOGRAPHS = (
 
 
 def word_starts(texts: Sequence[str], spans: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """(N,) bool: whether a token begins a word.
+    """Return (N,) bool, True if a token begins a word.
 
     texts   D texts
     spans   (N, 2) first character and the one after the last, within its text, of every token of all texts in order
     counts  (D,) tokens of each text
 
-    A token stands where its first visible character stands, or the next one after it if it has none (a lone "▁"). It
-    begins a word unless the last character of the token before belongs to the same word: several byte tokens of one
-    character are one word. A text's first token always begins one.
+    A token belongs to the word of its first visible character, or of the next one after it if it has none (a lone "▁").
+    It begins the word unless the last character of the token before belongs to the same word, so several byte tokens of
+    one character are one word. A text's first token always begins a word.
     """
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     begins = np.concatenate([[0], np.cumsum(lengths + 1)])[:-1]  # each text is followed by a line feed
     word, blank = _words("\n".join([*texts, ""]))
-    # a span must not leave its text, even where a normaliser counts oddly
+    # a span must not leave its text, even if a normaliser miscounts
     begins_of_tokens, lengths_of_tokens = np.repeat(begins, counts), np.repeat(lengths, counts)
     first = begins_of_tokens + np.minimum(spans[:, 0], lengths_of_tokens)
     last = begins_of_tokens + np.clip(spans[:, 1] - 1, 0, lengths_of_tokens)
-    # what follows white space is a new word, so a blank's next visible character is in the word after the current one
+    # a new word follows white space, so the next visible character after a blank is in the next word
     word_of_first = word[first] + blank[first]
-    # the word of the last visible character; of a token without one, the word that the token is counted to
+    # the word of the token's last visible character; without one, the word that the token belongs to
     word_of_last = np.maximum(word[last], word_of_first)
     starts = np.ones(len(spans), bool)
     starts[1:] = word_of_first[1:] != word_of_last[:-1]
@@ -122,11 +121,11 @@ def word_starts(texts: Sequence[str], spans: np.ndarray, counts: np.ndarray) -> 
 
 
 def word_starts_in_rows(encodings: Sequence[Encoding], texts: Sequence[tuple[str, str]]) -> np.ndarray:
-    """(N,) bool: as `word_starts`, for rows with special tokens, of a text or a pair; special tokens begin words.
+    """Return `word_starts`, (N,) bool, for rows of a text or a pair; special tokens begin words.
 
-    encodings  of a fast tokenizer, one a row; texts: what each row is made of, "" for no second text
+    encodings  of a fast tokenizer, one a row; texts: both texts of each row, "" for no second text
     """
-    # the part that a token is of: text 2 r or 2 r + 1 of row r, -1 for special tokens
+    # the text of each token: 2 r or 2 r + 1 in row r, -1 for special tokens
     part_N = np.fromiter(
         (
             -1 if side is None else 2 * row + side
@@ -143,7 +142,7 @@ def word_starts_in_rows(encodings: Sequence[Encoding], texts: Sequence[tuple[str
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """First character and the one after the last of each word of the text, in order; white space is in none."""
+    """Return (first character, the one after the last) of each word of the text, in order."""
     word, blank = _words(text)
     visible = np.flatnonzero(~blank)
     begins = np.flatnonzero(np.diff(word[visible], prepend=-1))
@@ -152,12 +151,12 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _words(text: str) -> tuple[np.ndarray, np.ndarray]:
-    """(C,) int32 number of the word that a character belongs to, a blank to the one before; (C,) bool blanks."""
+    """Return (C,) int32, the number of each character's word (of the word before a blank), and (C,) bool, blanks."""
     kind = _kinds()[np.frombuffer(text.encode("utf-32-le"), np.uint32)]
     attached = kind == _ATTACHED
     if attached.any():
         bearer = np.maximum.accumulate(np.where(attached, 0, np.arange(len(kind))))
-        kind = np.where(kind[bearer] == _ATTACHED, _SPACE, kind[bearer])  # nothing before it at all
+        kind = np.where(kind[bearer] == _ATTACHED, _SPACE, kind[bearer])  # no character before it
     begins = kind == _WORD
     begins[1:] &= kind[:-1] != _WORD
     begins |= (kind == _SINGLE) & ~attached
@@ -166,7 +165,7 @@ def _words(text: str) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def _kinds() -> np.ndarray:
-    """(1,114,112,) uint8: the kind of every code point."""
+    """Return (1,114,112,) uint8: the kind of every code point."""
     of_category = {"L": _WORD, "N": _WORD, "M": _ATTACHED, "C": _ATTACHED, "P": _SINGLE, "S": _SINGLE, "Z": _SPACE}
     of_category |= {"Pc": _WORD}
     kinds = np.empty(sys.maxunicode + 1, np.uint8)
