@@ -1,17 +1,30 @@
-r"""The words of a corpus that a tokenizer breaks, and how many pieces it makes of a word (its fertility).
+r"""Words of a corpus that a tokenizer breaks: find them, measure them, and add them to its vocabulary.
 
-A tokenizer's rules cut text at white space and mostly at punctuation; each part is then made of pieces by itself. So a
-corpus is counted once, by its distinct parts, and whatever is asked of it is asked of each part once.
+A tokenizer's rules cut text at white space and mostly at punctuation; each part is then split into pieces by itself. So
+a corpus is counted once, by its distinct parts, and each part is examined once.
+
+`extended` adds new words as ordinary entries, so that text uses them, and texts without them keep their ids:
+
+WordPiece   entries. The greedy longest match takes them, also at the beginning of longer words ("naloxone ##s"). A text
+            keeps its ids unless one of its words begins with a new one.
+BPE         entries, and `ignore_merges`: a word that is an entry is taken whole before any merge. New merges would have
+            to come last, and would join the same pieces in other words too. A text keeps its ids unless it contains a
+            new word by itself, or an old entry that the merges never reached (`woken` counts these).
+Unigram     entries that score hardly more than the best way to spell them so far. So a text changes only where exactly
+            the pieces of a new word stood side by side.
+
+Words that were added to a tokenizer by other means (added_tokens: masks, prompts) and whose ids follow the vocabulary
+become entries of it: `tokenizers` numbers them again, after the last entry, whenever it reads a file.
 
 Readings
-  A new word is as the vocabulary would hold it: "naloxone" for WordPiece, lower-cased where the tokenizer does that;
+  A new word has the form that the vocabulary would hold: "naloxone" for WordPiece, in lower case if the tokenizer is;
   "Ġnaloxone" after a blank and "naloxone" elsewhere for byte-level BPE; "▁naloxone" and "naloxone" for Unigram, whose
-  parts may hold punctuation that is no part of the word. Each of them is one entry and is counted by itself.
-  What a word saves is its count times the pieces it loses, under the vocabulary as it was: that "naloxones" becomes
-  shorter too where "naloxone" is new is left out. A piece that stands for something unknown counts as one more.
-  Fertility is over what `\w+` matches, as in the doctor's report: punctuation is no word. White space itself, of which
-  byte-level vocabularies have pieces (line feeds, second blanks), is left out, and what follows other white space than
-  a blank is read as at the beginning of a text.
+  parts may contain punctuation outside of the word. Each form is an entry and is counted separately.
+  A word saves its count times the pieces that it loses under the old vocabulary; that "naloxones" becomes shorter too
+  if "naloxone" is new is not counted. An unknown piece counts as two.
+  Fertility counts what `\w+` matches as words, like the doctor's report: punctuation is not a word. White space, for
+  which byte-level vocabularies have pieces (line feeds, second blanks), is left out; text after white space other than
+  a blank is read like the beginning of a text.
 """
 
 from __future__ import annotations
@@ -34,21 +47,24 @@ if TYPE_CHECKING:
 
     from acclimate.text.vocabulary import Documents
 
-
 FAMILIES = ("WordPiece", "BPE", "Unigram")
-LONGEST = 50  # characters of a new word; what is longer is no word but a sequence or an address
+LONGEST = 50  # characters of a new word; longer strings are sequences or addresses
+# A new Unigram entry scores this, times its squared length, more than its pieces together. The square is more than the
+# sum of the parts' squares, so a longer new word wins over two shorter ones in a row.
+MARGIN = 1e-9
+_UNKNOWN = 10.0  # `tokenizers` scores an unknown character by this much below the lowest piece
 _MOST = 4_000_000  # distinct strings between white space that are kept in memory
 _WORD = re.compile(r"\w+")
-_OF_WORD = re.compile(r"[\w\ufffd]")  # also a piece that is a part of a character
+_OF_WORD = re.compile(r"[\w\ufffd]")  # U+FFFD is a piece that is a part of a character
 _CHUNK = re.compile(r" ?\S+")  # with the blank before it, which decides how byte-level vocabularies spell it
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A corpus as a tokenizer's rules cut it.
+    """The parts into which a tokenizer's rules cut a corpus.
 
-    counts    part -> how often
-    words     all told
+    counts    part -> occurrences
+    words     number of words
     left_out  occurrences of rare strings that were left out to bound the memory
     """
 
@@ -59,8 +75,11 @@ class Parts:
 
 @dataclass(frozen=True)
 class NewWord:
-    """form: as the vocabulary is to hold it; text: as people write it; count: in the corpus; pieces: ids that it is
-    made of so far; unknown: how many of those stand for something unknown.
+    """A word to add.
+
+    form     its entry in the vocabulary; text: as people write it
+    count    occurrences in the corpus
+    pieces   ids of its present pieces; unknown: how many of them are the unknown token
     """
 
     form: str
@@ -76,10 +95,10 @@ class NewWord:
 
 @dataclass(frozen=True)
 class Fertility:
-    r"""Of a corpus under a tokenizer.
+    r"""Counts of a corpus under a tokenizer.
 
-    words: what `\w+` matches; pieces: that words are made of; tokens: all, punctuation's too; unknown: of these, those
-    that stand for something unknown.
+    words   matches of `\w+`; pieces: of words
+    tokens  all pieces, with those of punctuation; unknown: how many of them are the unknown token
     """
 
     words: int
@@ -92,11 +111,83 @@ class Fertility:
         return self.pieces / max(self.words, 1)
 
 
-class Cutter:
-    """What a tokenizer's rules make of strings, one step at a time.
+def count_parts(corpus: Documents, cutter: Cutter, *, most: int = _MOST, watch: Watch = unwatched) -> Parts:
+    """Count the parts of a corpus. most: distinct strings between white space in memory; rarer ones are left out."""
+    chunks, words = WordCounts(most), 0
+    for some in texts(corpus, watch, "words"):
+        text = "\n".join([*some, ""])
+        chunks.add(_CHUNK.findall(text))
+        words += sum(1 for _ in _WORD.finditer(text))
+    parts: Counter[str] = Counter()
+    for chunk, count in chunks.counts.items():
+        for part in cutter.parts(chunk):
+            parts[part] += count
+    return Parts(parts, words, chunks.dropped)
 
-    Raises ValueError for a tokenizer whose model is none of FAMILIES, that does not cut text into parts, or that marks
-    the pieces of a word in a way which whole words cannot be added to.
+
+def fertility(parts: Parts, cutter: Cutter) -> Fertility:
+    """Return the fertility of the corpus under the cutter's tokenizer.
+
+    Its vocabulary may differ from that with which the parts were counted, but its rules must cut text in the same way.
+    """
+    pieces = tokens = unknown = 0
+    for part, count in parts.counts.items():
+        made = cutter.pieces(part)
+        pieces += count * cutter.of_words(part, made)
+        tokens += count * len(made)
+        unknown += count * cutter.unknown_of(made)
+    return Fertility(parts.words, pieces, tokens, unknown)
+
+
+def broken_words(parts: Parts, cutter: Cutter, *, most: int, least: int) -> list[NewWord]:
+    """Return the words of the corpus that are not entries and save most pieces, best first, equal ones by spelling.
+
+    most: number of words at most; least: occurrences of a word at least
+    """
+    counts = _counts(parts, cutter)
+    words = (_new(form, count, cutter) for form, count in counts.items() if count >= least)
+    saving = [word for word in words if word is not None and word.saved > 0]
+    return sorted(saving, key=lambda word: (-word.saved, word.form))[:most]
+
+
+def listed_words(lines: Iterable[str], parts: Parts, cutter: Cutter) -> list[NewWord]:
+    """Return the words of a list that are not entries, in order; each word of a line counts separately.
+
+    A word is added in its form after a blank, and in its form elsewhere if the corpus has it.
+    """
+    counts = _counts(parts, cutter)
+    forms: dict[str, None] = {}
+    for chunk in (chunk for line in lines for chunk in line.split()):
+        for part in cutter.parts(f" {chunk}"):
+            forms |= dict.fromkeys(cutter.forms(part))
+        bare = (form for part in cutter.parts(chunk) for form in cutter.forms(part))
+        forms |= dict.fromkeys(form for form in bare if counts[form])
+    words = (_new(form, counts[form], cutter) for form in forms)
+    return [word for word in words if word is not None]
+
+
+def _new(form: str, count: int, cutter: Cutter) -> NewWord | None:
+    """Return the new word, or None if it is an entry."""
+    if cutter.backend.token_to_id(form) is not None:
+        return None
+    made = cutter.pieces(form)
+    ids = tuple(piece.id for piece in made)
+    return NewWord(form, cutter.text(form), count, ids, cutter.unknown_of(made)) if ids else None
+
+
+def _counts(parts: Parts, cutter: Cutter) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for part, count in parts.counts.items():
+        for form in cutter.forms(part):
+            counts[form] += count
+    return counts
+
+
+class Cutter:
+    """Applies a tokenizer's rules to strings, one step at a time.
+
+    Raises ValueError if the tokenizer's model is not in FAMILIES, if it does not cut text into parts, or if it marks
+    the pieces of a word so that whole words cannot be added.
     """
 
     def __init__(self, backend: Tokenizer) -> None:
@@ -123,7 +214,7 @@ class Cutter:
         self.mark = _mark(rules["pre_tokenizer"]) if self.kind == "Unigram" else ""
 
     def parts(self, chunk: str) -> list[str]:
-        """Return what the model gets of a string without white space, but for a blank before it."""
+        """Return the parts that the model gets of a string without white space, except for a blank before it."""
         normal = self.backend.normalizer.normalize_str(chunk) if self.backend.normalizer else chunk
         return [part for part, _ in self.backend.pre_tokenizer.pre_tokenize_str(normal)]
 
@@ -140,93 +231,20 @@ class Cutter:
         return str(self.backend.decoder.decode([form])).strip()
 
     def forms(self, part: str) -> list[str]:
-        """Return the words in a part that could be entries: with a letter, and of 2 to LONGEST characters."""
+        """Return the words in a part that could be entries: with a letter and 2 to LONGEST characters."""
         if self.kind != "Unigram":
             return [part] if _is_word(self.text(part)) else []
         words = [span for span in word_spans(part.replace(self.mark, " ")) if _is_word(part[slice(*span)])]
         return [part[first - part[:first].endswith(self.mark) : last] for first, last in words]
 
     def of_words(self, part: str, pieces: Sequence[Token]) -> int:
-        """Return how many of a part's pieces are of words: not punctuation, nor a mark of a blank by itself."""
+        """Return how many of a part's pieces belong to words; punctuation and a lone mark of a blank do not."""
         if not _WORD.search(self.text(part)):
             return 0
         return sum(_OF_WORD.search(self.text(piece.value)) is not None for piece in pieces)
 
     def unknown_of(self, pieces: Sequence[Token]) -> int:
         return sum(piece.id == self.unknown for piece in pieces)
-
-
-def count_parts(corpus: Documents, cutter: Cutter, *, most: int = _MOST, watch: Watch = unwatched) -> Parts:
-    """Count a corpus by its parts. Of distinct strings between white space `most` are kept in memory; how many
-    occurrences of rare ones were left out is told.
-    """
-    chunks, words = WordCounts(most), 0
-    for some in texts(corpus, watch, "words"):
-        text = "\n".join([*some, ""])
-        chunks.add(_CHUNK.findall(text))
-        words += sum(1 for _ in _WORD.finditer(text))
-    parts: Counter[str] = Counter()
-    for chunk, count in chunks.counts.items():
-        for part in cutter.parts(chunk):
-            parts[part] += count
-    return Parts(parts, words, chunks.dropped)
-
-
-def fertility(parts: Parts, cutter: Cutter) -> Fertility:
-    """Of the corpus under the cutter's tokenizer, which may have other words than the one that it was counted with, but
-    must cut text alike.
-    """
-    pieces = tokens = unknown = 0
-    for part, count in parts.counts.items():
-        made = cutter.pieces(part)
-        pieces += count * cutter.of_words(part, made)
-        tokens += count * len(made)
-        unknown += count * cutter.unknown_of(made)
-    return Fertility(parts.words, pieces, tokens, unknown)
-
-
-def broken_words(parts: Parts, cutter: Cutter, *, most: int, least: int) -> list[NewWord]:
-    """Return the corpus's words that are no entry yet and save most, in that order; of equals the first by spelling.
-
-    most: words at most; least: how often a word occurs.
-    """
-    counts = _counts(parts, cutter)
-    words = (_new(form, count, cutter) for form, count in counts.items() if count >= least)
-    saving = [word for word in words if word is not None and word.saved > 0]
-    return sorted(saving, key=lambda word: (-word.saved, word.form))[:most]
-
-
-def listed_words(lines: Iterable[str], parts: Parts, cutter: Cutter) -> list[NewWord]:
-    """Return the words of a list that are no entry yet, in its order; a line of several words gives each by itself.
-
-    A word is added as it stands after a blank, and as it stands elsewhere if the corpus has it so.
-    """
-    counts = _counts(parts, cutter)
-    forms: dict[str, None] = {}
-    for chunk in (chunk for line in lines for chunk in line.split()):
-        for part in cutter.parts(f" {chunk}"):
-            forms |= dict.fromkeys(cutter.forms(part))
-        bare = (form for part in cutter.parts(chunk) for form in cutter.forms(part))
-        forms |= dict.fromkeys(form for form in bare if counts[form])
-    words = (_new(form, counts[form], cutter) for form in forms)
-    return [word for word in words if word is not None]
-
-
-def _new(form: str, count: int, cutter: Cutter) -> NewWord | None:
-    """Return the word; None where the vocabulary has it."""
-    if cutter.backend.token_to_id(form) is not None:
-        return None
-    made = cutter.pieces(form)
-    ids = tuple(piece.id for piece in made)
-    return NewWord(form, cutter.text(form), count, ids, cutter.unknown_of(made)) if ids else None
-
-
-def _counts(parts: Parts, cutter: Cutter) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for part, count in parts.counts.items():
-        for form in cutter.forms(part):
-            counts[form] += count
-    return counts
 
 
 def _is_word(text: str) -> bool:
@@ -243,31 +261,10 @@ def _mark(rules: dict[str, Any]) -> str:
     )
 
 
-# A tokenizer with more words in its vocabulary: as real entries, so that ordinary text uses them, and so that every
-# text without them gets the ids that it had.
-#
-# WordPiece   entries. Greedy longest match takes them, also as the beginning of longer words ("naloxone ##s"). A text
-# none of whose words begins with a new one keeps its ids.
-# BPE         entries, and `ignore_merges`: a word that is an entry is taken whole before any merge is tried. New merges
-# instead would have to come last, and would join the same pieces in other words too. A text keeps its ids
-# unless a new word stands in it by itself, or an entry that the merges never came to (`woken` counts these).
-# Unigram     entries whose score is that of the best way to spell them so far, and next to nothing more. So the best
-# way
-# to spell a text changes only where the very pieces of a new word stood side by side.
-#
-# Words that were added to a tokenizer by other means (added_tokens: masks, prompts) and have ids behind those of the
-# vocabulary become entries of it: `tokenizers` numbers them anew, behind the last entry, whenever it reads a file.
-
-# Of a Unigram entry, times the square of its length in characters: the score by which it wins over its own pieces. The
-# square is more than the sum of the parts' squares, so that a longer new word wins over two shorter ones in a row.
-MARGIN = 1e-9
-_UNKNOWN = 10.0  # by how much `tokenizers` scores an unknown character below the lowest piece
-
-
 def extended(cutter: Cutter, forms: Sequence[str]) -> Tokenizer:
-    """Return the cutter's tokenizer with these entries, whose ids follow the largest that there is, in their order.
+    """Return the cutter's tokenizer with these entries; their ids follow the largest present id, in order.
 
-    Raises ValueError where ids would move, or an entry would not be taken for its own text.
+    Raises ValueError if ids would change, or if the tokenizer would not use a new entry for its text.
     """
     rules = json.loads(cutter.backend.to_str())
     old = cutter.backend.get_vocab(with_added_tokens=True)
@@ -283,16 +280,6 @@ def extended(cutter: Cutter, forms: Sequence[str]) -> Tokenizer:
     made = Tokenizer.from_str(json.dumps(rules))
     _check(made, old, numbered)
     return made
-
-
-def woken(before: Cutter, after: Cutter) -> int:
-    """Return how many old entries of a BPE are now taken whole for their own text, which merges had spelt otherwise."""
-    if before.kind != "BPE" or json.loads(before.backend.to_str())["model"].get("ignore_merges"):
-        return 0
-    added = {token.content for token in before.backend.get_added_tokens_decoder().values()}
-    entries = (entry for entry in before.backend.get_vocab(with_added_tokens=False) if entry not in added)
-    spelt = (entry for entry in entries if len(before.pieces(entry)) != len(after.pieces(entry)))
-    return sum(before.parts(str(before.backend.decoder.decode([entry]))) == [entry] for entry in spelt)
 
 
 def _extend_scores(rules: dict[str, Any], numbered: Mapping[str, int], first: int, cutter: Cutter) -> None:
@@ -325,3 +312,13 @@ def _check(made: Tokenizer, old: Mapping[str, int], numbered: Mapping[str, int])
     for form, number in numbered.items():
         if (found := [piece.id for piece in made.model.tokenize(form)]) != [number]:
             raise ValueError(f"the new word '{form}' would be read as the pieces {found}, not whole. Leave it out")
+
+
+def woken(before: Cutter, after: Cutter) -> int:
+    """Return how many old entries of a BPE are now used for their text, which the merges had spelt otherwise."""
+    if before.kind != "BPE" or json.loads(before.backend.to_str())["model"].get("ignore_merges"):
+        return 0
+    added = {token.content for token in before.backend.get_added_tokens_decoder().values()}
+    entries = (entry for entry in before.backend.get_vocab(with_added_tokens=False) if entry not in added)
+    spelt = (entry for entry in entries if len(before.pieces(entry)) != len(after.pieces(entry)))
+    return sum(before.parts(str(before.backend.decoder.decode([entry]))) == [entry] for entry in spelt)

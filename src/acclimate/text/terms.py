@@ -1,18 +1,18 @@
-"""Words that say what a text is about: a domain's terms against general text, and the keywords of one text.
+"""Words that say what a text is about: the terms of a domain against general text, and the keywords of one text.
 
 Terms (`characteristic`). Monroe, Colaresi and Quinn (2008), "Fightin' Words: Lexical Feature Selection and Evaluation
-for Identifying the Content of Political Conflict", log-odds with an informative Dirichlet prior. A word w is met y_w
-times among the n words of the domain and y'_w times among the n' of the general text, and a_w times in a prior of a
+for Identifying the Content of Political Conflict", log-odds with an informative Dirichlet prior. A word w occurs y_w
+times among the n words of the domain, y'_w times among the n' words of the general text, and a_w times in a prior of a
 words:
 
     delta_w = log((y_w + a_w) / (n + a - y_w - a_w)) - log((y'_w + a_w) / (n' + a - y'_w - a_w))
     z_w = delta_w / sqrt(1 / (y_w + a_w) + 1 / (y'_w + a_w))
 
 Readings
-  The prior spreads its words as both texts together do. It is worth as many words as the smaller of them: a prior of
-  few words would give a term that general text lacks altogether a low z, for next to nothing would be known of y'.
-  A word begins with a letter and has three characters or more, letters, digits and underscores; case does not count,
-  and a term is spelt as it mostly is in the domain. Function words are none.
+  The prior has the distribution of both texts together and as many words as the smaller of them. With a prior of few
+  words, a term that the general text lacks would get a low z, since next to nothing would be known of y'.
+  A word begins with a letter and has at least three characters: letters, digits and underscores. Case does not count;
+  a term gets its most frequent spelling in the domain. Function words are left out.
 
 Keywords (`keywords`, by RAKE): short queries for long texts. Rose, Engel, Cramer, Cowley (2010), "Automatic keyword
 extraction from individual documents". A candidate is a run of words between stop words and punctuation. freq(w) counts
@@ -44,57 +44,14 @@ from acclimate.text.vocabulary import WORDS, Documents, WordCounts, texts
 from acclimate.text.words import ENGLISH
 
 PHRASES = 20
-_PIECE = re.compile(r"(?P<word>\w+(?:['’‑-]\w+)*)|(?P<end>[^\w\s]|\n\s*\n)")
-
-
-def keywords(text: str, *, stop_words: Set[str] = ENGLISH) -> list[tuple[str, float]]:
-    """Return the candidates in lower case with their scores, highest first.
-
-    stop_words: in lower case, with straight apostrophes. A text of stop words alone has no candidate.
-    """
-    candidates = list(_candidates(text, stop_words))
-    occurrences: Counter[str] = Counter()
-    degrees: Counter[str] = Counter()
-    for candidate in candidates:
-        for word in candidate:
-            occurrences[word] += 1
-            degrees[word] += len(candidate)
-    scores = {
-        candidate: sum(degrees[word] / occurrences[word] for word in candidate)
-        for candidate in dict.fromkeys(candidates)
-    }
-    # sorting is stable, and the candidates stand in the order of the text
-    return [(" ".join(words), score) for words, score in sorted(scores.items(), key=lambda each: -each[1])]
-
-
-def keyword_query(text: str, phrases: int = PHRASES, *, stop_words: Set[str] = ENGLISH) -> str:
-    """Return the best `phrases` candidates, one after the other: what to search for in place of the text."""
-    return " ".join(phrase for phrase, _ in keywords(text, stop_words=stop_words)[:phrases])
-
-
-def _candidates(text: str, stop_words: Set[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the runs of words between stop words, punctuation and blank lines, in the order of the text."""
-    run: list[str] = []
-    for piece in _PIECE.finditer(text.lower()):
-        word = piece["word"]
-        # a typographic apostrophe is the straight one, so that a contraction is found in the list
-        if word is None or word.replace("’", "'") in stop_words:
-            if run:
-                yield tuple(run)
-            run = []
-        else:
-            run.append(word)
-    if run:
-        yield tuple(run)
-
-
 LONGEST = 60  # characters of a term
+_PIECE = re.compile(r"(?P<word>\w+(?:['’‑-]\w+)*)|(?P<end>[^\w\s]|\n\s*\n)")
 _WORD = re.compile(r"[^\W\d_]\w{2,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """own, general: occurrences, in any case; None if not counted. z: of its log-odds, or None."""
+    """A term. own, general: its occurrences in the domain and in general text, None if not counted; z: or None."""
 
     word: str
     own: int | None = None
@@ -102,22 +59,12 @@ class Term:
     z: float | None = None
 
 
-def count_words(
-    corpus: Documents, *, most: int = WORDS, stage: str = "terms", watch: Watch = unwatched
-) -> Counter[str]:
-    """Return the words of a corpus as they are spelt, without function words. most: different ones in memory."""
-    counts = WordCounts(most)
-    for some in texts(corpus, watch, stage):
-        counts.add(word for text in some for word in _WORD.findall(text) if len(word) <= LONGEST)
-    return Counter({word: count for word, count in counts.ordered() if word.lower() not in ENGLISH})
+def characteristic(domain: Mapping[str, int], general: Mapping[str, int], *, most: int) -> list[Term]:
+    """Return at most `most` words of the domain with z above 0, highest first, equal ones in alphabetical order.
 
-
-def characteristic(own: Mapping[str, int], general: Mapping[str, int], *, most: int) -> list[Term]:
-    """At most so many words of the domain with a z above 0, the highest first; ties by their letters.
-
-    own, general: counts as `count_words` makes them. Raises ValueError where one of them is empty.
+    domain, general: counts by `count_words`. Raises ValueError if one of them is empty.
     """
-    folded, folded_general = _folded(own), _folded(general)
+    folded, folded_general = _folded(domain), _folded(general)
     if not (folded and folded_general):
         which = "text of the domain" if not folded else "general text"
         raise ValueError(f"the {which} holds no word of three letters or more. Give more of it, or a list of terms")
@@ -126,7 +73,7 @@ def characteristic(own: Mapping[str, int], general: Mapping[str, int], *, most: 
     y_general = np.array([folded_general[word] for word in words], float)
     n, n_general = sum(folded.values()), sum(folded_general.values())
     z = log_odds(y, y_general, n, n_general)
-    spelling = _spelling(own)
+    spelling = _spelling(domain)
     order = sorted(np.flatnonzero(z > 0).tolist(), key=lambda place: (-z[place], words[place]))[:most]
     return [
         Term(spelling[words[place]], folded[words[place]], folded_general[words[place]], float(z[place]))
@@ -135,24 +82,24 @@ def characteristic(own: Mapping[str, int], general: Mapping[str, int], *, most: 
 
 
 def log_odds(y: np.ndarray, y_general: np.ndarray, n: int, n_general: int) -> np.ndarray:
-    """z of words that are met y times among n, and y_general times among n_general."""
+    """Return z of words that occur y times among n words, and y_general times among n_general."""
     prior = min(n, n_general)
-    a = prior * (y + y_general) / (n + n_general)
+    a = prior * (y + y_general) / (n + n_general)  # a_w
     domain_y, other = y + a, y_general + a
-    delta = np.log(domain_y / (n + prior - domain_y)) - np.log(other / (n_general + prior - other))
-    z: np.ndarray = delta / np.sqrt(1 / domain_y + 1 / other)
+    delta = np.log(domain_y / (n + prior - domain_y)) - np.log(other / (n_general + prior - other))  # delta_w
+    z: np.ndarray = delta / np.sqrt(1 / domain_y + 1 / other)  # z_w
     return z
 
 
-def given_terms(lines: Iterable[str], own: Mapping[str, int], general: Mapping[str, int] | None) -> list[Term]:
-    """Return the terms of a list, one a line, in its order and each once; what follows a tab is not read.
+def given_terms(lines: Iterable[str], domain: Mapping[str, int], general: Mapping[str, int] | None) -> list[Term]:
+    """Return the terms of a list, one a line, in order and without repeats; the rest of a line after a tab is ignored.
 
-    Counted are those that are words as `count_words` has them. Raises ValueError for a list without a term.
+    Terms that are words as in `count_words` are counted. Raises ValueError for a list without a term.
     """
     words = dict.fromkeys(word for line in lines if (word := " ".join(line.partition("\t")[0].split())))
     if not words:
         raise ValueError("the list of terms holds none. Write one a line")
-    folded, folded_general = _folded(own), None if general is None else _folded(general)
+    folded, folded_general = _folded(domain), None if general is None else _folded(general)
     found = []
     for word in words:
         counted = _WORD.fullmatch(word) and word.lower() not in ENGLISH
@@ -163,6 +110,16 @@ def given_terms(lines: Iterable[str], own: Mapping[str, int], general: Mapping[s
     return found
 
 
+def count_words(
+    corpus: Documents, *, most: int = WORDS, stage: str = "terms", watch: Watch = unwatched
+) -> Counter[str]:
+    """Count the words of a corpus by spelling, without function words. most: different words in memory."""
+    counts = WordCounts(most)
+    for some in texts(corpus, watch, stage):
+        counts.add(word for text in some for word in _WORD.findall(text) if len(word) <= LONGEST)
+    return Counter({word: count for word, count in counts.ordered() if word.lower() not in ENGLISH})
+
+
 def _folded(counts: Mapping[str, int]) -> Counter[str]:
     folded: Counter[str] = Counter()
     for word, count in counts.items():
@@ -171,5 +128,46 @@ def _folded(counts: Mapping[str, int]) -> Counter[str]:
 
 
 def _spelling(counts: Mapping[str, int]) -> dict[str, str]:
-    """The most frequent spelling of each word in lower case; of equally frequent ones the last by its code points."""
+    """Return lower case -> most frequent spelling; of equally frequent ones the last by code points."""
     return {word.lower(): word for word, _ in sorted(counts.items(), key=lambda each: (each[1], each[0]))}
+
+
+def keywords(text: str, *, stop_words: Set[str] = ENGLISH) -> list[tuple[str, float]]:
+    """Return the candidates in lower case with their scores, highest first.
+
+    stop_words: in lower case, with straight apostrophes. A text of stop words only has no candidate.
+    """
+    candidates = list(_candidates(text, stop_words))
+    occurrences: Counter[str] = Counter()
+    degrees: Counter[str] = Counter()
+    for candidate in candidates:
+        for word in candidate:
+            occurrences[word] += 1
+            degrees[word] += len(candidate)
+    scores = {
+        candidate: sum(degrees[word] / occurrences[word] for word in candidate)  # deg(w) / freq(w)
+        for candidate in dict.fromkeys(candidates)
+    }
+    # sorting is stable, and the candidates stand in the order of the text
+    return [(" ".join(words), score) for words, score in sorted(scores.items(), key=lambda each: -each[1])]
+
+
+def keyword_query(text: str, phrases: int = PHRASES, *, stop_words: Set[str] = ENGLISH) -> str:
+    """Return the best `phrases` candidates as one query, to search for in place of the text."""
+    return " ".join(phrase for phrase, _ in keywords(text, stop_words=stop_words)[:phrases])
+
+
+def _candidates(text: str, stop_words: Set[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the runs of words between stop words, punctuation and blank lines, in the order of the text."""
+    run: list[str] = []
+    for piece in _PIECE.finditer(text.lower()):
+        word = piece["word"]
+        # stop words are spelt with straight apostrophes
+        if word is None or word.replace("’", "'") in stop_words:
+            if run:
+                yield tuple(run)
+            run = []
+        else:
+            run.append(word)
+    if run:
+        yield tuple(run)

@@ -1,8 +1,8 @@
 """A vocabulary that is learnt from a corpus (as PubMedBERT's): WordPiece, byte-level BPE or Unigram, as a tokenizer.
 
 The corpus is streamed: `survey` reads it once and counts its characters and words, from which a vocabulary is learnt.
-Memory grows with the number of different words. At most `words` of them are held; beyond, the rarest are left out and
-`watch` is told how much of the text they are.
+Memory grows with the number of different words. It holds at most `words` of them; beyond that the rarest are left out,
+and `watch` gets a note on their share of the text.
 
 A word here is a run of letters, digits and underscores, or of other visible characters, with the space before it if
 there is one. No tokenizer's pieces reach over its ends.
@@ -119,7 +119,7 @@ def _wordpiece(
 def _byte_pairs(
     corpus: Documents, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
 ) -> PreTrainedTokenizerFast:
-    """Merges of bytes (Sennrich et al. 2016, as GPT-2 and RoBERTa have them). `characters` does not matter."""
+    """Return a tokenizer of merged bytes (Sennrich et al. 2016), as GPT-2 and RoBERTa have. `characters` is unused."""
     bytes_ = sorted(pre_tokenizers.ByteLevel.alphabet())
     if size < len(_ROBERTA) + len(bytes_):
         raise ValueError(
@@ -177,7 +177,7 @@ def _unigram(
         input_format="tsv",  # a word and its count
         model_writer=learnt,
         model_type="unigram",
-        vocab_size=size - len(_ALBERT) + 1,  # its own unknown token is dropped below
+        vocab_size=size - len(_ALBERT) + 1,  # SentencePiece's unknown token is dropped below
         hard_vocab_limit=False,
         unk_id=0,
         bos_id=-1,
@@ -238,7 +238,7 @@ def _lowered(taken_apart: Any, composed: Any) -> Any:
 
 
 def _special(tokens: tuple[str, ...]) -> list[AddedToken]:
-    """Return the last token is the mask. It takes the space before it, as the word would that it stands for."""
+    """Return the special tokens. The last is the mask; it takes the space before it, as the masked word would."""
     return [AddedToken(token, lstrip=token == tokens[-1], special=True, normalized=False) for token in tokens]
 
 
@@ -315,8 +315,8 @@ def survey(
                 found, long = kept, long + len(found) - len(kept)
             words.add(found)
     done = Survey(points, words, long)
-    if told := done.left_out():
-        watch(Progress(stage, len(corpus), len(corpus), "documents", {"note": told}))
+    if note := done.left_out():
+        watch(Progress(stage, len(corpus), len(corpus), "documents", {"note": note}))
     return done
 
 
