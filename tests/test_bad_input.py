@@ -987,7 +987,7 @@ STATED = [  # what is asked for
         "text and label in one column",
         {"train.csv": rows()},
         own(label="text"),
-        ("label='text'", "same column as text", "of its own"),
+        ("label='text'", "same column as text", "Name two columns"),
     ),
     Case(
         "text and pair in one column",

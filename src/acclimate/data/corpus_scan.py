@@ -1,6 +1,8 @@
-"""A corpus read once from end to end: its size, its copies, a sample of it, and what it holds of the sealed items.
+"""Read a corpus once: its size, its copies, a sample of it, and the sealed items (dev and test) that it contains.
 
-Memory: eight bytes a document for the copies, the sample, and what the search reads ahead.
+`scan` serves the doctor. `leave_out` finds the documents that retrieval must leave out: those that leak a dev or test
+text (data/leaks.py), and copies: documents with the same words as an earlier one, which BM25 always scores alike.
+Memory: eight bytes a document for the copies, the sample, and the texts that the search reads ahead.
 """
 
 from __future__ import annotations
@@ -31,13 +33,17 @@ from acclimate.text.documents import Documents, read_documents
 from acclimate.text.overlap.references import text_hashes
 
 SAMPLE = 500  # documents
-PLACES = 3  # shown of the rows that were rejected for one reason
-BEGINNING = 2_000  # characters kept of a sampled one
+PLACES = 3  # listed of the documents that were rejected for one reason
+BEGINNING = 2_000  # characters kept of a sampled document
+SOURCES = 1000  # sources that are counted by name; every document may have a different one
+FACTS = "left-out.json"
+_LEAKING, _COPIES = "leaking.npy", "copies.npy"
+_BATCH = 500  # documents that are hashed at a time
 
 
 @dataclass(frozen=True)
 class Scanned:
-    """What one pass over a corpus brought."""
+    """The result of one pass over a corpus."""
 
     facts: CorpusFacts
     found: Found
@@ -48,10 +54,10 @@ class Scanned:
 def scan(
     name: str, path: Path, sealed: Sealed, *, separated: Literal["line", "blank"], watch: Watch, seed: int = 0
 ) -> Scanned:
-    """One pass over the corpus at `path`: raw text, or a folder made by write_corpus.
+    """Read the corpus at `path` once: raw text, or a folder made by write_corpus.
 
-    A document that leaks is named by its number in the order of `documents_of`, from 1 on: ids need not be unique.
-    What cannot be read is an error among the findings, and the figures are those of what came before it.
+    A document that leaks is named by its number in the order of `documents_of`, from 1, because ids need not be unique.
+    A file that cannot be read is an error among the findings; the figures are those of the documents before it.
     """
     tally = _Tally(random.Random(seed))
     found = Found(name, sealed)
@@ -99,7 +105,7 @@ def scan(
 
 
 def documents_of(path: Path, *, separated: Literal["line", "blank"]) -> Iterator[Document]:
-    """The documents of raw text, or of a corpus that was made before: the same ones in the same order at each call."""
+    """Return the documents of raw text or of a corpus folder, in the same order at each call."""
     path = prepared(path)
     if (path / "corpus.json").exists():
         return Corpus(path).documents()
@@ -107,10 +113,7 @@ def documents_of(path: Path, *, separated: Literal["line", "blank"]) -> Iterator
 
 
 def grouped(rejected: Iterable[Rejected]) -> tuple[tuple[str, int, str], ...]:
-    """Rejections by their reason, values and numbers in it left aside: (the first's reason, how many, first places).
-
-    Frequent ones first.
-    """
+    """Group rejections by reason without its values: (first reason, count, first places), frequent ones first."""
     alike: dict[str, list[Rejected]] = {}
     for row in rejected:
         alike.setdefault(re.sub(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*", "...", row.reason), []).append(row)
@@ -121,7 +124,7 @@ def grouped(rejected: Iterable[Rejected]) -> tuple[tuple[str, int, str], ...]:
 
 
 class _Tally:
-    """Counts of the documents that pass, and a sample in which each has the same chance."""
+    """Counts documents and keeps a uniform sample of them (reservoir sampling)."""
 
     def __init__(self, generator: random.Random) -> None:
         self.documents = self.characters = self.empty = 0
@@ -130,7 +133,7 @@ class _Tally:
         self._generator = generator
 
     def watched(self, documents: Iterator[Document]) -> Iterator[tuple[int, Document]]:
-        """Yield the documents that hold any text, each with its number among all, from 1 on."""
+        """Yield the documents with text, each with its number among all documents, from 1."""
         for document in documents:
             text = document.text
             self.documents += 1
@@ -146,29 +149,17 @@ class _Tally:
             yield self.documents, document
 
     def copies(self) -> int:
-        """Return documents whose very text came before."""
+        """Return the number of documents whose text is that of an earlier one."""
         hashes = np.array(self._hashes, dtype=np.int64)
         return len(hashes) - len(np.unique(hashes))
-
-
-# Documents that are left out of retrieval, found in one pass: copies, and those with a dev or test text.
-#
-# A document contains a text by the race's rule (data/leaks.py): the same words, a near-duplicate, or at least half of
-# the text's runs of 13 words. A copy is a document with the same words as one before it in the corpus, of which BM25
-# says the same whatever the query: the first stands for all.
-
-FACTS = "left-out.json"
-_LEAKING, _COPIES = "leaking.npy", "copies.npy"
-_BATCH = 500  # documents that are hashed at a time
-SOURCES = 1000  # told by name; a corpus may have one for each document
 
 
 @dataclass(frozen=True)
 class LeftOut:
     """The folder that `leave_out` wrote.
 
-    facts   documents, leaking, passages (documents that hold a part of a sealed text), copies; leaks, as in
-            data/examination.py; sources: documents of each
+    facts   numbers of documents, leaking ones, passages (documents with a part of a sealed text only) and copies; leaks
+            as in data/examination.py; sources: documents of each
     """
 
     path: Path
@@ -179,7 +170,7 @@ class LeftOut:
         return found
 
     def mask(self, *, copies: bool) -> np.ndarray:
-        """(documents,) bool: those that are left out of retrieval, copies among them or not."""
+        """Return (documents,) bool, True for documents to leave out of retrieval, with or without copies."""
         mask = np.zeros(self.facts["documents"], bool)
         mask[np.load(self.path / _LEAKING)] = True
         if copies:
@@ -188,16 +179,16 @@ class LeftOut:
 
 
 def leave_out(corpus: Corpus, sealed: Sealed, path: Path, *, passages: bool, watch: Watch) -> LeftOut:
-    """Look through the corpus once, or open what an earlier call wrote.
+    """Read the corpus once, or open the result of an earlier call.
 
-    passages: whether a document that holds a part of a sealed text only, one run of 13 words, is left out as well.
+    passages  True to leave out documents that share only some runs of 13 words with a sealed text too
     """
     if (path / files.MANIFEST).is_file():
         files.check(path)
         return LeftOut(path)
     tally, found = _LeftOutTally(), Found("general", sealed)
     leaking = []
-    holding = 0  # passages only
+    holding = 0  # documents with passages only
     documents = tally.watched(counted(corpus.documents(), watch, "examining", total=len(corpus)))
     for name, text, matches in sealed.in_documents(documents) if sealed.items else _unread(documents):
         if matches:
@@ -224,7 +215,7 @@ def leave_out(corpus: Corpus, sealed: Sealed, path: Path, *, passages: bool, wat
 
 
 class _LeftOutTally:
-    """Counts of the documents that pass. Memory: eight bytes a document, and the names of the sources."""
+    """Counts documents by source and finds copies. Memory: eight bytes a document, and the names of the sources."""
 
     def __init__(self) -> None:
         self.documents = 0
@@ -232,7 +223,7 @@ class _LeftOutTally:
         self._hashes: list[np.ndarray] = []
 
     def watched(self, documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
-        """Number (from 1) and id in one, and the text, of each."""
+        """Yield "number id", with numbers from 1, and the text of each document."""
         documents = iter(documents)
         while batch := list(islice(documents, _BATCH)):
             self._hashes.append(text_hashes([document.text for document in batch]))
@@ -242,7 +233,7 @@ class _LeftOutTally:
                 yield f"{self.documents} {document.id}", document.text
 
     def copies(self) -> np.ndarray:
-        """Numbers, from 0, of the documents whose words came before. One without any word is a copy of none."""
+        """Return the numbers, from 0, of documents with the words of an earlier one; texts without words never count."""
         hashes = np.concatenate([np.zeros(0, np.uint64), *self._hashes])
         again = hashes != 0
         again[np.unique(hashes, return_index=True)[1]] = False
@@ -250,5 +241,5 @@ class _LeftOutTally:
 
 
 def _unread(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Any]]]:
-    """Yield what `Sealed.in_documents` does if nothing is sealed."""
+    """Yield what `Sealed.in_documents` yields if nothing is sealed."""
     return ((name, text, []) for name, text in texts)

@@ -1,10 +1,14 @@
-"""Texts that stand where they must not: dev and test items in train or in a corpus, and copies within a split.
+"""Find dev and test items in train or in a corpus (leaks), and copies within a split.
 
-What counts as a leak of an item says data/leaks.py. A passage is counted and shown, but neither removed nor held
-against the item, for stock phrases are shared by texts that have nothing to do with each other.
+A text leaks an item if it contains the item's words exactly, a near-duplicate of it, or at least half of its runs of 13
+words (text/overlap/references.py). A text that shares fewer runs has a passage. Passages are counted and shown, but not
+removed, because unrelated texts share stock phrases.
 
-A document is named by its number in the order of reading, from 1 on: ids need not be unique. Labels of test items are
-compared and counted, never kept or shown.
+A document contains an item with a pair if it contains one of the two texts. A row contains it only if each of the row's
+texts contains one of the item's, in either order: a passage with another question is another item.
+
+Documents are named by their number in the order of reading, from 1, because ids need not be unique. Labels of test
+items are compared and counted, but neither kept nor shown.
 """
 
 from __future__ import annotations
@@ -20,123 +24,29 @@ from acclimate.data.examination import SHOWN, Copies, Leak, LeakKind, Sighting
 from acclimate.reports.page import beginning
 from acclimate.text.overlap.references import GRAM, Match, References, normalised
 
-# The dev and test items, indexed once to be looked for in labelled rows and in documents.
-#
-# What counts as a leak of an item: its words exactly, a near-duplicate, or at least half of its runs of 13 words
-# (text/overlap/references.py). A text that shares less of them is a passage.
-#
-# A document holds an item of a pair task already where it holds one of the two texts. A row holds it only where each of
-# the row's texts holds one of the item's, in either order: a passage with another question is another item.
-
 KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
 SEALED: tuple[Split, ...] = ("dev", "test")
-NEAR = 0.8  # Jaccard similarity of character 5-grams
-MOST_OF_IT = 0.5  # share of an item's runs of 13 words
-MOST_PARTS = 1000  # texts looked at of those that are like one part of a row: only some of them come in such a pair
-
+NEAR = 0.8  # least Jaccard similarity of character 5-grams of near-duplicates
+MOST_OF_IT = 0.5  # least share of an item's runs of 13 words that leaks it
+MOST_PARTS = 1000  # matches of one part of a row that are compared: only some belong to a pair with the other part
+EXAMPLES = 5  # kept of each kind of leak
+_FIRST, _BEFORE = 40, 20  # characters shown of the beginning, and before the shared passage
 Splits = Mapping[Split, Sequence[Example]]
 Met = dict[int, Match]  # indexed text -> how a text matches it
 
 
-class Sealed:
-    """The items of dev and test: `items` as (split, example), `sizes` of the splits.
-
-    Matches name an item as reference by its number among `items`, and each item once, in the strongest way.
-    """
-
-    def __init__(self, splits: Splits, *, near: float = NEAR) -> None:
-        self.items = [(split, example) for split in SEALED for example in splits[split]]
-        self.sizes = {split: len(splits[split]) for split in SEALED}
-        self._numbers: dict[str, int] = {}  # different texts, as they are indexed
-        self._holders: list[list[int]] = []  # items with such a text in them
-        self._alone: dict[int, list[int]] = {}  # the text of items without a pair -> those items
-        self._pairs: dict[int, dict[int, list[int]]] = {}  # text -> text of the pair -> items
-        for item, (_, example) in enumerate(self.items):
-            first = self._number(example.text, item)
-            if not example.pair:
-                self._alone.setdefault(first, []).append(item)
-                continue
-            self._number(whole(example), item)
-            second = self._number(example.pair, item)
-            self._pairs.setdefault(first, {}).setdefault(second, []).append(item)
-        self._references = References(((str(number), text) for text, number in self._numbers.items()), near=near)
-
-    def in_documents(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Match]]]:
-        """(id, text, matches) of every (id, text), in order; only the texts that are read ahead are kept."""
-        ours, theirs = itertools.tee(texts)
-        for (name, text), matches in zip(ours, self._references.scan(theirs), strict=True):
-            yield name, text, _strongest((match, self._holders[int(match.reference)]) for match in matches)
-
-    def in_rows(self, rows: Sequence[Example]) -> Iterator[tuple[Example, list[Match]]]:
-        """Yield each row with the items that it holds, in order."""
-        texts = ((row.id, text) for row in rows for text in _parts(row))
-        told = self._references.scan(texts, most=MOST_PARTS)
-        for row in rows:
-            first, *others = (self._met(text, next(told)) for text in _parts(row))
-            if others:
-                yield row, _strongest(self._paired(first, others[0]))
-            else:
-                yield row, _strongest((match, self._alone.get(number, ())) for number, match in first.items())
-
-    def _number(self, text: str, item: int) -> int:
-        number = self._numbers.setdefault(normalised(text), len(self._holders))
-        if number == len(self._holders):
-            self._holders.append([])
-        if item not in self._holders[number][-1:]:
-            self._holders[number].append(item)
-        return number
-
-    def _met(self, text: str, matches: Sequence[Match]) -> Met:
-        """Return the matches by indexed text. A part without any word is like another such part."""
-        if not matches and "" in self._numbers and not normalised(text):
-            return {self._numbers[""]: Match("exact", "", "", 1.0, "")}
-        return {int(match.reference): match for match in matches}
-
-    def _paired(self, first: Met, second: Met) -> Iterator[tuple[Match, Sequence[int]]]:
-        """Yield the items of which each text is held by one of the two; the weaker of both matches counts."""
-        for one, other in ((first, second), (second, first)):
-            for number, match in one.items():
-                partners = self._pairs.get(number, {})
-                for partner in partners.keys() & other.keys():
-                    yield max(match, other[partner], key=_weakness), partners[partner]
-
-
-def whole(example: Example) -> str:
-    """Return all that a model reads of an example."""
-    return f"{example.text} {example.pair}" if example.pair else example.text
-
-
-def kind_of(match: Match) -> LeakKind:
-    """Return the kind of leak that a match is: a run of 13 words is one only with most of the item around it."""
-    return "passage" if match.kind == "13-gram" and match.similarity < MOST_OF_IT else match.kind
-
-
-def _parts(row: Example) -> tuple[str, ...]:
-    return (row.text, row.pair) if row.pair else (row.text,)
-
-
-def _weakness(match: Match) -> tuple[int, float]:
-    return KINDS.index(kind_of(match)), -match.similarity
-
-
-def _strongest(found: Iterable[tuple[Match, Sequence[int]]]) -> list[Match]:
-    """One match an item, the strongest ones first."""
-    best: dict[int, Match] = {}
-    for match, items in found:
-        for item in items:
-            if item not in best or _weakness(match) < _weakness(best[item]):
-                best[item] = match
-    ordered = sorted(best, key=lambda item: (*_weakness(best[item]), item))
-    return [replace(best[item], reference=str(item)) for item in ordered]
-
-
-EXAMPLES = 5
-_FIRST, _BEFORE = 40, 20  # characters shown of the beginning, and before what matters
+def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Found:
+    """Return the dev and test items that labelled rows contain (rows of dev: test items)."""
+    found = Found(source, sealed)
+    for row, matches in sealed.in_rows(rows):
+        if matches:
+            found.take(row.id, whole(row), matches, label=row.label)
+    return found
 
 
 @dataclass
 class Found:
-    """What one source ("train", "dev", "domain", "general") holds of the sealed items, filled while it is scanned."""
+    """The sealed items that a source ("train", "dev", "domain", "general") contains, counted while it is scanned."""
 
     source: str
     sealed: Sealed
@@ -149,7 +59,7 @@ class Found:
     def take(
         self, name: str, text: str, matches: Sequence[Match], *, label: Label | None = None, number: int = 0
     ) -> None:
-        """Count one scanned text. label: a row's own; number: a document's, in the order of reading."""
+        """Count the matches of one scanned text. label: of a row; number: of a document, in the order of reading."""
         mark = f"{number}" if number else name
         met: set[tuple[Split, LeakKind]] = set()
         for match in matches:
@@ -171,7 +81,7 @@ class Found:
             self.texts[where] = self.texts.get(where, 0) + 1
 
     def leaks(self) -> list[Leak]:
-        """Return a leak for each split and kind that was met, dev first, the strongest kind first."""
+        """Return the leaks by split and kind, dev first, the strongest kind first."""
         found = []
         for where in itertools.product(SEALED, KINDS):
             if where in self.items:
@@ -192,32 +102,112 @@ class Found:
         return found
 
     def leaked(self, split: Split) -> set[int]:
-        """Return numbers of the items that leak, passages left out."""
+        """Return the numbers of the items that leak; passages do not count."""
         return set().union(*(self.items.get((split, kind), set()) for kind in KINDS if kind != "passage"))
 
     def leaked_with_their_label(self, split: Split) -> set[int]:
         return set().union(*(self.same_label.get((split, kind), set()) for kind in KINDS if kind != "passage"))
 
     def leaked_ids(self, split: Split) -> frozenset[str]:
-        """Return ids of those items."""
+        """Return the ids of the items that leak."""
         return frozenset(self.sealed.items[number][1].id for number in self.leaked(split))
 
 
-def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Found:
-    """Return what labelled rows hold: train of dev and test, dev of test."""
-    found = Found(source, sealed)
-    for row, matches in sealed.in_rows(rows):
-        if matches:
-            found.take(row.id, whole(row), matches, label=row.label)
-    return found
+class Sealed:
+    """The indexed items of dev and test: `items` as (split, example), `sizes` of the splits.
+
+    The reference of a match is an item's number among `items`. Each item has one match, its strongest.
+    """
+
+    def __init__(self, splits: Splits, *, near: float = NEAR) -> None:
+        self.items = [(split, example) for split in SEALED for example in splits[split]]
+        self.sizes = {split: len(splits[split]) for split in SEALED}
+        self._numbers: dict[str, int] = {}  # normalised text -> its number in the index
+        self._holders: list[list[int]] = []  # indexed text -> items that contain it
+        self._alone: dict[int, list[int]] = {}  # text -> items without a pair
+        self._pairs: dict[int, dict[int, list[int]]] = {}  # text -> text of the pair -> items
+        for item, (_, example) in enumerate(self.items):
+            first = self._number(example.text, item)
+            if not example.pair:
+                self._alone.setdefault(first, []).append(item)
+                continue
+            self._number(whole(example), item)
+            second = self._number(example.pair, item)
+            self._pairs.setdefault(first, {}).setdefault(second, []).append(item)
+        self._references = References(((str(number), text) for text, number in self._numbers.items()), near=near)
+
+    def in_documents(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Match]]]:
+        """Yield (id, text, matches) for every (id, text), in order; memory holds only texts that are read ahead."""
+        ours, theirs = itertools.tee(texts)
+        for (name, text), matches in zip(ours, self._references.scan(theirs), strict=True):
+            yield name, text, _strongest((match, self._holders[int(match.reference)]) for match in matches)
+
+    def in_rows(self, rows: Sequence[Example]) -> Iterator[tuple[Example, list[Match]]]:
+        """Yield each row with the matches of the items that it contains, in order."""
+        texts = ((row.id, text) for row in rows for text in _parts(row))
+        told = self._references.scan(texts, most=MOST_PARTS)
+        for row in rows:
+            first, *others = (self._met(text, next(told)) for text in _parts(row))
+            if others:
+                yield row, _strongest(self._paired(first, others[0]))
+            else:
+                yield row, _strongest((match, self._alone.get(number, ())) for number, match in first.items())
+
+    def _number(self, text: str, item: int) -> int:
+        number = self._numbers.setdefault(normalised(text), len(self._holders))
+        if number == len(self._holders):
+            self._holders.append([])
+        if item not in self._holders[number][-1:]:
+            self._holders[number].append(item)
+        return number
+
+    def _met(self, text: str, matches: Sequence[Match]) -> Met:
+        """Return the matches by indexed text. A part without words matches another such part."""
+        if not matches and "" in self._numbers and not normalised(text):
+            return {self._numbers[""]: Match("exact", "", "", 1.0, "")}
+        return {int(match.reference): match for match in matches}
+
+    def _paired(self, first: Met, second: Met) -> Iterator[tuple[Match, Sequence[int]]]:
+        """Yield the items whose texts are contained one in each part; the weaker of both matches counts."""
+        for one, other in ((first, second), (second, first)):
+            for number, match in one.items():
+                partners = self._pairs.get(number, {})
+                for partner in partners.keys() & other.keys():
+                    yield max(match, other[partner], key=_weakness), partners[partner]
+
+
+def kind_of(match: Match) -> LeakKind:
+    """Return the kind of leak of a match; runs of 13 words leak the item only if they are at least half of its runs."""
+    return "passage" if match.kind == "13-gram" and match.similarity < MOST_OF_IT else match.kind
+
+
+def whole(example: Example) -> str:
+    """Return the whole text of an example, with its pair."""
+    return f"{example.text} {example.pair}" if example.pair else example.text
+
+
+def _parts(row: Example) -> tuple[str, ...]:
+    return (row.text, row.pair) if row.pair else (row.text,)
+
+
+def _weakness(match: Match) -> tuple[int, float]:
+    return KINDS.index(kind_of(match)), -match.similarity
+
+
+def _strongest(found: Iterable[tuple[Match, Sequence[int]]]) -> list[Match]:
+    """Return the strongest match of each item, the strongest matches first."""
+    best: dict[int, Match] = {}
+    for match, items in found:
+        for item in items:
+            if item not in best or _weakness(match) < _weakness(best[item]):
+                best[item] = match
+    ordered = sorted(best, key=lambda item: (*_weakness(best[item]), item))
+    return [replace(best[item], reference=str(item)) for item in ordered]
 
 
 def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copies | None:
-    """Return the split's texts that occur more than once; None where all differ.
-
-    Both texts of a pair must be the same.
-    """
-    from acclimate.text.overlap.groups import duplicate_pairs  # with numba, which a refusal must not wait for
+    """Return the split's texts that occur more than once, or None. Both texts of a pair must be the same."""
+    from acclimate.text.overlap.groups import duplicate_pairs  # loads numba, which a refusal must not wait for
 
     texts = [whole(row) for row in rows]
     groups: dict[int, list[int]] = {}
@@ -248,13 +238,19 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
     return Copies(split, len(several), sum(map(len, several)) - len(several), len(conflicts), examples, marked)
 
 
-def label_text(label: Label) -> str:
-    """Return a label as people write it; several joined by commas."""
-    return ", ".join(label) if isinstance(label, tuple) else str(label)
+def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Sequence[str]) -> list[tuple[int, int]]:
+    """Return, for each text of several of these rows with different labels, two rows that differ."""
+    first: dict[str, int] = {}
+    found: dict[str, tuple[int, int]] = {}
+    for number in members:
+        other = first.setdefault(texts[number], number)
+        if rows[other].label != rows[number].label:
+            found.setdefault(texts[number], (other, number))
+    return list(found.values())
 
 
 def _sighting(found: tuple[str, str, Label | None], split: Split, item: Example, match: Match) -> Sighting:
-    """found: id, text and label of what holds the item of `split`."""
+    """Return both texts of a match. found: id, text and label of the text that contains the item of `split`."""
     name, text, label = found
     return Sighting(
         name,
@@ -267,13 +263,18 @@ def _sighting(found: tuple[str, str, Label | None], split: Split, item: Example,
     )
 
 
+def label_text(label: Label) -> str:
+    """Return a label as text; several classes are joined by commas."""
+    return ", ".join(label) if isinstance(label, tuple) else str(label)
+
+
 def _open_label(split: Split, label: Label) -> str:
-    """Return the label as it may be kept: none of a test item."""
+    """Return the label as text; "" for a test item, whose label must not be kept."""
     return "" if split == "test" else label_text(label)
 
 
 def _shown(text: str, item: str, match: Match) -> tuple[str, str]:
-    """Return the beginnings of both texts, and what stands where they begin to differ or share a passage."""
+    """Return excerpts of both texts: their beginnings, and the place where they differ or share a passage."""
     if match.kind == "13-gram":
         shared = re.compile(r"\W+".join(match.excerpt.split()[:GRAM]), re.IGNORECASE)
         places = [found.start() if (found := shared.search(each)) else 0 for each in (text, item)]
@@ -286,18 +287,7 @@ def _shown(text: str, item: str, match: Match) -> tuple[str, str]:
 
 
 def _from(text: str, place: int) -> str:
-    """Return the first words, and what stands around the place."""
+    """Return the first words of the text and the words around the place."""
     if place <= 2 * _FIRST:
         return beginning(text, SHOWN)
     return beginning(f"{beginning(text, _FIRST)} {text[place - _BEFORE :]}", SHOWN)
-
-
-def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Sequence[str]) -> list[tuple[int, int]]:
-    """For each text that several of these rows share, two rows that label it differently, if any."""
-    first: dict[str, int] = {}
-    found: dict[str, tuple[int, int]] = {}
-    for number in members:
-        other = first.setdefault(texts[number], number)
-        if rows[other].label != rows[number].label:
-            found.setdefault(texts[number], (other, number))
-    return list(found.values())

@@ -1,6 +1,6 @@
-"""How long the texts are for a model, and how its tokenizer breaks their words: on a sample, before training.
+"""Lengths of a sample of texts in a model's tokens, and how its tokenizer breaks their words.
 
-A directory's tokenizer.json is read with `tokenizers` alone, which takes a hundredth of the time of loading torch.
+A directory's tokenizer.json is read by `tokenizers` alone, in a hundredth of the time that loading torch takes.
 """
 
 from __future__ import annotations
@@ -24,22 +24,21 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 SAMPLE = 2_000  # texts
-CHARACTERS = 1_000_000  # of a sample: a tokenizer takes a second for about twice as many
-LEAST = 50  # texts of a sample, however long they are
-LONGEST = 20_000  # characters of a text that are tokenised; what is behind them is taken to be alike
-BROKEN = 15  # words shown
-MANY = 3  # pieces from which a word counts as broken
-MUCH_CUT = 0.1  # share of the tokens
-ROUND = 32  # --max-tokens is suggested in such steps
+CHARACTERS = 1_000_000  # of a sample; a tokenizer takes half a second for them
+LEAST = 50  # texts of a sample, even if they are long
+LONGEST = 20_000  # characters of a text that are tokenised; the rest is assumed to be similar
+BROKEN = 15  # broken words that are shown
+MANY = 3  # pieces of a broken word at least
+MUCH_CUT = 0.1  # share of tokens cut off that is a warning
+ROUND = 32  # the suggested --max-tokens is a multiple of this
 WORD = re.compile(r"\w+")
-_FROM_BEHIND_PADDING = ("roberta", "camembert", "xlm-roberta")  # positions are counted from behind the padding's id
-
+_FROM_BEHIND_PADDING = ("roberta", "camembert", "xlm-roberta")  # their positions begin after the padding's id
 Text = tuple[str, str | None]  # a text, and the second one of a pair
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A model's tokenizer, and the tokens that the model can read at once (None: unknown)."""
+    """A model's tokenizer, the length that the model can read (None: unknown), and the id of the unknown token."""
 
     tokenizer: Tokenizer
     reads: int | None
@@ -49,7 +48,7 @@ class Reader:
 def reader(model: str) -> Reader:
     """Return the reader of a checkpoint directory or hub id.
 
-    Raises ValueError where it holds none, or no safe weights.
+    Raises ValueError if it has no readable tokenizer, or no safetensors weights.
     """
     directory = Path(model).expanduser()
     vocabulary = directory / "tokenizer.json"
@@ -67,8 +66,42 @@ def reader(model: str) -> Reader:
     return _loaded(model)
 
 
+def _reads(config: Any) -> int | None:
+    """Return what models.encoder.longest_input returns, from config.json alone."""
+    positions = config.get("max_position_embeddings")
+    if not positions:
+        return None
+    behind = int(config.get("pad_token_id", 1)) + 1 if config.get("model_type") in _FROM_BEHIND_PADDING else 0
+    return int(positions) - behind
+
+
+def _unknown(directory: Path, tokenizer: Tokenizer) -> int | None:
+    """Return the id of the unknown token, or None."""
+    stated = getattr(tokenizer.model, "unk_token", None)
+    settings = directory / "tokenizer_config.json"
+    if settings.is_file():
+        token = json.loads(settings.read_text(encoding="utf-8")).get("unk_token", stated)
+        stated = token.get("content") if isinstance(token, dict) else token
+    return tokenizer.token_to_id(stated) if isinstance(stated, str) else None
+
+
+def _loaded(model: str) -> Reader:
+    """Return the reader by transformers, which fetches models from the hub and says what is missing."""
+    from acclimate.models.encoder import load_tokenizer, longest_input
+    from acclimate.models.loading import locate, require_safetensors
+
+    require_safetensors(locate(model))
+    tokenizer = load_tokenizer(model)
+    if not tokenizer.is_fast:
+        raise ValueError(f"{model}: its tokenizer has no fast version. Save one (tokenizer.json) with transformers")
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    return Reader(backend, longest_input(model), tokenizer.unk_token_id)
+
+
 def sample(texts: Sequence[Text], *, seed: int = 0) -> list[Text]:
-    """Return the texts, or SAMPLE of them in their order; fewer where CHARACTERS are reached before, LEAST at least."""
+    """Return at most SAMPLE of the texts, in order; fewer if they reach CHARACTERS before, but at least LEAST."""
     order = list(range(len(texts)))
     random.Random(seed).shuffle(order)
     taken = characters = 0
@@ -80,20 +113,20 @@ def sample(texts: Sequence[Text], *, seed: int = 0) -> list[Text]:
 
 
 def tokenised(texts: Sequence[Text], by: Reader) -> list[list[Encoding]]:
-    """The encodings of each text and, after it, of its pair, without special tokens of LONGEST characters at most."""
+    """Return the encodings of each text and of its pair, of at most LONGEST characters and without special tokens."""
     parts = [text[:LONGEST] for text, _ in texts], [(pair or "")[:LONGEST] for _, pair in texts]
     encoded = [by.tokenizer.encode_batch(part, add_special_tokens=False) for part in parts]
     return [list(each) for each in zip(*encoded, strict=True)]
 
 
 def lengths_in_words(texts: Sequence[Text], limit: int) -> Lengths:
-    """Lengths where there is no tokenizer."""
+    """Return the lengths in words, for want of a tokenizer."""
     counts = [len(WORD.findall(text)) + len(WORD.findall(pair or "")) for text, pair in texts]
     return Lengths("words", len(texts), *_spread(np.array(counts)), limit)
 
 
 def lengths(texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]], limit: int, by: Reader) -> Lengths:
-    """Lengths in tokens, special ones included; those of a text beyond LONGEST characters go by its beginning's."""
+    """Return the lengths in tokens, with special ones; that of a very long text is extrapolated from its beginning."""
     read = np.array([sum(len(part.ids) for part in parts) for parts in encoded])
     special = np.array([by.tokenizer.num_special_tokens_to_add(pair is not None) for _, pair in texts])
     whole = np.array([len(text) + len(pair or "") for text, pair in texts])
@@ -113,8 +146,23 @@ def lengths(texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]], limit:
     )
 
 
+def _spread(counts: np.ndarray) -> tuple[int, int, int]:
+    """Return median, 95th percentile and maximum."""
+    half, most = np.quantile(counts, [0.5, 0.95], method="higher")
+    return int(half), int(most), int(counts.max())
+
+
+def _suggested(tokens: np.ndarray, limit: int, reads: int | None) -> int | None:
+    """Return the least multiple of ROUND that holds 95% of the texts; None if `limit` does, or the model cannot."""
+    if np.mean(tokens > limit) <= 0.05:
+        return None
+    wanted = -(-int(np.quantile(tokens, 0.95, method="higher")) // ROUND) * ROUND
+    most = wanted if reads is None else min(wanted, reads)
+    return most if most > limit else None
+
+
 def pieces(of: str, texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]], by: Reader) -> Pieces | None:
-    """Return how the tokenizer breaks the texts' words (what `\\w+` matches); None where there is no word."""
+    """Return how the tokenizer breaks the texts' words (what `\\w+` matches); None if there is no word."""
     words = total = whole = unknown = tokens = 0
     met: Counter[str] = Counter()
     parts: dict[str, int] = {}
@@ -135,7 +183,7 @@ def pieces(of: str, texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]]
     if not words:
         return None
     ranked = sorted(met.items(), key=lambda each: (-each[1], each[0]))
-    # digits break under every tokenizer, and no vocabulary of the domain would change that
+    # digits break under every tokenizer; a vocabulary of the domain would not change that
     broken = tuple((word[:60], parts[word], count) for word, count in ranked if not word.isdigit())[:BROKEN]
     return Pieces(of, len(texts), words, total / words, whole / words, unknown / max(tokens, 1), broken)
 
@@ -147,7 +195,7 @@ def _each(texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]]) -> Itera
 
 
 def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = False) -> list[Finding]:
-    """Return what lengths and pieces mean for training. windows: what is too long is read in parts, and not cut."""
+    """Return findings on lengths and pieces. windows: True if long texts are read in parts instead of being cut."""
     found = []
     if measured.reads is not None and measured.limit > measured.reads:
         found.append(
@@ -180,64 +228,15 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
         beside = "" if general is None else f", {general.per_word:.2f} in general text"
         text = f"Under the model the texts break into {task_pieces.per_word:.2f} pieces a word{beside}: much of their"
         way_out = "Adapting on text of the domain, or a model of the domain, should help; how many it would be under a"
-        way_out += " vocabulary of their own says `acclimate data vocabulary`."
+        way_out += " vocabulary of the domain says `acclimate data vocabulary`."
         found.append(Finding("note", f"{text} vocabulary is foreign to it.", way_out))
     return found
 
 
 def _longer(measured: Lengths, most: int) -> str:
-    """Return how more of the texts could be read; nothing where little is cut."""
+    """Return advice on how to read more of the texts; "" if little is cut."""
     if measured.suggested is not None:
         return f"--max-tokens {measured.suggested} reads more of them, and takes longer."
     if measured.cut >= MUCH_CUT and measured.reads == most:
         return "The model reads no more: put what matters first, or choose a model with a longer input."
     return ""
-
-
-def _spread(counts: np.ndarray) -> tuple[int, int, int]:
-    """Median, 95th percentile, most."""
-    half, most = np.quantile(counts, [0.5, 0.95], method="higher")
-    return int(half), int(most), int(counts.max())
-
-
-def _suggested(tokens: np.ndarray, limit: int, reads: int | None) -> int | None:
-    """Return the least limit, in steps of ROUND, that reads 95% of the texts whole; None where `limit` nearly does."""
-    if np.mean(tokens > limit) <= 0.05:
-        return None
-    wanted = -(-int(np.quantile(tokens, 0.95, method="higher")) // ROUND) * ROUND
-    most = wanted if reads is None else min(wanted, reads)
-    return most if most > limit else None
-
-
-def _reads(config: Any) -> int | None:
-    """Return what models.encoder.longest_input does, from config.json alone."""
-    positions = config.get("max_position_embeddings")
-    if not positions:
-        return None
-    behind = int(config.get("pad_token_id", 1)) + 1 if config.get("model_type") in _FROM_BEHIND_PADDING else 0
-    return int(positions) - behind
-
-
-def _unknown(directory: Path, tokenizer: Tokenizer) -> int | None:
-    """Return the id of the piece for what the vocabulary lacks."""
-    stated = getattr(tokenizer.model, "unk_token", None)
-    settings = directory / "tokenizer_config.json"
-    if settings.is_file():
-        token = json.loads(settings.read_text(encoding="utf-8")).get("unk_token", stated)
-        stated = token.get("content") if isinstance(token, dict) else token
-    return tokenizer.token_to_id(stated) if isinstance(stated, str) else None
-
-
-def _loaded(model: str) -> Reader:
-    """Return the same by way of transformers, which fetches what is on the hub and says what is missing."""
-    from acclimate.models.encoder import load_tokenizer, longest_input
-    from acclimate.models.loading import locate, require_safetensors
-
-    require_safetensors(locate(model))
-    tokenizer = load_tokenizer(model)
-    if not tokenizer.is_fast:
-        raise ValueError(f"{model}: its tokenizer has no fast version. Save one (tokenizer.json) with transformers")
-    backend = tokenizer.backend_tokenizer
-    backend.no_truncation()
-    backend.no_padding()
-    return Reader(backend, longest_input(model), tokenizer.unk_token_id)
