@@ -993,7 +993,7 @@ STATED = [  # what is asked for
         "text and pair in one column",
         {"train.csv": rows()},
         own(pair="text"),
-        ("pair='text'", "same column as text", "of its own"),
+        ("pair='text'", "same column as text", "Name two columns"),
     ),
     Case(
         "a separator for one class",

@@ -233,7 +233,7 @@ class _LeftOutTally:
                 yield f"{self.documents} {document.id}", document.text
 
     def copies(self) -> np.ndarray:
-        """Return the numbers, from 0, of documents with the words of an earlier one; texts without words never count."""
+        """Return the numbers, from 0, of documents with the words of an earlier one; empty texts do not count."""
         hashes = np.concatenate([np.zeros(0, np.uint64), *self._hashes])
         again = hashes != 0
         again[np.unique(hashes, return_index=True)[1]] = False
