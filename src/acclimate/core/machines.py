@@ -1,7 +1,7 @@
-"""Where calls run that do not depend on each other: one after the other in this process, or as tasks of a Ray cluster.
+"""Run independent calls: one after the other in this process, in threads or processes, or as tasks of a Ray cluster.
 
-A function that is mapped stands in a module, takes one value and returns one. It reads and writes files that all
-machines see, and calling it again does no harm: where a process or a machine dies, Ray calls it again on another.
+A mapped function is defined in a module, takes one value and returns one. It reads and writes files that all machines
+see. Calling it again does no harm: if a process or machine dies, Ray calls it again on another one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Home = Callable[[Given], int]  # items with the same number go to the same machi
 class Work(Protocol):
     """Something that calls functions.
 
-    threads  that a call may use; None: as many as its process may
+    threads  number of threads that a call may use; None: as many as its process may
     """
 
     @property
@@ -40,13 +40,13 @@ class Work(Protocol):
     def map(
         self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
     ) -> Iterator[Made]:
-        """Yield what the function makes of each item, in order; what it raises is raised here."""
+        """Yield the function's result for each item, in order; raise what it raises."""
         ...
 
 
 @dataclass(frozen=True)
 class Here:
-    """Calls in this process, each when its result is asked for."""
+    """Calls in this process, each when its result is needed."""
 
     threads: int | None = None
 
@@ -207,18 +207,15 @@ def in_processes(work: Callable[[Given], Made], items: Iterable[Given], processe
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-# Threads of this process, for compiled loops that do not hold Python's lock.
-
-
 def processors() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_turn(work: Callable[[Given], Made], items: Iterable[Given], threads: int) -> Iterator[Made]:
-    """Yield what the work makes of each item, in order.
+    """Yield the result of each item, in order, from threads, for compiled loops that release Python's lock.
 
-    At most two items a thread are under way or wait to be taken.
+    At most two items a thread are in progress or waiting.
     """
     waiting: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(threads) as pool:

@@ -1,4 +1,4 @@
-"""A user's own files made into the materials of a race: read, examined, split where need be, cleared of leaks."""
+"""Turn a user's files into the materials of a race: read, examined, split if necessary, and without leaks."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Raw:
 def examined(
     stated: LabelledFiles, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch = unwatched
 ) -> tuple[Labelled, Examination]:
-    """Return the labelled files as they were read, and what the doctor says of them.
+    """Return the labelled files as they were read, and the doctor's examination.
 
-    Raises ValueError for what is no data.
+    Raises ValueError if the files cannot be read.
     """
     labelled = read_files(stated)
     model = resolved(model) if model else None
@@ -69,14 +69,14 @@ def made_ready(
     comparisons: int = 4,
     watch: Watch = unwatched,
 ) -> tuple[Prepared, Labelled, Examination]:
-    """Labelled files read, examined and prepared in `run/data`; `run/examination.json` holds what the doctor said.
+    """Read, examine and prepare labelled files in `run/data`; write the examination to `run/examination.json`.
 
-    leaks: as `gather` has it. Raises ValueError for whatever is wrong with the files.
+    leaks: as in `gather`. Raises ValueError for faults of the files.
     """
     model = resolved(model) if model else None
     labelled = stated if isinstance(stated, Labelled) else read_files(stated)
     given: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
-    # of several processes the first one examines, which may take a minute of all cores, and tells the others
+    # the first of several processes examines, which may take a minute of all cores, and sends the result to the others
     told = ranks.agree(_said_of(labelled, raw, **given).to_json() if ranks.is_first() else {})
     found = Examination.from_json(told)
     if found.errors:
@@ -152,7 +152,7 @@ def _said_of(
 
 @dataclass(frozen=True)
 class _Making:
-    """Corpora out of raw text, each made once for these files and this task."""
+    """Makes corpora from raw text, each once for these files and this task."""
 
     raw: Raw
     place: Path
@@ -161,7 +161,7 @@ class _Making:
     watch: Watch
 
     def domain(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
-        """The documents that adapt, those that measure the loss (None where there are none), and what to say of it."""
+        """Return the documents for adaptation, those that measure the loss (None if there are none), and a note."""
         if self.raw.domain is None:
             return None, None, []
         adapting, heldout, counts = self._parted("domain", self.raw.domain, HELD_OUT)
@@ -249,14 +249,14 @@ class _Making:
 
 @dataclass(frozen=True)
 class _Counts:
-    """Documents of a corpus as they were read, those of them without text, and those that hold a dev or test text."""
+    """Numbers of a corpus's documents: all, those without text, and those with a dev or test text."""
 
     documents: int
     empty: int
     leaked: int
 
     def left_out(self, kept: int) -> str:
-        """Why of the documents only so many are left, as the end of a sentence."""
+        """Return why only `kept` documents are left, as the end of a sentence."""
         known = self.documents - self.empty - self.leaked - kept
         said = f"{self.leaked:,} that hold a dev or test text were left out"
         said += f", {known:,} are left out of training and not measured either" if known else ""
@@ -264,7 +264,7 @@ class _Counts:
 
 
 def _held(document: Document, one_in: int) -> bool:
-    """Return whether the document is held out: by its text, so that copies fall on one side."""
+    """Return True if the document is held out; its text decides, so that copies stay together."""
     return int(hashlib.sha256(normalised(document.text).encode()).hexdigest(), 16) % one_in == 0
 
 

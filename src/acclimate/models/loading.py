@@ -1,4 +1,4 @@
-"""How checkpoints are read: where they lie, without noise, under a seed of their own, into memory of their own.
+"""Reading of checkpoints: where they are, without messages, under a separate seed, into separate memory.
 
 PyTorch and transformers are imported where they are needed only: what names a model is asked before any is loaded.
 """

@@ -1,4 +1,4 @@
-"""Numbers to predict, and a model that learns them in standard deviations and predicts them in their own units."""
+"""Numbers to predict: a model learns them in standard deviations and predicts them in their original units."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def scale_of(numbers: npt.ArrayLike) -> Scale:
 
 @torch.no_grad()
 def fold(model: PreTrainedModel, scale: Scale) -> None:
-    """Make a model that predicts standardised numbers predict them in their own units: its output layer is changed."""
+    """Change the output layer of a model that predicts standardised numbers, so that it predicts original units."""
     layer = output_layer(model)
     layer.weight.mul_(scale.deviation)
     layer.bias.mul_(scale.deviation).add_(scale.mean)
@@ -61,7 +61,7 @@ def fold(model: PreTrainedModel, scale: Scale) -> None:
 
 @contextmanager
 def folded(model: PreTrainedModel, scale: Scale | None) -> Iterator[None]:
-    """In the block the model predicts in own units; after it, its weights are what they were, to the bit."""
+    """Let the model predict original units within the block; restore its weights bit by bit afterwards."""
     if scale is None:
         yield
         return

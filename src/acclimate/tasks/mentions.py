@@ -1,7 +1,7 @@
 """Documents with mentions as sentences of words with a tag each: examples of a task of kind "tokens".
 
-A word is what text/words.py finds, and also ends where a mention begins or ends in it, so that every mention has words
-of its own. A word bears one tag, so mentions that share a word cannot both be kept: the longest is.
+Words are those of text/words.py, cut where a mention begins or ends in them, so that every mention is made of whole
+words. A word has one tag, so only the longest of several mentions that share a word is kept.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Discontinuous = Literal["whole", "drop"]
 
 @dataclass(frozen=True)
 class Tagged:
-    """Sentences of words with a tag each, and what became of documents and mentions on the way.
+    """Sentences of tagged words, and the counts of documents and mentions.
 
     examples       one a sentence, its group the document
     spans          of each example's words, in its document's text
-    documents      how many there were, rejected ones counted too
-    rejected       those that could not be used
-    mentions       of the others, and of the types that are looked at
-    dropped        those of them that no tag says, each with its reason; all others are entities of the tags, or merged
-    discontinuous  mentions tagged with all that stands between their parts
-    merged         mentions that IO makes one of with the one that they touch
-    cut            words that a mention's border cut in two or more
-    unread         what else the documents say, which tags cannot: kind of annotation, and how many
+    documents      number of documents, rejected ones included
+    rejected       documents that cannot be used
+    mentions       number of mentions of the wanted types in the other documents
+    dropped        mentions without a tag, each with the reason; all others are entities of the tags, or merged
+    discontinuous  mentions that are tagged with all words between their parts
+    merged         mentions that touch one of their type, with which IO makes them one
+    cut            words that the border of a mention cuts
+    unread         (kind of annotation, number) of annotations that tags cannot express
     """
 
     examples: tuple[Example, ...]
