@@ -1,11 +1,11 @@
-"""The studies of the five papers, by name. Importing this loads neither torch nor the studies themselves.
+"""The papers' studies, by name. Importing this module loads neither torch nor the studies.
 
     study = STUDIES["tapter"]
     design = study.design(study.recipe(seeds=5), Inputs(...))     # reads and prepares the data in inputs.out
     outcome = run(design, out)                                    # races/run.py: trains what is missing, then tests
     write(outcome, out)                                           # races/write.py: text, CSV, JSON and page
 
-`run_study` and `plan_study` are these steps in one call, as the command line makes them.
+`run_study` and `plan_study` take these steps in one call, for the command line.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from acclimate.races.design import Inputs
 
+FAILED = 1  # exit status of a study in which a cell failed
+
 
 @dataclass(frozen=True)
 class Study:
     """A paper's study.
 
-    about   one line for people
+    about   what it varies, for the help
     paper   the tables that it repeats
-    takes   what stands after its name on the command line: "task", one labelled file or dataset, with --model,
-            --corpus, --general and the options of labelled files; "models", one or more models, with --data and the
-            setting `datasets`, which also takes labelled files; "texts", nothing, with --corpus, --general and
-            --data
+    takes   what the user types after its name: "task", one labelled file or dataset, with --model, --corpus, --general
+            and the options of labelled files; "models", one or more models, with --data and the setting `datasets`,
+            which also takes labelled files; "texts", nothing, with --corpus, --general and --data
     """
 
     name: str
@@ -40,12 +41,12 @@ class Study:
 
     @property
     def recipe(self) -> type[Any]:
-        """The class of its settings; loads the study."""
+        """The class of its settings. Loads the study."""
         recipe: type[Any] = import_module(f"acclimate.studies.{self.name}").RECIPE
         return recipe
 
     def design(self, recipe: Any, inputs: Inputs) -> Any:
-        """What is compared with what. Raises ValueError for whatever is wrong with settings, files and models."""
+        """Return the study as a `Design`, with prepared data. Raises ValueError for faulty settings, files, models."""
         return import_module(f"acclimate.studies.{self.name}").design(recipe, inputs)
 
 
@@ -67,12 +68,9 @@ STUDIES: Mapping[str, Study] = {
 }
 
 
-FAILED = 1  # exit status of a study some of whose cells stand as failed
-
-
 @dataclass(frozen=True)
 class Done:
-    """text: what the terminal shows; failed: cell -> why it has no score."""
+    """The end of a study. text: for the terminal; failed: cell -> why it has no score."""
 
     text: str
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -86,10 +84,10 @@ def run_study(
     *,
     before: Callable[[Any], None] = lambda examination: None,
 ) -> Done:
-    """Do what is missing of the study in `out`, and write STUDY.txt, .csv, .scores.json and .html there.
+    """Run what is missing of the study in `out`, and write STUDY.txt, .csv, .scores.json and .html there.
 
-    before: told, before anything is trained, what the doctor found in the task (data/doctor.py::Examination); None
-    where the study has no one task
+    before: called before any training with what the doctor found in the task (data/examination.py::Examination), or
+    with None where the study has several tasks
     """
     from acclimate.races.run import run
     from acclimate.races.write import write
@@ -103,7 +101,7 @@ def run_study(
 
 
 def plan_study(study: Study, recipe: Any, inputs: Inputs, out: Path) -> str:
-    """What the study would still do in `out`, and what that takes. Trains a few steps to try; writes nothing there."""
+    """Return which jobs the study would still run in `out`, and their cost. Tries a few steps; writes nothing there."""
     from acclimate.races.run import plan
 
     with TemporaryDirectory() as place:

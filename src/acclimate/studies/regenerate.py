@@ -1,9 +1,9 @@
-"""Every table and page of a finished study again, from its lock file and its results; nothing is done.
+"""Write every table and page of a finished study again, from its lock file and its results, without running a job.
 
-A race or `evaluate` left scores and facts, whose pages are written again from these alone. Of every other study the
-command is played once more with the recipe and versions of the lock, where each job may only be read: so tables come
-out of results by the same code that wrote them, and which results they are is found as it was, out of the files that
-the command names. No job is done, no model loaded, no test set opened.
+A race or `evaluate` has left scores and facts, and its pages come from these alone. For every other study the command
+runs once more with the recipe and versions of the lock, and jobs are only read. So the same code as before makes the
+tables, and it finds the results as before, through the files that the command names. No model is loaded and no test set
+is opened.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ NOT_AGAIN = ("--recipe", "--track", "--workers", "--cluster", "--ray", "--thread
 def regenerate(run: Path, play: Callable[[list[str]], object]) -> bool:
     """Write the tables and pages of the study in `run` again.
 
-    play: does a command, given its arguments; gives 0 or None where it came to its end, FAILED where cells of the study
-    stand as failed. False where it did not come to its end.
+    play: runs a command from its arguments; returns 0 or None if it ended, FAILED if it ended with failed cells
 
-    Raises ValueError, naming what differs, where a result is not the one that the lock has.
+    Returns False if the command did not end. Raises ValueError, with what differs, where a result is not the lock's.
     """
     lock = read_lock(run)
     if found := differing(run):
@@ -54,13 +53,13 @@ def regenerate(run: Path, play: Callable[[list[str]], object]) -> bool:
 
 
 def _to_read(typed: Sequence[str]) -> list[str]:
-    """The arguments without those of who does jobs, of where, and of the recipe's file: the lock has the recipe."""
+    """Return the arguments without --out, the options of where jobs run, and the recipe's file, which the lock has."""
     kept: list[str] = []
     left = iter(typed)
-    for each in left:
-        name, equals, _ = each.partition("=")
+    for argument in left:
+        name, equals, _ = argument.partition("=")
         if name not in NOT_AGAIN:
-            kept.append(each)
+            kept.append(argument)
         elif not equals:
             next(left, None)
     return kept
@@ -68,7 +67,7 @@ def _to_read(typed: Sequence[str]) -> list[str]:
 
 @contextlib.contextmanager
 def _typed(arguments: Sequence[str]) -> Iterator[None]:
-    """Pages that tell the command tell the study's."""
+    """Let pages show the study's command, not the one that regenerates them."""
     before = sys.argv
     sys.argv = [*before[:1], *arguments]
     try:
