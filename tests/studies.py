@@ -261,7 +261,7 @@ def ran(own: Cell, level: float, *, seeds: int = 5, failed: str = "") -> Ran:
 def outcome_of(design: Design, levels: Mapping[Key, float], failed: Mapping[Key, str] | None = None) -> Outcome:
     """The design's cells as if they had run."""
     told = failed or {}
-    found = {own.key: ran(own, levels[own.key], failed=told.get(own.key, "")) for own in design.cells}
+    found = {cell.key: ran(cell, levels[cell.key], failed=told.get(cell.key, "")) for cell in design.cells}
     return Outcome(design, found, compare(found, design.against, design.means, design.metrics))
 
 

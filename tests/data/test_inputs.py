@@ -158,8 +158,10 @@ def test_contexts_of_a_question_that_has_several_are_documents_of_their_own(inpu
 def test_a_context_of_a_question_that_has_several_never_measures(inputs, tmp_path):
     stated = asked(tmp_path, pairs=True)
     several = [squad_files.pairs(f"dev{number}", 3, f"What is dev {number}?") for number in range(30)]
-    squad_files.write(tmp_path / "dev.json", [{"title": "", "paragraphs": [each for own in several for each in own]}])
-    known = [paragraph["context"] for own in several for paragraph in own]
+    squad_files.write(
+        tmp_path / "dev.json", [{"title": "", "paragraphs": [each for paragraphs in several for each in paragraphs]}]
+    )
+    known = [paragraph["context"] for paragraphs in several for paragraph in paragraphs]
     lines = [*known, *(squad_files.context(f"domain {number}") for number in range(80))]
     (tmp_path / "domain.txt").write_text("\n".join(lines) + "\n")
     raw = Raw(domain=tmp_path / "domain.txt", general=inputs / "general.txt")

@@ -139,9 +139,9 @@ def test_parts_of_jobs_are_begun_and_leave_no_result(placed, tmp_path):
     assert (job.directory(tmp_path) / "half").read_text() == "0.25"
     assert result_of(job, tmp_path) is None
     assert result_of(first, tmp_path) == {"number": 1}
-    assert {own.label: own.part for own in read_plan(tmp_path)} == {"job 0": False, "whole": True}
+    assert {job.label: job.part for job in read_plan(tmp_path)} == {"job 0": False, "whole": True}
     do_all([job], tmp_path)
-    assert {own.label: own.part for own in read_plan(tmp_path)} == {"job 0": False, "whole": False}
+    assert {job.label: job.part for job in read_plan(tmp_path)} == {"job 0": False, "whole": False}
 
 
 def test_a_killed_process_is_replaced_and_its_job_gone_on_with(tmp_path):
@@ -211,7 +211,7 @@ def test_a_second_study_in_a_directory_begins_its_plan_anew(tmp_path):
     for number in (1, 2):
         named.claim(tmp_path)
         do_all([work.numbered(number)], tmp_path)
-    assert [own.label for own in read_plan(tmp_path)] == ["job 2"]
+    assert [job.label for job in read_plan(tmp_path)] == ["job 2"]
 
 
 def test_processes_have_their_share_of_threads(monkeypatch, tmp_path):

@@ -44,5 +44,5 @@ def test_a_race_of_two_processes_is_that_of_one(toy_inputs: Path, tmp_path: Path
     for place in ("here", "there"):
         status = status_of(tmp_path / place)
         assert status.of("diverged")
-        assert all("rate 1e+30" in own.label for own in status.of("diverged"))
+        assert all("rate 1e+30" in job.label for job in status.of("diverged"))
         assert status.of("failed") == status.of("waiting") == []

@@ -34,7 +34,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from acclimate.models.encoder import new_encoder, save_model
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = [*special, ".", *PLAIN, *(word for own in TOPICS.values() for word in own)]
+    words = [*special, ".", *PLAIN, *(word for topic in TOPICS.values() for word in topic)]
     tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)})
     model = new_encoder(
         layers=1,

@@ -18,7 +18,7 @@ from toys import PLAIN, TOPICS
 
 
 def test_both_terms_are_learnt_from_a_corpus(encoder, tmp_path):
-    words = [*PLAIN, *(word for own in TOPICS.values() for word in own)]
+    words = [*PLAIN, *(word for topic in TOPICS.values() for word in topic)]
     texts = (" ".join(words[(7 * number + place) % len(words)] for place in range(12)) for number in range(40))
     corpus = write_corpus((Document(str(number), text) for number, text in enumerate(texts)), tmp_path / "corpus")
     plan = Plan(steps=20, batch=16, rate=1e-2, warmup=0.1)

@@ -75,8 +75,8 @@ def test_it_predicts_what_plain_scikit_learn_predicts_from_all_terms(kind, toy_t
         assert list(fitted.predicted_dev) == pytest.approx(list(model.predict(others.toarray())), abs=1e-3)
     else:
         for label in task.labels:
-            model = LogisticRegression(C=3.0, max_iter=2000).fit(rows, [label in own for own in gold])
-            assert [label in own for own in fitted.predicted_dev] == list(model.predict(others))
+            model = LogisticRegression(C=3.0, max_iter=2000).fit(rows, [label in labels for labels in gold])
+            assert [label in labels for labels in fitted.predicted_dev] == list(model.predict(others))
 
 
 def test_putting_terms_of_one_text_together_keeps_all_products():

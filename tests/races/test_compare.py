@@ -20,7 +20,7 @@ LEVELS = {"untouched": 1.2, "TAPT": 1.5, "DAPT": 1.9, "random": 0.2}
 
 def made(columns=("Genes",)):
     cells = [cell(row, column) for column in columns for row in LEVELS]
-    return {own.key: ran(own, LEVELS[own.row]) for own in cells}
+    return {cell.key: ran(cell, LEVELS[cell.row]) for cell in cells}
 
 
 def key(row: str, column: str = "Genes"):
@@ -38,12 +38,12 @@ def test_holm_counts_a_family_together_whatever_stands_between():
     against = [Against(key(one), (key(other),), other, family) for one, other, family in pairs]
     compared = compare(found, against)
     naive = [compare_scores(found[key(one)].scores, found[key(other)].scores, ACCURACY) for one, other, _ in pairs]
-    assert [own.comparison for own in compared.contrasts] == naive
+    assert [contrast.comparison for contrast in compared.contrasts] == naive
     for family, numbers in {"a": (0, 2), "b": (1, 3)}.items():
         assert compared.count(family) == 2
         told = [compared.contrasts[at] for at in numbers]
-        assert [own.p_holm for own in told] == holm([naive[at].p for at in numbers])
-        assert [own.p_seeds_holm for own in told] == holm([naive[at].p_seeds for at in numbers])
+        assert [contrast.p_holm for contrast in told] == holm([naive[at].p for at in numbers])
+        assert [contrast.p_seeds_holm for contrast in told] == holm([naive[at].p_seeds for at in numbers])
     assert compared.of(key("DAPT"), "untouched").said == "better"
     assert compared.of(key("random"), "untouched").said == "worse"
     assert compared.of(key("TAPT"), "DAPT") is None
@@ -61,10 +61,10 @@ def test_every_metric_is_of_the_same_predictions_and_a_family_of_its_own():
     against = [Against(key(row), (key("untouched"),), "untouched", "all") for row in ("TAPT", "DAPT")]
     both = compare(found, against, metrics=lambda metric: (metric, METRICS["macro_f1"]))
     assert both.contrasts[:2] == pytest.approx(both.contrasts[:2])
-    assert [own.metric for own in both.contrasts] == [MAIN, MAIN, "macro_f1", "macro_f1"]
+    assert [contrast.metric for contrast in both.contrasts] == [MAIN, MAIN, "macro_f1", "macro_f1"]
     assert both.count("all") == 2
-    macro = [own for own in both.contrasts if own.metric == "macro_f1"]
-    assert [own.p_holm for own in macro] == holm([own.comparison.p for own in macro])
+    macro = [contrast for contrast in both.contrasts if contrast.metric == "macro_f1"]
+    assert [contrast.p_holm for contrast in macro] == holm([contrast.comparison.p for contrast in macro])
     scores = found[key("TAPT")].scores
     values = [METRICS["macro_f1"].compute(score.gold, score.predicted) for score in scores]
     assert both.draws[key("TAPT"), "macro_f1"].points_S == pytest.approx(values)
@@ -88,7 +88,7 @@ def test_what_failed_is_compared_with_nothing_and_counts_in_no_family():
     naive = [
         compare_scores(found[key(row)].scores, found[key("untouched")].scores, ACCURACY) for row in ("TAPT", "DAPT")
     ]
-    assert [own.p_holm for own in compared.contrasts] == holm([own.p for own in naive])
+    assert [comparison.p_holm for comparison in compared.contrasts] == holm([comparison.p for comparison in naive])
 
 
 def test_cells_of_other_items_are_refused():
@@ -125,7 +125,11 @@ def test_a_mean_over_tasks_is_that_of_the_statistics():
 def test_groups_are_means_over_targets_of_means_over_first_tasks(failed):
     outcome = outcome_of_pairs(failed=failed)
     score = {place: found.mean for (place, _), found in outcome.compared.intervals.items()}
-    told = {own.against.key[1]: own for own in outcome.compared.contrasts if own.against.name.endswith("by types")}
+    told = {
+        contrast.against.key[1]: contrast
+        for contrast in outcome.compared.contrasts
+        if contrast.against.name.endswith("by types")
+    }
 
     def gain(first: str, target: str) -> float:
         return score["", first, target] - score["", "baseline", target]
@@ -141,7 +145,9 @@ def test_groups_are_means_over_targets_of_means_over_first_tasks(failed):
         "RE → RE": np.mean([gain("Cells", "Drugs"), gain("Drugs", "Cells")]),
     }
     assert {name: own.comparison.difference for name, own in told.items()} == pytest.approx(naive)
-    assert [own.p_holm for own in told.values()] == holm([own.comparison.p for own in told.values()])
+    assert [contrast.p_holm for contrast in told.values()] == holm(
+        [contrast.comparison.p for contrast in told.values()]
+    )
     assert told["RE → NER"].said == "better"
 
 

@@ -93,7 +93,7 @@ def test_tpe_draws_within_the_ranges_what_the_names_say_and_comes_nearer(tmp_pat
         assert 1e-5 <= own.plan.rate <= 5e-5
         assert 2 <= own.epochs <= 60
         assert own.plan.batch in (16, 32)
-    assert len({own.plan.rate for own in tried.values()}) > 20, "rates between those listed too"
+    assert len({recipe.plan.rate for recipe in tried.values()}) > 20, "rates between those listed too"
     scores = [line.dev for line in found.record if line.rung == 0]
     assert sum(scores[-20:]) / 20 > sum(scores[:RANDOM]) / RANDOM
     assert [line.dev for line in found.record if line.kept and not line.rung] == [max(scores)]

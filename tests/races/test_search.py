@@ -78,12 +78,12 @@ def test_every_contestant_tries_every_setting_with_the_same_seeds_and_steps():
         search(NAMES, SETTINGS, 3, track, how=how, finalists=finalists, hopeless=never)
         [(seed, share)] = {(seed, share) for *_, seed, share in track.played[:1]}
         first = {(name, own) for name, own, *rest in track.played if tuple(rest) == (seed, share)}
-        assert first == {(name, own.name) for name in NAMES for own in SETTINGS}
+        assert first == {(name, setting.name) for name in NAMES for setting in SETTINGS}
         assert max(Counter(track.played).values()) == 1  # nothing twice
 
 
 def test_the_untouched_model_is_never_cut():
-    true = true_scores() | {("untouched", own.name): 0.1 for own in SETTINGS}
+    true = true_scores() | {("untouched", setting.name): 0.1 for setting in SETTINGS}
     track = Track(true)
     found = search(NAMES, SETTINGS, 2, track, how="halving", finalists=lambda: 2, hopeless=never)
     assert [arm.contestant for arm in found.finalists] == ["untouched", "DAPT"]

@@ -71,5 +71,5 @@ def test_the_trials_that_optuna_draws_are_planned(tmp_path):
     pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'acclimate[optuna]'")
     search_in(tmp_path, Search(rates=(1e-5, 3e-5), how="pruned-grid", pruner="none"))
     made = {path.name for path in (tmp_path / DIRECTORY).iterdir()}
-    assert {own.name for own in read_plan(tmp_path)} == made
+    assert {job.name for job in read_plan(tmp_path)} == made
     assert len(made) == 2 * 2 + 2

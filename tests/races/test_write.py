@@ -44,7 +44,7 @@ def test_text_csv_json_and_page_say_the_same(tmp_path):
     records = files.read_json(tmp_path / "stilt.scores.json")
     assert len(records) == 3 * 8 * 5
     assert [record["score"] for record in records[:5]] == [
-        float(own) for own in lines["baseline", "Genes"]["scores"].split()
+        float(score) for score in lines["baseline", "Genes"]["scores"].split()
     ]
     assert verdict(outcome) in plain((tmp_path / "stilt.html").read_text())
 
@@ -91,12 +91,12 @@ def test_the_page_stands_alone_and_every_cell_of_the_matrix_leads_to_its_row():
 def test_what_stands_only_as_a_reference_is_in_csv_and_in_no_table():
     outcome = outcome_of_pairs()
     assert "as many steps as with Genes" in as_csv(outcome)
-    [seeds] = [own for own in sections(outcome) if own.title == "Each seed"]
+    [seeds] = [section for section in sections(outcome) if section.title == "Each seed"]
     assert not any("as many" in str(row[0]) for row in seeds.rows)
 
 
 def test_facts_that_a_task_shares_stand_with_the_task():
-    titles = {own.title: own for own in sections(outcome_of_pairs())}
+    titles = {section.title: section for section in sections(outcome_of_pairs())}
     assert "target type" in titles["Data"].columns
     assert titles["Facts"].columns == ("", "leaks")
 

@@ -40,7 +40,7 @@ def test_right_and_wrong_answers_are_found_as_the_guess_says() -> None:
         return ease + gain - hard_n - own_n + generator.normal(0, 0.4**0.5, (seeds, items)) > 0
 
     big = generator.normal(0, 0.45**0.5, 200_000), generator.normal(0, 0.55**0.5, (2, 200_000))
-    one, other = (ease - big[0] - own > 0 for own in big[1])
+    one, other = (ease - big[0] - each > 0 for each in big[1])
     disagreement = float(np.mean(one != other))
     steady = 1 - float(np.mean((ease - big[0] - 0.15**0.5 * generator.normal(size=200_000)
         + 0.4**0.5 * generator.normal(size=(2, 200_000)) > 0).std(axis=0) > 0)) / disagreement  # fmt: skip

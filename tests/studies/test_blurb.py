@@ -212,14 +212,14 @@ def test_settings_for_tags_and_mentions_reach_only_what_has_them(tmp_path):
     found = {(kind, len(spans)): tuning(kind, spans) for kind in kinds for spans in ((), both)}
     assert [key for key, own in found.items() if own.pooling == "starts"] == [("sequence", 2)]
     assert {key[0] for key, own in found.items() if own.tag_layer == "crf"} == {"tokens"}
-    assert {own.special_tokens for own in found.values()} == {("[E1]",)}
+    assert {recipe.special_tokens for recipe in found.values()} == {("[E1]",)}
 
 
 def test_seeds_are_the_papers_where_none_are_stated(models, data, catalogue, tmp_path):
     recipe = settings.override(BlurbRecipe(), [*SMALL, "seeds=0"])
     made = design(recipe, Inputs(tmp_path, models=models[:1], data=data))
     [search] = made.searches
-    assert search.entries.recipe.seeds == next(own.runs for own in catalogue if own.name == "Topics")
+    assert search.entries.recipe.seeds == next(dataset.runs for dataset in catalogue if dataset.name == "Topics")
     assert len(with_needs(made.cells[0].jobs_by_seed.values())) == 1  # the constant answer has no seed
 
 
@@ -240,7 +240,7 @@ def test_the_defaults_are_the_papers():
     ],
 )
 def test_what_cannot_be_done_is_told(stated, message, *, models, data, catalogue, tmp_path, monkeypatch):
-    monkeypatch.setattr(blurb, "DATASETS", tuple(replace(own, max_tokens=80) for own in catalogue))
+    monkeypatch.setattr(blurb, "DATASETS", tuple(replace(dataset, max_tokens=80) for dataset in catalogue))
     with pytest.raises(ValueError, match=message):
         design(settings.override(BlurbRecipe(), [*SMALL, stated]), Inputs(tmp_path, models=models, data=data))
 

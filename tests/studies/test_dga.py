@@ -98,7 +98,7 @@ def test_the_ensemble_averages_probabilities(ran):
         read = AutoTokenizer.from_pretrained(place)(texts, padding=True, truncation=True, return_tensors="pt")
         with torch.no_grad():
             each.append(AutoModelForSequenceClassification.from_pretrained(place)(**read).logits.softmax(-1))
-    together, *alone = ([task.labels[code] for code in own.argmax(-1)] for own in (sum(each) / 2, *each))
+    together, *alone = ([task.labels[code] for code in chances.argmax(-1)] for chances in (sum(each) / 2, *each))
     result = json.loads((out / "jobs" / record["job"] / "result.json").read_text())
     assert result["predicted"] == together
     assert together not in alone
@@ -119,7 +119,7 @@ def test_the_ensemble_takes_what_is_there_and_costs_what_both_cost(ran):
 
 def test_macro_f1_and_accuracy_are_of_the_same_predictions_and_losses_stand_beside_them(ran):
     out, outcome = ran
-    assert [own.name for own in reported(METRICS["micro_f1"])] == ["micro_f1"]
+    assert [metric.name for metric in reported(METRICS["micro_f1"])] == ["micro_f1"]
     lines = list(csv.DictReader(as_csv(outcome).splitlines()))
     assert [(line["contestant"], line["metric"]) for line in lines] == [
         (name, metric) for name in ("untouched", ENSEMBLE) for metric in ("macro_f1", "accuracy")

@@ -28,20 +28,22 @@ from acclimate.text.documents import read_documents
 from acclimate.text.vocabulary import train_tokenizer
 from toys import TOPICS, text
 
-TUNING = [f"finetune.{own}" for own in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")]
+TUNING = [f"finetune.{setting}" for setting in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")]
 BIOSSES = "pair_id\tsent1\tsent2\tscore"
 TWO = '{train="two.csv", text="words", label="topic"}'
 STILT = ["study", "stilt", "model", f'datasets=["one.jsonl", {TWO}]', "max_tokens=32", "seeds=2", "more_steps=none"]
 STILT += ["intermediate.rate=1e30", *TUNING]  # first tasks diverge
 EVALUATE = ["evaluate", "model", "one.jsonl", "seeds=2", "--max-tokens", "32", "search.rates=[]", *TUNING]
 FILES = ["one.jsonl", "--max-tokens", "32", "seeds=2"]
-ADAPTING = [f"adapt.{own}" for own in ("max_tokens=32", "plan.steps=2", "plan.batch=4")]
-LIKE_TAPT = [f"{name}.{own}" for name in ("tapt", "tapter") for own in ("plan.steps=2", "epochs=0.0", "max_tokens=32")]
-LIKE_TAPT += [f"tapter.{own}" for own in ("looks=1", "skipgram.dim=8", "skipgram.buckets=99", "scale=given")]
-JOINT = [f"tlm.{own.removeprefix('pretrain.')}" for own in toys.SETTINGS if "pretrain" in own]
-JOINT += ["tlm.max_tokens=32", *(f"tlm.{own}" for own in TUNING)]
+ADAPTING = [f"adapt.{setting}" for setting in ("max_tokens=32", "plan.steps=2", "plan.batch=4")]
+LIKE_TAPT = [
+    f"{name}.{setting}" for name in ("tapt", "tapter") for setting in ("plan.steps=2", "epochs=0.0", "max_tokens=32")
+]
+LIKE_TAPT += [f"tapter.{setting}" for setting in ("looks=1", "skipgram.dim=8", "skipgram.buckets=99", "scale=given")]
+JOINT = [f"tlm.{setting.removeprefix('pretrain.')}" for setting in toys.SETTINGS if "pretrain" in setting]
+JOINT += ["tlm.max_tokens=32", *(f"tlm.{setting}" for setting in TUNING)]
 BLURB = ["max_tokens=32", "seeds=2", "search.rates=[1e-2, 1e-3, 1e30, 1e-4]", "search.epochs=[]", "search.batches=[]"]
-BLURB += [f"finetune.{own}" for own in ("looks=1", "epochs=0.0", "plan.steps=8")]
+BLURB += [f"finetune.{setting}" for setting in ("looks=1", "epochs=0.0", "plan.steps=8")]
 COMMANDS = {  # command, its tables
     "stilt": (STILT, "stilt.txt", "stilt.csv", "stilt.html", "stilt.scores.json"),
     "evaluate": (EVALUATE, "table.txt", "table.csv", "report.html"),

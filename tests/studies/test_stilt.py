@@ -19,7 +19,7 @@ from acclimate.studies.stilt import BASELINE, MORE, STEPS, StiltStudyRecipe, des
 from toys import PLAIN, TOPICS, text
 
 SIZES = {"topics": 40, "numbers": 30}
-SMALL = ("seeds=2", *(f"finetune.{own}" for own in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")))
+SMALL = ("seeds=2", *(f"finetune.{setting}" for setting in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")))
 
 
 def stated(place: Path, *more: str) -> StiltStudyRecipe:
@@ -48,7 +48,7 @@ def files(tmp_path_factory) -> Path:
     ]
     write(place / "numbers.jsonl", numbers)
     topics, other = (member.task for member in members_of(stated(place), Inputs(place / "clean"))[0])
-    held = [own.text for split in ("dev", "test") for own in topics.examples(split)[:1]]
+    held = [example.text for split in ("dev", "test") for example in topics.examples(split)[:1]]
     for copy, own in zip(held, other.examples("train")[:2], strict=True):
         [row] = [row for row in numbers if row["text"] == own.text]
         row["text"] = copy.upper()
@@ -78,15 +78,15 @@ def test_rows_that_hold_dev_or_test_texts_of_the_target_are_left_out_before_it_a
     assert {place: cell.facts["leaks"] for place, cell in cells.items() if cell.facts["leaks"]} == {
         ("numbers", "topics"): 2
     }
-    held = [own["text"].lower() for name in ("dev", "test") for own in read(out / "topics" / "data" / f"{name}.jsonl")]
+    held = [row["text"].lower() for name in ("dev", "test") for row in read(out / "topics" / "data" / f"{name}.jsonl")]
     [part] = out.glob("*/without-*")
     assert tuned(cells["numbers", "topics"]).needs["model"].places["task"] == part.absolute()
     assert tuned(cells["numbers", "numbers"]).needs["model"].places["task"] == (out / "numbers" / "data").absolute()
     whole, kept = (
-        [own["text"].lower() for own in read(place / "train.jsonl")] for place in (out / "numbers" / "data", part)
+        [row["text"].lower() for row in read(place / "train.jsonl")] for place in (out / "numbers" / "data", part)
     )
-    assert sum(own in held for own in whole) == 2
-    assert kept == [own for own in whole if own not in held]
+    assert sum(row_text in held for row_text in whole) == 2
+    assert kept == [row_text for row_text in whole if row_text not in held]
     assert read(part / "test.jsonl") == read(out / "numbers" / "data" / "test.jsonl")
 
 

@@ -50,7 +50,10 @@ def files(tmp_path_factory) -> Path:
     save_model(new_encoder(**shape, pad=tokenizer.pad_token_id, seed=0), tokenizer, place / "model")
     for split, size in SIZES.items():
         asked = [pairs(f"{split}{number}", 2, f"What is it, {split} {number}?") for number in range(size)]
-        write(place / f"{split}.json", [{"title": "", "paragraphs": [each for own in asked for each in own]}])
+        write(
+            place / f"{split}.json",
+            [{"title": "", "paragraphs": [each for paragraphs in asked for each in paragraphs]}],
+        )
     write(place / "first.json", [article("first", 20, 2)])
     return place
 

@@ -523,7 +523,7 @@ def overlapping(seed: int, count: int = 40) -> tuple[list[Label], list[Label]]:
         return joint(f"I-{element}" for element in ("INT", "OUT", "PAR") if generator.random() < 0.4)
 
     gold = [tuple(tag() for _ in range(generator.randint(1, 9))) for _ in range(count)]
-    predicted = [tuple(own if generator.random() < 0.5 else tag() for own in tags) for tags in gold]
+    predicted = [tuple(known if generator.random() < 0.5 else tag() for known in tags) for tags in gold]
     return list(gold), list(predicted)
 
 

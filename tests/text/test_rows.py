@@ -98,7 +98,7 @@ def test_neither_length_nor_beginning_of_a_second_stretch_tells_whether_it_follo
     for step in range(5):
         for _, second, random_next, _ in taken_apart(stream(step)):
             lengths[int(random_next)].append(len(second))
-    means = [np.mean(own) for own in lengths.values()]
+    means = [np.mean(each) for each in lengths.values()]
     spread = np.std(lengths[0]) / np.sqrt(len(lengths[0]))
     assert abs(means[0] - means[1]) < 4 * spread
 
