@@ -59,6 +59,8 @@ ROWS = 8
 LABELS = 3
 CPU = torch.device("cpu")
 PLAN = Plan(steps=4, batch=ROWS, rate=1e-2, warmup=0.25, precision="float32", piece_tokens=64)
+SHORT = replace(PLAN, steps=2)
+STOPPED = replace(PLAN, steps=3)  # after its first step, and after its second
 
 
 @dataclass(frozen=True)
@@ -380,7 +382,7 @@ def check_sums_match_counts(case: Case) -> None:
     counts = objective.counts(batch)
     whole, halves = _sums(objective, [batch]), _sums(objective, _parts(batch, 2))
     assert set(whole) == set(counts) == set(objective.weights)
-    [step] = _steps(case, PLAN_ONE_STEP)
+    [step] = _steps(case, replace(PLAN, steps=1))
     for term, value in whole.items():
         torch.testing.assert_close(halves[term], value, rtol=1e-4, atol=1e-4)
         assert abs(step.losses[term] - float(value.detach()) / max(1, counts[term])) < 1e-4
@@ -388,7 +390,7 @@ def check_sums_match_counts(case: Case) -> None:
 
 def check_pieces_do_not_matter(case: Case) -> None:
     """The same weights whether a step goes through the model in pieces of 8, 4 or 1 rows."""
-    trained = [_weights(case, Plan(**{**vars(PLAN), "piece_tokens": most})) for most in (8 * 20, 4 * 20, 1)]
+    trained = [_weights(case, replace(SHORT, piece_tokens=most)) for most in (8 * 20, 4 * 20, 1)]
     for other in trained[1:]:
         for name, value in trained[0].items():
             torch.testing.assert_close(
@@ -398,22 +400,22 @@ def check_pieces_do_not_matter(case: Case) -> None:
 
 def check_same_seed_same_bytes(case: Case) -> None:
     """With dropout, two runs with one seed agree to the last bit, and another seed does not."""
-    first, second = _weights(case, PLAN, dropout=0.1), _weights(case, PLAN, dropout=0.1)
-    other = _weights(case, Plan(**{**vars(PLAN), "seed": 1}), dropout=0.1)
+    first, second = _weights(case, SHORT, dropout=0.1), _weights(case, SHORT, dropout=0.1)
+    other = _weights(case, replace(SHORT, seed=1), dropout=0.1)
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
 def check_stop_and_resume(case: Case, directory: Path) -> None:
-    """Stopped after any step and gone on with in a new process's stead: the same weights and log, byte for byte."""
+    """Stopped after any step and gone on with by a new objective: the same weights and log, byte for byte."""
     whole, place = case.objective(0.1), directory / "whole"
-    for step in resumable(whole, case.stream, PLAN, place, save_seconds=0):
+    for step in resumable(whole, case.stream, STOPPED, place, save_seconds=0):
         if step.number > 1:  # what a kill leaves now: the state after the steps before, this one's is lost
             shutil.copytree(place, directory / f"stopped-{step.number - 1}")
-    for stop in range(1, PLAN.steps):
+    for stop in range(1, STOPPED.steps):
         resumed, out = case.objective(0.1), directory / f"stopped-{stop}"
-        numbers = [step.number for step in resumable(resumed, case.stream, PLAN, out, save_seconds=0)]
-        assert numbers == list(range(stop + 1, PLAN.steps + 1))
+        numbers = [step.number for step in resumable(resumed, case.stream, STOPPED, out, save_seconds=0)]
+        assert numbers == list(range(stop + 1, STOPPED.steps + 1))
         for (name, value), (_, other) in zip(whole.named_parameters(), resumed.named_parameters(), strict=True):
             assert torch.equal(value, other), f"{name} differs after stopping at step {stop}"
         assert (out / LOG).read_bytes() == (place / LOG).read_bytes()
@@ -505,6 +507,3 @@ def _weights(case: Case, plan: Plan, *, dropout: float = 0.0) -> dict[str, Tenso
     for _ in train(objective, case.stream, plan, adamw(objective, plan)):
         pass
     return {name: weight.detach() for name, weight in objective.named_parameters()}
-
-
-PLAN_ONE_STEP = Plan(**{**vars(PLAN), "steps": 1})
