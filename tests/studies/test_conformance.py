@@ -58,6 +58,37 @@ SMALL: Mapping[str, tuple[str, ...]] = {
 }
 
 
+PRINTED: Mapping[str, tuple[str, ...]] = {  # of the finished study, on the terminal
+    "tlm": ("TLM, k varied: train", "Scores on dev", "Against task data only"),
+    "choices": ("Model choices, layers: one, two", "one: scores on dev", "Against linear"),
+    "tapter": ("Scores on test", "Against untouched", "Against TAPT"),
+    "dga": ("Scores on test", "Against untouched", "Against MLM"),
+    "stilt": (
+        "Intermediate tasks: one, two",
+        "one: differences by first task target alone 1 train 2 Numbers more steps",
+        "'more': the target alone for as many steps as the same task twice.",
+        "Of 2 pairs none is established to differ from the target alone.",
+        "Control, the same task twice: above the target alone in",
+        "Holm's correction over all 6 compared cells",
+        "train: no model here has learnt it",
+    ),
+    "pubmedbert": (
+        "Vocabulary and masking from scratch: Topics",
+        "Scores on test",
+        "Means",
+        "Against goes on from general text",
+    ),
+    "blurb": (
+        "BLURB: one, two",
+        "Scores on test Words (entity-F1) Topics (accuracy) Numbers (Pearson's r) constant",
+        "Means constant no encoder one two NER",
+        "3 types, no BLURB score",
+        "Against the better baseline against difference p p (Holm)",
+        "the datasets of two, each with its better baseline (3)",
+    ),
+}
+
+
 @dataclass
 class Studied:
     """One study on toy inputs: planned, done with a cell that fails, done again, and again."""
@@ -224,6 +255,9 @@ def test_the_command_runs_it_again_and_its_exit_tells_of_failed_cells(studied, m
     assert done.exit_code == 0, done.output
     assert f"Report: {studied.out / studied.design.name}.html" in done.output.replace("\n", "")
     assert results(studied.out) == before
+    printed = plain(done.output)
+    assert plain(studied.texts["done.txt"]) in printed
+    assert not [words for words in PRINTED[studied.study.name] if words not in printed]
     [lost, *_] = sorted(path for path in before if path.parent.name.startswith("fine-tune"))
     lost.unlink()
 
