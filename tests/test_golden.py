@@ -71,7 +71,7 @@ def test_the_same_tables_are_written_again(place: Path, name: str):
         (place / name / table).unlink()
     call(*(("report", name) if name == "race" else ("study", "regenerate", name)))
     text_again, sheet_again = ((place / name / table).read_text(encoding="utf-8") for table in TABLES[name])
-    assert text_again == text
+    assert re.findall(r"[\d.,]*\d", text_again) == re.findall(r"[\d.,]*\d", text), "the words may change"
     rows, rows_again = (list(csv.reader(each.splitlines())) for each in (sheet, sheet_again))
     for again, row in zip(rows_again, rows, strict=True):
         assert all(alike(*pair) for pair in zip(again, row, strict=True)), (again, row)
