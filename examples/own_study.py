@@ -28,7 +28,7 @@ class RatesRecipe:
 
 def design(recipe: RatesRecipe, inputs: Inputs) -> Design:
     race = RaceRecipe(seeds=recipe.seeds, contestants=(), finetune=recipe.finetune)
-    materials = materials_of(inputs.task, inputs.raw, inputs.out, race, model=inputs.model, watch=inputs.watch)
+    materials = materials_of(inputs, race)
     cells = []
     for rate in recipe.rates:
         stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, rate=rate))

@@ -31,7 +31,6 @@ _HOMES = {
     "Method": "methods",
     "evaluate": "methods.finetune",
     "race": "races.race",
-    "plan_race": "races.race",
     "retrieve": "data.retrieve",
     "ship": "shipping.ship",
 }

@@ -79,23 +79,29 @@ def race(
     dry_run: options.DryRun = False,
 ) -> None:
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
+    from dataclasses import replace
+
     from acclimate.jobs.job import check_format
     from acclimate.races import race
     from acclimate.races.budget import parse_budget, with_search
+    from acclimate.races.design import Inputs
     from acclimate.races.recipe import heeded, stated_methods
 
     usual = race.recipe_for(model, stated_methods(session.given.get("assignments") or (), session.given.get("recipe")))
     stated = session.note(heeded(session.recipe(usual), usual))
-    given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
     if budget is not None:
         parse_budget(budget)  # before any file is read
         with_search(stated)
+    models = () if model is None else (model,)
+    inputs = Inputs(
+        out, task=labelled, raw=raw, models=models, data=data, leaks=leaks, labels_per_class=labels_per_class
+    )
     if dry_run:
-        session.say(race.plan_text(labelled, raw, out, stated, **given, budget=budget))
+        session.say(race.plan_text(inputs, stated, budget=budget))
         return
     check_format(out)
     with session.watched() as watch:
-        found = race.materials_of(labelled, raw, out, stated, **given, watch=watch)
+        found = race.materials_of(replace(inputs, watch=watch), stated)
         session.tell_findings(found.examination)
         race.start(stated, found, out, budget=budget, command=command(), watch=watch)
     _show(session, out)
@@ -123,18 +129,18 @@ def evaluate(
     """Fine-tune one model on a task with several seeds, choose on dev, test once; mean score and interval."""
     from dataclasses import replace
 
-    from acclimate.data.inputs import Raw
     from acclimate.races import race
+    from acclimate.races.design import Inputs
     from acclimate.races.recipe import for_model, heeded
 
     usual = for_model()
     stated = session.note(replace(heeded(session.recipe(usual), usual), contestants=()))
-    given: dict[str, Any] = {"model": model, "labels_per_class": labels_per_class, "rows": rows, "data": data}
+    inputs = Inputs(out, task=labelled, models=(model,), data=data, labels_per_class=labels_per_class)
     if dry_run:
-        session.say(race.plan_text(labelled, Raw(), out, stated, **given))
+        session.say(race.plan_text(inputs, stated, rows=rows))
         return
     with session.watched() as watch:
-        found = race.materials_of(labelled, Raw(), out, stated, **given, watch=watch)
+        found = race.materials_of(replace(inputs, watch=watch), stated, rows=rows)
         session.tell_findings(found.examination)
         race.start(stated, found, out, budget=None, command=command(), watch=watch)
     _show(session, out)

@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, overload
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.figures import metric_text
@@ -32,6 +32,7 @@ from acclimate.races import budget as budgets
 from acclimate.races.budget import Budget, Costs, fit, parse_budget, with_search
 from acclimate.races.contestants import Entries, enter, is_baseline, texts_of
 from acclimate.races.cost import Estimate, costs_of, estimate
+from acclimate.races.design import Inputs
 from acclimate.races.facts import facts_of
 from acclimate.races.outcome import WINNER, study_of, write_outcome, write_pages
 from acclimate.races.recipe import RaceRecipe, for_model, with_methods
@@ -165,6 +166,10 @@ def _hand_over(tuned: Job, run: Path, who: Mapping[str, Any]) -> None:
         files.write_json(temporary / "race.json", dict(who))
 
 
+@overload
+def race(train: str | Path | LabelledFiles, *, dry_run: Literal[True], **given: Any) -> str: ...
+@overload
+def race(train: str | Path | LabelledFiles, *, dry_run: Literal[False] = False, **given: Any) -> Study: ...
 def race(
     train: str | Path | LabelledFiles,
     *,
@@ -176,54 +181,47 @@ def race(
     budget: str | None = None,
     recipe: RaceRecipe | None = None,
     out: str | Path = "runs/race",
+    dry_run: bool = False,
     watch: Watch = unwatched,
     **files: Any,
-) -> Study:
+) -> Study | str:
     """Which way of adapting a model to these data gives the best model, by how much, at what cost?
 
     train        a labelled file (CSV, TSV, JSONL, Parquet, or questions in SQuAD's JSON; .gz, .zst), or all that is
                  stated of it as tasks.labelled.LabelledFiles. Or "docstrings": the embedded default, with
-                 `labels_per_class` labels a class (32; 0: all)
+                 `labels_per_class` labels for each class (32; 0: all)
     files        fields of tasks.labelled.LabelledFiles: dev, test, text, label, pair, group, id, kind, metric, ...
-                 (`split_seed` is its `seed`). And of the raw text: corpus, of the domain; general, from which methods
+                 (`split_seed` is its `seed`). And the raw text: corpus, of the domain; general, from which methods
                  retrieve, and to pretrain a small model on where none is given; separated
     contestants  names such as "TAPT", your methods (methods.Method), or "file.py::NAME" of one; None: all that can race
     data         the folder of a benchmark; then train names one of its datasets, such as "SciERC"
-    leaks        what becomes of labelled rows that hold a test text: kept and scored both ways, or dropped
+    leaks        what becomes of labelled rows that contain a test text: "keep" them and score both ways, or "drop" them
     budget       such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
     out          directory of the run; the same call again goes on there
+    dry_run      True: train nothing and write nothing in `out`; return as text what is still to do and what it costs
+    watch        is called with the progress of every stage
 
     Returns what `out/report.html` shows; `out/winner` is the winner's checkpoint. Raises ValueError, before anything is
     trained, for whatever is wrong with the files and settings.
     """
-    given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
-    given["data"] = Path(data) if data else None
     labelled, raw = stated_files(train, files)
+    inputs = Inputs(
+        Path(out),
+        task=labelled,
+        raw=raw,
+        models=() if model is None else (model,),
+        data=None if data is None else Path(data),
+        leaks=leaks,
+        labels_per_class=labels_per_class,
+        watch=watch,
+    )
     chosen = recipe_of(contestants, recipe, model)
-    check_format(Path(out))
-    with hold_first(Path(out)):
-        found = materials_of(labelled, raw, Path(out), chosen, **given, watch=watch)
-        return start(chosen, found, Path(out), budget=budget, command="acclimate.race(...)", watch=watch)
-
-
-def plan_race(
-    train: str | Path | LabelledFiles,
-    *,
-    contestants: Sequence[str | Method] | None = None,
-    model: str | None = None,
-    data: str | Path | None = None,
-    leaks: Leaks = "keep",
-    labels_per_class: int | None = None,
-    budget: str | None = None,
-    recipe: RaceRecipe | None = None,
-    out: str | Path = "runs/race",
-    **files: Any,
-) -> str:
-    """What `race` with these arguments would still do in `out` and what it costs, as text. Writes nothing there."""
-    given: dict[str, Any] = {"model": model, "leaks": leaks, "labels_per_class": labels_per_class}
-    given["data"] = Path(data) if data else None
-    labelled, raw = stated_files(train, files)
-    return plan_text(labelled, raw, Path(out), recipe_of(contestants, recipe, model), budget=budget, **given)
+    if dry_run:
+        return plan_text(inputs, chosen, budget=budget)
+    check_format(inputs.out)
+    with hold_first(inputs.out):
+        found = materials_of(inputs, chosen)
+        return start(chosen, found, inputs.out, budget=budget, command="acclimate.race(...)", watch=watch)
 
 
 def stated_files(train: str | Path | LabelledFiles, files: Mapping[str, Any]) -> tuple[LabelledFiles, Raw]:
@@ -275,42 +273,38 @@ def hold_first(out: Path) -> AbstractContextManager[None]:
     return files.hold(out) if ranks.is_first() else nullcontext()
 
 
-def materials_of(
-    labelled: LabelledFiles,
-    raw: Raw,
-    out: Path,
-    recipe: RaceRecipe,
-    *,
-    data: Path | None = None,
-    model: str | None = None,
-    leaks: Leaks = "keep",
-    labels_per_class: int | None = None,
-    rows: int = 0,
-    watch: Watch = unwatched,
-) -> Materials:
-    """What the race runs on: the user's files; or the dataset that `labelled.train` names, of those in the folder
-    `data`; or the embedded default where that is what `labelled.train` says.
+def materials_of(inputs: Inputs, recipe: RaceRecipe, *, rows: int = 0) -> Materials:
+    """What the race runs on: the user's files; or the dataset of that name in the folder `inputs.data`; or the embedded
+    default, where the labelled file is called "docstrings".
 
-    rows: so many training rows, every class among them, drawn; 0: all
+    rows: number of training rows to sample, every class among them; 0: all
 
     Raises ValueError for options that a dataset or the embedded default would ignore, and as `gather` does.
     """
-    if data is not None or str(labelled.train) != DOCSTRINGS:
-        if labels_per_class is not None:
+    labelled, per_class = inputs.task, inputs.labels_per_class
+    assert labelled is not None
+    if inputs.data is not None or str(labelled.train) != DOCSTRINGS:
+        if per_class is not None:
             raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
-        read = labelled_rows(labelled, data, rows)
-        rivals = len(recipe.names(domain=raw.domain is not None, general=raw.general is not None))
-        given: dict[str, Any] = {"model": model, "leaks": leaks, "seeds": recipe.seeds, "comparisons": rivals}
-        return gather(out, read, raw, **given, watch=watch)
+        return gather(
+            inputs.out,
+            labelled_rows(labelled, inputs.data, rows),
+            inputs.raw,
+            model=inputs.model,
+            leaks=inputs.leaks,
+            seeds=recipe.seeds,
+            comparisons=len(recipe.names(domain=inputs.raw.domain is not None, general=inputs.raw.general is not None)),
+            watch=inputs.watch,
+        )
     if rows:
         raise ValueError(f"--rows draws from files and datasets; of '{DOCSTRINGS}' --labels-per-class does")
-    if labelled != LabelledFiles(train=labelled.train) or raw != Raw() or leaks != "keep":
+    if labelled != LabelledFiles(train=labelled.train) or inputs.raw != Raw() or inputs.leaks != "keep":
         raise ValueError(
             f"the task '{DOCSTRINGS}' brings its own files, columns, metric, lengths and corpora: leave the options "
             f"for files of your own out"
         )
-    drawn = LABELS_PER_CLASS if labels_per_class is None else labels_per_class
-    return materials.docstrings(out, labels_per_class=drawn or None, model=model, watch=watch)
+    drawn = LABELS_PER_CLASS if per_class is None else per_class
+    return materials.docstrings(inputs.out, labels_per_class=drawn or None, model=inputs.model, watch=inputs.watch)
 
 
 def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | Labelled:
@@ -335,7 +329,7 @@ def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | L
 
 
 def labelled_rows(labelled: LabelledFiles, data: Path | None, rows: int) -> LabelledFiles | Labelled:
-    """As `labelled_of`; of the training rows so many, every class among them, drawn; 0: all."""
+    """As `labelled_of`, with that number of training rows, every class among them, sampled; 0: all."""
     read = labelled_of(labelled, data)
     return fewer(read if isinstance(read, Labelled) else read_files(read), rows, seed=0) if rows else read
 
@@ -393,14 +387,12 @@ def foreseen_cost(recipe: RaceRecipe, found: Materials, out: Path, *, budget: st
     return estimate(fitted.recipe, found, out, budgeted=True), list(fitted.notes)
 
 
-def plan_text(
-    labelled: LabelledFiles, raw: Raw, out: Path, recipe: RaceRecipe, *, budget: str | None = None, **given: Any
-) -> str:
-    """What a race would still do in `out`, what that takes, and what a budget leaves out; writes nothing there.
+def plan_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, rows: int = 0) -> str:
+    """What a race would still do in `inputs.out`, what that takes, and what a budget leaves out; writes nothing there.
 
-    given: as `materials_of` has them.
+    rows: as `materials_of` has it
     """
     with TemporaryDirectory() as place:
-        found = materials_of(labelled, raw, Path(place), recipe, **given)
-        cost, notes = foreseen_cost(recipe, found, out, budget=budget)
+        found = materials_of(replace(inputs, out=Path(place)), recipe, rows=rows)
+        cost, notes = foreseen_cost(recipe, found, inputs.out, budget=budget)
     return "\n".join([cost.as_text(), *notes])

@@ -183,17 +183,7 @@ def _materials(varied: Sequence[Variant], race: RaceRecipe, inputs: Inputs) -> M
         and any(stated.reads_corpus for stated in joint)
     ):
         raise ValueError("TLM retrieves from general text: give --general")
-    materials = materials_of(
-        inputs.task,
-        inputs.raw,
-        inputs.out,
-        race,
-        data=inputs.data,
-        model=inputs.model,
-        leaks=inputs.leaks,
-        labels_per_class=inputs.labels_per_class,
-        watch=inputs.watch,
-    )
+    materials = materials_of(inputs, race)
     if joint and (why := tlm.unsuited(materials.task.kind, None)):
         raise ValueError(f"TLM {why}. Take another method for this task")
     return materials
