@@ -46,6 +46,25 @@ REFUSED = {
     "a setting of a study": ("study stilt model seed=2", "unknown setting 'seed'; did you mean 'seeds'?"),
     "a dataset": ("evaluate model GADD --data .", "no dataset is called 'GADD'; the nearest is 'GAD'"),
     "a tracker": ("race train.csv --text sentence --label intent --track paper", "no tracker is called 'paper'"),
+    "a number of seeds": (
+        "race train.csv --text sentence --label intent seeds=1",
+        "one seed says nothing about chance",
+    ),
+    "a number out of range": ("adapt mlm plan.rate=0.0", "plan.rate = 0.0 is out of range: above 0"),
+    "a budget": ("race train.csv --budget 20parsecs", "budget '20parsecs' is not understood. Write it as 20min"),
+    "a metric": (
+        "race train.csv --text sentence --label intent --metric f7",
+        "no metric is called 'f7'. Known: accuracy",
+    ),
+    "a contestant": (
+        'race train.csv --text sentence --label intent contestants=["TAPPT"]',
+        "'TAPPT' is not one of 'TAPT', 'TAPTER'",
+    ),
+    "a model": (
+        "race train.csv --text sentence --label intent --model ./nowhere",
+        "./nowhere: there is no such directory, and it is no hub id",
+    ),
+    "a model of a study": ("study stilt ./nowhere", "./nowhere: there is no such directory"),
     "a verb": ("rcae train.csv", "No such command 'rcae'."),
     "settings": ("settings dga temprature", "unknown setting 'temprature'; did you mean 'temperature'?"),
 }

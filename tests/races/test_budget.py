@@ -9,7 +9,8 @@ import pytest
 
 from acclimate.core import files
 from acclimate.jobs.job import decided
-from acclimate.races.budget import ADAPTING, LEAST_BATCH, Budget, Costs, affordable, fit, parse_budget, with_search
+from acclimate.races.budget import Budget, parse_budget
+from acclimate.races.fit import ADAPTING, LEAST_BATCH, Costs, affordable, fit, with_search
 from acclimate.races.recipe import RaceRecipe, Search, for_model
 
 COSTS = Costs(adapting=600.0, fixed=10.0, tuning=20.0, test=1.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from acclimate.methods import finetune
-from acclimate.races.budget import Costs
+from acclimate.races.fit import Costs
 from acclimate.races.recipe import Setting
 from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Arm, Outcome, search
 

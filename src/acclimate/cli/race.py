@@ -62,7 +62,15 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
         raise typer.Exit(1)
 
 
-@verb("race", JOBS, TRACKING, check=check_files)
+def _files_and_budget(given: Mapping[str, Any]) -> None:
+    if given["budget"] is not None:
+        from acclimate.races.budget import parse_budget
+
+        parse_budget(given["budget"])
+    check_files(given)
+
+
+@verb("race", JOBS, TRACKING, check=_files_and_budget)
 def race(
     session: Session,
     task: options.TaskName,
@@ -83,15 +91,14 @@ def race(
 
     from acclimate.jobs.job import check_format
     from acclimate.races import race
-    from acclimate.races.budget import parse_budget, with_search
     from acclimate.races.design import Inputs
+    from acclimate.races.fit import with_search
     from acclimate.races.recipe import heeded, stated_methods
 
     usual = race.recipe_for(model, stated_methods(session.given.get("assignments") or (), session.given.get("recipe")))
     stated = session.note(heeded(session.recipe(usual), usual))
     if budget is not None:
-        parse_budget(budget)  # before any file is read
-        with_search(stated)
+        with_search(stated)  # raises where the two do not go together
     models = () if model is None else (model,)
     inputs = Inputs(
         out, task=labelled, raw=raw, models=models, data=data, leaks=leaks, labels_per_class=labels_per_class

@@ -4,7 +4,7 @@ directory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ import typer
 
 from acclimate.cli import options
 from acclimate.cli.options import JOBS, TRACKING
-from acclimate.cli.verb import Session, check_files, verb
+from acclimate.cli.verb import LISTED, Session, apart, check_files, check_models, verb
 from acclimate.studies import STUDIES, Study
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
 def _on_models(named: Study, out: Path) -> Callable[..., None]:
     """The command of a study that takes models, and datasets by its settings."""
 
-    @verb(f"study {named.name}", JOBS, TRACKING)
+    def check(given: Mapping[str, Any]) -> None:
+        check_models(apart(given[LISTED])[0])
+
+    @verb(f"study {named.name}", JOBS, TRACKING, check=check)
     def command(
         session: Session,
         given: options.ModelsAndSettings,

@@ -135,6 +135,7 @@ def verb(
                 if settings:
                     check_settings(settings if isinstance(settings, str) else settings(given), given)
                 check_tracker(given.get("track"))
+                check_models([given.get("model"), *(given.get("models") or ())])
                 if check is not None:
                     check(given)
                 with _session(function, given) as session:
@@ -353,6 +354,15 @@ def check_files(given: Mapping[str, Any]) -> None:
     for path in (given.get("corpus"), given.get("general")):
         if path is not None:
             files_of(path)
+
+
+def check_models(names: Sequence[str | None]) -> None:
+    """Raises ValueError for a model that is neither a directory nor of the form of a hub id."""
+    from acclimate.models.loading import locate
+
+    for model in names:
+        if model:
+            locate(model)
 
 
 def check_tracker(names: Sequence[str] | None) -> None:

@@ -3,8 +3,9 @@ before it imports the dataclasses themselves, whose modules load torch.
 
     {"MlmRecipe": {"about": ..., "fields": {"masking": {"type": "float", "default": 0.15, "help": ...}, ...}}, ...}
 
-A type is "int", "float", "str", "bool" or "path"; {"choice": [values]}; {"list": type}; {"tuple": [types]};
-{"optional": type}; {"either": [types]}; {"group": name of a class}.
+"range" stands beside a type where only some numbers are allowed, as core.settings.Range has it. A type is "int",
+"float", "str", "bool" or "path"; {"choice": [values]}; {"list": type}; {"tuple": [types]}; {"optional": type};
+{"either": [types]}; {"group": name of a class}.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core.settings import plain
+from acclimate.core.settings import Range, plain, ranges_of
 
 Spec = Any  # a type, as above
+_BOUNDS = {"least": "minimum", "above": "exclusiveMinimum", "most": "maximum", "below": "exclusiveMaximum"}
 PLAIN: Mapping[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "path": Path}
 
 
@@ -36,7 +38,7 @@ def described(kind: type, into: dict[str, Any] | None = None) -> dict[str, Any]:
     if name in found:
         return found
     found[name] = {}
-    hints, helps = typing.get_type_hints(kind), _helps(kind)
+    hints, helps, ranges = typing.get_type_hints(kind), _helps(kind), ranges_of(kind)
     fields: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
         about: dict[str, Any] = {"type": _spec(hints[field.name], found)}
@@ -44,6 +46,10 @@ def described(kind: type, into: dict[str, Any] | None = None) -> dict[str, Any]:
             about["default"] = plain(field.default)
         elif field.default_factory is not dataclasses.MISSING:
             about["default"] = plain(field.default_factory())
+        if field.name in ranges:
+            about["range"] = {
+                name: value for name, value in vars(ranges[field.name]).items() if value not in (None, "")
+            }
         fields[field.name] = about | {"help": _sentence(helps.get(field.name, ""))}
     first, *_ = re.split(r"\n\s*\n", inspect.cleandoc(kind.__doc__ or ""))
     found[name] = {"module": kind.__module__, "about": " ".join(first.split()), "fields": fields}
@@ -61,6 +67,8 @@ def stand_in(schema: Mapping[str, Any], name: str) -> type:
         fields: list[Any] = []
         for field, about in schema[name]["fields"].items():
             hint = _hint(about["type"], made)
+            if "range" in about:
+                hint = typing.Annotated[hint, Range(**about["range"])]
             if "default" not in about:
                 fields.append((field, hint))
             else:
@@ -134,6 +142,7 @@ def json_schema(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
         properties = {}
         for field, about in schema[name]["fields"].items():
             properties[field] = {**of_type(about["type"]), "description": about["help"]}
+            properties[field] |= {_BOUNDS[name]: at for name, at in about.get("range", {}).items() if name in _BOUNDS}
             if about.get("default") is not None:
                 properties[field]["default"] = about["default"]
         required = [field for field, about in schema[name]["fields"].items() if "default" not in about]

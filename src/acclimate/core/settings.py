@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import hashlib
 import json
 import math
@@ -17,9 +18,58 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Which numbers a setting may have, stated with its type: `seeds: Annotated[int, Range(least=2)] = 3`.
+
+    least, most   bounds that are allowed themselves
+    above, below  bounds that are not
+    also          one more number that is allowed
+    why           what an error says in place of the bounds
+    """
+
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    also: float | None = None
+    why: str = ""
+
+    def check(self, key: str, value: float | None) -> None:
+        """Raises ValueError for a number that is not allowed; None always is."""
+        if value is None or value == self.also:
+            return
+        rules = {
+            f"at least {self.least}": self.least is None or value >= self.least,
+            f"above {self.above}": self.above is None or value > self.above,
+            f"at most {self.most}": self.most is None or value <= self.most,
+            f"below {self.below}": self.below is None or value < self.below,
+        }
+        if not all(rules.values()):
+            bounds = " and ".join(rule for rule in rules if not rule.endswith("None"))
+            raise ValueError(f"{key} = {value}{f': {self.why}' if self.why else f' is out of range: {bounds}'}")
+
+
+Count = Annotated[int, Range(least=0)]
+
+
+@functools.cache
+def ranges_of(kind: type) -> Mapping[str, Range]:
+    """Field -> its Range, of the fields of a dataclass that have one."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    stated = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return {name: each for name, more in stated.items() for each in more if isinstance(each, Range)}
+
+
+def check_ranges(recipe: Any, prefix: str = "") -> None:
+    """Raises ValueError for a field of a dataclass that is out of its Range. prefix: of names in the error."""
+    for name, allowed in ranges_of(type(recipe)).items():
+        allowed.check(f"{prefix}{name}", getattr(recipe, name))
 
 
 def from_mapping(
@@ -42,6 +92,8 @@ def from_mapping(
             given[key] = from_mapping(typing.cast(type, hints[key]), value, where=where, prefix=f"{path}.", base=inner)
         else:
             given[key] = _convert(hints[key], value, where=where, key=path)
+            if key in ranges_of(kind):
+                ranges_of(kind)[key].check(f"{where}: {path}", given[key])
     if base is not None:
         return dataclasses.replace(base, **given)  # type: ignore[type-var]
     missing = [

@@ -35,8 +35,8 @@ from acclimate.methods.scratch import positions
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
 from acclimate.races import work
-from acclimate.races.budget import Costs
 from acclimate.races.contestants import Entries, enter
+from acclimate.races.fit import Costs
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import foreseen_of, left_of
 from acclimate.tasks.rows import encode

@@ -28,12 +28,13 @@ from acclimate.jobs.run import do, done
 from acclimate.methods import Method
 from acclimate.methods.baselines import baseline_of
 from acclimate.methods.method import load
-from acclimate.races import budget as budgets
-from acclimate.races.budget import Budget, Costs, fit, parse_budget, with_search
+from acclimate.races import fit as budgets
+from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.contestants import Entries, enter, is_baseline, texts_of
 from acclimate.races.cost import Estimate, costs_of, estimate
 from acclimate.races.design import Inputs
 from acclimate.races.facts import facts_of
+from acclimate.races.fit import Costs, fit, with_search
 from acclimate.races.outcome import WINNER, study_of, write_outcome, write_pages
 from acclimate.races.recipe import RaceRecipe, for_model, with_methods
 from acclimate.races.report import Study

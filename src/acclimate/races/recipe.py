@@ -10,16 +10,19 @@ from dataclasses import dataclass, field, fields, make_dataclass, replace
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 from transformers import PreTrainedConfig
 
+from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
 from acclimate.methods.method import check_names, load
 from acclimate.training.plan import Plan
 
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
+CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
+Seeds = Annotated[int, Range(least=2, why=CHANCE)]
 DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
 
 
@@ -38,22 +41,20 @@ class Search:
     one seed, rates and epochs between the least and the largest listed too, each in view of the scores before it
     (races/optuna.py). "pruned-grid": the combinations run in a drawn order with one seed, and one that lags behind
     those before it is given up."""
-    trials: int = 0
+    trials: Count = 0
     """Number of settings to try for each contestant, where `how` is tpe or pruned-grid; with pruned-grid 0 means all
     combinations."""
     pruner: Literal["median", "halving", "none"] = "median"
     """When Optuna gives a trial up: "median": if its score is below the median of finished trials at the same share of
     the steps; "halving": if it is not in the better half of all that came as far; "none": never."""
-    seed: int = 0  # seed of the draws
+    seed: Count = 0  # seed of the draws
 
     def __post_init__(self) -> None:
         for name in ("rates", "epochs", "batches"):
             values = getattr(self, name)
             if len(set(values)) < len(values) or any(value <= 0 for value in values):
                 raise ValueError(f"search.{name} = {list(values)}: each value once, and above 0")
-        for name in ("trials", "seed"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"search.{name} = {getattr(self, name)} is out of range: at least 0")
+        check_ranges(self, "search.")
         if self.draws:
             self._check_drawn()
         elif (self.trials, self.pruner, self.seed) != (0, "median", 0):
@@ -154,7 +155,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     methods: ClassVar[Mapping[str, Method]] = METHODS
     named: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # "file.py::NAME" -> the contestants of the method there
 
-    seeds: int = 3  # fine-tunings of each contestant, each with another seed; at least 2
+    seeds: Seeds = 3  # fine-tunings of each contestant, each with another seed; at least 2
     contestants: Names = None
     """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None: all
     default contestants whose texts are given, TF-IDF and random weights."""
@@ -170,10 +171,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     """Settings of the baseline without an encoder."""
 
     def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise ValueError(
-                f"seeds = {self.seeds}: one seed says nothing about chance. Give at least 2, better 3 or 5"
-            )
+        check_ranges(self)
         if self.contestants is not None:
             names = [name for each in self.contestants for name in self.named.get(each, (each,))]
             object.__setattr__(self, "contestants", tuple(names))

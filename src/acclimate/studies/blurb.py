@@ -15,8 +15,9 @@ Readings
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
+from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import SPLITS
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
@@ -33,7 +34,6 @@ from acclimate.studies.several import (
     check_data,
     check_lengths,
     check_limits,
-    check_seeds,
     fitted,
     form_of,
     length_of,
@@ -51,6 +51,10 @@ BLURB_SCORE = "BLURB score"
 EPOCHS = (float(blurb.SEARCH.epochs[0]), 10.0, float(blurb.SEARCH.epochs[1]))  # the values that the search tries
 
 
+CHANCE = "one seed says nothing about chance. Give 2 or more, or 0: 5 or 10"
+Seeds = Annotated[int, Range(least=2, also=0, why=CHANCE)]
+
+
 @dataclass(frozen=True)
 class BlurbRecipe:
     """A run of the benchmark. The defaults are the paper's.
@@ -60,11 +64,11 @@ class BlurbRecipe:
     """
 
     datasets: tuple[str, ...] = ()  # names of datasets, as in the paper; none: all whose files are there
-    seeds: int = 0
+    seeds: Seeds = 0
     """Runs of the chosen setting, at least 2; 0: as in the paper 5, or 10 for BIOSSES, PubMedQA and BioASQ."""
-    rows: int = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
-    rows_seed: int = 0  # seed of that sample
-    max_tokens: int = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
+    rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
+    rows_seed: Count = 0  # seed of that sample
+    max_tokens: Count = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
     encoding: Literal["", "dummies", "markers", "original", "dummified"] = ""
     """How ChemProt and DDI show their mentions; none: the first encoding whose files are there."""
     special: bool = False  # have the tokenizer keep whole the strings that the encoding writes into texts
@@ -78,7 +82,7 @@ class BlurbRecipe:
     """Settings of the baseline without an encoder."""
 
     def __post_init__(self) -> None:
-        check_seeds(self.seeds or 2, better=5)
+        check_ranges(self)
         check_limits(self)
 
 

@@ -22,17 +22,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from acclimate.core.settings import Count, check_ranges
 from acclimate.data.materials import Materials
 from acclimate.methods import finetune
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.design import Against, Cell, Design, Inputs, fine_tunings, scored
+from acclimate.races.recipe import Seeds
 from acclimate.studies.several import (
     Model,
     called,
     check_data,
     check_lengths,
     check_limits,
-    check_seeds,
     fitted,
     folder_of,
     form_of,
@@ -133,9 +134,9 @@ class ChoicesRecipe:
     """Names of the variants to compare; the others are compared with the first. None: those of the paper."""
     datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets, or labelled files with their columns and kind; none: the paper's whose files are there."""
-    seeds: int = 5  # runs of each variant, each with another seed; at least 2
-    rows: int = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
-    rows_seed: int = 0  # seed of that sample
+    seeds: Seeds = 5  # runs of each variant, each with another seed; at least 2
+    rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
+    rows_seed: Count = 0  # seed of that sample
     max_tokens: int = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
     special: bool = False  # have the tokenizer keep whole the strings that an encoding writes into texts
     split: Literal["dev", "test"] = "dev"  # what is scored; each run with "test" is a look at the test set
@@ -143,7 +144,7 @@ class ChoicesRecipe:
     """Settings of every variant, except for what is varied."""
 
     def __post_init__(self) -> None:
-        check_seeds(self.seeds, better=5)
+        check_ranges(self)
         check_limits(self)
         known = {variant.name: variant for variant in TABLES[self.vary].variants}
         for name in self.variants:

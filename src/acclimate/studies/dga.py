@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from acclimate.core.settings import Count, check_ranges
 from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
@@ -40,10 +41,10 @@ from acclimate.races.contestants import (
 )
 from acclimate.races.design import Against, Cell, Design, Inputs, Losses, fine_tunings
 from acclimate.races.race import labelled_of
-from acclimate.races.recipe import RaceRecipe, check_unnamed, contestants_of, unread
+from acclimate.races.recipe import RaceRecipe, Seeds, check_unnamed, contestants_of, unread
 from acclimate.reports.page import amount
 from acclimate.reports.table import HEADING, MEANING, UNTOUCHED
-from acclimate.studies.several import check_each_once, check_not_negative, check_seeds
+from acclimate.studies.several import check_each_once
 from acclimate.tasks.labelled import Labelled, fewer, read_files
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
@@ -95,14 +96,14 @@ class DgaStudyRecipe:
     hold the rest.
     """
 
-    seeds: int = 5  # fine-tunings of each model, each with another seed; at least 2
+    seeds: Seeds = 5  # fine-tunings of each model, each with another seed; at least 2
     contestants: tuple[Contestant, ...] = TABLE_2
     """Ways of adapting that are compared with the untouched model. Further ones: `"DGA (H, I)"`, `"DGA (H, I, O)"`,
     `"DGA (H, I, O, E)"`, `"DGA (w/o contrast)"`, `"DGA (random mask)"`, `"Ensemble (LM+MLM)"`, `"DGA (domain-
     specific)"`."""
     ablations: bool = False  # also run these seven further ones, which are Table 3's
-    rows: int = 0  # number of training rows to sample; 0: all rows
-    rows_seed: int = 0  # seed of that sample
+    rows: Count = 0  # number of training rows to sample; 0: all rows
+    rows_seed: Count = 0  # seed of that sample
     # the dropout of BERT and RoBERTa: two passes over a text have to differ
     adapt: DomainRecipe = field(default_factory=lambda: DomainRecipe(dropout=0.1, attention_dropout=0.1))
     """Settings that all methods adapt with."""
@@ -122,9 +123,8 @@ class DgaStudyRecipe:
     )  # settings of all fine-tunings; the paper has 5 epochs on Restaurant, 15 on Phone and Camera
 
     def __post_init__(self) -> None:
-        check_seeds(self.seeds, better=5)
+        check_ranges(self)
         check_each_once("contestants", self.contestants, least=0 if self.ablations else 1)
-        check_not_negative(self, "rows")
         if self.finetune.head == "kept":
             raise ValueError(
                 "finetune.head = 'kept' goes on with the model's head, but adapted models have none. Leave it out"

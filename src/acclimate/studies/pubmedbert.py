@@ -24,6 +24,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from acclimate.core import files, settings
+from acclimate.core.settings import Count, check_ranges
 from acclimate.core.types import Watch
 from acclimate.data.materials import Materials, corpus_at
 from acclimate.jobs.job import Job, Result, Work
@@ -32,12 +33,11 @@ from acclimate.methods.finetune import fitting
 from acclimate.races import work
 from acclimate.races.contestants import Entries, job_of
 from acclimate.races.design import Against, Cell, Design, Inputs, Mean, Search
-from acclimate.races.recipe import RaceRecipe
+from acclimate.races.recipe import RaceRecipe, Seeds
 from acclimate.races.recipe import Search as Searched
 from acclimate.studies.several import (
     check_each_once,
     check_limits,
-    check_seeds,
     folder_of,
     prepared_file,
     read_datasets,
@@ -81,9 +81,9 @@ class PubmedbertStudyRecipe:
     models: tuple[Kind, ...] = KINDS  # models to pretrain and compare, the rows of the table
     datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets, or labelled files with their columns and kind; none: BLURB's whose files are there."""
-    seeds: int = 3  # fine-tunings of each model, each with another seed; at least 2
-    rows: int = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
-    rows_seed: int = 0  # seed of that sample
+    seeds: Seeds = 3  # fine-tunings of each model, each with another seed; at least 2
+    rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
+    rows_seed: Count = 0  # seed of that sample
     max_tokens: int = 0
     """Longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit, 256 of a file."""
     heldout: str = ""  # a file or folder of domain text that no model trains on, to report the loss on; "": none
@@ -108,7 +108,7 @@ class PubmedbertStudyRecipe:
     """Settings of every fine-tuning."""
 
     def __post_init__(self) -> None:
-        check_seeds(self.seeds, better=3)
+        check_ranges(self)
         check_each_once("models", self.models, least=2)
         check_limits(self)
 

@@ -196,12 +196,6 @@ def fitted(stated: FinetuneRecipe, task: Prepared, form: Form | None, *, special
     return replace(found, special_tokens=tuple(dict.fromkeys((*found.special_tokens, *form.special))))
 
 
-def check_seeds(seeds: int, *, better: int) -> None:
-    """Raises ValueError for fewer than two seeds. better: the number that the error recommends."""
-    if seeds < 2:
-        raise ValueError(f"seeds = {seeds}: one seed says nothing about chance. Give at least 2, better {better}")
-
-
 def check_each_once(name: str, values: Sequence[Any], *, least: int = 1) -> None:
     """Raises ValueError where the setting `name` has fewer values than `least`, or one of them twice."""
     if len(values) < least or len(set(values)) < len(values):

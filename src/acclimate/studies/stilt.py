@@ -25,6 +25,7 @@ from typing import Any, Literal
 
 from acclimate.core import settings
 from acclimate.core.figures import listed, points
+from acclimate.core.settings import Count, check_ranges
 from acclimate.core.types import SPLITS, Example, Progress, Split, counted
 from acclimate.data.leaks import Sealed, kind_of, whole
 from acclimate.data.materials import Materials
@@ -35,6 +36,7 @@ from acclimate.methods.stilt import Intermediate, check_chained
 from acclimate.races.compare import Contrast, Outcome
 from acclimate.races.design import Against, Cell, Design, Inputs, Key, Mean, fine_tunings, scored
 from acclimate.races.outcome import UNTAUGHT, constant_score
+from acclimate.races.recipe import Seeds
 from acclimate.races.write import row_id
 from acclimate.reports import page
 from acclimate.reports.page import Section, amount
@@ -43,7 +45,6 @@ from acclimate.studies.several import (
     called,
     check_lengths,
     check_limits,
-    check_seeds,
     folder_of,
     models_of,
     prepared_file,
@@ -81,9 +82,9 @@ class StiltStudyRecipe:
     datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets of `--data`, labelled files, or files with their columns; none: those of the paper's 11 whose
     files are there."""
-    seeds: int = 3  # runs of each pair, each with another seed; at least 2
-    rows: int = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
-    rows_seed: int = 0  # seed of that sample
+    seeds: Seeds = 3  # runs of each pair, each with another seed; at least 2
+    rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
+    rows_seed: Count = 0  # seed of that sample
     max_tokens: int = 0
     """Longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit, 256 of a file."""
     split: Literal["dev", "test"] = "test"
@@ -98,7 +99,7 @@ class StiltStudyRecipe:
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)  # settings of all fine-tunings
 
     def __post_init__(self) -> None:
-        check_seeds(self.seeds, better=3)
+        check_ranges(self)
         check_limits(self)
         if len(self.datasets) == 1:
             raise ValueError(f"datasets = {[*map(files.called, self.datasets)]}: a pair takes two. Name another one")

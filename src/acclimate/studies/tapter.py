@@ -22,6 +22,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
+from acclimate.core.settings import Count, check_ranges
 from acclimate.core.types import Example
 from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials, texts_of
@@ -32,8 +33,8 @@ from acclimate.races.contestants import enter
 from acclimate.races.design import Against, Cell, Design, Inputs, fine_tunings, scored
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.race import dataset_of
-from acclimate.races.recipe import RaceRecipe
-from acclimate.studies.several import check_each_once, check_not_negative, check_seeds, prepared_file
+from acclimate.races.recipe import RaceRecipe, Seeds
+from acclimate.studies.several import check_each_once, prepared_file
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.metrics import reported_with
 from acclimate.text.overlap.references import normalised
@@ -60,13 +61,13 @@ class TapterStudyRecipe:
     leave `first` empty and set finetune.epochs=5, tapter.skipgram.min_count=5 and tapter.skipgram.epochs=5.
     """
 
-    seeds: int = 10  # fine-tunings of each model, each with another seed, the same in both stages; at least 2
+    seeds: Seeds = 10  # fine-tunings of each model, each with another seed, the same in both stages; at least 2
     contestants: tuple[Literal["TAPT", "TAPTER"], ...] = ("TAPT", "TAPTER")
     """Ways of adapting that are compared with the untouched model."""
     first: str = ""  # what models are fine-tuned on first: a dataset of --data, or a labelled file; "": one stage only
-    rows: int = 0  # number of training rows to sample; 0: all rows
-    first_rows: int = 0  # number of training rows to sample for the first stage; 0: all rows
-    rows_seed: int = 0  # seed of both samples
+    rows: Count = 0  # number of training rows to sample; 0: all rows
+    first_rows: Count = 0  # number of training rows to sample for the first stage; 0: all rows
+    rows_seed: Count = 0  # seed of both samples
     split: Literal["dev", "test"] = "test"  # what is scored; with "test" each run is one look at the test set
     tapt: mlm.MlmRecipe = field(default_factory=lambda: mlm.MlmRecipe(max_tokens=512))  # settings of TAPT
     tapter: tapter.TapterRecipe = field(
@@ -78,9 +79,8 @@ class TapterStudyRecipe:
     """Settings of fine-tuning on the task itself; on SQuAD alone the paper has 5 epochs."""
 
     def __post_init__(self) -> None:
-        check_seeds(self.seeds, better=10)
+        check_ranges(self)
         check_each_once("contestants", self.contestants)
-        check_not_negative(self, "rows", "first_rows")
         for name in ("first_stage", "finetune"):
             if getattr(self, name).head == "kept":
                 raise ValueError(

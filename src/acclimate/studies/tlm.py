@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from acclimate.core import files
+from acclimate.core.settings import check_ranges
 from acclimate.core.types import Watch
 from acclimate.data import retrieve
 from acclimate.data.materials import Materials
@@ -30,9 +31,9 @@ from acclimate.races import work
 from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
 from acclimate.races.design import Against, Cell, Design, Inputs, Losses, fine_tunings
 from acclimate.races.race import materials_of
-from acclimate.races.recipe import RaceRecipe
+from acclimate.races.recipe import RaceRecipe, Seeds
 from acclimate.reports.table import HEADING, MEANING
-from acclimate.studies.several import check_each_once, check_seeds
+from acclimate.studies.several import check_each_once
 from acclimate.tasks.prepared import open_prepared
 
 TABLES = {
@@ -55,7 +56,7 @@ class TlmStudyRecipe:
 
     vary: Literal["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"] = "k"
     """What differs between the rows of the table; all else is the same."""
-    seeds: int = 3  # runs of each variant, each with another seed; at least 2
+    seeds: Seeds = 3  # runs of each variant, each with another seed; at least 2
     ks: tuple[int, ...] = (50, 500, 5000)  # values of retrieval.k that vary=k compares
     rho_1s: tuple[int, ...] = (1, 3, 99, 999)  # values of tlm.rho_1 that vary=rho_1 and vary=search compare
     rho_2s: tuple[float, ...] = (0.0, 20.0, 100.0, 1000.0)
@@ -66,7 +67,7 @@ class TlmStudyRecipe:
     """Settings of every variant, except for what is varied; fine-tuned as in a race."""
 
     def __post_init__(self) -> None:
-        check_seeds(self.seeds, better=3)
+        check_ranges(self)
         for name in ("ks", "rho_1s", "rho_2s"):
             check_each_once(name, getattr(self, name))
 

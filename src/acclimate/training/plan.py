@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+
+from acclimate.core.settings import Count, Range, check_ranges
 
 Precision = Literal["auto", "float32", "bfloat16"]
 Schedule = Literal["linear", "constant", "stable"]
@@ -27,48 +29,37 @@ class Plan:
     their warm-up is counted in steps.
     """
 
-    steps: int = 1000  # number of optimiser steps; ignored where `epochs` of the method is above 0
-    batch: int = 32  # rows of one optimiser step, over all pieces and processes together
-    rate: float = 1e-4  # peak learning rate
-    warmup: float = 0.06  # share of the steps over which the rate rises from 0; `schedule` says what follows
-    weight_decay: float = 0.01  # weight decay of AdamW, on matrices; biases and normalisation are not decayed
-    beta_1: float = 0.9  # AdamW's decay of the mean of gradients
-    beta_2: float = 0.999  # AdamW's decay of the mean of squared gradients
-    epsilon: float = 1e-6  # AdamW adds it to the root of the squared gradients, so that nothing is divided by 0
-    clip: float = 1.0  # a gradient longer than this (L2 norm over all parameters) is scaled down to it; 0: no clipping
+    steps: Annotated[int, Range(least=1)] = 1000
+    """Number of optimiser steps; ignored where `epochs` of the method is above 0."""
+    batch: Annotated[int, Range(least=1)] = 32  # rows of one optimiser step, over all pieces and processes together
+    rate: Annotated[float, Range(above=0)] = 1e-4  # peak learning rate
+    warmup: Annotated[float, Range(least=0, most=1)] = 0.06
+    """Share of the steps over which the rate rises from 0; `schedule` says what follows."""
+    weight_decay: Annotated[float, Range(least=0)] = 0.01
+    """Weight decay of AdamW, on matrices; biases and normalisation are not decayed."""
+    beta_1: Annotated[float, Range(least=0, below=1)] = 0.9  # AdamW's decay of the mean of gradients
+    beta_2: Annotated[float, Range(least=0, below=1)] = 0.999  # AdamW's decay of the mean of squared gradients
+    epsilon: Annotated[float, Range(above=0)] = 1e-6
+    """AdamW adds it to the root of the squared gradients, so that nothing is divided by 0."""
+    clip: Annotated[float, Range(least=0)] = 1.0
+    """A gradient longer than this (L2 norm over all parameters) is scaled down to it; 0: no clipping."""
     precision: Precision = "auto"
     """Number format of matrix products; weights and optimiser are always float32. auto: by device."""
-    piece_tokens: int = 0  # most tokens, padding included, that go through the model at once; 0: chosen by device
+    piece_tokens: Count = 0  # most tokens, padding included, that go through the model at once; 0: chosen by device
     compile: bool = False  # compile the model with torch.compile; it pays on GPUs, not on CPUs
     seed: int = 0  # seed of the order of rows, of masks, of dropout, and of new weights and heads
     schedule: Schedule = "linear"
     """How the rate goes on after its warm-up: falling linearly to 0, constant, or stable with a fall at the end."""
-    decay: float = 0.1  # share of the steps, at the end, over which the rate of schedule "stable" falls
-    warmup_steps: int = 0
+    decay: Annotated[float, Range(above=0, most=1)] = 0.1
+    """Share of the steps, at the end, over which the rate of schedule "stable" falls."""
+    warmup_steps: Count = 0
     """Length of the warm-up in steps; schedules constant and stable need it. 0: `warmup` states the length."""
     recompute: bool = False
     """Save memory: keep only the input of each layer and compute its activations again in the backward pass."""
     shard: bool = False  # under torchrun, each process holds a part of the weights, gradients and optimiser state
 
     def __post_init__(self) -> None:
-        rules = {
-            "steps": (self.steps >= 1, "at least 1"),
-            "batch": (self.batch >= 1, "at least 1"),
-            "rate": (self.rate > 0, "above 0"),
-            "warmup": (0 <= self.warmup <= 1, "a share of the steps, from 0 to 1"),
-            "weight_decay": (self.weight_decay >= 0, "0 or more"),
-            "beta_1": (0 <= self.beta_1 < 1, "from 0 to below 1"),
-            "beta_2": (0 <= self.beta_2 < 1, "from 0 to below 1"),
-            "epsilon": (self.epsilon > 0, "above 0"),
-            "clip": (self.clip >= 0, "0 (no clipping) or more"),
-            "piece_tokens": (self.piece_tokens >= 0, "0 (by device) or more"),
-            "decay": (0 < self.decay <= 1, "a share of the steps, above 0 and at most 1"),
-            "warmup_steps": (self.warmup_steps >= 0, "0 or more"),
-        }
-        for name, (holds, rule) in rules.items():
-            if not holds:
-                raise ValueError(f"plan.{name} = {getattr(self, name)} is out of range: {rule}")
-
+        check_ranges(self, "plan.")
         if self.schedule != "linear" and self.warmup and not self.warmup_steps:
             raise ValueError(
                 f"plan.schedule = '{self.schedule}' is for runs that may get longer, so the warm-up cannot be a share "

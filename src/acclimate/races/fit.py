@@ -1,0 +1,184 @@
+"""A race that has to end within a budget: what of its recipe is cut down to fit, and the words that say so.
+
+First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then seeds beyond
+three, then settings, then seeds are left out (never below two). All contestants begin; as many go to the
+end as what is left pays for (races/search.py). What is decided by the clock is written down, so that a race that was
+stopped goes on as planned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from acclimate.methods import mlm
+from acclimate.races.budget import RESERVE, Budget
+from acclimate.races.recipe import RaceRecipe, Search, Setting, contestants_of
+from acclimate.races.search import HALFWAY, tunings
+from acclimate.reports.table import UNTOUCHED
+from acclimate.training.plan import Plan
+
+ADAPTING = 0.5  # share of the budget that adapting may take
+LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of fewer steps
+LEAST_BATCH = 8
+ENOUGH = 3  # seeds that are worth more than another setting
+SPREAD = 3.0  # a budgeted race that lists no rates tries the recipe's rate, and this factor below and above it
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Estimated, in the budget's unit.
+
+    adapting  everything before fine-tuning that can be shortened
+    fixed     everything else that is done once
+    tuning    one fine-tuning in full, the mean over contestants
+    test      one look at the test set
+    """
+
+    adapting: float
+    fixed: float
+    tuning: float
+    test: float
+
+    def searching(self, contestants: int, settings: Sequence[Setting], seeds: int, *, finalists: int = 2) -> float:
+        """What the rounds of races/search.py and the tests after them take."""
+        names = [UNTOUCHED, *(f"rival {number}" for number in range(1, contestants))]
+        tests = min(finalists, contestants) * seeds * self.test
+        return tunings(names, settings, seeds, finalists) * self.tuning + tests
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The recipe that fits, and in words what was left out for it."""
+
+    recipe: RaceRecipe
+    notes: tuple[str, ...]
+
+
+def with_search(recipe: RaceRecipe) -> RaceRecipe:
+    """A budgeted race searches: three rates around the recipe's rate, where it lists no settings to try.
+
+    Raises ValueError where settings are drawn.
+    """
+    if recipe.search.draws:
+        raise ValueError(
+            f"a budget leaves out settings until it fits, but search.how = '{recipe.search.how}' lists none: it draws "
+            f"them. Leave out --budget and lower search.trials, or set search.how=halving"
+        )
+    if recipe.search.rates or recipe.search.epochs or recipe.search.batches:
+        return recipe
+    rate = recipe.finetune.plan.rate
+    return replace(recipe, search=Search(rates=(rate / SPREAD, rate, rate * SPREAD)))
+
+
+def fit(
+    recipe: RaceRecipe,
+    budget: Budget,
+    costs: Costs,
+    *,
+    contestants: int,
+    texts: Mapping[str, int],
+    spent: float = 0.0,
+) -> Fitted:
+    """What of the recipe fits into the budget, of which `spent` is gone; for so many contestants that are fine-tuned.
+
+    texts: documents that each of `adapting_groups` sees.
+
+    Raises ValueError where not even two contestants with one setting and two seeds do, saying how much would do.
+    """
+    share = min(1.0, ADAPTING * budget.amount / costs.adapting) if costs.adapting else 1.0
+    rest = budget.usable - spent - costs.fixed - share * costs.adapting
+    settings = recipe.settings()
+    for seeds, tried in _tried(recipe.seeds, len(settings)):
+        cut = _cut(recipe, share, tried, seeds, texts)
+        if costs.searching(contestants, cut.settings(), seeds) <= rest:
+            adapting = f"{share:.1%} of what the recipe states, which would take {budget.told(costs.adapting)}"
+            return Fitted(cut, tuple(_notes(recipe, cut, budget, adapting if share < 1 else "")))
+    least = costs.fixed + spent + costs.searching(contestants, settings[:1], 2)
+    raise ValueError(
+        f"a budget of {budget.stated} is too small: with one setting and two seeds, fine-tuning {contestants} "
+        f"contestants and what goes before takes about {budget.told(least)} here, and adapting may take as much again "
+        f"(half of the budget). Give --budget of at least "
+        f"{budget.told(1.05 * _enough(least, costs.adapting, RESERVE[budget.unit]))}, fewer contestants, or lower "
+        f"finetune.epochs"
+    )
+
+
+def _tried(seeds: int, settings: int) -> list[tuple[int, int]]:
+    """(seeds, settings), from all of both on: seeds beyond ENOUGH go first, then settings, then seeds again."""
+    enough = min(seeds, ENOUGH)
+    many = [(number, settings) for number in range(seeds, enough, -1)]
+    return many + [(number, tried) for number in range(enough, 1, -1) for tried in range(settings, 0, -1)]
+
+
+def _enough(least: float, adapting: float, reserve: float) -> float:
+    """The smallest budget in which `least` fits beside adapting, shortened to its part where need be."""
+    shortened = least / (1 - reserve - ADAPTING)
+    return shortened if ADAPTING * shortened < adapting else (least + adapting) / (1 - reserve)
+
+
+def affordable(budget: Budget, costs: Costs, seeds: int, spent: float) -> int:
+    """Contestants that the last round can have: each takes all seeds and their tests; the first seed went halfway."""
+    each = seeds * (costs.tuning + costs.test) - HALFWAY * costs.tuning
+    left = budget.amount * (1 - RESERVE[budget.unit] / 2) - spent
+    return max(2, int(left // each)) if each else 1_000
+
+
+def _cut(recipe: RaceRecipe, share: float, tried: int, seeds: int, texts: Mapping[str, int]) -> RaceRecipe:
+    """The recipe with a share of its adapting, so many of its settings (the middle ones stay longest), and seeds."""
+    values = {name: getattr(recipe.search, name) for name in ("rates", "epochs", "batches")}
+    while math.prod(max(1, len(listed)) for listed in values.values()) > tried:
+        name = max(values, key=lambda name: len(values[name]))
+        listed = values[name]
+        values[name] = listed[1:] if len(listed) % 2 else listed[:-1]
+    search = replace(recipe.search, **values)
+    return replace(
+        recipe,
+        seeds=seeds,
+        search=search,
+        **{name: _shortened(getattr(recipe, name), share, texts.get(name, 0)) for name in adapting_groups(recipe)},
+    )
+
+
+def adapting_groups(recipe: RaceRecipe) -> list[str]:
+    """The groups of a race's settings that state how a model is pretrained or adapted."""
+    found = (method.group(contestant) for method, contestant in contestants_of(recipe.methods).values())
+    return ["pretrain", *dict.fromkeys(found)]
+
+
+def _shortened(stated: Any, share: float, texts: int) -> Any:
+    """A share of the steps or epochs. Where fewer than LEAST_STEPS would be left, batches get smaller instead, at a
+    rate that falls as their root; how many they are is told by `texts` where the recipe counts epochs.
+    """
+    if share >= 1:
+        return stated
+    epochs = getattr(stated, "epochs", 0.0)
+    plan = _fewer(mlm.with_steps(stated.plan, epochs, texts), share)
+    if epochs:
+        return replace(stated, epochs=epochs * share, plan=replace(plan, steps=stated.plan.steps))
+    return replace(stated, plan=plan)
+
+
+def _fewer(plan: Plan, share: float) -> Plan:
+    if share >= 1:
+        return plan
+    seen = plan.steps * plan.batch * share
+    steps = max(min(LEAST_STEPS, plan.steps), round(plan.steps * share))
+    batch = min(plan.batch, max(LEAST_BATCH, round(seen / steps)))
+    rate = plan.rate * math.sqrt(batch / plan.batch)
+    return replace(plan, batch=batch, rate=rate, steps=max(1, round(seen / batch)))
+
+
+def _notes(recipe: RaceRecipe, cut: RaceRecipe, budget: Budget, adapting: str) -> list[str]:
+    notes = [f"The budget of the race: {budget.stated}."]
+    if adapting:
+        notes.append(f"Adapting was cut to {adapting}: what more of it would give is not known.")
+    tried, stated = len(cut.settings()), len(recipe.settings())
+    if tried < stated:
+        names = "; ".join(setting.name for setting in cut.settings())
+        notes.append(f"Of {stated} settings {tried} {'is' if tried == 1 else 'are'} tried, to fit the budget: {names}.")
+    if cut.seeds < recipe.seeds:
+        notes.append(f"{cut.seeds} seeds in place of {recipe.seeds}, to fit the budget.")
+    return notes
