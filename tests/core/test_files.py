@@ -184,7 +184,7 @@ def test_a_second_process_is_told_who_holds_a_directory_and_gets_it_once_that_on
             files.hold(tmp_path).__enter__()
         holder.kill()
     with files.hold(tmp_path):
-        assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
+        assert (tmp_path / ".holder").read_text().startswith(f"process {os.getpid()} on ")
     with files.hold(tmp_path):
         pass
 
@@ -221,9 +221,9 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(on, tmp_path, mon
         else:  # which renames what is removed while somebody has it open
             (tmp_path / ".lock").rename(tmp_path / ".nfs01")
 
-    monkeypatch.setattr(files.fcntl, "flock", removed_once)
+    monkeypatch.setattr(fcntl, "flock", removed_once)
     with files.hold(tmp_path):
-        assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
+        assert (tmp_path / ".holder").read_text().startswith(f"process {os.getpid()} on ")
 
 
 def test_a_file_where_a_run_is_to_go_is_named(tmp_path):

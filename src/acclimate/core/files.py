@@ -15,9 +15,12 @@ import socket
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
 
 MANIFEST = "manifest.json"
+LOCK, HOLDER = ".lock", ".holder"  # in a directory that a process works in; the second says which process
 _held: set[Path] = set()  # by this process
 
 
@@ -169,7 +172,7 @@ def check(directory: Path) -> None:
 
 @contextlib.contextmanager
 def hold(directory: Path) -> Iterator[None]:
-    """Keep every other process out of the directory; the lock ends with the process, however it ends.
+    """Keep every other process out of the directory. The lock ends with the process, even if that is killed.
 
     Where the block raises, a lock that was new is gone again, and so are directories that were made and are empty.
     What this process holds already, it may hold again. Raises HeldError, naming the holder, where another has it, and
@@ -182,54 +185,57 @@ def hold(directory: Path) -> Iterator[None]:
     if taken := next((each for each in (place, *place.parents) if each.is_file()), None):
         raise NotADirectoryError(f"--out {directory}: {taken.name} is a file. Choose another --out")
     made = [each for each in (place, *place.parents) if not each.exists()]
-    path = place / ".lock"
+    path, holder = place / LOCK, place / HOLDER
     new = not path.exists()
-    with _locked(path, directory) as file:
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
+    lock = _locked(path, directory)
+    try:
+        holder.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         _held.add(place)
-        try:
-            yield
-        except BaseException:
-            if new:
-                path.unlink(missing_ok=True)
-            for each in made:
-                if each.is_dir() and not any(each.iterdir()):
-                    each.rmdir()
-            raise
-        finally:
-            _held.remove(place)
+        yield
+    except BaseException:
+        holder.unlink(missing_ok=True)
+        if new:
+            path.unlink(missing_ok=True)
+        for each in made:
+            if each.is_dir() and not any(each.iterdir()):
+                each.rmdir()
+        raise
+    finally:
+        _held.discard(place)
+        holder.unlink(missing_ok=True)
+        lock.release()
 
 
-@contextlib.contextmanager
-def _locked(path: Path, directory: Path) -> Iterator[TextIO]:
-    """The open file, locked; its directory is made where it is missing. directory: as errors name it."""
+def _locked(path: Path, directory: Path) -> FileLock:
+    """The lock, taken; its directory is made where it is missing. directory: as errors name it."""
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "a+", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                holder = file.read().strip() or "another process"
-                raise HeldError(
-                    f"{directory} is in use by {holder}. Wait for it, end it, or choose another --out"
-                ) from None
-            if is_at(file.fileno(), path):  # else its holder removed it between our opening and locking it
-                yield file
-                return
+        path.touch()
+        before = _inode(path)
+        lock = FileLock(path, thread_local=False)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            if _inode(path) != before:  # its holder has just removed it
+                continue
+            holder = path.with_name(HOLDER)
+            who = holder.read_text(encoding="utf-8") if holder.exists() else ""
+            raise HeldError(
+                f"{directory} is in use by {who or 'another process'}. Wait for it, end it, or choose another --out"
+            ) from None
+        if _inode(path) == before:
+            return lock
+        lock.release()  # its holder removed the file while we opened it, so this lock keeps no one out
 
 
-def is_at(handle: int, path: Path) -> bool:
-    """Return whether the open file is still the one at the path.
-
-    Its links do not say so: on NFS a removed one keeps them.
+def _inode(path: Path) -> int | None:
+    """The number of the file at the path; None where there is none. On NFS a removed file that is open keeps its links,
+    so that they do not tell whether it is still there.
     """
     try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
+        return path.stat().st_ino
     except FileNotFoundError:
-        return False
+        return None
 
 
 def _flush_directory(directory: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import hashlib
 import json
 import math
@@ -58,7 +57,6 @@ class Range:
 Count = Annotated[int, Range(least=0)]
 
 
-@functools.cache
 def ranges_of(kind: type) -> Mapping[str, Range]:
     """Field -> its Range, of the fields of a dataclass that have one."""
     hints = typing.get_type_hints(kind, include_extras=True)
@@ -79,7 +77,7 @@ def from_mapping(
 
     Of a group of settings too, what is left out keeps the default that the group has here, not that of its own class.
     """
-    hints = typing.get_type_hints(kind)
+    hints, ranges = typing.get_type_hints(kind), ranges_of(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in values:
         if key not in fields:
@@ -92,8 +90,8 @@ def from_mapping(
             given[key] = from_mapping(typing.cast(type, hints[key]), value, where=where, prefix=f"{path}.", base=inner)
         else:
             given[key] = _convert(hints[key], value, where=where, key=path)
-            if key in ranges_of(kind):
-                ranges_of(kind)[key].check(f"{where}: {path}", given[key])
+            if key in ranges:
+                ranges[key].check(f"{where}: {path}", given[key])
     if base is not None:
         return dataclasses.replace(base, **given)  # type: ignore[type-var]
     missing = [

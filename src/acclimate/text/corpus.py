@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from filelock import FileLock
 
 from acclimate.core.files import new_directory, read_json, seal, write_json
 from acclimate.core.types import Document, Watch, counted, unwatched
@@ -95,8 +95,7 @@ class Corpus:
         path = self.path / "tokens" / identity[:16]
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
-            with open(path.with_name(f".{path.name}.lock"), "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with FileLock(path.with_name(f".{path.name}.lock")):
                 if not path.exists():
                     directory = path.with_name(f".{path.name}.building")
                     directory.mkdir(exist_ok=True)

@@ -21,7 +21,6 @@ evaluation: strategies and optimizations (1995), for upper bounds (MaxScore).
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
+from filelock import FileLock
 
 from acclimate.core.files import DamagedError, new_directory, write_json
 from acclimate.core.machines import in_turn, processors
@@ -88,8 +88,7 @@ def build_index(
     path = Path(path)
     wanted = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_name(f".{path.name}.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(path.with_name(f".{path.name}.lock")):
         facts = _facts_of(path, wanted)
         if facts is None:
             given: dict[str, Any] = {"threads": threads or processors(), "watch": watch, "total": len(corpus)}
