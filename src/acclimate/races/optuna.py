@@ -129,7 +129,7 @@ def kept_trials(journal: Path, known_as: str, own: Search, *, writes: bool) -> o
 class _Lines(BaseJournalBackend):
     """A file for Optuna's JournalStorage, one JSON value a line; a last line that a kill cut off is taken away.
 
-    With Optuna's own backend the next line would be written behind the torn one, and neither could be read again.
+    Optuna's JournalFileBackend cannot go on after such a line: it writes the next one behind it and reads neither.
     """
 
     def __init__(self, path: Path, *, writes: bool) -> None:
