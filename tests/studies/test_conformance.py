@@ -188,6 +188,12 @@ def test_a_failed_cell_is_told_and_the_others_stand(studied):
     lost = [line for line in lines if line["failed"]]
     assert lost
     assert all(not line["mean"] and "a made-up failure" in line["failed"] for line in lost)
+    assert "a made-up failure" in plain(studied.texts["failed.html"])
+    row_is, column_is = studied.design.axes
+    recorded = json.loads(studied.texts["failed.scores.json"])
+    places = {(record["model"], record[row_is], record[column_is]) for record in recorded}
+    assert places
+    assert not places & {(line["model"], line[row_is], line[column_is]) for line in lost}
     assert "a made-up failure" not in studied.texts["done.txt"]
 
 
