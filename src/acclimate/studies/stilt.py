@@ -278,7 +278,7 @@ def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], 
     Raises ValueError for a dataset that is named and not there, for fewer than two, for two of one name, and as
     `read_files` and `published` do.
     """
-    paper = [dataset_named(name, blurb.DATASETS) for name in PAPER]
+    paper = [] if recipe.datasets else [dataset_named(name, blurb.DATASETS) for name in PAPER]
     read, absent = read_datasets(recipe.datasets, paper, inputs.data, recipe)
     _check_names([found.name for found, _ in read])
     if len(read) < 2:
