@@ -21,8 +21,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 import studies
+from acclimate.races import report
 from acclimate.races.compare import Contrast
-from acclimate.races.report import write_report
 from acclimate.races.write import page_of
 from acclimate.studies.stilt import ALONE, MORE
 
@@ -132,7 +132,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     nasty = studies.study_of_six(studies.race_of_six(NASTY), NASTY)
     made = {"six": nasty, "numbers": studies.study_of_numbers()}
     page_of(studies.outcome_of_pairs(names=NAMES)).write(place / "matrix.html")
-    found = {name: write_report(place / f"{name}.html", study) for name, study in made.items()}
+    found = {name: report.write_report(place / f"{name}.html", report.page_of(study)) for name, study in made.items()}
     return {**found, "matrix": place / "matrix.html"}
 
 
@@ -183,7 +183,7 @@ def test_labels_that_look_like_markup_stay_text(browser, pages):
 
 def test_a_click_on_a_heading_sorts(browser, pages):
     opened(browser, pages["six"])
-    table = browser.find_element(By.CSS_SELECTOR, "section[aria-labelledby=results] table")
+    table = browser.find_element(By.CSS_SELECTOR, "section[aria-labelledby=scores-on-test] table")
     head = table.find_elements(By.CSS_SELECTOR, "th[data-sort]")[3]
     for way in ("descending", "ascending"):
         head.find_element(By.TAG_NAME, "button").click()
@@ -238,7 +238,7 @@ def test_the_skip_link_comes_first_and_shows_when_it_has_the_focus(browser, page
     assert browser.switch_to.active_element == link
     assert link.rect["y"] >= 0
     ActionChains(browser).send_keys(Keys.ENTER).perform()
-    assert browser.current_url.endswith("#results")
+    assert browser.current_url.endswith("#scores-on-test")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -34,7 +34,7 @@ NASTY = "<mark onclick='alert(1)'>&amp; \N{RIGHT-TO-LEFT OVERRIDE}"
 
 @pytest.fixture(scope="module")
 def lean(study: Study) -> Study:
-    return Study(title=study.title, verdict=study.verdict, rows=study.rows, task=study.task)
+    return Study(title=study.title, verdict=study.verdict, outcome=study.outcome, task=study.task)
 
 
 def hits(parts):

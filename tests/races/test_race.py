@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from acclimate.core import files
 from acclimate.data.materials import Materials
 from acclimate.jobs import job as jobs_module
+from acclimate.races import work
 from acclimate.races.contestants import enter
-from acclimate.races.outcome import read_scores, study_of
+from acclimate.races.outcome import read_scores, study_of, write_pages
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import foreseen, left
@@ -99,7 +101,7 @@ def test_the_page_and_the_tables_are_there(toy_race):
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert all(name in page for name in NAMES)
     table = (toy_race.run / "table.txt").read_text()
-    assert study_of(toy_race.run).verdict in table
+    assert study_of(toy_race.run).verdict in " ".join(table.split())
     assert all("general loss" in text.lower() for text in (page, table))
     assert len((toy_race.run / "table.csv").read_text().splitlines()) == 1 + len(NAMES)
 
@@ -180,6 +182,29 @@ def test_a_race_from_a_given_model_pretrains_nothing_and_costs_both_links_of_a_c
     [other] = (toy_race.run / "jobs").glob("dapt-*")
     assert (first / "log.jsonl").read_bytes() == (other / "log.jsonl").read_bytes()
     study_of(tmp_path)
+
+
+def test_a_contestant_that_fails_is_named_and_the_others_go_on(toy_race, tmp_path, monkeypatch):
+    """TAPT of the finished race cannot be done; everything else is found done."""
+    run = tmp_path / "run"
+    shutil.copytree(toy_race.run, run)
+    [lost] = (run / "jobs").glob("tapt-*")
+    for path in (run / "jobs").glob("*/job.json"):
+        if "TAPT" in json.loads(path.read_text())["label"]:
+            shutil.rmtree(path.parent)
+    assert not lost.exists()
+
+    def broken(**given):
+        raise MemoryError("no memory")
+
+    monkeypatch.setitem(vars(work.ADAPT), "do", broken)
+    run_race(toy_race.recipe, toy_race.materials, run, command="acclimate race")
+    study = write_pages(run)
+    assert study.failed == {"TAPT": "TAPT: no memory"}
+    assert {score.contestant for score in read_scores(run)} == NAMES - {"TAPT"}
+    assert "TAPT failed and has no score" in study.verdict
+    assert "TAPT failed: TAPT: no memory." in " ".join((run / "table.txt").read_text().split())
+    assert (run / "winner" / "race.json").exists()
 
 
 def test_a_race_that_lacks_text_says_which(toy_race):

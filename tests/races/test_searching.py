@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import running_jobs as work
-from acclimate.core.types import unwatched
 from acclimate.jobs import job as named
 from acclimate.jobs.job import DIRECTORY, Job, Work, read_plan
 from acclimate.jobs.status import status_of
@@ -26,8 +25,8 @@ def _quick(monkeypatch):
 
 
 def tune(*, out: Path, watch: Any, name: str, rate: float, seed: int) -> dict[str, Any]:
-    """Cannot be done at a rate of 2e-5 with TAPT, and diverges above 1."""
-    if (name, rate) == ("TAPT", 2e-5):
+    """Cannot be done at a rate of 2e-5 with TAPT and of 5e-5 with the untouched model, and diverges above 1."""
+    if (name, rate) in {("TAPT", 2e-5), ("untouched", 5e-5)}:
         raise ValueError("no memory")
     if rate > 1:
         raise NotFiniteError("the loss is nan")
@@ -48,16 +47,23 @@ def search_in(run: Path, search: Search) -> Ended:
     given: Any = SimpleNamespace(
         recipe=recipe, materials=materials, models=dict.fromkeys(NAMES), tuning=tuning, setting=recipe.setting
     )
-    return searched(given, run, None, (), unwatched)
+    return searched(given, run)
 
 
-def test_a_fine_tuning_that_fails_stops_no_other_and_is_told(tmp_path):
-    with pytest.raises(ValueError, match="no memory"):
-        search_in(tmp_path, Search(rates=(1e-5, 2e-5, 3e-5), how="grid"))
+def test_a_fine_tuning_that_fails_stops_no_other_and_its_contestant_is_out(tmp_path):
+    ended = search_in(tmp_path, Search(rates=(1e-5, 2e-5, 3e-5), how="grid"))
+    assert ended.failed == {"TAPT": "fine-tune TAPT, rate 2e-05, seed 0: no memory"}
+    assert [arm.contestant for arm in ended.found.finalists] == ["untouched"]
+    assert {trial.contestant for trial in ended.found.record if "failed" in trial.why} == {"TAPT"}
     status = status_of(tmp_path)
     assert len(status.of("done")) == 2 * 3 * 2 - 2
     assert {standing.detail for standing in status.of("failed")} == {"no memory"}
     assert status.of("waiting") == []
+
+
+def test_where_the_untouched_model_fails_there_is_nothing_to_compare_with(tmp_path):
+    with pytest.raises(ValueError, match="no memory"):
+        search_in(tmp_path, Search(rates=(5e-5,), how="grid"))
 
 
 def test_a_fine_tuning_that_diverges_has_lost_and_not_failed(tmp_path):

@@ -8,10 +8,11 @@ import pytest
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
+import studies
 from acclimate.core.types import Cost, Score
 from acclimate.data.examination import Leak
+from acclimate.races.compare import rows
 from acclimate.races.labels import LabelScore
-from acclimate.reports import table
 from acclimate.shipping import markdown
 from acclimate.shipping.card import Card, render
 from acclimate.shipping.onnx import Int8
@@ -140,7 +141,7 @@ def made_up(**changes) -> Card:
         contestant="DAPT",
         shipped=scores[4],
         verdict="DAPT is better than the untouched model by 15.0 points of accuracy.",
-        rows=table.rows(scores, METRICS["accuracy"]),
+        rows=rows(studies.raced(scores)),
         per_label=[LabelScore(name, 2 if name == "a|b" else 30, 0.4, 0.3 if name == "a|b" else 0.9) for name in labels],
         base="org/model",
         origin="It began as org/model.",

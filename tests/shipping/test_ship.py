@@ -21,8 +21,7 @@ import studies
 from acclimate.core import files
 from acclimate.core.types import label_of
 from acclimate.data.examination import FileFacts, Leak
-from acclimate.races.outcome import read_scores
-from acclimate.reports import table
+from acclimate.races.outcome import read_scores, study_of, without
 from acclimate.shipping import onnx, predict
 from acclimate.shipping.onnx import FILE
 from acclimate.shipping.ship import push, ship
@@ -152,7 +151,8 @@ def test_the_card_scores_without_leaked_items(tmp_path):
     run = finished_race(tmp_path / "run", facts={"leaked_test_ids": ["test-0", "test-7", "gone"]})
     card = ship(run, tmp_path / "out").card.read_text()
     assert "2 of the 30 test items stand in the training data. Without them DAPT scores" in card
-    left = [score for score in table.without(read_scores(run), {"test-0", "test-7"}) if score.contestant == "DAPT"]
+    others = without(study_of(run).outcome, {"test-0", "test-7"})
+    [left] = [ran.scores for ran in others.ran.values() if ran.cell.row == "DAPT"]
     assert f"{sum(score.test for score in left) / 2 * 100:.1f} " in card.partition("Without them DAPT scores")[2][:40]
 
 

@@ -11,6 +11,7 @@ import typer
 from acclimate.cli import options
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, check_files, command, verb
+from acclimate.studies import FAILED
 
 if TYPE_CHECKING:
     from acclimate.data.inputs import Raw
@@ -110,8 +111,9 @@ def race(
     with session.watched() as watch:
         found = race.materials_of(replace(inputs, watch=watch), stated)
         session.tell_findings(found.examination)
-        race.start(stated, found, out, budget=budget, command=command(), watch=watch)
+        done = race.start(stated, found, out, budget=budget, command=command(), watch=watch)
     _show(session, out)
+    session.status = FAILED if done.failed else 0
 
 
 def _model_then_task(given: Mapping[str, Any]) -> None:
@@ -149,8 +151,9 @@ def evaluate(
     with session.watched() as watch:
         found = race.materials_of(replace(inputs, watch=watch), stated, rows=rows)
         session.tell_findings(found.examination)
-        race.start(stated, found, out, budget=None, command=command(), watch=watch)
+        done = race.start(stated, found, out, budget=None, command=command(), watch=watch)
     _show(session, out)
+    session.status = FAILED if done.failed else 0
 
 
 @verb()

@@ -1,4 +1,4 @@
-"""Compares the cells of a study: intervals, tests and Holm's correction, the same for every study.
+"""Compares the cells of a study: intervals, tests and Holm's correction, the same for every study and race.
 
 Intervals and tests count seeds and test items (statistics/significance.py); beside each stands the t test over seeds
 alone. Means over tasks are those of statistics/means.py. Every metric of a cell comes out of the same predictions.
@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acclimate.core.types import Cost, Score
-from acclimate.races.design import Against, Cell, Design, Key, Mean
-from acclimate.races.report import Trial
-from acclimate.reports.table import GeneralLoss
+from acclimate.reports.table import UNTOUCHED, GeneralLoss, Row
 from acclimate.statistics.means import mean_difference, mean_interval
 from acclimate.statistics.significance import LEVEL, Comparison, Interval, compare_of, holm, interval_of, resample
 from acclimate.statistics.variance import Resampled
 from acclimate.tasks.task import Metric
 
-MAIN = ""  # stands for the task's own metric, by whatever name
+if TYPE_CHECKING:  # none of which is called: comparing loads no torch
+    from acclimate.races.design import Against, Cell, Design, Key, Mean
+    from acclimate.races.report import Trial
+    from acclimate.races.search import Ended
+
+MAIN = ""  # stands for the task's main metric, whatever its name is
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +69,7 @@ class Contrast:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """By key (of a cell or a mean) and metric. Of what failed nothing is there.
-
-    metrics  key -> MAIN -> the name of the task's own metric; other metrics by their names
-    """
+    """By key (of a cell or a mean) and metric. Of what failed nothing is there."""
 
     draws: Mapping[tuple[Key, str], Resampled]
     intervals: Mapping[tuple[Key, str], Interval]
@@ -81,11 +81,11 @@ class Compared:
 
     @cached_property
     def _by_place(self) -> dict[tuple[Key, str, str], Contrast]:
-        return {(own.against.key, own.against.name, own.metric): own for own in self.contrasts}
+        return {(each.against.key, each.against.name, each.metric): each for each in self.contrasts}
 
     def count(self, family: str) -> int:
         """Comparisons that Holm's correction counts together, of a metric."""
-        return sum(own.against.family == family and own.metric == MAIN for own in self.contrasts)
+        return sum(each.against.family == family and each.metric == MAIN for each in self.contrasts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,19 +100,28 @@ class Chosen:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a study came to. losses: name -> row -> loss; trials: search -> its record."""
+    """What a study came to.
+
+    losses  name -> row -> loss on held-out text
+    trials  search -> its record; ended: search -> all that it came to
+    """
 
     design: Design
     ran: Mapping[Key, Ran]
-    compared: Compared
     losses: Mapping[str, Mapping[str, GeneralLoss]] = field(default_factory=dict)
     trials: Mapping[Key, Sequence[Trial]] = field(default_factory=dict)
     chosen: Chosen | None = None
+    ended: Mapping[Key, Ended] = field(default_factory=dict)
+
+    @cached_property
+    def compared(self) -> Compared:
+        """The comparisons that the design asks for, made when they are first asked for."""
+        return compare(self.ran, self.design.against, self.design.means, self.design.metrics)
 
     @property
     def failed(self) -> dict[Key, str]:
         """Cell -> why it has no score."""
-        return {key: own.failed for key, own in self.ran.items() if own.failed}
+        return {key: ran.failed for key, ran in self.ran.items() if ran.failed}
 
     def interval(self, key: Key, metric: str = MAIN) -> Interval | None:
         return self.compared.intervals.get((key, metric))
@@ -129,7 +138,7 @@ def compare(
     Raises ValueError where two cells that are compared were not scored on the same items.
     """
     draws: dict[tuple[Key, str], Resampled] = {}
-    for place, cell in ran.items():
+    for key, cell in ran.items():
         if cell.failed:
             continue
         main = cell.cell.task.metric
@@ -139,33 +148,64 @@ def compare(
                 replace(score, metric=metric.name, test=metric.compute(score.gold, score.predicted))
                 for score in cell.scores
             ]
-            [draws[place, name]] = resample(anew, metric).values()
+            [draws[key, name]] = resample(anew, metric).values()
     intervals = {at: interval_of(drawn) for at, drawn in draws.items()}
     taken = {mean.key: _parts(mean, draws) for mean in means}
     by_key = {mean.key: mean for mean in means}
     for key, parts in taken.items():
-        if all(parts) and parts:
-            intervals[key, MAIN] = mean_interval([own for own in parts if own], by_key[key].weights)
-        elif any(parts) and not by_key[key].whole:
-            left = [own for own in parts if own]
-            intervals[key, MAIN] = mean_interval(left, [1 / len(left)] * len(left))
+        there = [part for part in parts if part]
+        if there and len(there) == len(parts):
+            intervals[key, MAIN] = mean_interval(there, by_key[key].weights)
+        elif there and not by_key[key].whole:
+            intervals[key, MAIN] = mean_interval(there, [1 / len(there)] * len(there))
 
     made: list[tuple[Against, Key, str, Comparison]] = []
-    names = list(dict.fromkeys(metric for _, metric in draws))
-    for metric_name in names:
+    for name in dict.fromkeys(metric for _, metric in draws):
         for asked in against:
-            there = [key for key in asked.references if (key, metric_name) in intervals]
-            if (asked.key, metric_name) not in intervals or not there:
+            references = [key for key in asked.references if (key, name) in intervals]
+            if (asked.key, name) not in intervals or not references:
                 continue
-            reference = max(there, key=lambda key: intervals[key, metric_name].mean)
+            reference = max(references, key=lambda key: intervals[key, name].mean)
             if asked.key in by_key:
                 found = _of_means(by_key[asked.key], taken[asked.key], taken[reference])
             else:
                 _check_items(ran[asked.key], ran[reference])
-                found = compare_of(draws[asked.key, metric_name], draws[reference, metric_name])
+                found = compare_of(draws[asked.key, name], draws[reference, name])
             if found is not None:
-                made.append((asked, reference, metric_name, found))
+                made.append((asked, reference, name, found))
     return Compared(draws, intervals, tuple(_corrected(made)))
+
+
+def rows(outcome: Outcome) -> list[Row]:
+    """A row for each contestant of a race that has a score: the untouched model first, then by falling mean score,
+    equal means by name.
+    """
+    made = []
+    for key, ran in outcome.ran.items():
+        if ran.failed:
+            continue
+        contrast = outcome.compared.of(key, UNTOUCHED)
+        row = Row(
+            contestant=ran.cell.row,
+            task=ran.scores[0].task,
+            metric=ran.scores[0].metric,
+            seeds=tuple(score.seed for score in ran.scores),
+            scores=tuple(score.test for score in ran.scores),
+            dev=tuple(score.dev for score in ran.scores),
+            score=outcome.compared.intervals[key, MAIN],
+            comparison=contrast.comparison if contrast else None,
+            p_holm=contrast.p_holm if contrast else None,
+            adapting=ran.costs.get("adapting", Cost()),
+            finetuning=ran.costs.get("tuning", Cost()),
+        )
+        made.append(row)
+    return sorted(made, key=lambda row: (row.comparison is not None, -row.score.mean, row.contestant))
+
+
+def best_on_dev(several: Iterable[Ran]) -> Ran | None:
+    """The one with the best mean on dev, the first of equals; None where all failed. The test set chooses nothing."""
+    there = [ran for ran in several if ran.scores and not ran.failed]
+    return max(there, key=lambda ran: sum(score.dev for score in ran.scores) / len(ran.scores), default=None)
 
 
 def _corrected(made: Sequence[tuple[Against, Key, str, Comparison]]) -> Iterable[Contrast]:
@@ -193,18 +233,18 @@ def _parts(mean: Mean, draws: Mapping[tuple[Key, str], Resampled]) -> list[Resam
         if len(there) == 1 == len(part):
             found.append(there[0])
             continue
-        points_S = np.mean([own.points_S for own in there], axis=0)
-        shares_Sn = np.mean([own.shares_Sn for own in there], axis=0)
+        points_S = np.mean([drawn.points_S for drawn in there], axis=0)
+        shares_Sn = np.mean([drawn.shares_Sn for drawn in there], axis=0)
         found.append(replace(there[0], contestant="mean", points_S=points_S, shares_Sn=shares_Sn))
     return found
 
 
 def _of_means(mean: Mean, ours: Sequence[Resampled | None], theirs: Sequence[Resampled | None]) -> Comparison | None:
-    pairs = [(own, other) for own, other in zip(ours, theirs, strict=True) if own is not None and other is not None]
+    pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one is not None and other is not None]
     if not pairs or (mean.whole and len(pairs) < len(ours)):
         return None
     weights = mean.weights if len(pairs) == len(ours) else [1 / len(pairs)] * len(pairs)
-    return mean_difference([own for own, _ in pairs], [other for _, other in pairs], weights)
+    return mean_difference([one for one, _ in pairs], [other for _, other in pairs], weights)
 
 
 def _check_items(one: Ran, other: Ran) -> None:

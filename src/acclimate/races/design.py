@@ -89,12 +89,26 @@ class Cell:
         return self.materials.task
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """What a budget leaves of a search, and in words what it left out.
+
+    finalists: how many contestants the last round may have, asked when it begins; None: all
+    """
+
+    entries: Entries
+    notes: tuple[str, ...]
+    finalists: Callable[[], int] | None
+
+
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A cell whose fine-tunings are known once dev has chosen their setting (races/search.py).
+    """Cells whose fine-tunings are known once dev has chosen their settings (races/search.py).
 
-    entries  a race with this model as its only contestant, whose recipe says what is tried; facts: as of `Cell`
+    row      of the table, where the untouched model is the only contestant; "": each contestant is a row
+    entries  the contestants, and the recipe that says what is tried; facts: as of `Cell`
     costs    name of a stage before the search -> its jobs
+    allowed  (entries, directory) -> what a budget leaves of them; None where there is no budget
     """
 
     row: str
@@ -102,6 +116,7 @@ class Search:
     entries: Entries
     facts: Mapping[str, Any] = field(default_factory=dict)
     costs: Mapping[str, Sequence[Job]] = field(default_factory=dict)
+    allowed: Callable[[Entries, Path], Allowed] | None = None
 
     @property
     def key(self) -> Key:
@@ -140,15 +155,23 @@ class Mean:
 
 @dataclass(frozen=True)
 class Losses:
-    """Losses on held-out text. before: that of the model as it is; jobs_by_row: of what each row adapted, a seed each.
+    """Losses on held-out text.
 
     name, meaning  of the column, and a sentence that explains it
+    before         the row of the model as it is, and the job of its loss; None where a search measures them (a race)
+    jobs_by_row    of what each row adapted, a seed each
     """
 
     name: str
     meaning: str
-    before: tuple[str, Job]
-    jobs_by_row: Mapping[str, Sequence[Job]]
+    before: tuple[str, Job] | None = None
+    jobs_by_row: Mapping[str, Sequence[Job]] = field(default_factory=dict)
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All that is to be measured."""
+        first = [self.before[1]] if self.before else []
+        return [*first, *(job for jobs in self.jobs_by_row.values() for job in jobs)]
 
 
 def main_metric(metric: Metric) -> Sequence[Metric]:

@@ -18,7 +18,7 @@ from acclimate.methods.baselines import baseline_of
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.models.word_embeddings import Distances
 from acclimate.races import work
-from acclimate.races.report import Curves, Facts, Looks
+from acclimate.races.report import Curves, Facts, Looks, title_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import LOG, read_log, spent
 from acclimate.training.run import CHECKPOINT, CURVE, environment, versions
@@ -38,8 +38,8 @@ CURVE_POINTS = 60  # of a curve that is made of a log
 Points = list[tuple[float, float]]
 
 
-def facts_of(ended: Ended, run: Path, command: str, winner: str) -> Facts:
-    """Return everything that the page shows and that is not computed from scores."""
+def facts_of(ended: Ended, run: Path, command: str, winner: str, failed: Mapping[str, str]) -> Facts:
+    """Return everything that the page shows and that is not computed from scores. failed: contestant -> why."""
     jobs = ended.entries
     recipe, materials = jobs.recipe, jobs.materials
     task = materials.task
@@ -66,8 +66,9 @@ def facts_of(ended: Ended, run: Path, command: str, winner: str) -> Facts:
     )
     examined = materials.examination
     baselines = [baseline_of(task.kind)]
+    racing = (*jobs.models, *(baselines if jobs.baseline else []))
     return Facts(
-        title=f"Race on {task.name}",
+        title=title_of(task.name),
         task={
             "name": task.name,
             "source": task.source,
@@ -84,14 +85,16 @@ def facts_of(ended: Ended, run: Path, command: str, winner: str) -> Facts:
             for name, job in jobs.moves.items()
         },
         pretraining=_pretraining(jobs, run),
-        given={name: _given(name, ended, run) for name in (*jobs.models, *(baselines if jobs.baseline else []))},
+        given={name: _given(name, ended, run, failed) for name in racing},
         baselines=baselines,
         search=ended.found.record,
         search_note=ended.found.note,
         stopped=ended.found.stopped,
         chosen={arm.contestant: arm.setting.name for arm in ended.found.finalists},
+        sizes=dict(task.sizes),
         kind=task.kind,
         winner=winner,
+        failed=failed,
         looks=_looks(task, run),
         retrieved=shown_from(_retrieved(jobs, run)),
         examination=examined,
@@ -155,7 +158,7 @@ def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
     return {name: cost for name in jobs.models if name not in jobs.fresh}
 
 
-def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:
+def _given(name: str, ended: Ended, run: Path, failed: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings, steps, seeds and looks of a contestant, for the table that shows equal chances."""
     jobs = ended.entries
     if name not in jobs.models:
@@ -170,6 +173,8 @@ def _given(name: str, ended: Ended, run: Path) -> dict[str, Any]:
         "adapting": ", then ".join(adapting) or "none",
         "settings tried": len(jobs.recipe.settings()),
     }
+    if name in failed:
+        return given | {"fine-tuning": f"failed: {failed[name]}"}
     if name not in ended.tuned:
         return given | {"fine-tuning": "left the race on dev", "looks at the test set, a seed": 0}
     tuned = [_result(job, run) for job in ended.tuned[name]]

@@ -2,32 +2,37 @@
 
 scores.json    a `Score` for each contestant and seed
 facts.json     what the page says around them (races/report.py: Facts)
-report.html, table.txt, table.csv    made of these two, again whenever asked
+report.html, table.txt, table.csv    made of these two, again whenever asked, by the writer of all studies
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
-from acclimate.core.figures import listed, metric_text, points
+from acclimate.core.figures import listed, points
 from acclimate.core.types import Cost, Label, Score, label_of
 from acclimate.data.examination import Leak
+from acclimate.data.materials import Materials
+from acclimate.races.compare import Outcome, Ran, mean_cost, rows
+from acclimate.races.design import Against, Cell, Design, Losses
 from acclimate.races.labels import confusion, mean_predictions, per_label, per_type
-from acclimate.races.report import Facts, Leakage, Study, search_remark, write_report
+from acclimate.races.report import Facts, Leakage, Study, page_of, search_remark, tables_of, title_of, write_report
 from acclimate.races.verdict import claims, remarks, verdict
-from acclimate.reports import table
-from acclimate.reports.table import Row
+from acclimate.races.write import as_csv
+from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, Row, beside
 from acclimate.tasks.metrics import metric_named, reported_with
+from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Kind, Metric
 
 SCORES, FACTS, PAGE, TABLE, SHEET = "scores.json", "facts.json", "report.html", "table.txt", "table.csv"
 WINNER = "winner"
 UNTAUGHT = 0.02  # above a constant answer, and still no more than that
+FAMILY = "all contestants, each with the untouched model"
 
 
 def write_outcome(run: Path, scores: list[Score], facts: Facts) -> None:
@@ -59,13 +64,14 @@ def study_of(run: Path) -> Study:
         facts = Facts.from_json(files.read_json(run / FACTS))
     except ValueError as error:
         raise ValueError(f"{run / FACTS}: {error}") from None
-    rows = table.rows(scores, metric_named(scores[0].metric))
-    tested = {row.contestant for row in rows}
-    given_up = dict.fromkeys(trial.contestant for trial in facts.search if trial.contestant not in tested)
-    said = verdict(rows, baselines=facts.baselines, cut=[*given_up], stopped=facts.stopped)
+    outcome = outcome_of(scores, facts)
+    raced = rows(outcome)
+    gone = {row.contestant for row in raced} | facts.failed.keys()
+    given_up = dict.fromkeys(trial.contestant for trial in facts.search if trial.contestant not in gone)
+    said = verdict(raced, baselines=facts.baselines, cut=[*given_up], failed=[*facts.failed], stopped=facts.stopped)
     leakage = None
     if facts.examination is not None:
-        found = leakage_of(facts.examination.leaks, scores, rows, facts.leaked_test_ids, baselines=facts.baselines)
+        found = leakage_of(facts.examination.leaks, outcome, facts.leaked_test_ids, baselines=facts.baselines)
         leakage = replace(found, dropped=facts.examination.dropped)
         if leakage.changed:
             said += (
@@ -76,45 +82,92 @@ def study_of(run: Path) -> Study:
     return Study(
         **{field.name: getattr(facts, field.name) for field in fields(Facts)},
         verdict=said,
-        rows=rows,
-        remarks=[*remarks(rows), *filter(None, [beside(scores, rows), search_remark(facts.search)])],
-        alerts=[*filter(None, [warning]), *untaught(rows, scores, facts.kind, baselines=facts.baselines)],
+        outcome=outcome,
+        remarks=[*remarks(raced), *filter(None, [search_remark(facts.search)])],
+        alerts=[*filter(None, [warning]), *untaught(raced, scores, facts.kind, baselines=facts.baselines)],
         leakage=leakage,
         **_label_parts(facts.kind, scores, facts.winner),
     )
 
 
-def beside(scores: Sequence[Score], rows: Sequence[Row]) -> str:
-    """The other metrics that are reported of the same predictions, means over seeds; "" where there are none."""
-    sentences = []
-    for metric in reported_with(metric_named(scores[0].metric)):
-        if metric.name != scores[0].metric:
-            values: dict[str, list[float]] = {row.contestant: [] for row in rows}
-            for score in scores:
-                values[score.contestant].append(metric.compute(score.gold, score.predicted))
-            means = [f"{name} {points(sum(each) / len(each))}" for name, each in values.items()]
-            sentences.append(f"{metric_text(metric.name)}: {', '.join(means)}")
-    return f"Of the same predictions, means over seeds: {'; '.join(sentences)}." if sentences else ""
+def outcome_of(scores: Sequence[Score], facts: Facts) -> Outcome:
+    """A race as a study that has run: a row for each contestant, the untouched model first, then by falling mean."""
+    by_contestant: dict[str, list[Score]] = {}
+    for score in sorted(scores, key=lambda score: score.seed):
+        by_contestant.setdefault(score.contestant, []).append(score)
+    means = {name: sum(score.test for score in several) / len(several) for name, several in by_contestant.items()}
+    names = [*sorted(by_contestant, key=lambda name: (name != UNTOUCHED, -means[name], name)), *facts.failed]
+
+    task, metric = scores[0].task, metric_named(scores[0].metric)
+    read = Prepared(Path(), task, facts.kind, (), metric, 0, "", facts.sizes, {})  # all that tables say of a task
+    materials = Materials(read, model="")
+    cells = [Cell(name, task, {}, {}, materials) for name in names]
+    losses = beside(names, facts.general_losses)
+    design = Design(
+        name="race",
+        title=facts.title or title_of(task),
+        source="",
+        cells=tuple(cells),
+        against=against_untouched(names, task),
+        metrics=reported_with,
+        losses=(Losses(HEADING, MEANING),) if losses else (),
+        notes=tuple(facts.notes),
+    )
+    ran = {cell.key: _ran(cell, by_contestant.get(cell.row, ()), facts) for cell in cells}
+    return Outcome(design, ran, {HEADING: losses} if losses else {})
+
+
+def _ran(cell: Cell, scores: Sequence[Score], facts: Facts) -> Ran:
+    costs = {
+        "adapting": mean_cost(score.adapting for score in scores),
+        "tuning": mean_cost(score.finetuning for score in scores),
+    }
+    if facts.pretraining:
+        costs["pretraining"] = facts.pretraining.get(cell.row, Cost())
+    return Ran(cell, tuple(scores), facts.failed.get(cell.row, ""), costs if scores else {}, {})
+
+
+def against_untouched(names: Iterable[str], task: str) -> tuple[Against, ...]:
+    """Each contestant is compared with the untouched model."""
+    reference = ("", UNTOUCHED, task)
+    return tuple(Against(("", name, task), (reference,), UNTOUCHED, FAMILY) for name in names if name != UNTOUCHED)
+
+
+def without(outcome: Outcome, ids: Collection[str]) -> Outcome:
+    """The outcome on the test items that are not among `ids`, scored anew from the predictions; dev and costs stay.
+
+    Raises ValueError where fewer than two items are left: a score of one says nothing.
+    """
+    ran = {key: replace(each, scores=tuple(_without(each.scores, ids))) for key, each in outcome.ran.items()}
+    return replace(outcome, ran=ran)
+
+
+def _without(scores: Sequence[Score], ids: Collection[str]) -> Iterable[Score]:
+    for score in scores:
+        kept = [i for i, id in enumerate(score.ids) if id not in ids]
+        if len(kept) < 2:
+            raise ValueError(
+                f"{len(kept)} of {len(score.ids)} test items are left without the {len(ids)} to leave out; a score "
+                "needs two at least. Take them out of the training data instead."
+            )
+        gold, predicted = (tuple(labels[i] for i in kept) for labels in (score.gold, score.predicted))
+        value = metric_named(score.metric).compute(gold, predicted)
+        yield replace(score, ids=tuple(score.ids[i] for i in kept), gold=gold, predicted=predicted, test=value)
 
 
 def leakage_of(
-    leaks: Sequence[Leak],
-    scores: Sequence[Score],
-    rows: Sequence[Row],
-    leaked: Collection[str],
-    *,
-    baselines: Collection[str] = (),
+    leaks: Sequence[Leak], outcome: Outcome, leaked: Collection[str], *, baselines: Collection[str] = ()
 ) -> Leakage:
     """The leaks, and the race scored again without the leaked test items, where at least two others are left."""
-    ids = frozenset(leaked).intersection(scores[0].ids)
-    items = len(scores[0].ids)
+    scored = next(ran.scores[0].ids for ran in outcome.ran.values() if ran.scores)
+    ids, items = frozenset(leaked).intersection(scored), len(scored)
     if not ids or items - len(ids) < 2:
         return Leakage(leaks, items, len(ids))
-    others = table.rows(table.without(scores, ids), metric_named(scores[0].metric))
-    before, after = (claims(table, baselines=baselines) for table in (rows, others))
+    others = without(outcome, ids)
+    before, after = (claims(rows(each), baselines=baselines) for each in (outcome, others))
     changed = [f"only with the leaked items, {claim}" for claim in before if claim not in after]
     changed += [f"only without them, {claim}" for claim in after if claim not in before]
-    return Leakage(leaks, items, len(ids), others, verdict(others, baselines=baselines), changed)
+    return Leakage(leaks, items, len(ids), others, verdict(rows(others), baselines=baselines), changed)
 
 
 def untaught(rows: Sequence[Row], scores: Sequence[Score], kind: Kind, *, baselines: Collection[str]) -> list[str]:
@@ -148,26 +201,25 @@ def _constant(gold: Sequence[Label], kind: Kind) -> list[Label]:
 def write_pages(run: Path) -> Study:
     """Write the page and the tables of a finished race; what they show."""
     study = study_of(run)
-    write_report(run / PAGE, study)
-    said = "\n".join([study.verdict, *study.alerts, *study.remarks])
-    files.write_text(run / TABLE, f"{table.as_text(study.rows, general=study.general_losses)}\n{said}\n")
-    sheet = table.as_csv(study.rows, pretraining=study.pretraining, general=study.general_losses)
-    files.write_text(run / SHEET, sheet)
+    page = page_of(study)
+    write_report(run / PAGE, page)
+    files.write_text(run / TABLE, replace(page, sections=tables_of(study)).as_text())
+    files.write_text(run / SHEET, as_csv(study.outcome))
     return study
 
 
 def _label_parts(kind: Kind, scores: Sequence[Score], winner: str) -> dict[str, Any]:
     """Of a Study, what is shown label by label or item by item: for the untouched model and the winner."""
-    names = dict.fromkeys((table.UNTOUCHED, winner))
+    names = dict.fromkeys((UNTOUCHED, winner))
     by_contestant = {name: [score for score in scores if score.contestant == name] for name in names}
     if kind == "score":
         return {"predictions": {name: mean_predictions(side) for name, side in by_contestant.items()}}
     if kind == "tokens":
         counted = "entities" if scores[0].metric == "entity_f1" else "words"
-        return {"labels": per_type(by_contestant[table.UNTOUCHED], by_contestant[winner]), "counted": counted}
+        return {"labels": per_type(by_contestant[UNTOUCHED], by_contestant[winner]), "counted": counted}
     if kind not in ("sequence", "multilabel"):
         return {}
-    parts: dict[str, Any] = {"labels": per_label(by_contestant[table.UNTOUCHED], by_contestant[winner])}
+    parts: dict[str, Any] = {"labels": per_label(by_contestant[UNTOUCHED], by_contestant[winner])}
     if kind == "sequence":
         parts["confusions"] = [confusion(side) for side in by_contestant.values()]
     return parts

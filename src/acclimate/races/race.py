@@ -11,37 +11,36 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Literal, overload
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.figures import metric_text
-from acclimate.core.types import Progress, Score, Watch, unwatched
+from acclimate.core.types import Score, Watch, unwatched
 from acclimate.data import materials
 from acclimate.data.inputs import Leaks, Raw, gather
 from acclimate.data.materials import DOCSTRINGS, Materials
 from acclimate.data.published import published, unplaced
-from acclimate.jobs.job import Job, check_format, claim, decided
-from acclimate.jobs.run import do, done
+from acclimate.jobs.job import Job, check_format, decided
 from acclimate.methods import Method
-from acclimate.methods.baselines import baseline_of
 from acclimate.methods.method import load
 from acclimate.races import fit as budgets
 from acclimate.races.budget import Budget, parse_budget
+from acclimate.races.compare import Outcome, best_on_dev
 from acclimate.races.contestants import Entries, enter, is_baseline, texts_of
 from acclimate.races.cost import Estimate, costs_of, estimate
-from acclimate.races.design import Inputs
+from acclimate.races.design import Allowed, Design, Inputs, Search
 from acclimate.races.facts import facts_of
 from acclimate.races.fit import Costs, fit, with_search
-from acclimate.races.outcome import WINNER, study_of, write_outcome, write_pages
+from acclimate.races.outcome import WINNER, against_untouched, study_of, write_outcome, write_pages
 from acclimate.races.recipe import RaceRecipe, for_model, with_methods
-from acclimate.races.report import Study
-from acclimate.races.search import dev_row, scores_of, searched
-from acclimate.reports.table import ALONE, UNTOUCHED, interval_text
-from acclimate.statistics.significance import interval
+from acclimate.races.report import Study, title_of
+from acclimate.races.run import run as run_study
+from acclimate.reports.table import ALONE, UNTOUCHED
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files
+from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.tables import ColumnError
 from acclimate.training.run import CHECKPOINT
 
@@ -66,47 +65,52 @@ def run_race(
     Raises HeldError where another process works in `run`, ValueError where the budget is too small.
     """
     with files.hold(run) if ranks.is_first() else nullcontext():
-        claim(run)
-        if budget is not None:
-            budgets.with_search(recipe)  # raises, before anything is done, where the two do not go together
-        entries = enter(recipe, materials)
-        notes: tuple[str, ...] = ()
-        if entries.baseline is not None:
-            _tell_baseline(done(entries.baseline, run, watch=watch), entries, watch)
-        costs = None
-        if budget is not None:
-            assert estimator is not None
-            entries, costs, notes = _fitted(entries, run, budget, estimator)
-            for note in notes:
-                watch(Progress("budget", 0, 0, "steps", {"note": note}))
-        do(entries.prepared(), run, watch=watch)
-        payable = _payable(entries, run, budget, costs) if budget is not None and costs is not None else None
-        ended = searched(entries, run, payable, notes, watch)
-        do([job for jobs in ended.tests().values() for job in jobs], run, watch=watch)
-        scores = scores_of(ended, run)
-        name, seed = _winner(scores)
+        made = design(recipe, materials, budget=budget, estimator=estimator)
+        outcome = run_study(made, run, watch=watch)
+        [ended] = outcome.ended.values()
+        scores = [score for ran in outcome.ran.values() if not ran.failed for score in ran.scores]
+        best = _winner(outcome)
         if budget is not None and (taken := budget.spent(run)) > budget.amount:
             over = f"The race took {budget.told(taken)}: more than its budget of {budget.stated}."
             ended = replace(ended, notes=(*ended.notes, over))
-        facts = facts_of(ended, run, command, winner=name)
+        failed = {row: why for (_, row, _), why in outcome.failed.items()}
+        facts = facts_of(ended, run, command, winner=best.contestant, failed=failed)
         if ranks.is_first():
-            _hand_over(ended.tuned[name][seed], run, {"contestant": name, "seed": seed})
+            tuned = ended.tuned[best.contestant][best.seed]
+            _hand_over(tuned, run, {"contestant": best.contestant, "seed": best.seed})
             write_outcome(run, scores, facts)
         ranks.agree(None)
 
 
-def _tell_baseline(fitted: Mapping[str, Any], entries: Entries, watch: Watch) -> None:
-    """The first score of a race, within seconds: on dev, for the test set stays sealed."""
-    task, name = entries.materials.task, baseline_of(entries.materials.task.kind)
-    gold = [example.label for example in task.examples("dev")]
-    [first, second] = [dev_row(name, seed, fitted, gold, task) for seed in (0, 1)]
-    told = f"{interval_text(interval([first, second], task.metric))} dev {metric_text(task.metric.name)}"
-    watch(Progress(name, 1, 1, "fits", {"note": f"{told}, the score to beat"}))
+def design(
+    recipe: RaceRecipe, materials: Materials, *, budget: Budget | None = None, estimator: Estimator | None = None
+) -> Design:
+    """The race as a study: its cells are what a search among the contestants yields, each compared with the untouched
+    model. Raises ValueError where a contestant cannot race, and where budget and search do not go together.
+    """
+    if budget is not None:
+        budgets.with_search(recipe)
+    entries, task = enter(recipe, materials), materials.task
+    allowed = None
+    if budget is not None:
+        assert estimator is not None
+        allowed = partial(_allowed, budget=budget, estimator=estimator)
+    names = [*entries.models, *([entries.baseline.label] if entries.baseline else [])]
+    return Design(
+        name="race",
+        title=title_of(task.name),
+        source="",
+        cells=(),
+        searches=(Search("", task.name, entries, allowed=allowed),),
+        against=against_untouched(names, task.name),
+        metrics=reported_with,
+        notes=materials.notes,
+        race=recipe,
+        examination=materials.examination,
+    )
 
 
-def _fitted(
-    entries: Entries, run: Path, budget: Budget, estimator: Estimator
-) -> tuple[Entries, Costs, tuple[str, ...]]:
+def _allowed(entries: Entries, run: Path, *, budget: Budget, estimator: Estimator) -> Allowed:
     """The entries cut down to the budget, as was decided when this race began."""
     recipe, materials = budgets.with_search(entries.recipe), entries.materials
     key = _race_of(entries, budget)
@@ -128,8 +132,13 @@ def _fitted(
         }
 
     plan = decided(run, f"fitted-{key}", decide)
-    cut = settings.from_mapping(type(recipe), plan["recipe"])
-    return enter(cut, materials), Costs(**plan["costs"]), tuple(plan["notes"])
+    cut = enter(settings.from_mapping(type(recipe), plan["recipe"]), materials)
+    costs, seeds, decision = Costs(**plan["costs"]), cut.recipe.seeds, f"finalists-{_race_of(cut, budget)}"
+
+    def finalists() -> int:
+        return int(decided(run, decision, lambda: budgets.affordable(budget, costs, seeds, budget.spent(run))))
+
+    return Allowed(cut, tuple(plan["notes"]), finalists)
 
 
 def _race_of(entries: Entries, budget: Budget) -> str:
@@ -139,22 +148,17 @@ def _race_of(entries: Entries, budget: Budget) -> str:
     return settings.digest(asked)[:12]
 
 
-def _payable(entries: Entries, run: Path, budget: Budget, costs: Costs) -> Callable[[], int]:
-    """How many contestants the last round can have, as was decided when this race came to it."""
-    seeds = entries.recipe.seeds
-    key = f"finalists-{_race_of(entries, budget)}"
-    return lambda: int(decided(run, key, lambda: budgets.affordable(budget, costs, seeds, budget.spent(run))))
+def _winner(outcome: Outcome) -> Score:
+    """Of the encoder with the best mean on dev the seed that is best on dev: the test set chooses nothing.
 
-
-def _winner(scores: list[Score]) -> tuple[str, int]:
-    """The encoder with the best mean on dev, and of its seeds the best on dev: the test set chooses nothing."""
-    dev: dict[str, list[Score]] = {}
-    for score in scores:
-        if not is_baseline(score.contestant):
-            dev.setdefault(score.contestant, []).append(score)
-    best = max(dev.values(), key=lambda seeds: sum(score.dev for score in seeds) / len(seeds))
-    first = max(best, key=lambda score: score.dev)
-    return first.contestant, first.seed
+    Raises ValueError where the untouched model has no score.
+    """
+    for (_, name, _), why in outcome.failed.items():
+        if name == UNTOUCHED:
+            raise ValueError(f"the untouched model failed, with which all others are compared: {why}")
+    best = best_on_dev(ran for ran in outcome.ran.values() if not is_baseline(ran.cell.row))
+    assert best is not None  # the untouched model is one
+    return max(best.scores, key=lambda score: score.dev)
 
 
 def _hand_over(tuned: Job, run: Path, who: Mapping[str, Any]) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import exp
 from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core.figures import cost_text, duration, metric_text, p_text, percent, points, si
+from acclimate.core.figures import metric_text, percent, points
 from acclimate.core.files import write_text
 from acclimate.core.records import from_plain, to_plain
-from acclimate.core.types import Cost
+from acclimate.core.types import Cost, Split
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, QueryShown, examples
 from acclimate.models.word_embeddings import Distances
+from acclimate.races.compare import MAIN, Outcome, rows
 from acclimate.races.labels import Confusion, LabelScore
+from acclimate.races.write import difference_cell, interval_cell, p_cell, sections
 from acclimate.reports.page import (
     ABSENT,
     MOST,
@@ -37,8 +40,7 @@ from acclimate.reports.plots import (
     learning_curves,
     score_against_cost,
 )
-from acclimate.reports.table import ALONE, MEANING, UNTOUCHED, Losses, Row, beside
-from acclimate.statistics.significance import LEVEL
+from acclimate.reports.table import ALONE, UNTOUCHED, Losses, Row
 from acclimate.tasks.task import Kind
 
 
@@ -46,7 +48,7 @@ from acclimate.tasks.task import Kind
 class Leakage:
     """All leaks that were found, and the scores without the `leaked` of `items` test items that train holds.
 
-    rows, verdict   as on the rest of the page, on the other items; empty where no test item leaked, or too many did
+    outcome, verdict   as on the rest of the page, on the other items; empty where no test item leaked, or too many did
     changed         in words, what is claimed on all items only or on the others only; empty where nothing is
     dropped         whether training rows that hold a test text were taken out before the race
     """
@@ -54,7 +56,7 @@ class Leakage:
     leaks: Sequence[Leak]
     items: int
     leaked: int = 0
-    rows: Sequence[Row] = ()
+    outcome: Outcome | None = None
     verdict: str = ""
     changed: Sequence[str] = ()
     dropped: bool = False
@@ -135,8 +137,9 @@ class Facts:
     """What a race leaves in facts.json beside its scores. An empty part leaves its section of the page out.
 
     task         name, source, sizes of the splits, labels, metric: whatever says what was measured
-    kind         of the task's labels
+    sizes        split -> number of examples; kind: of the task's labels
     winner       the contestant chosen on dev; baselines: contestants without an encoder
+    failed       contestant -> why it has no score
     given        contestant -> what it was given: settings, steps, seeds; equal chances can be seen to be equal
     curves       title -> lines, such as the loss of each adapting stage, the dev score during fine-tuning
     losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token;
@@ -154,8 +157,10 @@ class Facts:
 
     title: str
     task: Mapping[str, Fact]
+    sizes: Mapping[Split, int] = field(default_factory=dict)
     kind: Kind = "sequence"
     winner: str = ""
+    failed: Mapping[str, str] = field(default_factory=dict)
     baselines: Sequence[str] = ()
     given: Mapping[str, Mapping[str, Fact]] = field(default_factory=dict)
     curves: Mapping[str, Curves] = field(default_factory=dict)
@@ -193,6 +198,7 @@ class Study(Facts):
     """What the page shows: the facts, and what is computed from the scores.
 
     verdict      the sentence on top, such as `verdict.verdict(rows)`
+    outcome      the contestants' scores and comparisons
     remarks      what has to be known to read it rightly: cautions of the statistics, how the search was done
     alerts       what casts doubt on it, shown beside it as warnings
     labels       per label, the untouched model against `winner`; `counted`: "items", "entities", "words"
@@ -202,7 +208,7 @@ class Study(Facts):
     """
 
     verdict: str
-    rows: Sequence[Row]
+    outcome: Outcome
     remarks: Sequence[str] = ()
     alerts: Sequence[str] = ()
     labels: Sequence[LabelScore] = ()
@@ -211,20 +217,29 @@ class Study(Facts):
     predictions: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     leakage: Leakage | None = None
 
+    @cached_property
+    def rows(self) -> list[Row]:
+        """A row for each contestant that has a score."""
+        return rows(self.outcome)
 
-def write_report(path: Path, study: Study) -> Path:
+
+def title_of(task: str) -> str:
+    return f"Race on {task}"
+
+
+def write_report(path: Path, page: Page) -> Path:
     """Write the page, whole or not at all, and return its path. Raises ValueError where it would pass 2 MB."""
-    text = page_of(study).as_html()
+    text = page.as_html()
     size = len(text.encode())
     if size > LARGEST:
-        raise ValueError(f"the page of {study.title!r} would have {size:,} bytes, over {LARGEST:,}; thin its curves.")
+        raise ValueError(f"the page of {page.title!r} would have {size:,} bytes, over {LARGEST:,}; thin its curves.")
     write_text(path, text)
     return path
 
 
 def page_of(study: Study) -> Page:
-    """Return the page of a study. A part of the study that is empty has no section."""
-    sections = [_results(study), Section("Plots", parts=(*_losses(study), *_moved(study)))]
+    """Return the page of a race: the tables of every study, then what only a race has. What is empty has no section."""
+    sections = [*tables_of(study), Section("Plots", parts=(*_losses(study), *_moved(study)))]
     sections += _label_by_label(study)
     if study.predictions:
         lead = "A dot is a test item, its prediction the mean over seeds; on the broken line both are equal."
@@ -241,8 +256,6 @@ def page_of(study: Study) -> Page:
         sections.append(_looks(study.looks))
     if study.examination is not None:
         sections.append(_examination(study.examination))
-    if study.notes:
-        sections.append(Section("Notes", items=tuple(study.notes)))
     if study.commands or study.environment or study.versions or study.hashes:
         sections.append(_again(study))
     scatters = [
@@ -260,103 +273,15 @@ def page_of(study: Study) -> Page:
     )
 
 
-def _results(study: Study) -> Section:
-    """A row for each contestant, and the tests over seeds alone folded away."""
-    rows = study.rows
-    unit, best = metric_text(rows[0].metric), max(row.score.mean for row in rows)
-    losses = beside([row.contestant for row in rows], study.general_losses)
-    columns: dict[str, Callable[[Row], str | Cell]] = {
-        "Contestant": lambda row: row.contestant if len(rows) > 1 else ALONE,
-        f"Test {unit}": _score,
-        "Each seed": lambda row: Cell(" ".join(map(points, row.scores)), look="seeds"),
-        "Against untouched": _difference,
-        "p": lambda row: _p(row.comparison.p if row.comparison else None),
-        "p (Holm)": lambda row: _p(row.p_holm),
-    }
-    improves = any(row.comparison and row.comparison.improvement is not None for row in rows)
-    if improves:
-        columns["Improves"] = _improvement
-    columns["Dev"] = lambda row: Cell(points(row.dev_mean), row.dev_mean)
-    if losses:
-        columns["General loss"] = lambda row: Cell(str(losses[row.contestant]), losses[row.contestant].loss)
-    columns |= {
-        "Adapting, tokens": lambda row: Cell(si(row.adapting.tokens), row.adapting.tokens),
-        "Adapting, FLOP": lambda row: Cell(si(row.adapting.flops), row.adapting.flops),
-        "Adapting, time": lambda row: Cell(duration(row.adapting.seconds), row.adapting.seconds),
-        "Tuning, time": lambda row: Cell(duration(row.finetuning.seconds), row.finetuning.seconds),
-    }
-    lines = ["Costs: what adapting took once, and fine-tuning for each seed."]
-    if improves:
-        lines.append(
-            "Improves: the probability that the contestant scores higher than the untouched model for a new seed and "
-            "test set."
-        )
-    if study.pretraining:
-        cost = cost_text(next(iter(study.pretraining.values())))
-        lines.append(f"Pretraining: {cost}, spent here once, for all rows that have a figure.")
-        columns["Pretraining, time"] = lambda row: (
-            Cell(duration(study.pretraining[row.contestant].seconds), study.pretraining[row.contestant].seconds)
-            if row.contestant in study.pretraining
-            else Cell("-", 0.0)
-        )
-    if losses:
-        lines.append(f"General loss: {MEANING}")
-    compared = [row for row in rows if row.comparison is not None]
-    over_seeds = Section(
-        "Tests over seeds alone",
-        ("Contestant", "t test", "permutation"),
-        tuple(
-            (row.contestant, _p(row.comparison.p_seeds), _p(row.comparison.p_permutation))
-            for row in compared
-            if row.comparison is not None
-        ),
-        (
-            "p of the paired t test over seeds, and of the exact permutation test (signs of the seeds' differences "
-            "flipped).",
-        ),
-        lead="The test items taken for all there are. Nothing is decided by these; they stand here for those who "
-        "expect them.",
-        fold="closed",
-    )
-    return Section(
-        "Results",
-        tuple(columns),
-        tuple(tuple(cell(row) for cell in columns.values()) for row in rows),
-        tuple(lines),
-        lead=f"Points of {unit} on the test set, with 95% intervals over both seeds and test items; a point is a "
-        "hundredth, so 81.2 points are a value of .812. p asks whether a contestant's expected score equals the "
-        "untouched model's; Holm's correction allows for asking it of each contestant.",
-        looks=tuple("reference" * (row.comparison is None) + " best" * (row.score.mean == best) for row in rows),
-        parts=(over_seeds,) if compared else (),
-    )
-
-
-def _score(row: Row) -> Cell:
-    score = row.score
-    return Cell(points(score.mean), score.mean, f"{points(score.low)} to {points(score.high)}", look="main")
-
-
-def _difference(row: Row) -> Cell:
-    """The difference to the untouched model with its interval; in colour where Holm's p is below .05."""
-    other = row.comparison
-    if other is None:
-        return Cell("-", 0.0)
-    low, high = (points(value, sign="+") for value in (other.low, other.high))
-    sure = row.p_holm is not None and row.p_holm < LEVEL
-    look = ("gain" if other.difference > 0 else "loss") if sure else ""
-    return Cell(points(other.difference, sign="+"), other.difference, f"{low} to {high}", look)
-
-
-def _improvement(row: Row) -> Cell:
-    other = row.comparison
-    if other is None or other.improvement is None:
-        return Cell("-")
-    interval = f"{percent(other.improvement_low)} to {percent(other.improvement_high)}"
-    return Cell(percent(other.improvement), other.improvement, interval)
-
-
-def _p(p: float | None) -> Cell:
-    return Cell(p_text(p), p)
+def tables_of(study: Study) -> list[Section]:
+    """The tables that a race has as every study. A model that runs alone is not called untouched."""
+    outcome = study.outcome
+    if len(outcome.ran) == 1:
+        [ran] = outcome.ran.values()
+        named = replace(ran.cell, row=ALONE)
+        losses = {name: {ALONE: of_rows[ran.cell.row]} for name, of_rows in outcome.losses.items()}
+        outcome = replace(outcome, ran={named.key: replace(ran, cell=named)}, losses=losses)
+    return sections(outcome)
 
 
 def _plots(study: Study) -> list[Drawing]:
@@ -522,14 +447,14 @@ def _leakage(study: Study, leakage: Leakage) -> Section:
         for leak in leakage.leaks
         if leak.examples
     ]
-    if leakage.leaked and not leakage.rows:
+    if leakage.leaked and leakage.outcome is None:
         warning = (
             f"{leakage.leaked:,} of the {leakage.items:,} test items stand in the training data too, which leaves too "
             "few to score without them."
         )
         parts.append(Section("", items=(Item(warning, "warning"),)))
-    elif leakage.rows:
-        parts.append(_scored_both_ways(study, leakage))
+    elif leakage.outcome is not None:
+        parts.append(_scored_both_ways(study, leakage, leakage.outcome))
     return Section("Leakage", columns, rows, lines, lead=lead, parts=tuple(parts))
 
 
@@ -540,25 +465,30 @@ def _twin(leak: Leak, twin: Sighting) -> Iterator[Passage]:
     yield Passage(f"{leak.found}, {twin.found_id}{label}; similarity {twin.similarity:.2f}", twin.found_text)
 
 
-def _scored_both_ways(study: Study, leakage: Leakage) -> Section:
-    others = {row.contestant: row for row in leakage.rows}
-    pairs = [[row, others[row.contestant]] for row in study.rows if row.contestant in others]
+def _scored_both_ways(study: Study, leakage: Leakage, without: Outcome) -> Section:
     columns = ("All items", "Against untouched", "p (Holm)")
     lacking = ("Without leaked", "Against untouched, without", "p (Holm), without")
+    lines: list[tuple[str | Cell, ...]] = []
+    looks = []
+    for key in (key for key, ran in study.outcome.ran.items() if not ran.failed):
+        cells: list[Cell] = []
+        for outcome in (study.outcome, without):
+            contrast = outcome.compared.of(key, UNTOUCHED)
+            scored = outcome.compared.intervals[key, MAIN]
+            cells += [interval_cell(scored), difference_cell(contrast), p_cell(contrast.p_holm if contrast else None)]
+        lines.append((key[1], *cells))
+        looks.append("reference" * (key[1] == UNTOUCHED))
     return Section(
         "Scored both ways",
         ("Contestant", *columns, *lacking),
-        tuple(
-            (pair[0].contestant, *(cell for row in pair for cell in (_score(row), _difference(row), _p(row.p_holm))))
-            for pair in pairs
-        ),
+        tuple(lines),
         (
             f"Points of {metric_text(study.rows[0].metric)}: on all {leakage.items:,} test items, and without the "
             f"{leakage.leaked:,} that stand in the training data.",
         ),
         lead=f"Without the {leakage.leaked:,} leaked test items the verdict "
         f"{'changes' if leakage.changed else 'stands'}: {leakage.verdict}",
-        looks=tuple("reference" * (row.comparison is None) for row, _ in pairs),
+        looks=tuple(looks),
     )
 
 

@@ -1,10 +1,10 @@
-"""Does what is missing of a study, or says what that would take. One failure policy: a cell whose jobs fail is told
-and stands as failed with its reason, and the others go on.
+"""Does what is missing of a study or race, or says what that would take. One failure policy: a cell whose jobs fail
+stands as failed with its reason, and the others go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,23 @@ from acclimate.core.types import Cost, Progress, Score, Split, Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, claim, first_line, missing, result_of, with_needs
 from acclimate.jobs.run import do_all
-from acclimate.races.compare import Chosen, Outcome, Ran, compare, mean_cost
+from acclimate.races.compare import Chosen, Outcome, Ran, best_on_dev, mean_cost
 from acclimate.races.contestants import tested
 from acclimate.races.cost import Stage, estimate_of_jobs, told_of_reading
-from acclimate.races.design import Cell, Design, Key, Losses, Search
+from acclimate.races.design import Allowed, Cell, Design, Key, Losses, Search
+from acclimate.races.facts import adapting_jobs
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import Trial
-from acclimate.races.search import dev_row, foreseen_of, left_of, searched, test_row
+from acclimate.races.search import (
+    Ended,
+    dev_row,
+    fit_baseline,
+    foreseen_of,
+    left_of,
+    prepare,
+    searched,
+    test_row,
+)
 from acclimate.reports.page import Section, page
 from acclimate.reports.table import GeneralLoss
 from acclimate.tasks.prepared import open_prepared
@@ -31,13 +41,21 @@ from acclimate.training.checkpoint import LOG, spent
 def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
     """Do what is missing of the study in the directory `out`, and compare.
 
-    Searches run first and yield cells; then all is trained, then the test set is opened, once a cell and seed.
+    Searches run first and yield cells; then all is trained, then the test set is opened, once a cell and seed. Raises
+    the error of the untouched model's jobs where a search has several contestants: there is nothing to compare then.
     """
     claim(out, design.called)
     cells = list(design.cells)
     trials: dict[Key, Sequence[Trial]] = {}
+    ended: dict[Key, Ended] = {}
     failed: dict[Key, str] = {}
     for search in design.searches:
+        if not search.row:
+            ended[search.key] = together = _together(search, out, watch)
+            trials[search.key] = together.found.record
+            failed |= {("", name, search.column): _named(why, design) for name, why in together.failed.items()}
+            cells += _contestants(search, together)
+            continue
         try:
             cell, trials[search.key] = _searched(search, out, _naming(watch, design, search.column))
             cells.append(cell)
@@ -50,7 +68,7 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
     cells = _in_order(design, cells)
 
     training = [job for cell in cells for job in _before_scoring(cell, design.split)]
-    measuring = [job for losses in design.losses for job in (losses.before[1], *_all(losses.jobs_by_row.values()))]
+    measuring = [job for losses in design.losses for job in losses.jobs]
     watches: dict[str, Watch] = {}
     for cell in cells:
         for job in with_needs(cell.jobs_by_seed.values()):
@@ -67,16 +85,40 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
 
     reasons = {name: _named(first_line(error), design) for name, error in errors.items()}
     ran = {cell.key: _ran(cell, design, failed.get(cell.key, ""), reasons, out) for cell in cells}
-    losses = {own.name: _losses(own, [cell.row for cell in cells], out) for own in design.losses}
-    compared = compare(ran, design.against, design.means, design.metrics)
+    losses = {each.name: _losses(each, [cell.row for cell in cells], out) for each in design.losses}
     chosen = _chosen(design, ran, out, watch) if design.chosen_is_tested else None
-    return Outcome(design, ran, compared, losses, trials, chosen)
+    return Outcome(design, ran, losses, trials, chosen, ended)
+
+
+def _together(search: Search, out: Path, watch: Watch) -> Ended:
+    """A search among several contestants: the baseline first, then what the budget allows, the models, the search."""
+    entries, failed = fit_baseline(search.entries, out, watch)
+    allowed = search.allowed(search.entries, out) if search.allowed else Allowed(search.entries, (), None)
+    for note in allowed.notes:
+        watch(Progress("budget", 0, 0, "steps", {"note": note}))
+    entries = replace(allowed.entries, baseline=allowed.entries.baseline and entries.baseline)
+    entries, lost, notes = prepare(entries, out, watch)
+    ended = searched(entries, out, finalists=allowed.finalists, watch=watch)
+    return replace(ended, notes=(*allowed.notes, *notes), failed={**failed, **lost, **ended.failed})
+
+
+def _contestants(search: Search, ended: Ended) -> Iterator[Cell]:
+    """A cell for each contestant that comes to the test set, and one without jobs for each that failed."""
+    materials = search.entries.materials
+    for name, tests in ended.tests().items():
+        tuned = ended.tuned.get(name) or [job for test in tests for job in test.needs.values()]
+        costs = {"tuning": {seed: [job] for seed, job in enumerate(tuned)}}
+        if name in ended.tuned:
+            costs = {"adapting": dict.fromkeys(range(len(tests)), adapting_jobs(name, ended.entries)), **costs}
+        yield Cell(name, search.column, dict(enumerate(tests)), costs, materials, facts=search.facts)
+    for name in ended.failed:
+        yield Cell(name, search.column, {}, {}, materials, facts=search.facts)
 
 
 def _searched(search: Search, out: Path, watch: Watch) -> tuple[Cell, list[Trial]]:
     """The cell with the setting that dev chose, and the record of the search."""
     [name] = search.entries.models
-    ended = searched(search.entries, out, None, (), watch)
+    ended = searched(search.entries, out, watch=watch)
     tuned = ended.tuned.get(name, ())
     if not tuned or any(result_of(job, out) is None for job in tuned):
         raise ValueError("training diverges with its best setting on dev. Lower search.rates")
@@ -107,7 +149,8 @@ def _searched(search: Search, out: Path, watch: Watch) -> tuple[Cell, list[Trial
 
 def _in_order(design: Design, cells: Sequence[Cell]) -> list[Cell]:
     """By column, as the design has them."""
-    columns = [*dict.fromkeys([*(own.column for own in design.cells), *(own.column for own in design.searches)])]
+    places = [*(cell.column for cell in design.cells), *(search.column for search in design.searches)]
+    columns = [*dict.fromkeys(places)]
     return sorted(cells, key=lambda cell: columns.index(cell.column)) if design.searches else list(cells)
 
 
@@ -120,6 +163,10 @@ def _before_scoring(cell: Cell, split: Split) -> list[Job]:
 def _ran(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str], out: Path) -> Ran:
     """What a cell came to: its scores, or why they are not there."""
     scores: list[Score] = []
+    taken = {
+        stage: {seed: sum((cost_of(job, out) for job in jobs), Cost()) for seed, jobs in by_seed.items()}
+        for stage, by_seed in cell.costs.items()
+    }
     gold = [example.label for example in cell.task.examples("dev")] if design.split == "dev" else []
     for seed, job in cell.jobs_by_seed.items():
         result = result_of(job, out)
@@ -130,20 +177,17 @@ def _ran(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str], ou
         elif design.split == "dev":
             scores.append(dev_row(cell.row, seed, result, gold, cell.task))
         else:
-            scores.append(test_row(cell.row, seed, _with_dev(job, result, out), cell.task, **_FREE))
+            paid = {
+                name: taken.get(stage, {}).get(seed, Cost())
+                for name, stage in (("adapting", "adapting"), ("finetuning", "tuning"))
+            }
+            scores.append(test_row(cell.row, seed, _with_dev(job, result, out), cell.task, **paid))
     costs = {
-        stage: mean_cost(
-            sum((cost_of(job, out) for job in jobs), Cost())
-            for seed, jobs in by_seed.items()
-            if result_of(cell.jobs_by_seed[seed], out) is not None
-        )
-        for stage, by_seed in cell.costs.items()
+        stage: mean_cost(cost for seed, cost in by_seed.items() if result_of(cell.jobs_by_seed[seed], out) is not None)
+        for stage, by_seed in taken.items()
     }
     facts = {} if failed else dict(design.measured(cell, out))
     return Ran(cell, tuple(scores), failed, costs, {**cell.facts, **facts})
-
-
-_FREE: Mapping[str, Any] = {"adapting": Cost(), "finetuning": Cost()}
 
 
 def _with_dev(test: Job, result: Mapping[str, Any], out: Path) -> dict[str, Any]:
@@ -165,6 +209,7 @@ def cost_of(job: Job, out: Path) -> Cost:
 
 def _losses(losses: Losses, rows: Sequence[str], out: Path) -> dict[str, GeneralLoss]:
     """Row -> its loss; empty where the model came without a head, so that no loss says anything."""
+    assert losses.before is not None  # asked of a study's losses, which are jobs
     name, job = losses.before
     before = result_of(job, out)
     if before is None or not before["head"]:
@@ -172,7 +217,7 @@ def _losses(losses: Losses, rows: Sequence[str], out: Path) -> dict[str, General
     found = dict.fromkeys(rows, GeneralLoss())
     found[name] = GeneralLoss(before["loss"])
     for row, jobs in losses.jobs_by_row.items():
-        results = [result_of(own, out) for own in jobs]
+        results = [result_of(job, out) for job in jobs]
         values = [result["loss"] for result in results if result is not None]
         if len(values) == len(results):
             after = values[0] if len(values) == 1 else sum(values) / len(values)
@@ -182,16 +227,15 @@ def _losses(losses: Losses, rows: Sequence[str], out: Path) -> dict[str, General
 
 def _chosen(design: Design, ran: Mapping[Key, Ran], out: Path, watch: Watch) -> Chosen | None:
     """The cell with the best mean on dev, tested; and what it took to find it. None where all failed."""
-    there = [own for own in ran.values() if own.scores and not own.failed]
-    if not there:
+    best = best_on_dev(ran.values())
+    if best is None:
         return None
-    best = max(there, key=lambda own: float(sum(score.dev for score in own.scores) / len(own.scores)))
     tests = {seed: tested(job, best.cell.task) for seed, job in best.cell.jobs_by_seed.items()}
     errors = do_all(tests.values(), out, watch=watch)
     reasons = {name: first_line(error) for name, error in errors.items()}
     cell = replace(best.cell, jobs_by_seed=tests)
     seen = _ran(cell, replace(design, split="test"), "", reasons, out)
-    jobs = {job.name: job for own in ran.values() for job in _trained_for(own.cell)}
+    jobs = {job.name: job for each in ran.values() for job in _trained_for(each.cell)}
     mine = [job for by_seed in best.cell.costs.values() for jobs_of in by_seed.values() for job in jobs_of]
     whole = sum(cost_of(job, out).flops for job in jobs.values())
     return Chosen(seen, len(ran), whole, sum(cost_of(job, out).flops for job in mine))
@@ -202,7 +246,7 @@ def _trained_for(cell: Cell) -> Iterable[Job]:
 
 
 def _naming(watch: Watch, design: Design, where: str) -> Watch:
-    """The watch, told of what a job is a part, and the models' names where labels have what stands for them."""
+    """The watch, to which stages are named with what they are a part of, and models by their names."""
 
     def telling(progress: Progress) -> None:
         stage = _named(progress.stage, design)
@@ -219,10 +263,6 @@ def _named(text: str, design: Design) -> str:
 
 def _columns(cells: Iterable[Cell]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((cell.model, cell.column) for cell in cells))
-
-
-def _all(several: Iterable[Iterable[Job]]) -> list[Job]:
-    return [job for jobs in several for job in jobs]
 
 
 # The dry run
@@ -311,7 +351,7 @@ def plan(design: Design, out: Path) -> Plan:
             label, search.entries.materials.task.sizes["train"], search.entries.recipe.seeds, 0, 0, 0, 0
         )
         left(label, search.entries.materials, search.entries.recipe, left_of(search.entries, out))
-    losses = [job for own in design.losses for job in (own.before[1], *_all(own.jobs_by_row.values()))]
+    losses = [job for each in design.losses for job in each.jobs]
     for at, cell in enumerate(design.cells):
         label = cell.column if several else cell.row
         label += f", {cell.model}" if models else ""
@@ -319,7 +359,9 @@ def plan(design: Design, out: Path) -> Plan:
         jobs = [*cell.jobs_by_seed.values(), *(losses if not at else [])]
         left(label, cell.materials, design.race, ((job, 1.0) for job in missing(jobs, out)))
     jobs = [*losses, *(job for cell in design.cells for job in cell.jobs_by_seed.values())]
-    everything = len(with_needs([*jobs, *(job for own in design.searches for job, _ in foreseen_of(own.entries, out))]))
+    everything = len(
+        with_needs([*jobs, *(job for each in design.searches for job, _ in foreseen_of(each.entries, out))])
+    )
 
     memory = disk = 0.0
     stages: list[Stage] = []

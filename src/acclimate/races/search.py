@@ -25,26 +25,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from acclimate.core import files, ranks
-from acclimate.core.types import Cost, Progress, Score, Watch, label_of
+from acclimate.core import ranks
+from acclimate.core.figures import metric_text
+from acclimate.core.replay import NotDoneError
+from acclimate.core.types import Cost, Progress, Score, Watch, label_of, unwatched
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, missing, note, with_needs
-from acclimate.jobs.run import Part, do_all, done
+from acclimate.jobs.job import Job, first_line, missing, note, with_needs
+from acclimate.jobs.run import LackingError, Part, do_all, done
 from acclimate.methods import finetune
 from acclimate.races.contestants import Entries, enter, tested, tested_baseline
-from acclimate.races.facts import adapting_jobs
 from acclimate.races.recipe import RaceRecipe, Setting, Way
 from acclimate.races.report import Trial
-from acclimate.reports.table import UNTOUCHED
+from acclimate.reports.table import UNTOUCHED, interval_text
 from acclimate.statistics.power import beyond_reach
+from acclimate.statistics.significance import interval
 from acclimate.tasks.prepared import Prepared
-from acclimate.training.checkpoint import CLOCK, spent
 from acclimate.training.gradients import NotFiniteError
 
 EARLY = 0.25  # shares of the steps
@@ -60,14 +61,20 @@ class Arm:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one fine-tuning as far as it went: its best dev score, and the steps it took."""
+    """Of one fine-tuning as far as it went: its best dev score, and the steps it took. lost: why there is no score."""
 
     dev: float
     steps: int
-    diverged: bool = False
+    lost: str = ""
+
+    @property
+    def diverged(self) -> bool:
+        """True if the arm has lost, whatever the others score."""
+        return bool(self.lost)
 
 
-DIVERGED = Outcome(-1.0, 0, diverged=True)  # the loss was no number any more: the arm has lost
+DIVERGED = Outcome(-1.0, 0, "its training diverged")  # the loss was no number any more
+FAILED = Outcome(-1.0, 0, "a job of its contestant failed")
 Run = Callable[[Arm, int, float], Outcome]  # (arm, seed, share of the steps): on from where it stood
 Ahead = Callable[[Sequence[tuple[Arm, int, float]]], None]  # told of runs that will be asked for, in any order
 Hopeless = Callable[[Arm, Arm, int], bool]  # (a rival, the untouched model, seeds so far): it cannot win any more
@@ -180,11 +187,11 @@ class Rounds:
 
     def mean(self, arm: Arm) -> float:
         """Over all its seeds in full."""
-        return float(np.mean([own.dev for (who, _, share), own in self.runs.items() if who == arm and share == 1]))
+        return float(np.mean([seen.dev for (who, _, share), seen in self.runs.items() if who == arm and share == 1]))
 
     def sound(self, arms: Sequence[Arm]) -> list[Arm]:
         """Those of which no run in full diverged. Raises ValueError where one of the untouched model did."""
-        wild = {who for (who, _, share), own in self.runs.items() if own.diverged and share == 1}
+        wild = {who for (who, _, share), seen in self.runs.items() if seen.lost and share == 1}
         for arm in arms:
             if arm in wild and arm.contestant == UNTOUCHED:
                 raise ValueError(
@@ -196,13 +203,11 @@ class Rounds:
     def tell(self, means: dict[Arm, float], kept: Sequence[Arm], why: str, why_not: str) -> None:
         """A line of the record for each arm of a round that has ended; those that go no further are given up."""
         for arm, dev in means.items():
-            own = [outcome for (who, _, part), outcome in self.runs.items() if (who, part) == (arm, self.share)]
+            runs = [outcome for (who, _, part), outcome in self.runs.items() if (who, part) == (arm, self.share)]
             stays = arm in kept
-            words = why if stays else why_not
-            if any(outcome.diverged for outcome in own):
-                words = "its training diverged"
+            words = next((outcome.lost for outcome in runs if outcome.lost), why if stays else why_not)
             self.record.append(
-                Trial(arm.contestant, arm.setting.name, self.rung, own[0].steps, len(own), dev, stays, words)
+                Trial(arm.contestant, arm.setting.name, self.rung, runs[0].steps, len(runs), dev, stays, words)
             )
             if not stays:
                 self.give_up(arm)
@@ -210,8 +215,7 @@ class Rounds:
 
 
 def _best_of(name: str, means: dict[Arm, float], share: float) -> list[Arm]:
-    own = {arm: dev for arm, dev in means.items() if arm.contestant == name}
-    ranked = sorted(own, key=lambda arm: -own[arm])
+    ranked = sorted((arm for arm in means if arm.contestant == name), key=lambda arm: -means[arm])
     return ranked[: math.ceil(len(ranked) * share)]
 
 
@@ -242,44 +246,114 @@ def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, final
 
 @dataclass(frozen=True)
 class Ended:
-    """A race whose choices are made: what is left is to open the test set.
+    """A search whose choices are made: what is left is to open the test set.
 
-    tuned  contestant -> a fine-tuning a seed, with the setting that dev chose
-    begun  all fine-tunings that led there, those given up too; some of them may have no directory
+    tuned   contestant -> a fine-tuning a seed, with the setting that dev chose
+    begun   all fine-tunings that led there, those given up too; some of them may have no directory
+    failed  contestant -> why it is out, where one of its jobs failed
+    notes   what a budget left out, and what could not be measured
     """
 
     entries: Entries
     found: Found
     tuned: Mapping[str, tuple[Job, ...]]
-    notes: tuple[str, ...]
     begun: tuple[Job, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def tests(self) -> dict[str, tuple[Job, ...]]:
-        """Contestant -> its looks at the test set; the baseline, which has no seed, has one."""
-        task = self.entries.materials.task
+        """Contestant -> its look at the test set with each seed; the baseline, which has no seed, has the same ones."""
+        task, seeds = self.entries.materials.task, self.entries.recipe.seeds
         tests = {name: tuple(tested(job, task) for job in jobs) for name, jobs in self.tuned.items()}
         if self.entries.baseline is not None:
-            tests[self.entries.baseline.label] = (tested_baseline(self.entries.baseline, task),)
+            tests[self.entries.baseline.label] = (tested_baseline(self.entries.baseline, task),) * seeds
         return tests
 
 
+def fit_baseline(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str]]:
+    """Fit the baseline and tell its score on dev, the first of a race, within seconds.
+
+    Returns the entries, without the baseline where it failed, and then its name and why.
+    """
+    baseline, task = entries.baseline, entries.materials.task
+    if baseline is None:
+        return entries, {}
+    if errors := do_all([baseline], run, watch=watch):
+        return replace(entries, baseline=None), _reasons({baseline.label: baseline}, errors)
+    fitted, gold = done(baseline, run), [example.label for example in task.examples("dev")]
+    scores = [dev_row(baseline.label, seed, fitted, gold, task) for seed in (0, 1)]
+    told = f"{interval_text(interval(scores, task.metric))} dev {metric_text(task.metric.name)}"
+    watch(Progress(baseline.label, 1, 1, "fits", {"note": f"{told}, the score to beat"}))
+    return entries, {}
+
+
+def prepare(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str], list[str]]:
+    """Make the contestants' models, and measure what is measured of them.
+
+    Returns the entries whose models are there, contestant -> why it failed, and in words what could not be measured.
+    Raises the error of the untouched model.
+    """
+    errors = do_all(entries.prepared(), run, watch=watch)
+    base = entries.models[UNTOUCHED]
+    for error in errors.values():
+        if isinstance(error, NotDoneError) or (base is not None and errors.get(base.name) is error):
+            raise error
+    failed = _reasons(entries.models, errors)
+    models = {name: job for name, job in entries.models.items() if name not in failed}
+    measured = (entries.losses, entries.general_losses, entries.moves)
+    there = [{name: job for name, job in jobs.items() if job.name not in errors} for jobs in measured]
+    losses, general_losses, moves = there
+    notes = [
+        f"Not measured: {job.label}: {first_line(errors[job.name])}."
+        for jobs in measured
+        for job in jobs.values()
+        if job.name in errors and not isinstance(errors[job.name], LackingError)
+    ]
+    kept = replace(entries, models=models, losses=losses, general_losses=general_losses, moves=moves)
+    return kept, failed, notes
+
+
+def _reasons(jobs: Mapping[str, Job | None], errors: Mapping[str, Exception]) -> dict[str, str]:
+    """Name -> why its job was not done: the first that failed of all that it needs."""
+    found = {}
+    for name, job in jobs.items():
+        needed = with_needs([job]) if job is not None else []
+        if lost := next((each for each in needed if each.name in errors), None):
+            found[name] = f"{lost.label}: {first_line(errors[lost.name])}"
+    return found
+
+
 def searched(
-    entries: Entries, run: Path, finalists: Callable[[], int] | None, notes: tuple[str, ...], watch: Watch
+    entries: Entries, run: Path, *, finalists: Callable[[], int] | None = None, watch: Watch = unwatched
 ) -> Ended:
-    """The fine-tunings that dev chose, everything before them done; the test set stays sealed."""
+    """The fine-tunings that dev chose, everything before them done; the test set stays sealed.
+
+    A contestant one of whose jobs fails is out, and the others go on; an arm whose training diverges has lost. Raises
+    the error of the untouched model's jobs, and of a model that is alone.
+    """
     recipe, task = entries.recipe, entries.materials.task
     gold = [example.label for example in task.examples("dev")]
 
     begun: dict[str, Job] = {}
     wild: dict[str, NotFiniteError] = {}
+    out: dict[str, str] = {}
     tried: set[tuple[str, float]] = set()
 
     def job_of(arm: Arm, seed: int) -> Job:
         job = entries.tuning(arm.contestant, arm.setting, seed)
         return begun.setdefault(job.name, job)
 
+    def fail(arm: Arm, job: Job, error: Exception) -> None:
+        if arm.contestant == UNTOUCHED or len(entries.models) == 1 or isinstance(error, NotDoneError):
+            raise error
+        if arm.contestant not in out:
+            out[arm.contestant] = f"{job.label}: {first_line(error)}"
+            watch(Progress("search", 0, 0, "steps", {"note": f"{arm.contestant} failed: {out[arm.contestant]}"}))
+
     def played(arm: Arm, seed: int, share: float) -> Outcome:
         ahead([(arm, seed, share)])
+        if arm.contestant in out:
+            return FAILED
         job = job_of(arm, seed)
         try:
             if job.name in wild:
@@ -291,19 +365,20 @@ def searched(
         return Outcome(seen["dev"], seen["steps"])
 
     def ahead(runs: Sequence[tuple[Arm, int, float]]) -> None:
-        asked = [(job_of(arm, seed), share) for arm, seed, share in runs]
+        asked = [(arm, job_of(arm, seed), share) for arm, seed, share in runs if arm.contestant not in out]
         if ranks.world() > 1:  # whose processes stop together: each when it is asked for
-            begun_only = [job for job, share in asked if share < 1]
-            note(with_needs(job for job, share in asked if share == 1), run, parts=begun_only)
+            begun_only = [job for _, job, share in asked if share < 1]
+            note(with_needs(job for _, job, share in asked if share == 1), run, parts=begun_only)
             return
-        new = [(job, share) for job, share in asked if job.name not in wild and (job.name, share) not in tried]
-        tried.update((job.name, share) for job, share in new)
-        parts = [job if share == 1 else Part(job, share) for job, share in new]
-        failed = do_all(parts, run, watch=watch) if parts else {}
-        wild.update({name: error for name, error in failed.items() if isinstance(error, NotFiniteError)})
-        for error in failed.values():
-            if not isinstance(error, NotFiniteError):
-                raise error
+        new = [each for each in asked if each[1].name not in wild and (each[1].name, each[2]) not in tried]
+        tried.update((job.name, share) for _, job, share in new)
+        parts = [job if share == 1 else Part(job, share) for _, job, share in new]
+        errors = do_all(parts, run, watch=watch) if parts else {}
+        wild.update({name: error for name, error in errors.items() if isinstance(error, NotFiniteError)})
+        for arm, job, _ in new:
+            if job.name in errors and job.name not in wild:
+                lost = next(each for each in with_needs([job]) if each.name in errors)
+                fail(arm, lost, errors[lost.name])
 
     def dev_scores(arm: Arm, seeds: int) -> list[Score]:
         tuned = [done(job_of(arm, seed), run) for seed in range(seeds)]
@@ -319,7 +394,8 @@ def searched(
                 finetune.give_up(place)
 
     found = _found(entries, played, run, finalists=finalists, hopeless=hopeless, give_up=give_up, ahead=ahead)
-    return Ended(entries, found, _tuned(entries, found), notes, tuple(begun.values()))
+    found = replace(found, finalists=tuple(arm for arm in found.finalists if arm.contestant not in out))
+    return Ended(entries, found, _tuned(entries, found), tuple(begun.values()), out)
 
 
 def foreseen(
@@ -355,7 +431,7 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
         hopeless=lambda rival, untouched, seeds: False,
         give_up=given_up,
     )
-    ended = Ended(entries, found, _tuned(entries, found), ())
+    ended = Ended(entries, found, _tuned(entries, found))
     tests = (job for jobs in ended.tests().values() for job in jobs)
     return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *((job, 1.0) for job in tests)]
 
@@ -409,29 +485,6 @@ def _tuned(entries: Entries, found: Found) -> dict[str, tuple[Job, ...]]:
         arm.contestant: tuple(entries.tuning(arm.contestant, arm.setting, seed) for seed in seeds)
         for arm in found.finalists
     }
-
-
-def scores_of(ended: Ended, run: Path) -> list[Score]:
-    """A row for each contestant and seed, of tests that are done."""
-    scores, task = [], ended.entries.materials.task
-    for name, tests in ended.tests().items():
-        baseline = ended.entries.baseline
-        if baseline is not None and name == baseline.label:
-            seen = done(tests[0], run) | {"dev": done(baseline, run)["dev"]}
-            seconds = files.read_json(baseline.directory(run) / CLOCK)["seconds"]
-            fitting = Cost(done(baseline, run)["tokens"], 0.0, seconds)
-            # it has no seed: the same fit stands beside every seed of the others
-            scores += [
-                test_row(name, seed, seen, task, adapting=Cost(), finetuning=fitting)
-                for seed in range(ended.entries.recipe.seeds)
-            ]
-            continue
-        adapting = sum((spent(job.directory(run)) for job in adapting_jobs(name, ended.entries)), Cost())
-        for seed, (tuned, test) in enumerate(zip(ended.tuned[name], tests, strict=True)):
-            seen = done(test, run) | {"dev": done(tuned, run)["dev"]}
-            finetuning = spent(tuned.directory(run))
-            scores.append(test_row(name, seed, seen, task, adapting=adapting, finetuning=finetuning))
-    return scores
 
 
 def dev_row(name: str, seed: int, result: Mapping[str, Any], gold: Sequence[Any], task: Prepared) -> Score:

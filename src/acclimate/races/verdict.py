@@ -1,4 +1,4 @@
-"""The outcome of a study in one sentence for people who read no tables."""
+"""The outcome of a race in one sentence for people who read no tables."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ from acclimate.reports.table import Row, interval_text
 from acclimate.statistics.significance import LEVEL, Comparison
 
 
-def verdict(rows: Sequence[Row], *, baselines: Collection[str] = (), cut: Sequence[str] = (), stopped: str = "") -> str:
-    """One sentence on the rows of `tables.rows`. "Better" stands in it only where the Holm-corrected test bears it out.
+def verdict(
+    rows: Sequence[Row],
+    *,
+    baselines: Collection[str] = (),
+    cut: Sequence[str] = (),
+    failed: Sequence[str] = (),
+    stopped: str = "",
+) -> str:
+    """One sentence on the `rows` of compare.py. "Better" stands in it only where the Holm-corrected test bears it out.
 
     baselines  contestants without an encoder (TF-IDF with a linear classifier); that no encoder beats one comes first
     cut        contestants that were given up on dev, so that the test set never saw them and no row is theirs
+    failed     contestants one of whose jobs failed
     stopped    why the race ended before its budget, as a clause such as "nothing could win any more"
 
     Without rivals the sentence has the score itself. Raises ValueError where there is no untouched model or more than
@@ -22,9 +30,11 @@ def verdict(rows: Sequence[Row], *, baselines: Collection[str] = (), cut: Sequen
     rivals = _rivals(rows)
     if len(rows) - len(rivals) != 1:
         raise ValueError("a verdict needs the untouched model, once, to compare others with.")
-    clauses = [_outcome(rows, rivals, baselines, all_cut=bool(cut))]
+    clauses = [_outcome(rows, rivals, baselines, all_cut=bool(cut) and not failed)]
     if cut:
         clauses.append(f"{listed(cut)} {'was' if len(cut) == 1 else 'were'} given up on dev and not tested")
+    if failed:
+        clauses.append(f"{listed(failed)} failed and {'has' if len(failed) == 1 else 'have'} no score")
     if stopped:
         clauses.append(f"the race stopped early, since {stopped.rstrip('.')}")
     return "; ".join(clauses) + "."

@@ -20,8 +20,9 @@ from acclimate.data.examination import Leak
 from acclimate.jobs.job import DIRECTORY, JOB, WALL
 from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import HUB_ID
+from acclimate.races.compare import Outcome, rows
 from acclimate.races.labels import LabelScore, per_label, per_type
-from acclimate.races.outcome import WINNER, read_scores, study_of
+from acclimate.races.outcome import WINNER, read_scores, study_of, without
 from acclimate.races.verdict import verdict
 from acclimate.reports import table
 from acclimate.reports.page import Fact, environment
@@ -29,7 +30,6 @@ from acclimate.reports.table import Losses, Row, difference_text, interval_text
 from acclimate.shipping import markdown
 from acclimate.shipping.onnx import FILE, Int8
 from acclimate.shipping.predict import Loaded
-from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Kind
 from acclimate.training.run import CHECKPOINT
@@ -144,7 +144,7 @@ def card_of(shipment: Shipment) -> Card:
     run, task, score = shipment.run, shipment.task, shipment.score
     scores, study = read_scores(run), study_of(run)
     leaked = frozenset(study.leaked_test_ids).intersection(score.ids)
-    without = _without(scores, leaked)
+    others = _without(study.outcome, leaked, len(score.ids))
     base, origin = _origin(run, score)
     examination = study.examination
     return Card(
@@ -171,8 +171,8 @@ def card_of(shipment: Shipment) -> Card:
         notes=study.notes,
         leaks=[leak for leak in examination.leaks if leak.references] if examination else None,
         leaked=len(leaked),
-        rows_without=without,
-        verdict_without=verdict(without, baselines=study.baselines) if without else "",
+        rows_without=others,
+        verdict_without=verdict(others, baselines=study.baselines) if others else "",
         reach=examination.reach if examination else "",
         looks=study.looks.in_this_run if study.looks else 0,
         earlier_races=study.looks.earlier_runs if study.looks else 0,
@@ -204,11 +204,9 @@ def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dic
     return {"per_label": labels, "unseen": [label for label in task.labels if label not in seen]}
 
 
-def _without(scores: Sequence[Score], leaked: frozenset[str]) -> list[Row]:
+def _without(outcome: Outcome, leaked: frozenset[str], items: int) -> list[Row]:
     """The rows of the race on the test items that the training data does not hold; none where none leaked, or all."""
-    if not leaked or len(scores[0].ids) - len(leaked) < 2:
-        return []
-    return table.rows(table.without(scores, leaked), metric_named(scores[0].metric))
+    return rows(without(outcome, leaked)) if leaked and items - len(leaked) >= 2 else []
 
 
 def _cut(shipment: Shipment) -> int:
