@@ -135,9 +135,9 @@ def verb(
                 if settings:
                     check_settings(settings if isinstance(settings, str) else settings(given), given)
                 check_tracker(given.get("track"))
-                check_models([given.get("model"), *(given.get("models") or ())])
                 if check is not None:
                     check(given)
+                check_models([given.get("model"), *(given.get("models") or ())])
                 with _session(function, given) as session:
                     function(session, **_arguments(function, given))
                 if session.status:
