@@ -229,5 +229,5 @@ def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(arguments, said
 
 def test_a_family_whose_heads_are_not_known_is_refused_before_texts_are_read(tmp_path):
     model = saved("deberta", tmp_path / "deberta", dropout=0.1)
-    with pytest.raises(ValueError, match="'deberta': where the heads of this family are is not known"):
+    with pytest.raises(ValueError, match="'deberta': acclimate does not know where the heads of this family are"):
         analyse_importance(str(model), {"a": tmp_path / "a.txt", "b": tmp_path / "b.txt"})

@@ -149,12 +149,12 @@ def test_counts_agree_with_a_plain_reading_of_the_definition():
 def test_a_family_without_such_weights_is_refused():
     model = Handed(torch.zeros(1, 1, 3, 3))
     model.forward = lambda **_: SimpleNamespace(attentions=None)
-    with pytest.raises(ValueError, match="handed: hands out no matrix of attention weights"):
+    with pytest.raises(ValueError, match="handed: returns no matrix of attention weights"):
         find_maxima(model, [[CLS, 7, SEP]], marks())
 
 
 def test_progress_counts_texts():
-    told = []
-    find_maxima(Handed(torch.zeros(1, 1, 50, 50)), texts(300), marks(), watch=told.append)
-    assert told[-1] == 300
-    assert told == sorted(told)
+    done = []
+    find_maxima(Handed(torch.zeros(1, 1, 50, 50)), texts(300), marks(), watch=done.append)
+    assert done[-1] == 300
+    assert done == sorted(done)

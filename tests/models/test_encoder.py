@@ -350,11 +350,11 @@ NONE = {"layers": None, "hidden": None, "heads": None}
 
 def test_base_and_large_are_those_of_the_architectures_authors():
     for architecture, config in (("bert", BertConfig()), ("modernbert", ModernBertConfig())):
-        own = new_configuration(
+        made = new_configuration(
             SIZES[architecture]["base"], architecture, longest=512, attention_dropout=0.0, hidden_dropout=0.0
         )
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"):
-            assert getattr(own, name) == getattr(config, name)
+            assert getattr(made, name) == getattr(config, name)
     assert shape_of("large", "bert", **NONE) == Shape(24, 1024, 16)
 
 

@@ -129,7 +129,7 @@ def xlm_roberta():
 @pytest.mark.parametrize(
     ("made", "word", "kind"),
     [
-        (roberta, "Ġbad", PreTrainedTokenizerFast),  # the family's own class would drop what takes it whole
+        (roberta, "Ġbad", PreTrainedTokenizerFast),  # the family's class would drop the rule that takes it whole
         (xlm_roberta, "▁bad", XLMRobertaTokenizer),
         (bert, "bad", BertTokenizer),
     ],

@@ -119,13 +119,13 @@ def test_each_row_has_gates_and_gradients_of_its_own(shared):
     (torch.cat(of_rows) @ weights_D).square().sum().backward()
     for place, row in enumerate(layout.rows_R):
         one = batch.take(np.array([row]))
-        own = {part: values[place].detach().clone().requires_grad_() for part, values in gates.items()}
-        with gated(model, own):
+        of_row = {part: values[place].detach().clone().requires_grad_() for part, values in gates.items()}
+        with gated(model, of_row):
             alone_1TD = hidden_states(model, pad(one, together(one.lengths), CPU))
         torch.testing.assert_close(of_rows[place], alone_1TD[0], rtol=1e-4, atol=1e-5)
         (alone_1TD @ weights_D).square().sum().backward()
         for part, values in gates.items():
-            torch.testing.assert_close(values.grad[place], own[part].grad, rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(values.grad[place], of_row[part].grad, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -234,7 +234,7 @@ def test_another_shape_and_an_unknown_family_are_refused():
         pass
     with pytest.raises(ValueError, match=r"heads: \(8, 2, 2\) gates"):
         masked_weights(model, "heads", torch.ones(8, 2, 2))
-    with pytest.raises(ValueError, match="'deberta': where the heads of this family are is not known"):
+    with pytest.raises(ValueError, match="'deberta': acclimate does not know where the heads of this family are"):
         gate_shape(FAMILIES["deberta"](), "heads")
 
 

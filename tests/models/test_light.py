@@ -146,9 +146,11 @@ def test_classifier_of_a_first_stage_says_that_it_has_a_prompt():
 
 def test_random_twin_has_adapters_of_its_own(adapted):
     twin = random_twin(adapted[0], seed=0)
-    [*own] = adapters_of(twin)
-    assert len(own) == 4
-    assert not torch.equal(own[0].down.weight, next(adapters_of(load_masked_language_model(adapted[0]))).down.weight)
+    [*adapters] = adapters_of(twin)
+    assert len(adapters) == 4
+    assert not torch.equal(
+        adapters[0].down.weight, next(adapters_of(load_masked_language_model(adapted[0]))).down.weight
+    )
 
 
 def test_weights_of_adapters_that_are_missing_are_an_error(adapted, tokenizer, tmp_path):
@@ -170,7 +172,7 @@ def test_adapters_that_are_there_are_kept():
 
 
 def test_family_without_known_places_has_no_adapters():
-    with pytest.raises(ValueError, match="in a 'mpnet' is not known"):
+    with pytest.raises(ValueError, match="cannot put adapters into a 'mpnet'"):
         add_adapters(mpnet(), 4, seed=0)
 
 
@@ -261,7 +263,7 @@ def test_rows_are_framed_as_before_whatever_framed_them(name):
 def test_tokenizer_that_frames_in_no_known_way_gets_no_prompt():
     backend = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
     backend.post_processor = processors.ByteLevel()
-    with pytest.raises(ValueError, match=r"how the tokenizer frames rows \('ByteLevel'\)"):
+    with pytest.raises(ValueError, match=r"cannot put a prompt behind the rows of this tokenizer .*'ByteLevel'"):
         add_prompt(FAMILIES["bert"](), PreTrainedTokenizerFast(tokenizer_object=backend), 2, seed=0)
 
 

@@ -25,9 +25,9 @@ def test_naming_a_model_and_gathering_a_users_files_load_no_torch(code):
 
 
 def _refused(kind: type[errors.HTTPError]) -> Exception:
-    """As the hub's library raises it; it wants the answer of the server, which nobody here reads."""
+    """As the hub's library raises it; it needs an answer of the server, which no test reads."""
     error = kind.__new__(kind)
-    Exception.__init__(error, "told by the hub")
+    Exception.__init__(error, "said by the hub")
     return error
 
 
@@ -35,10 +35,10 @@ def _refused(kind: type[errors.HTTPError]) -> Exception:
     ("error", "said"),
     [
         (errors.RepositoryNotFoundError, "has no model of that name, or a private one. Check the spelling"),
-        (errors.GatedRepoError, "gives it only to who agreed to its terms"),
+        (errors.GatedRepoError, "requires that you agree to its terms"),
         (errors.RemoteEntryNotFoundError, "holds no config.json"),
-        (errors.HfHubHTTPError, "did not give it: told by the hub. Without a connection, give the path"),
-        (errors.HTTPError, "did not give it: told by the hub. Without a connection, give the path"),
+        (errors.HfHubHTTPError, "did not give it: said by the hub. Without a connection, give the path"),
+        (errors.HTTPError, "did not give it: said by the hub. Without a connection, give the path"),
         (errors.OfflineModeIsEnabled, "HF_HUB_OFFLINE is set: unset it to download"),
     ],
 )
@@ -49,7 +49,7 @@ def test_what_the_hub_does_not_give_is_one_error_after_one_question(
 
     def ask(url: str, **settings: object) -> None:
         asked.append(url)
-        raise _refused(error) if issubclass(error, errors.HTTPError) else error("told by the hub")
+        raise _refused(error) if issubclass(error, errors.HTTPError) else error("said by the hub")
 
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", ask)
     with pytest.raises(ValueError, match=said), reading("nobody/nothing-of-the-kind"):

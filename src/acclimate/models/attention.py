@@ -1,8 +1,8 @@
 """Where an encoder's heads look: on which key the largest weight of each query falls, counted over many texts.
 
-Yao et al. (2022), section 4.4.1, takes the definitions from Voita et al. (2019) and Kovaleva et al. (2019): a head is
-told by the share of its maxima on adjacent tokens, and of those on [CLS], [SEP] or the period. docs/analyses.md has the
-readings. Any family of transformers whose attention is a matrix of (T, T) weights will do.
+Yao et al. (2022), section 4.4.1, takes the definitions from Voita et al. (2019) and Kovaleva et al. (2019): the share
+of a head's maxima on adjacent tokens, and the share on [CLS], [SEP] or the period, say what kind of head it is.
+docs/analyses.md has the readings. It works for every family of transformers whose attention is a (T, T) matrix.
 
 Shape suffixes: L layers, H heads, B texts, T tokens of the longest, V vocabulary.
 """
@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from acclimate.models.encoder import encoder_of, family
 
 HELD = 2**25  # attention weights in memory at once, all layers and heads together: 128 MB
-READ = 256  # texts that are brought into the order of their lengths at once
+READ = 256  # texts that are read at once and sorted by length
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +31,12 @@ class Maxima:
 
     previous_LH, next_LH  float64: maxima on the token before the query, and on the one after it
     marked_LH             float64: maxima on [CLS], [SEP] or a period
-    queries               how many tokens asked: those of the texts, without special tokens and padding
-    texts                 how many texts had such tokens
-    by_chance             shares of adjacent and of marked keys among all keys, mean over queries: the shares of maxima
-                          that fell anywhere
+    queries               number of tokens whose weights were counted: all except special tokens and padding
+    texts                 number of texts that have such tokens
+    by_chance             shares of adjacent and of marked keys among all keys, as means over queries: what a head
+                          would score if its maxima fell on random keys
 
-    A maximum that several keys share counts for each as its part, so that their order decides nothing.
+    Where k keys share a maximum, each counts 1/k, so the order of keys does not matter.
     """
 
     previous_LH: np.ndarray
@@ -49,28 +49,10 @@ class Maxima:
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """The ids of a vocabulary that are counted apart, (V,) bool each. ends: [CLS] and [SEP]; periods: the token "."."""
+    """The ids of a vocabulary that are counted separately, (V,) bool. ends: [CLS] and [SEP]; periods: the token "."."""
 
     ends: np.ndarray
     periods: np.ndarray
-
-
-def show_attention(model: PreTrainedModel) -> None:
-    """Makes the model hand out its weights: transformers' eager attention, the one that has them.
-
-    Raises ValueError for a family without it.
-    """
-    try:
-        model.set_attn_implementation("eager")
-    except (ValueError, NotImplementedError) as error:
-        raise ValueError(f"{family(model)}: its attention weights cannot be had in transformers: {error}") from error
-
-
-@torch.no_grad()
-def attention_of(model: PreTrainedModel, ids: Sequence[int]) -> np.ndarray:
-    """(L, H, T, T) float32 weights over one text, special tokens included; a row is a query. See `show_attention`."""
-    ids_1T = torch.tensor([ids], device=model.device)
-    return np.stack([weights[0].cpu().numpy() for weights in _attentions(model, ids_1T, torch.ones_like(ids_1T))])
 
 
 @torch.no_grad()
@@ -81,12 +63,13 @@ def find_maxima(
     *,
     watch: Callable[[int], None] = lambda done: None,
 ) -> Maxima:
-    """Return the maxima of every head over these texts, read once, in memory that does not grow with their number.
+    """Return the maxima of every head over these texts. They are read once; memory does not grow with their number.
 
-    texts  ids of each, special tokens included, no longer than the model reads; see `show_attention`
-    watch  is told the number of texts that are done
+    model  must use eager attention (`show_attention`)
+    texts  token ids of each text, special tokens included, at most as many as the model reads
+    watch  called with the number of texts that are done
 
-    Raises ValueError where no text holds a token that is not special, and where a weight is no number.
+    Raises ValueError if all tokens are special ones, and if a weight is NaN.
     """
     ends_V, marked_V = torch.from_numpy(marks.ends), torch.from_numpy(marks.ends | marks.periods)
     previous, following, marked = 0.0, 0.0, 0.0
@@ -113,18 +96,39 @@ def find_maxima(
     return Maxima(np.asarray(previous), np.asarray(following), np.asarray(marked), queries, asking, (adjacent, special))
 
 
+def show_attention(model: PreTrainedModel) -> None:
+    """Switch the model, in place, to transformers' eager attention: the only one that returns its weights.
+
+    Raises ValueError for a family without it.
+    """
+    try:
+        model.set_attn_implementation("eager")
+    except (ValueError, NotImplementedError) as error:
+        raise ValueError(f"{family(model)}: transformers does not return its attention weights: {error}") from error
+
+
+@torch.no_grad()
+def attention_of(model: PreTrainedModel, ids: Sequence[int]) -> np.ndarray:
+    """Return the (L, H, T, T) float32 attention weights over one text, special tokens included; rows are queries.
+
+    The model must use eager attention (`show_attention`).
+    """
+    ids_1T = torch.tensor([ids], device=model.device)
+    return np.stack([weights[0].cpu().numpy() for weights in _attentions(model, ids_1T, torch.ones_like(ids_1T))])
+
+
 def _attentions(model: PreTrainedModel, ids_BT: Tensor, real_BT: Tensor) -> Iterator[Tensor]:
-    """(B, H, T, T) of each layer."""
+    """Yield the (B, H, T, T) weights of each layer. Raises ValueError if the model returns another shape or none."""
     given = encoder_of(model)(input_ids=ids_BT, attention_mask=real_BT, output_attentions=True).attentions
     rows, tokens = ids_BT.shape
     for layer in given or [None]:
         if layer is None or layer.ndim != 4 or layer.shape[0] != rows or layer.shape[2:] != (tokens, tokens):
-            raise ValueError(f"{family(model)}: hands out no matrix of attention weights for each head and text")
+            raise ValueError(f"{family(model)}: returns no matrix of attention weights for each head and text")
         yield layer
 
 
 def _pieces(model: PreTrainedModel, texts: Iterable[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
-    """Yield texts of about one length, as many as HELD allows and at least one."""
+    """Yield lists of texts of similar length, each as long as HELD allows, with at least one text."""
     of_all = model.config.num_hidden_layers * model.config.num_attention_heads
     waiting = iter(texts)
     while read := sorted(islice(waiting, READ), key=len):
@@ -138,7 +142,7 @@ def _pieces(model: PreTrainedModel, texts: Iterable[Sequence[int]]) -> Iterator[
 
 
 def _padded(piece: Sequence[Sequence[int]], model: PreTrainedModel) -> tuple[Tensor, Tensor]:
-    """(B, T) ids, and which of them are the text's."""
+    """Return the padded ids (B, T), and a mask (B, T) that is False at padding."""
     filler = getattr(model.config, "pad_token_id", None) or 0
     ids_BT = torch.full((len(piece), max(map(len, piece))), filler)
     real_BT = torch.zeros_like(ids_BT, dtype=torch.bool)
@@ -149,7 +153,7 @@ def _padded(piece: Sequence[Sequence[int]], model: PreTrainedModel) -> tuple[Ten
 
 
 def _sums(weights_BHTT: Tensor, real_BT: Tensor, marked_BT: Tensor, asked_BT: Tensor) -> np.ndarray:
-    """(3, H) float64: maxima on the token before, on the one after, on marked ones."""
+    """Return the (3, H) float64 numbers of maxima on the token before, on the one after, and on marked tokens."""
     weights_BHTT = weights_BHTT.masked_fill(~real_BT[:, None, None, :], -1.0)
     highest_BHT1 = weights_BHTT.amax(-1, keepdim=True)
     if highest_BHT1.isnan().any():
@@ -163,7 +167,7 @@ def _sums(weights_BHTT: Tensor, real_BT: Tensor, marked_BT: Tensor, asked_BT: Te
 
 
 def _chances(real_BT: Tensor, marked_BT: Tensor, asked_BT: Tensor) -> np.ndarray:
-    """(2,) float64: adjacent keys and marked keys over all keys, summed over queries."""
+    """Return the (2,) float64 shares of adjacent and of marked keys among all keys, summed over queries."""
     keys_B = real_BT.sum(1, dtype=torch.float64)
     neighbours_BT = pad(real_BT[:, :-1], (1, 0)).double() + pad(real_BT[:, 1:], (0, 1)).double()
     adjacent = (neighbours_BT * asked_BT / keys_B[:, None]).sum()

@@ -1,4 +1,4 @@
-"""Which setting of a family's config is which dropout."""
+"""The names that each family's config has for its dropout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BERT: dict[str, tuple[str, ...]] = {
 }
 _DEBERTA: dict[str, tuple[str, ...]] = {**_BERT, "head": ("cls_dropout", "pooler_dropout")}
 
-# DeBERTa's hidden dropout also acts on the relative positions within attention; ModernBERT's attention dropout also on
+# DeBERTa's hidden dropout also acts on the relative positions within attention, ModernBERT's attention dropout also on
 # the output of the attention block.
 DROPOUT_FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
     "bert": _BERT,
@@ -37,13 +37,13 @@ def set_dropout(
     hidden: float | None = None,
     head: float | None = None,
 ) -> None:
-    """Changes a config in place, before a model is made of it; None leaves what the checkpoint says.
+    """Set the dropout of a config, in place, before a model is made from it. None keeps the checkpoint's value.
 
     attention  on the attention probabilities
     hidden     on the embeddings and on what each block adds to the hidden states
     head       before the output layer of a classifier
 
-    Raises ValueError for a probability outside [0, 1), and for a family that the table does not know.
+    Raises ValueError for a probability outside [0, 1), and for a family that DROPOUT_FIELDS does not list.
     """
     wanted = {
         part: value

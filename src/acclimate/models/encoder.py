@@ -28,109 +28,16 @@ from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
 from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
 
-_MaskedLanguageModel: Any = AutoModelForMaskedLM
-
-
-def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
-    """Return the tokenizer of a checkpoint directory or hub id. Raises ValueError where there is none."""
-    with reading(model) as where:
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
-        except ValueError as error:
-            below = Path(where) / "tokenizer"
-            way_out = f". There is one in {below}: name that" if (below / "tokenizer.json").exists() else f": {error}"
-            raise ValueError(f"{where}: holds no tokenizer that transformers can read{way_out}") from error
-    # Where the files are missing, transformers makes up a tokenizer that takes every word for unknown.
-    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
-        raise ValueError(f"{where}: holds no tokenizer with a vocabulary. Save one there (tokenizer.json).")
-    return tokenizer
-
-
-def load_masked_language_model(
-    model: str | Path,
-    *,
-    attention_dropout: float | None = None,
-    hidden_dropout: float | None = None,
-    seed: int = 0,
-) -> PreTrainedModel:
-    """Return an encoder with its masked language modelling head, in float32 and evaluation mode.
-
-    The weights of a head that the checkpoint lacks are drawn under `seed`; torch's generator is left as it was found.
-    A dropout of None leaves what the checkpoint says.
-
-    Raises ValueError where the checkpoint cannot be found or read, holds pickled weights only, or lacks weights of the
-    encoder.
-    """
-    with reading(model) as where:
-        config = configuration(where)
-        set_dropout(config, attention=attention_dropout, hidden=hidden_dropout)
-        loaded, _ = load_weights(_MaskedLanguageModel, where, config, seed)
-    return loaded
-
-
-def dropout_known(model: str | Path) -> bool:
-    """Return whether it is known which settings of the model's family are its dropout (models/dropout.py)."""
-    return configuration_of(model).model_type in DROPOUT_FIELDS
-
-
-def configuration_of(model: str | Path) -> PreTrainedConfig:
-    """Return what a checkpoint directory or hub id says of its architecture.
-
-    Raises ValueError where it cannot be read.
-    """
-    with reading(model) as where:
-        return configuration(where)
-
-
-def longest_input(model: str | Path) -> int | None:
-    """Tokens that a model can read at once, as far as its config says."""
-    return longest_of(configuration_of(model))
-
-
-def longest_of(config: PreTrainedConfig) -> int | None:
-    """`longest_input` by a config; a prompt, which stands behind the input, is left out."""
-    prompt = int(getattr(config, FIELD, 0))
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions and config.model_type in ("roberta", "camembert", "xlm-roberta"):
-        positions -= int(config.pad_token_id) + 1  # they count positions from behind the padding's id
-    return int(positions) - prompt if positions else None
-
-
-def require_room(model: PreTrainedModel, tokens: int, name: str = "max_tokens") -> None:
-    """Raises ValueError where the model does not read rows of so many tokens, its prompt (models/light.py) beside them.
-
-    name: of the setting that says how many
-    """
-    longest, prompt = longest_of(model.config), int(getattr(model.config, FIELD, 0))
-    if longest is not None and tokens > longest:
-        beside = f" beside its prompt of {prompt}" if prompt else ""
-        raise ValueError(
-            f"{name} = {tokens}, but the model reads at most {longest} tokens{beside}. Lower {name} to {longest}"
-        )
-
-
-def random_twin(model: str | Path, *, seed: int) -> PreTrainedModel:
-    """Return a masked language model of a checkpoint's architecture with random weights, in float32 and evaluation
-    mode.
-
-    Same config and seed, same weights; torch's generator is left as it was found. Only the config is read.
-    """
-    with reading(model) as where, seeded(seed):
-        config = configuration(where)
-        twin: PreTrainedModel = _MaskedLanguageModel.from_config(config, dtype=torch.float32)
-        if bottleneck := bottleneck_of(config):
-            attach_adapters(twin, bottleneck)
-    twin.train(False)
-    return twin
-
+_MaskedLanguageModel: Any = AutoModelForMaskedLM  # Any: its class methods are untyped in transformers
 
 Architecture = Literal["bert", "modernbert"]
+
 Size = Literal["", "tiny", "mini", "small", "medium", "base", "large"]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """intermediate: width of the feed-forward layers; None: what `new_encoder` takes for the width."""
+    """The size of an encoder. intermediate: width of the feed-forward layers; None: `new_encoder`'s default."""
 
     layers: int
     hidden: int
@@ -147,37 +54,76 @@ _BERT = {
     "base": Shape(12, 768, 12),
     "large": Shape(24, 1024, 16),
 }
-# Warner et al. (2024), "Smarter, Better, Faster, Longer", table 4, has two; below them there are BERT's.
+
+
+# Warner et al. (2024), "Smarter, Better, Faster, Longer", table 4, has base and large; the smaller ones are BERT's.
 SIZES: dict[Architecture, dict[str, Shape]] = {
     "bert": _BERT,
     "modernbert": {**_BERT, "base": Shape(22, 768, 12, 1152), "large": Shape(28, 1024, 16, 2624)},
 }
 
 
-def shape_of(
-    size: Size, architecture: Architecture, *, layers: int | None, hidden: int | None, heads: int | None
-) -> Shape:
-    """Return the shape of this name, or as stated number by number, where what is None is BERT-base's.
+_NEW: dict[str, tuple[Any, Any]] = {
+    "bert": (BertConfig, BertForMaskedLM),
+    "modernbert": (ModernBertConfig, ModernBertForMaskedLM),
+}
 
-    Raises ValueError where a stated number is not that of the name.
-    """
-    stated = {
-        name: value for name, value in (("layers", layers), ("hidden", hidden), ("heads", heads)) if value is not None
-    }
-    if not size:
-        return replace(_BERT["base"], **stated)
-    named = SIZES[architecture][size]
-    for name, value in stated.items():
-        if value != getattr(named, name):
-            raise ValueError(
-                f"size = '{size}' of {architecture} has {name} = {getattr(named, name)}, but {name} = {value} is "
-                f"stated too. Leave one of them out, or state layers={named.layers} hidden={named.hidden} "
-                f"heads={named.heads}"
+
+_MODERNBERT_ENDS = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
+
+
+def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
+    """Return the tokenizer of a checkpoint directory or hub id. Raises ValueError where there is none."""
+    with reading(model) as where:
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+        except ValueError as error:
+            below = Path(where) / "tokenizer"
+            way_out = (
+                f". There is one in {below}: give that path" if (below / "tokenizer.json").exists() else f": {error}"
             )
-    return named
+            raise ValueError(f"{where}: holds no tokenizer that transformers can read{way_out}") from error
+    # Where the files are missing, transformers returns a tokenizer to which every word is unknown.
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise ValueError(f"{where}: holds no tokenizer with a vocabulary. Save one there (tokenizer.json).")
+    return tokenizer
 
 
-# Any: its class methods are untyped in transformers.
+def load_masked_language_model(
+    model: str | Path,
+    *,
+    attention_dropout: float | None = None,
+    hidden_dropout: float | None = None,
+    seed: int = 0,
+) -> PreTrainedModel:
+    """Return an encoder with its masked language modelling head, in float32 and evaluation mode.
+
+    If the checkpoint has no head, the head's weights are random, from `seed`; the state of torch's generator does not
+    change. A dropout of None keeps the checkpoint's value.
+
+    Raises ValueError if the checkpoint cannot be found or read, has only pickled weights, or lacks weights of the
+    encoder.
+    """
+    with reading(model) as where:
+        config = configuration(where)
+        set_dropout(config, attention=attention_dropout, hidden=hidden_dropout)
+        loaded, _ = load_weights(_MaskedLanguageModel, where, config, seed)
+    return loaded
+
+
+def random_twin(model: str | Path, *, seed: int) -> PreTrainedModel:
+    """Return a masked language model of a checkpoint's architecture with random weights, in float32 and evaluation
+    mode.
+
+    The same config and seed give the same weights. Only the config is read; torch's generator keeps its state.
+    """
+    with reading(model) as where, seeded(seed):
+        config = configuration(where)
+        twin: PreTrainedModel = _MaskedLanguageModel.from_config(config, dtype=torch.float32)
+        if bottleneck := bottleneck_of(config):
+            attach_adapters(twin, bottleneck)
+    twin.train(False)
+    return twin
 
 
 def new_encoder(
@@ -198,13 +144,17 @@ def new_encoder(
 ) -> PreTrainedModel:
     """Return a BERT or ModernBERT with random weights and its masked language modelling head, in evaluation mode.
 
-    intermediate is the width of the feed-forward layers, by default 4 * hidden, or 1.5 * hidden of a ModernBERT, whose
-    layers have three matrices instead of two; longest the number of positions, in tokens; pad the id of the padding
-    token; ends those that begin and end a row, which a ModernBERT's config names; initializer_range the standard
-    deviation of the weights. Same arguments, same weights; torch's generator is left as it was found.
+    longest            number of positions, in tokens
+    pad                id of the padding token
+    intermediate       width of the feed-forward layers; by default 4 * hidden, or 1.5 * hidden for a ModernBERT, whose
+                       layers have three matrices instead of two
+    initializer_range  standard deviation of the weights
+    ends               ids of the tokens that begin and end a row, which a ModernBERT's config states
 
-    Raises ValueError unless `hidden` is a multiple of `heads` (of twice that for a ModernBERT, which turns pairs of
-    numbers) and `pad` an id of the vocabulary.
+    The same arguments give the same weights; torch's generator keeps its state.
+
+    Raises ValueError unless `hidden` is a multiple of `heads` (for a ModernBERT, whose rotary positions turn pairs of
+    numbers, of 2 * heads) and `pad` an id of the vocabulary.
     """
     if not 0 <= pad < vocabulary_size:
         raise ValueError(f"pad is {pad}, which is no id of a vocabulary of {vocabulary_size} tokens.")
@@ -234,7 +184,7 @@ def new_configuration(
     hidden_dropout: float,
     **others: Any,
 ) -> PreTrainedConfig:
-    """Return the config of `new_encoder`; others: what else it states, by transformers' names."""
+    """Return the config of `new_encoder`. others: further fields, by transformers' names."""
     multiple = shape.heads if architecture == "bert" else 2 * shape.heads
     if shape.hidden % multiple:
         raise ValueError(
@@ -254,21 +204,37 @@ def new_configuration(
     return config
 
 
-_NEW: dict[str, tuple[Any, Any]] = {
-    "bert": (BertConfig, BertForMaskedLM),
-    "modernbert": (ModernBertConfig, ModernBertForMaskedLM),
-}
-_MODERNBERT_ENDS = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
+def shape_of(
+    size: Size, architecture: Architecture, *, layers: int | None, hidden: int | None, heads: int | None
+) -> Shape:
+    """Return the shape of this size. If `size` is empty, the stated numbers, and BERT-base's for those that are None.
+
+    Raises ValueError if a stated number contradicts the size.
+    """
+    stated = {
+        name: value for name, value in (("layers", layers), ("hidden", hidden), ("heads", heads)) if value is not None
+    }
+    if not size:
+        return replace(_BERT["base"], **stated)
+    named = SIZES[architecture][size]
+    for name, value in stated.items():
+        if value != getattr(named, name):
+            raise ValueError(
+                f"size = '{size}' of {architecture} has {name} = {getattr(named, name)}, but {name} = {value} is "
+                f"stated too. Leave one of them out, or state layers={named.layers} hidden={named.hidden} "
+                f"heads={named.heads}"
+            )
+    return named
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, directory: str | Path) -> None:
-    """Writes model and tokenizer as transformers does (safetensors and JSON), to be loaded by its Auto classes.
+    """Write model and tokenizer as safetensors and JSON, which the Auto classes of transformers load.
 
-    Same weights and vocabulary, same bytes in every file, wherever they were loaded from and whatever the tokenizer was
-    used for. Not atomic: write into a temporary directory and rename that.
+    The same weights and vocabulary give the same bytes in every file, wherever they were loaded from and whatever the
+    tokenizer was used for. Not atomic: write into a temporary directory and rename that.
     """
     plain = copy.deepcopy(tokenizer)
-    # How the tokenizer was found, and the padding and truncation of its last call, would be written with it.
+    # Without this, the files would record how the tokenizer was found, and the padding and truncation of its last call.
     for trace in ("is_local", "local_files_only"):
         plain.init_kwargs.pop(trace, None)
     if plain.is_fast:
@@ -280,12 +246,12 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, direc
 
 
 def encoder_of(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the encoder without its head; the model itself where it has none."""
+    """Return the encoder without its head, or the model itself if it has no head."""
     return cast(PreTrainedModel, model.base_model)
 
 
 def word_embeddings(model: PreTrainedModel) -> torch.Tensor:
-    """(V, D) the embeddings of the vocabulary as they are before positions and normalisation, to read or to train."""
+    """Return the (V, D) parameter of the word embeddings, before positions and normalisation."""
     return cast(torch.Tensor, cast(Any, model).get_input_embeddings().weight)
 
 
@@ -294,13 +260,69 @@ def family(model: PreTrainedModel) -> str:
     return str(model.config.model_type)
 
 
+def configuration_of(model: str | Path) -> PreTrainedConfig:
+    """Return the config of a checkpoint directory or hub id. Raises ValueError if it cannot be read."""
+    with reading(model) as where:
+        return configuration(where)
+
+
+def longest_input(model: str | Path) -> int | None:
+    """Return the number of tokens that a model can read at once; None if its config does not say."""
+    return longest_of(configuration_of(model))
+
+
+def longest_of(config: PreTrainedConfig) -> int | None:
+    """Return `longest_input` of a config, less the tokens of the prompt, which come after the input."""
+    prompt = int(getattr(config, FIELD, 0))
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions and config.model_type in ("roberta", "camembert", "xlm-roberta"):
+        positions -= int(config.pad_token_id) + 1  # they count positions from behind the padding's id
+    return int(positions) - prompt if positions else None
+
+
+def require_room(model: PreTrainedModel, tokens: int, name: str = "max_tokens") -> None:
+    """Raise ValueError if the model cannot read rows of this many tokens and its prompt (models/light.py) after them.
+
+    name  of the setting that states `tokens`, for the message
+    """
+    longest, prompt = longest_of(model.config), int(getattr(model.config, FIELD, 0))
+    if longest is not None and tokens > longest:
+        beside = f" beside its prompt of {prompt}" if prompt else ""
+        raise ValueError(
+            f"{name} = {tokens}, but the model reads at most {longest} tokens{beside}. Lower {name} to {longest}"
+        )
+
+
+def dropout_known(model: str | Path) -> bool:
+    """Return True if `set_dropout` knows the model's family (models/dropout.py)."""
+    return configuration_of(model).model_type in DROPOUT_FIELDS
+
+
+def training_flops(model: PreTrainedModel, lengths: np.ndarray, *, predicted: int) -> float:
+    """Return the floating point operations of one forward and backward pass, by formula.
+
+    lengths    (B,) tokens of each row
+    predicted  number of positions (for a classifier, of rows) that the head reads
+
+    Kaplan et al. (2020), 2.1: 6 operations a weight and token (2 forward, 4 backward), plus attention's products,
+    which grow with the square of the length. Only matrix products count: embedding look-ups, normalisation, softmax and
+    the optimiser are a few per cent of a 12-layer model. What DeBERTa adds for relative positions is left out too, and
+    ModernBERT's local attention counts as if it were global.
+    """
+    body, head = weights_by_part(model)
+    layers, hidden = model.config.num_hidden_layers, model.config.hidden_size
+    squares = float(np.sum(np.asarray(lengths, dtype=np.float64) ** 2))
+    # queries times keys and weights times values: 2 products of 2 T T D operations a layer, and twice that backwards
+    attention = 12.0 * layers * hidden * squares
+    return float(6.0 * (body * float(np.sum(lengths)) + head * predicted) + attention)
+
+
 def weights_by_part(
     model: PreTrainedModel, among: Callable[[nn.Parameter], bool] = lambda weight: True
 ) -> tuple[int, int]:
-    """Return the number of weights that every token meets, and that every prediction meets.
+    """Return two numbers of weights: those that each token is multiplied by, and those that each prediction is.
 
-    Only matrices count, and of them those that `among` asks for. A pooler counts to the predictions: it sees one token
-    a row.
+    Only matrices for which `among` is True count. A pooler counts to the predictions, because it reads one token a row.
     """
     body = head = 0
     base = model.base_model_prefix + "."
@@ -313,21 +335,3 @@ def weights_by_part(
             else:
                 head += weights
     return body, head
-
-
-def training_flops(model: PreTrainedModel, lengths: np.ndarray, *, predicted: int) -> float:
-    """Return the floating point operations of one forward and backward pass, by formula.
-
-    lengths: (B,) tokens of each row. predicted: how many positions (or rows, for a classifier) the head sees.
-
-    Kaplan et al. (2020), 2.1: 6 operations a weight and token (2 forward, 4 backward), plus attention's own products,
-    which grow with the square of the length. Only matrix products count: embedding look-ups, normalisation, softmax and
-    the optimiser are a few per cent of a 12-layer model. What DeBERTa adds for relative positions is left out too, and
-    ModernBERT's local attention counts as if it were global.
-    """
-    body, head = weights_by_part(model)
-    layers, hidden = model.config.num_hidden_layers, model.config.hidden_size
-    squares = float(np.sum(np.asarray(lengths, dtype=np.float64) ** 2))
-    # queries times keys and weights times values: 2 products of 2 T T D operations a layer, and twice that backwards
-    attention = 12.0 * layers * hidden * squares
-    return float(6.0 * (body * float(np.sum(lengths)) + head * predicted) + attention)

@@ -1,6 +1,6 @@
-"""An encoder whose vocabulary has more words: its tokenizer, and the rows of its embeddings and of its output layer.
+"""New words for an encoder's vocabulary: rows of its embeddings and its output layer, and rules of its tokenizer.
 
-Old rows stay as they are, so a text without new words gives the same hidden states and, for the old pieces, the same
+Old rows do not change, so a text without new words gives the same hidden states and, for the old pieces, the same
 logits. Shape suffixes: N new words, D hidden.
 """
 
@@ -23,44 +23,21 @@ from acclimate.models.encoder import encoder_of, word_embeddings
 from acclimate.models.loading import quiet, seeded
 
 
-def with_backend(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreTrainedTokenizerBase:
-    """Return the tokenizer with other rules beneath: of its own class where that keeps them when it is loaded, else of
-    none (PreTrainedTokenizerFast, which takes a file's rules as they are).
-
-    RobertaTokenizer, for one, makes its rules anew from vocabulary and merges, and so drops `ignore_merges`.
-    """
-    kind: Any = type(tokenizer)
-    plain = copy.deepcopy(tokenizer)
-    with tempfile.TemporaryDirectory() as folder, quiet():
-        config = Path(folder) / "tokenizer_config.json"
-        plain.save_pretrained(folder)
-        for file in Path(folder).iterdir():
-            if file != config:  # vocabularies of other formats would be read beside the new one
-                file.unlink()
-        backend.save(str(Path(folder) / "tokenizer.json"))
-        again: PreTrainedTokenizerBase = kind.from_pretrained(folder)
-    if _rules(again.backend_tokenizer) != _rules(backend):
-        again = _of_no_class(tokenizer, backend)
-    again.name_or_path = tokenizer.name_or_path
-    again.init_kwargs["name_or_path"] = tokenizer.name_or_path
-    return again
-
-
 def add_rows(model: PreTrainedModel, pieces: Sequence[Sequence[int]], first: int, *, start_ND: Tensor | None) -> None:
-    """Give the model an embedding for each new word, in place, with ids from `first` on, and a row and a bias of its
-    output layer if it has one.
+    """Add to the model, in place, an embedding for each new word, and a row and a bias if it has an output layer.
 
-    pieces    ids that a word was made of: its embedding, its bias, and its row of an output layer of its own (untied)
-              become their means
-    start_ND  embeddings to begin with instead
+    pieces    for each word the ids that it was split into so far. Its embedding, its bias and its row of an untied
+              output layer start as the means of theirs
+    first     id of the first new word
+    start_ND  first values of the embeddings, in place of the means; None: the means
 
-    Raises ValueError where the model has fewer embeddings than `first`.
+    Raises ValueError if the model has fewer embeddings than `first`.
     """
     embedded = word_embeddings(model).detach()
     if first > len(embedded):
         raise ValueError(
             f"the tokenizer has {first:,} entries, but the model only {len(embedded):,} embeddings: they do not belong "
-            "together. Give a model with its own tokenizer"
+            "together. Give a model with the tokenizer that it was trained with"
         )
     head, separate = _output(model)
     rows_ND = _means(embedded, pieces) if start_ND is None else start_ND
@@ -86,8 +63,10 @@ def add_rows(model: PreTrainedModel, pieces: Sequence[Sequence[int]], first: int
 
 
 def _output(model: PreTrainedModel) -> tuple[nn.Linear | None, nn.Parameter | None]:
-    """Return the output layer; or the bias of one that is the embeddings themselves, as DeBERTa has it with
-    legacy=false, for which transformers gives the layer before.
+    """Return the output layer and None; None and a bias if the embeddings are the output layer; two None if there is
+    no output layer.
+
+    The second is DeBERTa's with legacy=false: transformers' get_output_embeddings gives the layer before it.
     """
     head = cast(Any, model).get_output_embeddings()
     if head is None:
@@ -98,16 +77,45 @@ def _output(model: PreTrainedModel) -> tuple[nn.Linear | None, nn.Parameter | No
 
 
 def _means(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
-    """(N, ...) the mean of each word's rows, in double precision and then as the rows are."""
+    """Return the (N, ...) means of each word's rows, computed in float64, in the rows' type."""
     return torch.stack([rows[list(ids)].double().mean(0) for ids in pieces]).to(rows.dtype)
 
 
+def with_backend(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreTrainedTokenizerBase:
+    """Return a copy of the tokenizer with the rules of `backend`.
+
+    It has the tokenizer's class if that class keeps the rules when it is loaded, or else PreTrainedTokenizerFast, which
+    takes a file's rules as they are. RobertaTokenizer builds its rules from vocabulary and merges: `ignore_merges` is
+    lost.
+    """
+    kind: Any = type(tokenizer)
+    plain = copy.deepcopy(tokenizer)
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        config = Path(folder) / "tokenizer_config.json"
+        plain.save_pretrained(folder)
+        for file in Path(folder).iterdir():
+            if file != config:  # vocabularies of other formats would be read beside the new one
+                file.unlink()
+        backend.save(str(Path(folder) / "tokenizer.json"))
+        again: PreTrainedTokenizerBase = kind.from_pretrained(folder)
+    if _rules(again.backend_tokenizer) != _rules(backend):
+        again = _as_fast(tokenizer, backend)
+    again.name_or_path = tokenizer.name_or_path
+    again.init_kwargs["name_or_path"] = tokenizer.name_or_path
+    return again
+
+
 def _rules(backend: Tokenizer) -> dict[str, Any]:
+    """Return the content of the tokenizer's tokenizer.json, without the truncation and padding of its last call."""
     rules: dict[str, Any] = json.loads(backend.to_str())
     return {**rules, "truncation": None, "padding": None}
 
 
-def _of_no_class(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreTrainedTokenizerBase:
+def _as_fast(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreTrainedTokenizerBase:
+    """Return a PreTrainedTokenizerFast with the tokenizer's settings and special tokens, and the rules of `backend`.
+
+    Raises ValueError if that class changes the rules too.
+    """
     stated = {name: str(value) for name, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
     extra = [token for token in tokenizer.all_special_tokens if token not in stated.values()]
     prompt = {FIELD: tokenizer.init_kwargs[FIELD]} if FIELD in tokenizer.init_kwargs else {}
@@ -123,5 +131,5 @@ def _of_no_class(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreT
         **prompt,
     )
     if _rules(again.backend_tokenizer) != _rules(backend):
-        raise ValueError(f"transformers cannot hold the rules of this {type(tokenizer).__name__} with more words")
+        raise ValueError(f"transformers cannot represent this {type(tokenizer).__name__} with more words")
     return again

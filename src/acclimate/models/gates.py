@@ -1,4 +1,4 @@
-"""The parts of an encoder that DGA tells apart, and gates on them by hooks: on a part's output, or on its gradient.
+"""The parts of an encoder for which DGA computes importance, and hooks that gate a part's output or its gradient.
 
 Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", Eq. 5 multiplies the output of
 each attention head by a gate, and Eq. 9 its gradient. Table 3 does the same to other parts of a layer:
@@ -13,8 +13,8 @@ output        a number that the second one puts out,      the number's row of th
 embeddings    a number of the embeddings' output          the number's column of each embedding matrix, and its place in
                                                           the normalisation
 
-Columns of the second feed-forward matrix count to "output", whose rows they cross, so no weight belongs to two parts.
-The normalisations of a layer belong to none.
+The second feed-forward matrix belongs to "output" alone, so no weight belongs to two parts. The normalisations of a
+layer belong to none.
 
 Shape suffixes: L layers, H heads, D hidden, G gates of a layer, N rows or columns of a matrix. Of a piece: L lines, W
 width of a line in tokens, R rows, T tokens of the longest; K numbers that a gate multiplies, N = G K.
@@ -41,17 +41,19 @@ from acclimate.models.loading import configuration, reading
 Part = Literal["heads", "intermediate", "output", "embeddings"]  # H, I, O, E of Table 3
 PARTS: tuple[Part, ...] = ("heads", "intermediate", "output", "embeddings")
 
+Change = Callable[[Tensor, Tensor], Tensor]  # (values (L, W, G, K), factors that broadcast to them) -> values
+
 
 @dataclass(frozen=True)
 class Places:
-    """What a family calls its layers in the encoder, and in a layer its linear maps."""
+    """The names that a family's modules have: of the layers in the encoder, and of the linear maps in a layer."""
 
     layers: str
     into_heads: tuple[str, ...]
     out_of_heads: str
-    first: str  # of the two feed-forward ones
+    first: str  # of the two feed-forward maps
     second: str
-    relative: tuple[str, ...] = ()  # into heads too, in some models of the family
+    relative: tuple[str, ...] = ()  # maps of relative positions into heads, which some models of the family have
 
 
 _BERT = Places(
@@ -77,7 +79,7 @@ PLACES: dict[str, Places] = {
         second="ffn.lin2",
     ),
     "electra": _BERT,
-    # W_q, W_k and W_v are one matrix, one below the other; the first feed-forward one has two rows a neuron
+    # W_q, W_k and W_v are one matrix, one below the other; the first feed-forward matrix has two rows a neuron
     "modernbert": Places("layers", ("attn.Wqkv",), "attn.Wo", "mlp.Wi", "mlp.Wo"),
     "mpnet": replace(
         _BERT,
@@ -89,16 +91,46 @@ PLACES: dict[str, Places] = {
 }
 
 
-def heads_known(model: str | Path) -> bool:
-    """Return whether the family of a checkpoint is one whose heads can be gated, and whose dropout can be set."""
-    with reading(model) as where:
-        kind = configuration(where).model_type
-    return kind in PLACES and kind in DROPOUT_FIELDS
+@contextmanager
+def gated(
+    model: PreTrainedModel, gates: Mapping[Part, Tensor], piece: Mapping[str, Tensor] | None = None
+) -> Iterator[None]:
+    """In the block, forward passes multiply each part by its gates (Ke et al., 2022, Eq. 5 and 11).
+
+    gates  part -> gates of the shape that `gate_shape` says. With an axis (R,) before it, each row of a piece has its
+           gates, and they get gradients row by row
+    piece  the arrays of the piece that goes through the model; needed if gates are by row and rows share lines
+
+    Raises ValueError for gates of another shape.
+    """
+    for part, values in gates.items():
+        require_shape(model, part, values, rows=True)
+    handles = _hook(model, gates, torch.mul, None if piece is None else _rows_of_tokens(piece))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def scale_gradients(model: PreTrainedModel, kept: Mapping[Part, Tensor]) -> list[RemovableHandle]:
+    """Multiply, in every backward pass from now on, the gradient of what `gated` would multiply (Ke et al., Eq. 9).
+
+    Forward passes do not change. The gradients of the part's weights, except W_o, and of all that lies below become
+    smaller or larger with it.
+
+    kept  part -> factors of the shape that `gate_shape` says
+
+    Return the hooks; their `remove` ends it. Raises ValueError for factors of another shape.
+    """
+    for part, values in kept.items():
+        require_shape(model, part, values)
+    return _hook(model, kept, _Scaled.apply, None)
 
 
 def gate_shape(model: PreTrainedModel, part: Part) -> tuple[int, int]:
-    """(layers, gates of a layer): heads (L, H); intermediate (L, I); output (L, D); embeddings (1, D), where D is what
-    the embeddings hand over (ELECTRA's may be narrower than its layers).
+    """Return the number of layers and of gates in each: heads (L, H); intermediate (L, I); output (L, D); embeddings
+    (1, D), with D the width of the embeddings, which in ELECTRA may be less than that of its layers.
 
     Raises ValueError for a family that PLACES does not know.
     """
@@ -114,9 +146,9 @@ def gate_shape(model: PreTrainedModel, part: Part) -> tuple[int, int]:
 
 
 def masked_weights(model: PreTrainedModel, part: Part, kept: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Return the weights of a part, each with the factors of `kept` that broadcast over it. The table above says which.
+    """Return the weights of a part (see the table above), each with the factors of `kept` that broadcast over it.
 
-    kept  as `gate_shape` says
+    kept  factors, shaped as `gate_shape` says
 
     Raises ValueError for another shape.
     """
@@ -135,7 +167,7 @@ def masked_weights(model: PreTrainedModel, part: Part, kept: Tensor) -> list[tup
 
 
 def output_columns(model: PreTrainedModel, kept_LH: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Return each layer's W_o with the factors of its columns, as `masked_weights` has them among others."""
+    """Return each layer's W_o with the factors of its columns, which `masked_weights` of the heads also returns."""
     places = places_of(model)
     return [
         (linear(layer, places.out_of_heads).weight, _of_columns(layer, places, kept_H))
@@ -144,20 +176,17 @@ def output_columns(model: PreTrainedModel, kept_LH: Tensor) -> list[tuple[Tensor
 
 
 def require_shape(model: PreTrainedModel, part: Part, gates: Tensor, *, rows: bool = False) -> None:
-    """Raises ValueError unless the gates are shaped as `gate_shape` says, or have that for each row, where they may."""
+    """Raise ValueError unless the gates have the shape of `gate_shape`; with `rows` an axis (R,) may come before it."""
     shape = gate_shape(model, part)
     if tuple(gates.shape) != shape and not (rows and tuple(gates.shape[1:]) == shape):
         raise ValueError(f"{part}: {tuple(gates.shape)} gates, but this model has {shape}. Compute them for this model")
 
 
-def places_of(model: PreTrainedModel) -> Places:
-    """Raises ValueError for a family that PLACES does not know."""
-    if (name := family(model)) not in PLACES:
-        raise ValueError(
-            f"'{name}': where the heads of this family are is not known, so they cannot be gated or masked. Take a "
-            f"model of one of these families: {', '.join(PLACES)}"
-        )
-    return PLACES[name]
+def heads_known(model: str | Path) -> bool:
+    """Return True if heads can be gated and dropout can be set in the checkpoint's family."""
+    with reading(model) as where:
+        kind = configuration(where).model_type
+    return kind in PLACES and kind in DROPOUT_FIELDS
 
 
 def layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
@@ -165,8 +194,18 @@ def layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
     return cast(Sequence[nn.Module], encoder_of(model).get_submodule(places_of(model).layers))
 
 
+def places_of(model: PreTrainedModel) -> Places:
+    """Return the names of the model's modules. Raises ValueError for a family that PLACES does not know."""
+    if (name := family(model)) not in PLACES:
+        raise ValueError(
+            f"'{name}': acclimate does not know where the heads of this family are, so it cannot gate or mask them. "
+            f"Use a model of one of these families: {', '.join(PLACES)}"
+        )
+    return PLACES[name]
+
+
 def embeddings_of(model: PreTrainedModel) -> nn.Module:
-    """Words, positions and token types, with their normalisation and dropout."""
+    """Return the module of the embeddings: words, positions and token types, with their normalisation and dropout."""
     return encoder_of(model).get_submodule("embeddings")
 
 
@@ -176,14 +215,14 @@ def linear(layer: nn.Module, name: str) -> nn.Linear:
 
 
 def _of_columns(layer: nn.Module, places: Places, kept_H: Tensor) -> Tensor:
-    """(N,) each head's factor for all its numbers, which lie side by side."""
+    """Return (N,) each head's factor, repeated for all its numbers, which lie side by side."""
     return kept_H.repeat_interleave(linear(layer, places.out_of_heads).in_features // len(kept_H))
 
 
 def _rows(of: nn.Linear, kept_N: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Return a linear map's weights with a factor a row.
+    """Return a linear map's weight and bias with a factor for each row.
 
-    One that holds several maps of N rows has one below the other.
+    A matrix that consists of several maps of N rows, one below the other, takes the factors once for each.
     """
     kept = kept_N.repeat(of.out_features // len(kept_N))
     found: list[tuple[Tensor, Tensor]] = [(of.weight, kept[:, None])]
@@ -191,7 +230,10 @@ def _rows(of: nn.Linear, kept_N: Tensor) -> list[tuple[Tensor, Tensor]]:
 
 
 def _embedding_weights(model: PreTrainedModel, kept_D: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Return the embeddings' weights; where a projection follows them (DeBERTa-v2), its rows instead."""
+    """Return the embeddings' weights with a factor for each column.
+
+    Where a projection follows them (DeBERTa-v2), its rows have the factors.
+    """
     found: list[tuple[Tensor, Tensor]] = []
     for module in embeddings_of(model).modules():
         if isinstance(module, nn.Linear):
@@ -200,58 +242,6 @@ def _embedding_weights(model: PreTrainedModel, kept_D: Tensor) -> list[tuple[Ten
             weights = module.parameters(recurse=False)
             found += [(weight, kept_D) for weight in weights if weight.shape[-1] == len(kept_D)]
     return found
-
-
-Change = Callable[[Tensor, Tensor], Tensor]  # values (L, W, G, K), factors that broadcast to them -> values
-
-
-@contextmanager
-def gated(
-    model: PreTrainedModel, gates: Mapping[Part, Tensor], piece: Mapping[str, Tensor] | None = None
-) -> Iterator[None]:
-    """In the block, forward passes multiply each part by its gates (Ke et al., 2022, Eq. 5 and 11).
-
-    gates  part -> what `parts.gate_shape` says; or, with an axis (R,) before that, gates for each row of a piece, whose
-           gradients are then row by row
-    piece  which rows lie on which lines: needed for gates of rows that may share lines
-
-    Raises ValueError for gates of another shape.
-    """
-    for part, values in gates.items():
-        require_shape(model, part, values, rows=True)
-    handles = _hook(model, gates, torch.mul, None if piece is None else _rows_of_tokens(piece))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def scale_gradients(model: PreTrainedModel, kept: Mapping[Part, Tensor]) -> list[RemovableHandle]:
-    """From now on passes leave what `gated` would multiply as it is, and multiply its gradient, on its way to what made
-    it: the part's weights, but for W_o, and all that lies below.
-
-    kept  part -> factors, as `parts.gate_shape` says
-
-    Returns the hooks. Raises ValueError for factors of another shape.
-    """
-    for part, values in kept.items():
-        require_shape(model, part, values)
-    return _hook(model, kept, _Scaled.apply, None)
-
-
-class _Scaled(torch.autograd.Function):
-    """The values as they are; their gradient times factors."""
-
-    @staticmethod
-    def forward(context: Any, values: Tensor, factors: Tensor) -> Tensor:
-        context.save_for_backward(factors)
-        return values.view_as(values)
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (factors,) = context.saved_tensors
-        return gradients[0] * factors, None
 
 
 def _hook(
@@ -268,11 +258,27 @@ def _hook(
     return handles
 
 
+class _Scaled(torch.autograd.Function):
+    """Forward: the values, unchanged. Backward: their gradient times the factors."""
+
+    @staticmethod
+    def forward(context: Any, values: Tensor, factors: Tensor) -> Tensor:
+        context.save_for_backward(factors)
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (factors,) = context.saved_tensors
+        return gradients[0] * factors, None
+
+
 def _changed(gates_G: Tensor, change: Change, rows_LW: Tensor | None) -> Callable[[Tensor], Tensor]:
-    """Return what one layer's gates, (G,) or (R, G), make of values (L, W, N): a gate is of K side by side."""
+    """Return a function that applies one layer's gates, (G,) or (R, G), to values (L, W, N); K = N / G neighbouring
+    numbers have one gate.
+    """
 
     def hook(values_LWN: Tensor) -> Tensor:
-        factors = gates_G.to(values_LWN)  # its type too: under autocast float32 would widen all that follows
+        factors = gates_G.to(values_LWN)  # also to its type: under autocast float32 would widen all that follows
         if factors.dim() == 2:
             factors = factors[:, None] if rows_LW is None else factors[rows_LW]
         values_LWGK = values_LWN.reshape(*values_LWN.shape[:-1], gates_G.shape[-1], -1)
@@ -282,7 +288,7 @@ def _changed(gates_G: Tensor, change: Change, rows_LW: Tensor | None) -> Callabl
 
 
 def _modules(model: PreTrainedModel, part: Part) -> Sequence[nn.Module]:
-    """Return one module a layer: heads and intermediate neurons are gated at its input, the others at its output."""
+    """Return one module a layer. Heads and intermediate neurons are gated at its input, other parts at its output."""
     if part == "embeddings":
         return [embeddings_of(model)]
     places = places_of(model)
@@ -290,7 +296,7 @@ def _modules(model: PreTrainedModel, part: Part) -> Sequence[nn.Module]:
 
 
 def _rows_of_tokens(piece: Mapping[str, Tensor]) -> Tensor | None:
-    """(L, W) which row each token is of, 0 at padding; None where each row has a line to itself."""
+    """Return the (L, W) index of each token's row, 0 at padding; None if each row has a line for itself."""
     if (rows := rows_of(piece)) is None:
         return None
     rows_LW = torch.zeros_like(piece["input_ids"])

@@ -1,9 +1,9 @@
-"""The classifier that is trained jointly with a masked language model, and both as a checkpoint of transformers.
+"""The classifier that is trained jointly with a masked language model, and both together as a transformers checkpoint.
 
-It is Linear(D, D), GELU, Linear(D, C) on the first position, without pooler or dropout; of tagged words, Linear(D, C)
-on every position. BERT and RoBERTa have another one in transformers; ELECTRA has these, and an encoder of BERT's form
-under other names. So the model is handed over as an ELECTRA whose embeddings are as wide as its hidden states: the same
-weights, the same function.
+The classifier is Linear(D, D), GELU, Linear(D, C) on the first position, without pooler or dropout; for tagged words,
+Linear(D, C) on every position. BERT and RoBERTa have other classifiers in transformers. ELECTRA has these two, and its
+encoder is BERT's under other names. So the checkpoint is an ELECTRA whose embeddings are as wide as its hidden states:
+it has the same weights and computes the same function.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ _TAKEN_OVER = (
 
 
 def new_joint_head(model: PreTrainedModel, kind: str, labels: Sequence[str], *, seed: int) -> nn.Sequential:
-    """Return the classifier with random weights of the model's own spread and no biases; a function of these arguments.
+    """Return the classifier with random weights of the model's `initializer_range` and zero biases.
 
-    Raises ValueError for answers to questions, which no paper trains jointly with a language model.
+    The same arguments give the same weights. Raises ValueError for kind "span" (answers to questions), which no paper
+    trains jointly with a language model.
     """
     if kind == SPAN:
         raise ValueError("no classifier of answers (kind 'span') is trained jointly. Adapt first, then fine-tune")
@@ -61,12 +62,12 @@ def new_joint_head(model: PreTrainedModel, kind: str, labels: Sequence[str], *, 
 
 
 def require_alike(model: str | Path) -> None:
-    """Raises ValueError for a checkpoint whose encoder no ELECTRA can stand for."""
+    """Raise ValueError if the checkpoint's encoder cannot be written as an ELECTRA."""
     with reading(model) as where:
         name = configuration(where).model_type
     if name not in ALIKE:
         raise ValueError(
-            f"a '{name}' with a classifier that was trained jointly is no model that transformers has. Leave "
+            f"transformers has no model that is a '{name}' with a classifier that was trained jointly. Leave "
             f"stage_2 on, or start from one of: {', '.join(ALIKE)}"
         )
 

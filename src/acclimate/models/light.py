@@ -1,11 +1,11 @@
-"""What is put beside an encoder whose own weights stay as they are: adapters in its layers, a prompt behind its rows.
+"""What can be trained while an encoder's weights do not change: adapters in its layers, a prompt behind its rows.
 
 adapters  Two in each layer, x + W_2 gelu(W_1 x + b_1) + b_2 with `bottleneck` numbers in between, where Houlsby et al.
           (2019, Figure 2) have them: behind the projection and dropout of the attention and of the feed-forward layers,
-          before what they are added to. config.json states them as `adapter_bottleneck`, and models/loading.py makes
-          them before weights are read. transformers' own classes load the encoder without them.
-prompt    New pieces of the vocabulary (Lester et al., 2021), which the tokenizer itself puts behind every row: whoever
-          has the checkpoint's tokenizer has the prompt, transformers alone too. No head ever predicts one of them.
+          before the residual is added. config.json states their width as `adapter_bottleneck`, and models/loading.py
+          makes them before it reads weights. The classes of transformers load the encoder without them.
+prompt    New pieces of the vocabulary (Lester et al., 2021), which the checkpoint's tokenizer puts behind every row, so
+          that transformers alone uses the prompt too. No head ever predicts one of them.
 
 Shape suffixes: P tokens of the prompt, D hidden.
 """
@@ -27,7 +27,7 @@ from acclimate.models.loading import seeded
 
 BOTTLENECK = "adapter_bottleneck"  # of config.json
 SPREAD = 1e-3  # of new adapters' weights: they begin as next to nothing (Houlsby et al., 3.6, and their code)
-NEVER = -1e4  # a logit that no other is below, finite in half precision too
+NEVER = -1e4  # a logit below all others; half precision can hold it
 _BERT = ("encoder.layer", ("attention.output.dropout", "output.dropout"))
 # family -> its layers, and in a layer the modules whose output goes through an adapter
 _PLACES: dict[str, tuple[str, tuple[str, str]]] = {
@@ -41,37 +41,42 @@ _PLACES: dict[str, tuple[str, tuple[str, str]]] = {
     "roberta": _BERT,
     "xlm-roberta": _BERT,
 }
-
-ADAPTED = tuple(_PLACES)  # families that adapters are known for
-
-
-class Adapter(nn.Module):
-    """x + W_2 gelu(W_1 x + b_1) + b_2. Weights are drawn from torch's generator, cut off at two standard deviations."""
-
-    def __init__(self, hidden: int, bottleneck: int) -> None:
-        super().__init__()
-        self.down = nn.Linear(hidden, bottleneck)
-        self.up = nn.Linear(bottleneck, hidden)
-        for layer in (self.down, self.up):
-            nn.init.trunc_normal_(layer.weight, std=SPREAD, a=-2 * SPREAD, b=2 * SPREAD)
-            nn.init.zeros_(layer.bias)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return hidden + cast(Tensor, self.up(nn.functional.gelu(self.down(hidden))))
+ADAPTED = tuple(_PLACES)  # families that can have adapters
 
 
-def bottleneck_of(config: PreTrainedConfig) -> int:
-    """Return the width of the adapters that a config states; 0 where there are none."""
-    return int(getattr(config, BOTTLENECK, 0))
+def add_adapters(model: PreTrainedModel, bottleneck: int, *, seed: int) -> None:
+    """Give a model adapters with random weights, in place; if it has adapters of this width already, change nothing.
+
+    Raises ValueError if it has adapters of another width, or if its family is not one of ADAPTED.
+    """
+    if (there := bottleneck_of(model.config)) not in (0, bottleneck):
+        raise ValueError(f"the model has adapters of bottleneck {there} already. Set bottleneck={there} to go on")
+    if not there:
+        with seeded(seed):
+            attach_adapters(model, bottleneck)
 
 
-def adapters_of(model: PreTrainedModel) -> Iterator[Adapter]:
-    return (module for module in model.modules() if isinstance(module, Adapter))
+def attach_adapters(model: PreTrainedModel, bottleneck: int) -> None:
+    """Put adapters into a model that has none, in place, and state them in its config.
+
+    Raises ValueError for a family that ADAPTED does not list.
+    """
+    family = model.config.model_type
+    if family not in _PLACES:
+        raise ValueError(f"acclimate cannot put adapters into a '{family}'. It can into: {', '.join(ADAPTED)}")
+    layers, places = _PLACES[family]
+    for layer in attrgetter(layers)(model.base_model):
+        for name in places:
+            place = attrgetter(name)(layer)
+            place.add_module("adapter", Adapter(model.config.hidden_size, bottleneck).to(model.device))
+            place.register_forward_hook(_through_adapter)
+    setattr(model.config, BOTTLENECK, bottleneck)
 
 
 def with_adapters(kind: Any, config: PreTrainedConfig) -> Any:
-    """Return what of an Auto class loads a checkpoint of this config: itself, or its class for it with adapters in it,
-    under the class's own name.
+    """Return the class whose `from_pretrained` loads a checkpoint of this config, `kind` being an Auto class.
+
+    Without adapters that is `kind`; with them, a subclass, of the same name, of the model class that `kind` would use.
     """
     if not bottleneck_of(config):
         return kind
@@ -87,47 +92,43 @@ def with_adapters(kind: Any, config: PreTrainedConfig) -> Any:
     return Adapted
 
 
-def attach_adapters(model: PreTrainedModel, bottleneck: int) -> None:
-    """Put adapters into a model without any, in place, and say so in its config.
+class Adapter(nn.Module):
+    """x + W_2 gelu(W_1 x + b_1) + b_2. Weights come from torch's generator: normal, cut at two standard deviations."""
 
-    Raises ValueError for a family whose places are not known.
-    """
-    family = model.config.model_type
-    if family not in _PLACES:
-        raise ValueError(f"where adapters belong in a '{family}' is not known. Known: {', '.join(ADAPTED)}")
-    layers, places = _PLACES[family]
-    for layer in attrgetter(layers)(model.base_model):
-        for name in places:
-            place = attrgetter(name)(layer)
-            place.add_module("adapter", Adapter(model.config.hidden_size, bottleneck).to(model.device))
-            place.register_forward_hook(_through_adapter)
-    setattr(model.config, BOTTLENECK, bottleneck)
+    def __init__(self, hidden: int, bottleneck: int) -> None:
+        super().__init__()
+        self.down = nn.Linear(hidden, bottleneck)
+        self.up = nn.Linear(bottleneck, hidden)
+        for layer in (self.down, self.up):
+            nn.init.trunc_normal_(layer.weight, std=SPREAD, a=-2 * SPREAD, b=2 * SPREAD)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return hidden + cast(Tensor, self.up(nn.functional.gelu(self.down(hidden))))
 
 
 def _through_adapter(place: nn.Module, _: Any, output: Tensor) -> Tensor:
     return cast(Tensor, cast(Adapter, place.adapter)(output))
 
 
-def add_adapters(model: PreTrainedModel, bottleneck: int, *, seed: int) -> None:
-    """Give a model adapters, in place; those that it has stay as they are.
+def bottleneck_of(config: PreTrainedConfig) -> int:
+    """Return the width of the adapters that a config states; 0 if there are none."""
+    return int(getattr(config, BOTTLENECK, 0))
 
-    Raises ValueError where they have another width, and as `attach_adapters` does.
-    """
-    if (there := bottleneck_of(model.config)) not in (0, bottleneck):
-        raise ValueError(f"the model has adapters of bottleneck {there} already. Set bottleneck={there} to go on")
-    if not there:
-        with seeded(seed):
-            attach_adapters(model, bottleneck)
+
+def adapters_of(model: PreTrainedModel) -> Iterator[Adapter]:
+    """Yield the model's adapters, from the lowest layer."""
+    return (module for module in model.modules() if isinstance(module, Adapter))
 
 
 def add_prompt(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, count: int, *, seed: int
 ) -> PreTrainedTokenizerBase:
-    """Return the tokenizer that puts `count` new pieces behind each row; the model gets their embeddings, in place,
-    drawn evenly from -.5 to .5 as Lester et al. draw them. A prompt that is there stays as it is.
+    """Return a tokenizer that puts `count` new pieces behind each row, and give the model, in place, their embeddings.
 
-    Raises ValueError where that has another length, for a tokenizer whose way of framing rows is not known, and for a
-    head that takes no new pieces.
+    Embeddings start uniform between -.5 and .5, as those of Lester et al. If the model has a prompt of this length
+    already, nothing changes. Raises ValueError if it has one of another length, if the tokenizer's post-processor is
+    none that `_with_prompt_behind` knows, and if the head cannot take new pieces.
     """
     if (there := prompt_length(tokenizer)) not in (0, count):
         raise ValueError(f"the model has a prompt of {there} tokens already. Set prompt_tokens={there} to go on")
@@ -136,7 +137,7 @@ def add_prompt(
     head = cast(Any, model)  # its methods are untyped in transformers
     embeddings = cast(nn.Embedding, model.get_input_embeddings())
     if getattr(head.get_output_embeddings(), "out_features", 0) != embeddings.num_embeddings:
-        # of DeBERTa's head with legacy=false it gives the layer before the output, and resizes that
+        # for DeBERTa's head with legacy=false transformers returns, and resizes, the layer before the output
         raise ValueError(f"transformers cannot add pieces to the head of this '{model.config.model_type}'")
     prompted = _prompted(tokenizer, count)
     ids = prompt_ids(prompted)
@@ -152,7 +153,7 @@ def add_prompt(
 
 
 def prompt_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids of the prompt, each one more than the one before; [] where there is none."""
+    """Return the ids of the prompt, which are consecutive; [] if there is no prompt."""
     return cast(list[int], tokenizer.convert_tokens_to_ids(_names(prompt_length(tokenizer))))
 
 
@@ -161,7 +162,7 @@ def _names(count: int) -> list[str]:
 
 
 def _prompted(tokenizer: PreTrainedTokenizerBase, count: int) -> PreTrainedTokenizerBase:
-    """The tokenizer with a prompt of `count` new pieces behind every row.
+    """Return the tokenizer with a prompt of `count` new pieces behind every row.
 
     Its class is PreTrainedTokenizerFast, not the family's: the families' classes build the special tokens of a row by
     themselves, whatever their tokenizer.json says.
@@ -193,9 +194,9 @@ def _prompted(tokenizer: PreTrainedTokenizerBase, count: int) -> PreTrainedToken
 
 
 def _with_prompt_behind(processor: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
-    """The post-processor of a tokenizer.json, changed so that it puts these pieces behind every row, of token type 0.
+    """Return the post-processor of a tokenizer.json, changed to put these pieces, of token type 0, behind every row.
 
-    All kinds are brought to a TemplateProcessing, which lists what a row is made of, such as [CLS] A [SEP]:
+    Every kind becomes a TemplateProcessing, which lists what a row consists of, such as [CLS] A [SEP]:
     {"single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, ...],
     "pair": [...], "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [101], "tokens": ["[CLS]"]}, ...}}
 
@@ -213,7 +214,7 @@ def _with_prompt_behind(processor: dict[str, Any], ids: dict[str, int]) -> dict[
     if kind == "BertProcessing":  # [CLS] A [SEP] B [SEP], the second text of token type 1
         return _with_prompt_behind(_as_template(processor, separators=1, type_of_second=1), ids)
     if kind != "TemplateProcessing":
-        raise ValueError(f"how the tokenizer frames rows ('{kind}') is not known, so no prompt can stand behind them")
+        raise ValueError(f"acclimate cannot put a prompt behind the rows of this tokenizer (post-processor '{kind}')")
     behind = [{"SpecialToken": {"id": piece, "type_id": 0}} for piece in ids]
     special = {piece: {"id": piece, "ids": [number], "tokens": [piece]} for piece, number in ids.items()}
     return {
@@ -225,7 +226,7 @@ def _with_prompt_behind(processor: dict[str, Any], ids: dict[str, int]) -> dict[
 
 
 def _as_template(processor: dict[str, Any], *, separators: int, type_of_second: int) -> dict[str, Any]:
-    """A BertProcessing or RobertaProcessing as the TemplateProcessing that does the same.
+    """Return the TemplateProcessing that does the same as a BertProcessing or RobertaProcessing.
 
     separators      number of them between the two texts of a pair
     type_of_second  token type of a pair's second text and of the separator behind it

@@ -1,6 +1,6 @@
-"""Reading of checkpoints: where they are, without messages, under a separate seed, into separate memory.
+"""Loading of checkpoints: where they are, what they contain, and their weights, without messages of transformers.
 
-PyTorch and transformers are imported where they are needed only: what names a model is asked before any is loaded.
+Functions import PyTorch and transformers where they need them, so that a path is checked before they are loaded.
 """
 
 from __future__ import annotations
@@ -20,23 +20,104 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+DRAWN = "weights_drawn"  # attribute of a loaded model, which `drawn_weights` returns
+COUNTED = (".json", ".txt", ".model", ".safetensors")  # files that `identity` hashes
+BESIDE = ("manifest.json", "provenance.json")  # files that it does not hash
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 NAMES_SHOWN = 5
-PATIENCE = 10.0  # seconds without an answer of the hub
+PATIENCE = 10.0  # seconds that the hub may take to answer
 _WITHOUT_HUB = (
     "Without a connection, give the path of a directory that holds config.json and model.safetensors, or download the "
     "model into the hub's cache first and set HF_HUB_OFFLINE=1."
 )
-COUNTED = (".json", ".txt", ".model", ".safetensors")
-DRAWN = "weights_drawn"  # of a loaded model, for `drawn_weights`
-BESIDE = ("manifest.json", "provenance.json")
+
+
+def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, set[str]]:
+    """Return a model of an Auto class, and the names of its weights that the checkpoint lacks or has in another shape.
+
+    The model has the adapters that its config states (models/light.py). The weights that are named are random, from
+    `seed`. Attention is transformers' default: SDPA for families that have it. Raises ValueError if one of the named
+    weights belongs to the encoder, and if there are only pickled weights.
+    """
+    import torch
+
+    from acclimate.models.light import with_adapters
+
+    require_safetensors(where)
+    with seeded(seed):
+        model, report = with_adapters(kind, config).from_pretrained(
+            where,
+            config=config,
+            dtype=torch.float32,  # transformers would keep the checkpoint's
+            use_safetensors=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,  # checked below, together with the missing ones
+            output_loading_info=True,
+        )
+    absent = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
+    require_encoder(model, absent, where)
+    move_to_torch_memory(model)
+    setattr(model, DRAWN, frozenset(absent))
+    return model, absent
+
+
+def require_safetensors(where: str) -> None:
+    """Raise ValueError for a directory without safetensors weights. Reading pickled ones can run code in them."""
+    directory = Path(where)
+    if not directory.is_dir() or any(directory.glob("*.safetensors")):
+        return
+    pickled = sorted(file.name for file in directory.iterdir() if file.suffix in PICKLED)
+    if not pickled:
+        raise ValueError(f"{where}: holds no weights (model.safetensors).")
+    raise ValueError(
+        f"{where}: holds only pickled weights ({', '.join(pickled)}), and reading them can run code. If you trust "
+        "their source, convert them once: from transformers import AutoModelForMaskedLM; "
+        f"AutoModelForMaskedLM.from_pretrained({where!r}).save_pretrained({where!r})"
+    )
+
+
+def require_encoder(model: PreTrainedModel, absent: Iterable[str], where: str) -> None:
+    """Raise ValueError if one of the `absent` weights belongs to the encoder. Head and pooler may be new."""
+    encoder = f"{model.base_model_prefix}."
+    lost = sorted(name for name in absent if name.startswith(encoder) and not name.startswith(f"{encoder}pooler."))
+    if lost:
+        shown = ", ".join(lost[:NAMES_SHOWN]) + (", ..." if len(lost) > NAMES_SHOWN else "")
+        raise ValueError(
+            f"{where}: {len(lost)} weights of the encoder are missing or have another shape than config.json says: "
+            f"{shown}. They would be random. Check that config.json and the weights belong together."
+        )
+
+
+def move_to_torch_memory(model: PreTrainedModel) -> None:
+    """Move every parameter and buffer into memory that torch allocated; tied weights stay one tensor.
+
+    Loaded tensors are views of a mapped file. Their alignment varies, which can change the last bit of a result.
+    """
+    import torch
+
+    with torch.no_grad():
+        for tensor in [*model.parameters(), *model.buffers()]:
+            tensor.data = tensor.data.clone(memory_format=torch.contiguous_format)
+
+
+def head_drawn(model: PreTrainedModel) -> bool:
+    """Return True if a loaded model's head is random, because the checkpoint lacks a weight of it other than a bias."""
+    return any(
+        not name.startswith(f"{model.base_model_prefix}.") and "bias" not in name for name in drawn_weights(model)
+    )
+
+
+def drawn_weights(model: PreTrainedModel) -> frozenset[str]:
+    """Return the names of the weights that a loaded model's checkpoint lacked; for a new model, an empty set."""
+    drawn: frozenset[str] = getattr(model, DRAWN, frozenset())
+    return drawn
 
 
 @contextmanager
 def reading(model: str | Path) -> Iterator[str]:
-    """Yields where `model` lies (a directory's path or a hub id) and keeps transformers quiet in the block.
+    """Yield what transformers can load (a directory's path or a hub id), and keep transformers quiet in the block.
 
-    Raises ValueError, the original error chained, where it cannot be found, fetched or read.
+    Raises ValueError, chained to the original error, if the model cannot be found, downloaded or read.
     """
     from safetensors import SafetensorError
 
@@ -55,10 +136,39 @@ def reading(model: str | Path) -> Iterator[str]:
         ) from error
 
 
+def configuration(where: str) -> PreTrainedConfig:
+    """Return the config of a checkpoint. Raises ValueError for a directory without one."""
+    from transformers import AutoConfig
+
+    if Path(where).is_dir() and not (Path(where) / "config.json").is_file():
+        raise ValueError(f"{where}: holds no config.json, so it is no checkpoint that transformers can load.")
+    config: PreTrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False)
+    return config
+
+
+def locate(model: str | Path) -> str:
+    """Return the path of a directory or a hub id. A `Path` is always a directory.
+
+    Raises ValueError if it is neither.
+    """
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return str(path)
+    if path.exists():
+        raise ValueError(f"{path} is a file. Give the directory that holds config.json and model.safetensors.")
+    if isinstance(model, Path) or not HUB_ID.fullmatch(model):
+        raise ValueError(
+            f"{model}: there is no such directory, and it is no hub id either (`name` or `owner/name`). Give the path "
+            "of a directory that holds config.json and model.safetensors."
+        )
+    return model
+
+
 @cache
 def require_fetchable(hub_id: str) -> None:
-    """Raises ValueError, after one question that is not repeated, where the hub's cache has no such model and the hub
-    cannot be asked for it or does not have it: transformers would ask again and again for half a minute.
+    """Raise ValueError if neither the hub's cache nor the hub has the model, or the hub does not answer.
+
+    It asks the hub once. transformers would ask again and again for half a minute.
     """
     import huggingface_hub as hub
     from huggingface_hub import errors
@@ -75,8 +185,8 @@ def require_fetchable(hub_id: str) -> None:
         ) from error
     except errors.GatedRepoError as error:
         raise ValueError(
-            f"{missing} the Hugging Face hub gives it only to who agreed to its terms. Do so on its page, then log in "
-            f"with `hf auth login`"
+            f"{missing} the Hugging Face hub requires that you agree to its terms. Do so on its page, then log in with "
+            f"`hf auth login`"
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise ValueError(
@@ -89,76 +199,9 @@ def require_fetchable(hub_id: str) -> None:
         raise ValueError(f"{missing} the Hugging Face hub did not give it: {error}. {_WITHOUT_HUB}") from error
 
 
-def locate(model: str | Path) -> str:
-    """Return the path of a directory, or else a hub id as it is. A `Path` is always a directory.
-
-    Raises ValueError where it is neither.
-    """
-    path = Path(model).expanduser()
-    if path.is_dir():
-        return str(path)
-    if path.exists():
-        raise ValueError(f"{path} is a file. Give the directory that holds config.json and model.safetensors.")
-    if isinstance(model, Path) or not HUB_ID.fullmatch(model):
-        raise ValueError(
-            f"{model}: there is no such directory, and it is no hub id either (`name` or `owner/name`). Give the path "
-            "of a directory that holds config.json and model.safetensors."
-        )
-    return model
-
-
-def configuration(where: str) -> PreTrainedConfig:
-    """Return the config of a checkpoint. Raises ValueError for a directory without one."""
-    from transformers import AutoConfig
-
-    if Path(where).is_dir() and not (Path(where) / "config.json").is_file():
-        raise ValueError(f"{where}: holds no config.json, so it is no checkpoint that transformers can load.")
-    config: PreTrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False)
-    return config
-
-
-def resolved(model: str) -> str:
-    """Where a model that a user named lies: the checkpoint in the directory of a run, else the directory or hub id."""
-    path = Path(model).expanduser()
-    if (path / "checkpoint" / "config.json").is_file():
-        return str(path / "checkpoint")
-    return str(path) if path.is_dir() else model
-
-
-def identity(model: str | Path) -> str:
-    """Return what tells a checkpoint from others wherever it lies: 64 hex digits of a directory's files, or the hub id
-    itself.
-
-    Files of configuration, vocabulary and weights count, not what is kept beside them.
-    """
-    directory = Path(model).expanduser()
-    if not directory.is_dir():
-        return str(model)
-    content = hashlib.sha256()
-    for file in sorted(directory.iterdir()):
-        if file.is_file() and file.suffix in COUNTED and file.name not in BESIDE:
-            content.update(f"{file.name} {sha256_of(file)}\n".encode())
-    return content.hexdigest()
-
-
-def require_safetensors(where: str) -> None:
-    """Raises ValueError for a directory without safetensors weights: to read pickled ones is to run what they hold."""
-    directory = Path(where)
-    if not directory.is_dir() or any(directory.glob("*.safetensors")):
-        return
-    pickled = sorted(file.name for file in directory.iterdir() if file.suffix in PICKLED)
-    if not pickled:
-        raise ValueError(f"{where}: holds no weights (model.safetensors).")
-    raise ValueError(
-        f"{where}: holds only pickled weights ({', '.join(pickled)}), and reading them can run code. If you trust "
-        "their source, convert them once: from transformers import AutoModelForMaskedLM; "
-        f"AutoModelForMaskedLM.from_pretrained({where!r}).save_pretrained({where!r})"
-    )
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Load reports and progress bars of transformers are off in the block, and as they were after it."""
+    """Switch load reports and progress bars of transformers off in the block, and restore them after it."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -174,9 +217,9 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Torch's CPU generator starts from `seed` in the block, and goes on after it as if nothing had been drawn.
+    """Seed torch's CPU generator with `seed` in the block, and restore its state after it.
 
-    torch.manual_seed would also seed every accelerator, whose state would not be restored.
+    torch.manual_seed would also seed every accelerator, whose state is not restored.
     """
     import torch
 
@@ -185,74 +228,35 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def own_memory(model: PreTrainedModel) -> None:
-    """Moves every parameter and buffer into memory that torch allocated; tied weights stay one tensor.
+def resolved(model: str) -> str:
+    """Return the path or hub id of a model that a user named; for the directory of a run, that of its checkpoint."""
+    path = Path(model).expanduser()
+    if (path / "checkpoint" / "config.json").is_file():
+        return str(path / "checkpoint")
+    return str(path) if path.is_dir() else model
 
-    Loaded tensors are views of a mapped file, and their alignment, which varies, can change the last bit of a result.
+
+def identity(model: str | Path) -> str:
+    """Return a hub id as it is, or 64 hex digits: the SHA-256 over a directory's configuration, vocabulary and weights.
+
+    The directory's path and its other files do not count.
     """
-    import torch
-
-    with torch.no_grad():
-        for tensor in [*model.parameters(), *model.buffers()]:
-            tensor.data = tensor.data.clone(memory_format=torch.contiguous_format)
-
-
-def require_encoder(model: PreTrainedModel, absent: Iterable[str], where: str) -> None:
-    """Raises ValueError if one of the `absent` weights belongs to the encoder proper: head and pooler may be new."""
-    encoder = f"{model.base_model_prefix}."
-    lost = sorted(name for name in absent if name.startswith(encoder) and not name.startswith(f"{encoder}pooler."))
-    if lost:
-        shown = ", ".join(lost[:NAMES_SHOWN]) + (", ..." if len(lost) > NAMES_SHOWN else "")
-        raise ValueError(
-            f"{where}: {len(lost)} weights of the encoder are missing or have another shape than config.json says: "
-            f"{shown}. They would be random. Check that config.json and the weights belong together."
-        )
-
-
-def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, set[str]]:
-    """Return a model of an Auto class, with the adapters that its config states (models/light.py), and the names of its
-    weights that the checkpoint lacks or has in another shape.
-
-    Those are drawn under `seed`, and none may belong to the encoder.
-    Nothing is said about attention: transformers takes SDPA where the family has it, and its plain code elsewhere.
-    """
-    import torch
-
-    from acclimate.models.light import with_adapters
-
-    require_safetensors(where)
-    with seeded(seed):
-        model, report = with_adapters(kind, config).from_pretrained(
-            where,
-            config=config,
-            dtype=torch.float32,  # transformers would keep the checkpoint's
-            use_safetensors=True,
-            trust_remote_code=False,
-            ignore_mismatched_sizes=True,  # they are judged below, together with the missing ones
-            output_loading_info=True,
-        )
-    absent = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
-    require_encoder(model, absent, where)
-    own_memory(model)
-    setattr(model, DRAWN, frozenset(absent))
-    return model, absent
-
-
-def head_drawn(model: PreTrainedModel) -> bool:
-    """Return whether the checkpoint of a loaded model had no weights for its head, but for the output layer's bias."""
-    return any(
-        not name.startswith(f"{model.base_model_prefix}.") and "bias" not in name for name in drawn_weights(model)
-    )
-
-
-def drawn_weights(model: PreTrainedModel) -> frozenset[str]:
-    """Names of the weights that a loaded model's checkpoint lacked, such as those of a head; of a new model none."""
-    drawn: frozenset[str] = getattr(model, DRAWN, frozenset())
-    return drawn
+    directory = Path(model).expanduser()
+    if not directory.is_dir():
+        return str(model)
+    content = hashlib.sha256()
+    for file in sorted(directory.iterdir()):
+        if file.is_file() and file.suffix in COUNTED and file.name not in BESIDE:
+            content.update(f"{file.name} {sha256_of(file)}\n".encode())
+    return content.hexdigest()
 
 
 def short_names(models: Sequence[str]) -> list[str]:
-    """As many of a path's last parts, `checkpoint` left out, as tell the models apart; not what all of them share."""
+    """Return a short name for each model: the fewest last parts of its path that make all names different.
+
+    A last part `checkpoint` is left out, and so is a last part that all paths share. If two paths are the same, return
+    the paths.
+    """
     parts = [path.parent.parts if path.name == "checkpoint" else path.parts for path in map(Path, models)]
     if len(set(parts)) < len(parts):
         return list(models)

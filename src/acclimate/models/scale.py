@@ -1,4 +1,4 @@
-"""Numbers to predict: a model learns them in standard deviations and predicts them in their original units."""
+"""Scaling of numbers to predict: a model learns them in standard deviations and predicts them in original units."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-FARTHEST = 1e5  # standard deviations that a mean may lie from 0: beyond, float32 outputs are too coarse
+FARTHEST = 1e5  # standard deviations that a mean may lie from 0; beyond that float32 outputs are too coarse
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Where numbers to predict lie and how far they spread. Models learn (number - mean) / deviation: rates and initial
-    weights suit outputs of about 1.
+    """The mean and standard deviation of the numbers to predict. Models learn (number - mean) / deviation, because
+    rates and initial weights suit outputs of about 1.
     """
 
     mean: float
@@ -27,16 +27,16 @@ class Scale:
 
     @property
     def back(self) -> Scale:
-        """The one whose `fold` undoes that of this one."""
+        """The inverse scale: its `fold` undoes the `fold` of this one."""
         return Scale(-self.mean / self.deviation, 1 / self.deviation)
 
     def standardised(self, numbers: npt.ArrayLike) -> np.ndarray:
-        """(n,) float64."""
+        """Return (n,) float64: the numbers in standard deviations from the mean."""
         return (np.asarray(numbers, dtype=np.float64) - self.mean) / self.deviation
 
 
 def scale_of(numbers: npt.ArrayLike) -> Scale:
-    """Mean and standard deviation. Raises ValueError where float32 cannot hold a model of such numbers."""
+    """Return the scale of these numbers. Raises ValueError if all are equal, or float32 weights cannot resolve them."""
     values = np.asarray(numbers, dtype=np.float64)
     if values.min() == values.max():
         raise ValueError(f"all {len(values):,} training examples have the number {values[0]:g}: nothing can be learnt")
@@ -49,14 +49,6 @@ def scale_of(numbers: npt.ArrayLike) -> Scale:
             "cannot resolve. Subtract a constant from them, or divide them by one"
         )
     return Scale(mean, deviation)
-
-
-@torch.no_grad()
-def fold(model: PreTrainedModel, scale: Scale) -> None:
-    """Change the output layer of a model that predicts standardised numbers, so that it predicts original units."""
-    layer = output_layer(model)
-    layer.weight.mul_(scale.deviation)
-    layer.bias.mul_(scale.deviation).add_(scale.mean)
 
 
 @contextmanager
@@ -76,8 +68,16 @@ def folded(model: PreTrainedModel, scale: Scale | None) -> Iterator[None]:
                 parameter.copy_(value)
 
 
+@torch.no_grad()
+def fold(model: PreTrainedModel, scale: Scale) -> None:
+    """Change the output layer of a model that predicts standardised numbers, so that it predicts original units."""
+    layer = output_layer(model)
+    layer.weight.mul_(scale.deviation)
+    layer.bias.mul_(scale.deviation).add_(scale.mean)
+
+
 def output_layer(model: PreTrainedModel) -> nn.Linear:
-    """Return the last linear layer of the head. Raises ValueError for a head that does not end in one with a bias."""
+    """Return the last linear layer of the head. Raises ValueError if there is none or it has no bias."""
     encoder = f"{model.base_model_prefix}."
     layers = [
         layer
@@ -89,6 +89,6 @@ def output_layer(model: PreTrainedModel) -> nn.Linear:
     if not layers or layers[-1].bias is None:
         raise ValueError(
             f"the head of '{model.config.model_type}' does not end in a linear layer with a bias, so it cannot predict "
-            "numbers in their own units. Use another model"
+            "numbers in their original units. Use another model"
         )
     return layers[-1]

@@ -1,7 +1,7 @@
-"""The word embeddings of a model as a matrix: how far two models' lie apart, their main axes, a word's neighbours.
+"""The word embeddings of a model as a matrix: distances between two models', their main axes, a word's neighbours.
 
-Raw rows of the table that the first layer reads (TAPTER's E): no position, no normalisation is added to them.
-PyTorch is loaded where a model is read, not with this module: a report's page has these values too.
+They are the raw rows of the table that the first layer reads (TAPTER's E), without position or normalisation.
+Only `read_embeddings` loads PyTorch, because report pages import this module too.
 
 Shape suffixes: V pieces of a vocabulary, N pieces that two of them share, H width.
 """
@@ -19,10 +19,13 @@ import numpy as np
 from acclimate.core.types import Progress, Watch, unwatched
 
 CONTINUED = "##"  # WordPiece writes it before a piece that continues a word
-SPACES = ("\u0120", "\u2581")  # stand before a piece that begins one: byte-level tokenizers', SentencePiece's
-ROWS = 16_384  # of a block: what is computed of a table needs memory for so many rows
-OVER = ("all pieces", "pieces of the texts")  # what embedding_distances takes means over
-TEXTS = 1000  # that are tokenized together
+SPACES = (
+    "\u0120",
+    "\u2581",
+)  # byte-level tokenizers and SentencePiece write one of these before a piece that begins one
+ROWS = 16_384  # rows of a block: computations on a table need memory for one block
+OVER = ("all pieces", "pieces of the texts")  # the two sets of pieces that embedding_distances takes means over
+TEXTS = 1000  # number of texts that are tokenized together
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,20 +43,25 @@ class Embeddings:
     words: Mapping[str, int]
 
     def nearest(self, word: str, count: int) -> list[tuple[str, float]]:
-        """The words whose rows have the largest cosine with the word's, and that cosine; KeyError for no word."""
+        """Return the `count` words with the largest cosine to this word, and the cosines. Raises KeyError if it is not
+        one of `words`.
+        """
         names = [other for other in self.words if other != word]
         rows_VH = self.rows_VH[[self.words[other] for other in names]]
-        own_H = self.rows_VH[self.words[word]]
-        lengths = np.linalg.norm(rows_VH, axis=1) * np.linalg.norm(own_H)
-        cosines = rows_VH @ own_H / np.maximum(lengths, np.finfo(np.float32).tiny)
+        row_H = self.rows_VH[self.words[word]]
+        lengths = np.linalg.norm(rows_VH, axis=1) * np.linalg.norm(row_H)
+        cosines = rows_VH @ row_H / np.maximum(lengths, np.finfo(np.float32).tiny)
         return [(names[place], float(cosines[place])) for place in np.argsort(-cosines, kind="stable")[:count]]
 
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """Euclidean distances between two models' rows of the same pieces; cosine: the mean of the rows' cosines.
+    """Euclidean distances between two models' rows of the same pieces.
 
-    mean is what TAPTER's Appendix B calls the average distance; nine_tenths: nine of ten pieces lie no further apart.
+    pieces       number of pieces
+    mean         TAPTER's Appendix B calls it the average distance
+    nine_tenths  the .9 quantile
+    cosine       mean of the rows' cosines
     """
 
     pieces: int
@@ -65,14 +73,19 @@ class Distances:
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """The two directions in which rows vary most. explained: their shares of the rows' variance, from 0 to 1."""
+    """The two directions in which rows vary most.
+
+    centre_H       mean of the rows
+    directions_2H  unit vectors
+    explained      their shares of the rows' variance, from 0 to 1
+    """
 
     centre_H: np.ndarray
     directions_2H: np.ndarray
     explained: tuple[float, float]
 
     def places(self, rows_NH: np.ndarray) -> np.ndarray:
-        """(N, 2) where the rows lie on the axes."""
+        """Return the rows' coordinates on the two axes, (N, 2)."""
         blocks = [(rows_NH[block] - self.centre_H) @ self.directions_2H.T for block in _blocks(len(rows_NH))]
         return np.concatenate(blocks) if blocks else np.zeros((0, 2))
 
@@ -80,9 +93,9 @@ class Axes:
 def read_embeddings(name: str, model: str, spell: Callable[[Any, int], Sequence[str]] | None = None) -> Embeddings:
     """Return the word embeddings of a checkpoint directory or hub id.
 
-    spell  the text of each piece, from the tokenizer and the number of rows; without it `words` is empty
+    spell  returns the text of each piece, from the tokenizer and the number of rows; without it `words` is empty
 
-    Raises ValueError where the model cannot be read.
+    Raises ValueError if the model cannot be read.
     """
     from acclimate.models.encoder import load_masked_language_model, load_tokenizer, word_embeddings
 
@@ -97,9 +110,9 @@ def read_embeddings(name: str, model: str, spell: Callable[[Any, int], Sequence[
 def embedding_distances(
     first: str, model: str, texts: Iterable[str], *, watch: Watch = unwatched
 ) -> dict[str, Distances]:
-    """Return how far the model's word embeddings lie from the first one's, over each of OVER.
+    """Return the distances between the word embeddings of both models, for each set of pieces in OVER.
 
-    Raises ValueError where the two cannot be compared, or they share no piece of the texts.
+    Raises ValueError if the two cannot be compared (`shared_rows`), or share no piece of the texts.
     """
     one, other = read_embeddings("the first", first), read_embeddings("the other", model)
     firsts_N, others_N = shared_rows(one, other)
@@ -112,7 +125,7 @@ def embedding_distances(
 
 
 def piece_counts(texts: Iterable[str], model: str, size: int, *, watch: Watch = unwatched) -> np.ndarray:
-    """(size,) how often each piece of the model's vocabulary occurs in the texts."""
+    """Return (size,) int64: how often each piece of the model's vocabulary occurs in the texts."""
     from acclimate.models.encoder import load_tokenizer
 
     tokenizer: Any = load_tokenizer(model)
@@ -128,9 +141,10 @@ def piece_counts(texts: Iterable[str], model: str, size: int, *, watch: Watch = 
 
 
 def beginning_words(pieces: Mapping[str, int]) -> list[str]:
-    """The pieces that begin a word, in the order of their ids.
+    """Return the pieces that begin a word, in the order of their ids.
 
-    By the mark before them where a tenth of the pieces have one, else by the lack of WordPiece's "##".
+    These are the pieces with a mark of SPACES, if at least a tenth of the pieces have it; if not, the pieces without
+    WordPiece's "##".
     """
     ordered = sorted(pieces, key=pieces.__getitem__)
     for space in SPACES:
@@ -141,9 +155,9 @@ def beginning_words(pieces: Mapping[str, int]) -> list[str]:
 
 
 def shared_rows(first: Embeddings, other: Embeddings) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) rows of both of the pieces that both vocabularies spell alike, in the order of the first's ids.
+    """Return the first's and the other's rows, (N,) each, of the pieces that both spell alike, in the first's order.
 
-    Raises ValueError, naming both, where there are none or the widths differ: rows are then no points of one space.
+    Raises ValueError, naming both, if there are none, or if the widths differ: then the rows lie in different spaces.
     """
     if first.rows_VH.shape[1] != other.rows_VH.shape[1]:
         widths = f"{first.rows_VH.shape[1]} and {other.rows_VH.shape[1]}"
@@ -154,12 +168,12 @@ def shared_rows(first: Embeddings, other: Embeddings) -> tuple[np.ndarray, np.nd
     pairs = [(row, other.ids[piece]) for piece, row in first.ids.items() if piece in other.ids]
     if not pairs:
         raise ValueError(f"the vocabularies of {first.name} and {other.name} have no piece in common")
-    own_N, others_N = np.array(pairs).T
-    return own_N, others_N
+    firsts_N, others_N = np.array(pairs).T
+    return firsts_N, others_N
 
 
 def row_distances(first_NH: np.ndarray, other_NH: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) Euclidean distances of the rows, and (N,) their cosines, NaN where a row is zero."""
+    """Return the rows' Euclidean distances (N,) and cosines (N,); a cosine is NaN if a row is zero."""
     distances_N, cosines_N = np.zeros(len(first_NH)), np.full(len(first_NH), np.nan)
     for block in _blocks(len(first_NH)):
         one, two = first_NH[block].astype(np.float64), other_NH[block].astype(np.float64)
@@ -170,7 +184,7 @@ def row_distances(first_NH: np.ndarray, other_NH: np.ndarray) -> tuple[np.ndarra
 
 
 def summary(distances_N: np.ndarray, cosines_N: np.ndarray) -> Distances:
-    """Of at least one piece; zero rows, which have no cosine, are left out of its mean."""
+    """Return the summary of at least one distance. The mean cosine leaves out zero rows, which have none."""
     mean, median, nine_tenths = distances_N.mean(), np.median(distances_N), np.quantile(distances_N, 0.9)
     known = cosines_N[~np.isnan(cosines_N)]
     cosine = float(known.mean()) if len(known) else 0.0
@@ -178,7 +192,7 @@ def summary(distances_N: np.ndarray, cosines_N: np.ndarray) -> Distances:
 
 
 def principal_axes(rows_NH: np.ndarray) -> Axes:
-    """The first two principal components (PCA), by the eigenvectors of the rows' covariance.
+    """Return the first two principal components (PCA): eigenvectors of the rows' covariance.
 
     Each direction's sign makes its largest component positive, so the same rows give the same picture.
     """
