@@ -1,4 +1,4 @@
-"""How figures are written, in tables, plots, sentences and on the page: scores in points, costs with SI prefixes."""
+"""Numbers as text, for tables, plots, sentences and pages: scores in points, costs with SI prefixes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ NAMED = {"pearson": "Pearson's r", "spearman": "Spearman's rho", "mrr": "MRR", "
 
 
 def points(value: float, *, sign: str = "") -> str:
-    """A score in points, to one decimal: .8125 is 81.2; `sign="+"` marks gains too. Never minus zero."""
+    """Return a score in points, to one decimal: .8125 as `81.2`. `sign="+"` writes `+` before gains; -0.0 is `0.0`."""
     return f"{round(100.0 * value, 1) + 0.0:{sign}.1f}"
 
 
 def p_text(p: float | None) -> str:
-    """Two digits, three below .1, as in `.034`; never a bare zero or one."""
+    """Return p to two decimals, below .1 to three, such as `.034`; `< .001`, `> .99`; `-` for None."""
     if p is None:
         return "-"
     if p < 0.001:
@@ -25,7 +25,7 @@ def p_text(p: float | None) -> str:
 
 
 def si(value: float, unit: str = "") -> str:
-    """Three digits with an SI prefix: 1234567 is `1.23 M`, 1.5e12 FLOP is `1.50 TFLOP`, 0 is `0`."""
+    """Return three digits with an SI prefix: 1234567 as `1.23 M`, 1.5e12 FLOP as `1.50 TFLOP`, 0 as `0`."""
     for size, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 0.9995 * size:
             scaled = value / size
@@ -34,7 +34,7 @@ def si(value: float, unit: str = "") -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `41 s`, `3 min 20 s`, `2 h 05 min`."""
+    """Return a duration such as `0.4 s`, `41 s`, `3 min 20 s` or `2 h 05 min`."""
     if seconds < 9.95:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
     whole = round(seconds)
@@ -46,12 +46,12 @@ def duration(seconds: float) -> str:
 
 
 def cost_text(cost: Cost) -> str:
-    """`1.23 M tokens, 12.3 TFLOP, 41 s`, or `-` for a stage that took nothing."""
+    """Return a cost such as `1.23 M tokens, 12.3 TFLOP, 41 s`; `-` if all three are 0."""
     return "-" if cost == Cost() else f"{si(cost.tokens)} tokens, {si(cost.flops, 'FLOP')}, {duration(cost.seconds)}"
 
 
 def percent(share: float) -> str:
-    """`12%`; below ten with a decimal, as in `0.3%`, but a whole number without, as in `4%`; never a bare zero."""
+    """Return a share of 1 as per cent: `12%`, below ten with a decimal (`0.3%`, but `4%`), `< 0.1%` for tiny ones."""
     if 0 < share < 0.0005:
         return "< 0.1%"
     value = round(100.0 * share, 1)
@@ -59,7 +59,7 @@ def percent(share: float) -> str:
 
 
 def metric_text(name: str) -> str:
-    """`macro_f1` as people write it: macro-F1. What it leaves out, as in `micro_f1 without X`, stays as it is.
+    """Return a metric's name as people write it: `macro_f1` as macro-F1, `micro_f1 without X` as micro-F1 without X.
 
     A point of any metric is a hundredth of its unit: 81.2 points of Pearson's r are a correlation of .812.
     """
@@ -68,13 +68,17 @@ def metric_text(name: str) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """`DAPT`, `DAPT and TAPT`, `DAPT, DGA and TAPT`."""
+    """Return a list as text: `DAPT`, `DAPT and TAPT`, `DAPT, DGA and TAPT`."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def cautioned(figures: str, count: int, caution: str) -> str:
-    """A caution of the statistics with what it is about: so many figures, such as `the score of DAPT`."""
+    """Return a caution of the statistics as a sentence about some figures.
+
+    figures  such as `the score of DAPT`
+    count    number of figures; a caution that begins with "It" gets "each of" if there are several
+    """
     if caution.startswith("It "):
         subject, rest = (f"each of {figures}" if count > 1 else figures), caution.removeprefix("It")
     else:

@@ -20,16 +20,16 @@ from typing import Any, BinaryIO
 from filelock import FileLock, Timeout
 
 MANIFEST = "manifest.json"
-LOCK, HOLDER = ".lock", ".holder"  # in a directory that a process works in; the second says which process
-_held: set[Path] = set()  # by this process
+LOCK, HOLDER = ".lock", ".holder"  # in a directory that a process works in; `.holder` names the process
+_held: set[Path] = set()  # directories that this process holds
 
 
 class DamagedError(ValueError):
-    """A directory whose files are not those that its manifest lists."""
+    """A file or directory is not what was written: it differs from its manifest, or is not valid JSON."""
 
 
 class HeldError(RuntimeError):
-    """A directory that another process works in."""
+    """Another process works in the directory."""
 
 
 def cache() -> Path:
@@ -40,7 +40,7 @@ def cache() -> Path:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write the file whole or not at all."""
+    """Write the file, whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with open(temporary, "wb") as file:
         file.write(content)
@@ -49,10 +49,10 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A temporary sibling to fill, for a large file; when the block ends it becomes `path`, replacing an older one.
+    """Yield a temporary sibling to fill, for a large file. When the block ends, it replaces `path`.
 
-    Where the block raises, the sibling is removed; a kill leaves it, and the next call for the same `path` begins with
-    emptying it. Two processes must not write the same `path` at once.
+    If the block raises, the sibling is removed. If the process is killed, it stays, and the next call for the same
+    `path` empties it. Two processes must not write the same `path` at once.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -64,7 +64,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def settle(temporary: Path, path: Path) -> None:
-    """Make the whole file `temporary`, of the same directory, the file `path`: flushed, then renamed."""
+    """Flush the finished file `temporary` and rename it to `path`, which is in the same directory."""
     with open(temporary, "rb+") as file:
         os.fsync(file.fileno())
     os.replace(temporary, path)
@@ -72,16 +72,20 @@ def settle(temporary: Path, path: Path) -> None:
 
 
 def write_text(path: Path, content: str) -> None:
+    """Write the file in UTF-8, whole or not at all."""
     write_bytes(path, content.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON, indented; NaN and infinities are refused, for no other reader takes them."""
+    """Write indented JSON. Raises ValueError for NaN and infinities, which JSON does not have."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add a line to the file's end, flushed; lines of several processes do not mix, and a torn one stays by itself."""
+    """Append a line to the file and flush it.
+
+    Lines of several processes do not mix. After a line that a crash cut off, the new one begins on the next line.
+    """
     with open(path, "a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         size = file.seek(0, os.SEEK_END)
@@ -93,6 +97,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_json(path: Path) -> Any:
+    """Return the file's value. Raises DamagedError, naming the place, if it is not JSON in UTF-8."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
@@ -102,13 +107,13 @@ def read_json(path: Path) -> Any:
 
 
 def sha256_of(path: Path) -> str:
-    """64 hex digits."""
+    """Return the file's SHA-256, 64 hex digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_of_input(path: Path) -> str:
-    """64 hex digits, of a file that is only read: hashed once a process for as long as its size and times stay."""
+    """Return the SHA-256 of a file that we only read, 64 hex digits; it is read again only if size or time changed."""
     status = path.stat()
     return _sha256_of_version(path.resolve(), status.st_ino, status.st_size, status.st_mtime_ns)
 
@@ -119,17 +124,17 @@ def _sha256_of_version(path: Path, inode: int, size: int, changed: int) -> str:
 
 
 def sha256_of_bytes(content: bytes) -> str:
-    """64 hex digits."""
+    """Return the SHA-256 of these bytes, 64 hex digits."""
     return hashlib.sha256(content).hexdigest()
 
 
 @contextlib.contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
-    """A temporary sibling to fill; when the block ends it gets its manifest and becomes `path`, replacing an older one.
+    """Yield a temporary sibling to fill. When the block ends, it gets its manifest and replaces `path`.
 
-    Where the block raises, `path` stays as it was and the sibling is removed; a kill leaves the sibling, which the next
-    call for the same `path` removes. The older one is moved aside before it is removed, so that at no time a part of it
-    is at `path`.
+    If the block raises, `path` does not change and the sibling is removed. If the process is killed, the sibling stays,
+    and the next call for the same `path` removes it. The directory that is replaced is renamed before it is removed, so
+    `path` never holds a part of it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary, older = path.with_name(f".{path.name}.tmp"), path.with_name(f".{path.name}.old")
@@ -149,7 +154,7 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 def seal(directory: Path) -> None:
-    """Flush the directory's files and write its manifest, which makes it complete."""
+    """Flush the directory's files and write its manifest, which marks it as complete."""
     files = sorted(file for file in directory.rglob("*") if file.is_file() and file.name != MANIFEST)
     for file in files:
         with open(file, "rb+") as handle:
@@ -158,7 +163,7 @@ def seal(directory: Path) -> None:
 
 
 def check(directory: Path) -> None:
-    """Raises DamagedError where the directory lacks its manifest or a file is not the one listed there."""
+    """Raise DamagedError if the directory has no manifest, or a file differs from the manifest or is missing."""
     manifest = directory / MANIFEST
     if not manifest.is_file():
         raise DamagedError(f"{directory} is incomplete: it has no {MANIFEST}")
@@ -172,11 +177,13 @@ def check(directory: Path) -> None:
 
 @contextlib.contextmanager
 def hold(directory: Path) -> Iterator[None]:
-    """Keep every other process out of the directory. The lock ends with the process, even if that is killed.
+    """Lock the directory against other processes in the block, and make it if it is missing.
 
-    Where the block raises, a lock that was new is gone again, and so are directories that were made and are empty.
-    What this process holds already, it may hold again. Raises HeldError, naming the holder, where another has it, and
-    NotADirectoryError where a file stands in its place.
+    The lock ends with the process, even if that is killed. A process may lock a directory that it has locked already.
+    If the block raises, a new lock file and new empty directories are removed.
+
+    Raises HeldError, naming the holder, if another process has the lock, and NotADirectoryError if there is a file at
+    the path or above it.
     """
     place = directory.resolve()
     if place in _held:
@@ -207,7 +214,7 @@ def hold(directory: Path) -> Iterator[None]:
 
 
 def _locked(path: Path, directory: Path) -> FileLock:
-    """The lock, taken; its directory is made where it is missing. directory: as errors name it."""
+    """Return the acquired lock; make its directory if it is missing. directory: the path as errors name it."""
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -216,7 +223,7 @@ def _locked(path: Path, directory: Path) -> FileLock:
         try:
             lock.acquire(blocking=False)
         except Timeout:
-            if _inode(path) != before:  # its holder has just removed it
+            if _inode(path) != before:  # the holder has just removed the file
                 continue
             holder = path.with_name(HOLDER)
             who = holder.read_text(encoding="utf-8") if holder.exists() else ""
@@ -225,12 +232,13 @@ def _locked(path: Path, directory: Path) -> FileLock:
             ) from None
         if _inode(path) == before:
             return lock
-        lock.release()  # its holder removed the file while we opened it, so this lock keeps no one out
+        lock.release()  # the holder removed the file while we opened it, so other processes would not see this lock
 
 
 def _inode(path: Path) -> int | None:
-    """The number of the file at the path; None where there is none. On NFS a removed file that is open keeps its links,
-    so that they do not tell whether it is still there.
+    """Return the inode of the file at the path, or None if there is no file.
+
+    The number of links would not do: on NFS a removed file that is open keeps its links.
     """
     try:
         return path.stat().st_ino

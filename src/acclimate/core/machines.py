@@ -1,7 +1,7 @@
 """Run independent calls: one after the other in this process, in threads or processes, or as tasks of a Ray cluster.
 
-A mapped function is defined in a module, takes one value and returns one. It reads and writes files that all machines
-see. Calling it again does no harm: if a process or machine dies, Ray calls it again on another one.
+A function that is mapped on a cluster is defined in a module, takes one value and returns one. It reads and writes
+files that all machines see, and can be called again: if a process or machine dies, Ray calls it on another one.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
-Home = Callable[[Given], int]  # items with the same number go to the same machine, which then has their files in memory
+Home = Callable[[Given], int]  # items with the same number go to one machine, which then has their files in memory
 
 
 class Work(Protocol):
-    """Something that calls functions.
+    """A place where functions are called.
 
     threads  number of threads that a call may use; None: as many as its process may
     """
@@ -44,56 +44,11 @@ class Work(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Here:
-    """Calls in this process, each when its result is needed."""
-
-    threads: int | None = None
-
-    def map(
-        self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
-    ) -> Iterator[Made]:
-        return map(function, items)
-
-
-@dataclass(frozen=True)
-class OnRay:
-    """Calls as tasks of the Ray cluster that this process is connected to. Each claims `threads` of its processors.
-
-    At most two tasks a processor wait or have results that are not taken yet, and lie in Ray's object store.
-    """
-
-    threads: int = 1
-
-    def map(
-        self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
-    ) -> Iterator[Made]:
-        import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        machines = _machines(self.threads)
-        call, given = ray.remote(_call), {"num_cpus": self.threads, "name": function.__name__}
-        waiting: deque[ray.ObjectRef[Any]] = deque()
-        try:
-            for item in items:
-                if home is not None:  # soft: elsewhere, where that machine has died
-                    machine = machines[home(item) % len(machines)]
-                    given["scheduling_strategy"] = NodeAffinitySchedulingStrategy(machine, soft=True)
-                waiting.append(call.options(**given).remote(function, item, __version__))
-                if len(waiting) >= 2 * len(machines):
-                    yield _result(waiting.popleft())
-            while waiting:
-                yield _result(waiting.popleft())
-        finally:
-            for task in waiting:
-                ray.cancel(task)
-
-
 @contextlib.contextmanager
 def workers(cluster: str = "") -> Iterator[Work]:
-    """In the block, what does the work: "" is this process; HOST:PORT a Ray cluster, "auto" this machine's.
+    """Yield the place where calls are done: this process ("") or a Ray cluster (HOST:PORT, or "auto": this machine's).
 
-    A process that is connected to Ray already stays so. Raises ValueError where Ray is not installed, and where no
+    A process that is already connected to Ray stays connected. Raises ValueError if Ray is not installed, and if no
     cluster answers.
     """
     if not cluster:
@@ -120,8 +75,53 @@ def workers(cluster: str = "") -> Iterator[Work]:
         ray.shutdown()
 
 
+@dataclass(frozen=True)
+class Here:
+    """Calls in this process, each when its result is needed."""
+
+    threads: int | None = None
+
+    def map(
+        self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
+    ) -> Iterator[Made]:
+        return map(function, items)
+
+
+@dataclass(frozen=True)
+class OnRay:
+    """Calls as tasks of the Ray cluster that this process is connected to. Each task uses `threads` processors.
+
+    Ray's object store holds at most two tasks a processor, those that wait and those whose results are not yet taken.
+    """
+
+    threads: int = 1
+
+    def map(
+        self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
+    ) -> Iterator[Made]:
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        machines = _machines(self.threads)
+        call, given = ray.remote(_call), {"num_cpus": self.threads, "name": function.__name__}
+        waiting: deque[ray.ObjectRef[Any]] = deque()
+        try:
+            for item in items:
+                if home is not None:  # soft: if that machine has died, Ray takes another one
+                    machine = machines[home(item) % len(machines)]
+                    given["scheduling_strategy"] = NodeAffinitySchedulingStrategy(machine, soft=True)
+                waiting.append(call.options(**given).remote(function, item, __version__))
+                if len(waiting) >= 2 * len(machines):
+                    yield _result(waiting.popleft())
+            while waiting:
+                yield _result(waiting.popleft())
+        finally:
+            for task in waiting:
+                ray.cancel(task)
+
+
 def _knock(cluster: str) -> None:
-    """Raises OSError if nothing listens there (Ray itself takes minutes to say so), ValueError for a wrong address."""
+    """Raise OSError if nothing listens there (Ray would take minutes to say so), ValueError for a wrong address."""
     if cluster == "auto":
         return
     host, _, port = cluster.rpartition(":")
@@ -131,10 +131,9 @@ def _knock(cluster: str) -> None:
 
 
 def machines_for(threads: int, gpu_share: float = 0.0) -> list[dict[str, Any]]:
-    """Return the living machines that can do a task of so many processors and such a share of a GPU, as Ray tells of
-    them.
+    """Return Ray's records of the living machines that can do a task with this many processors and this GPU share.
 
-    Raises ValueError where there is none: Ray would wait for one, for ever.
+    Raises ValueError if there is none: Ray would wait for one without end.
     """
     import ray
 
@@ -143,13 +142,13 @@ def machines_for(threads: int, gpu_share: float = 0.0) -> list[dict[str, Any]]:
     able = [node for node in nodes if all(node["Resources"].get(what, 0) >= much for what, much in least.items())]
     if not able:
         gpu = f" and {gpu_share:g} GPU" if gpu_share else ""
-        told = f"no machine of the Ray cluster has {threads} processors{gpu}"
-        raise ValueError(f"{told}. See `ray status`; ask for less, or add one to it")
+        lacking = f"no machine of the Ray cluster has {threads} processors{gpu}"
+        raise ValueError(f"{lacking}. See `ray status`; ask for less, or add one to it")
     return able
 
 
 def _machines(threads: int) -> list[str]:
-    """Return the ids of the living machines, each as often as it can do a task at once, in turns."""
+    """Return the ids of the living machines, in turns, each as often as the number of tasks it can do at once."""
     places = [
         (place, node["NodeID"])
         for node in machines_for(threads)
@@ -168,6 +167,7 @@ def _call(function: Callable[[Given], Made], item: Given, version: str) -> Made:
 
 
 def _result(task: ray.ObjectRef[Any]) -> Any:
+    """Return a task's result, or raise what its function raised. Raises RuntimeError if Ray gave the task up."""
     import ray
 
     try:
@@ -176,20 +176,19 @@ def _result(task: ray.ObjectRef[Any]) -> Any:
         raise error.cause from error
     except ray.exceptions.RayError as error:
         raise RuntimeError(
-            f"a task on the Ray cluster died and Ray gave it up: {error}. What was finished is kept: the same command "
-            f"goes on from there"
+            f"a task on the Ray cluster died and Ray gave it up: {error}. Finished work is kept: the same command goes "
+            f"on from there"
         ) from error
 
 
-# Several processes of this machine, for work in Python, which holds Python's lock.
-
-
 def in_processes(work: Callable[[Given], Made], items: Iterable[Given], processes: int) -> Iterator[Made]:
-    """Yield what the work makes of each item, in order; at most two items a process are under way or wait to be taken.
+    """Yield the result of each item, in order, from processes of this machine, for work that holds Python's lock.
 
-    work       a function of a module, with arguments that can be sent to another process (`functools.partial`)
-    processes  1: here, item by item. More are started anew, for a copy of this one could wait for ever for a lock that
-               one of its threads held; a script that calls this must guard its own start (`if __name__ == ...`)
+    At most two items a process are in progress or waiting.
+
+    work       a function of a module, or a `functools.partial` of one; its arguments are sent to other processes
+    processes  1: this process, item by item. More: new processes, because a fork could wait without end for a lock that
+               a thread of this one holds. A script that calls this must guard its start (`if __name__ == "__main__":`)
     """
     if processes <= 1:
         yield from map(work, items)
@@ -205,11 +204,6 @@ def in_processes(work: Callable[[Given], Made], items: Iterable[Given], processe
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def processors() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_turn(work: Callable[[Given], Made], items: Iterable[Given], threads: int) -> Iterator[Made]:
@@ -229,3 +223,8 @@ def in_turn(work: Callable[[Given], Made], items: Iterable[Given], threads: int)
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,6 +1,6 @@
 """The length of a learnt prompt (models/light.py), for code that counts tokens.
 
-A prompt comes after the row, which is as long as it may be without it: settings such as max_tokens do not count it.
+A prompt comes after the row and takes nothing from its length: settings such as max_tokens do not count it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-FIELD = "prompt_tokens"  # of tokenizer_config.json, and of config.json
+FIELD = "prompt_tokens"  # field of tokenizer_config.json and of config.json
 
 
 def prompt_length(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Tokens that the tokenizer puts behind each row beside its own special ones; 0 for an ordinary one."""
+    """Return the number of prompt tokens that the tokenizer puts behind each row; 0 for an ordinary tokenizer."""
     return int(tokenizer.init_kwargs.get(FIELD, 0))

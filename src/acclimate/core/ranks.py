@@ -1,6 +1,6 @@
-"""Several processes that share one run, started by `torchrun`: their numbers, and what they send each other.
+"""The processes of one run, which `torchrun` starts: their number, and the values that they exchange.
 
-With one process every function is trivial.
+In a run of one process the functions return at once.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ def world() -> int:
 
 
 def rank() -> int:
-    """Return which of them this one is, from 0."""
+    """Return the number of this process, from 0."""
     return int(os.environ.get("RANK", "0"))
 
 
 def is_first() -> bool:
-    """Return whether this process is the one that writes files and speaks."""
+    """Return True in the process that writes files and prints."""
     return rank() == 0
 
 
 def start() -> None:
-    """Join the other processes that torchrun started (gloo on a CPU, NCCL on GPUs); alone, nothing happens."""
+    """Join the group of processes that torchrun started, with NCCL on GPUs and gloo on CPUs."""
     if world() == 1:
         return
     import torch
@@ -43,7 +43,7 @@ def start() -> None:
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    # others wait while the first makes tokens or a vocabulary, which may take hours
+    # the other processes wait while the first makes tokens or a vocabulary, which may take hours
     patience = timedelta(days=7)
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=patience)
 
@@ -55,8 +55,8 @@ def stop() -> None:
     import torch.distributed as dist
 
     if dist.is_initialized():
-        # Objectives that trained hold the group, in cycles. Were it still there when Python ends, its threads would ask
-        # for a lock that is never released, and abort the process. What torch remembers of sharded ones holds it too.
+        # Trained objectives refer to the group, in cycles, and so does torch's cache of sharded ones. If the group
+        # still exists when Python ends, its threads ask for a lock that is never released, and abort the process.
         from torch.distributed.tensor.debug import _clear_sharding_prop_cache
 
         _clear_sharding_prop_cache()  # type: ignore[no-untyped-call]
@@ -65,7 +65,7 @@ def stop() -> None:
 
 
 def agree(value: T) -> T:
-    """Return the first process's value, in every process. Value: what pickle takes; used for small plain data only."""
+    """Return the first process's value in every process. It is sent with pickle: pass small plain data only."""
     if world() == 1:
         return value
     import torch.distributed as dist
@@ -86,7 +86,7 @@ def wait() -> None:
 
 
 def total(values: list[float]) -> list[float]:
-    """Element by element, the sum over all processes."""
+    """Return the sums over all processes, element by element."""
     if world() == 1:
         return values
     import torch
@@ -99,7 +99,7 @@ def total(values: list[float]) -> list[float]:
 
 
 def added(values: Tensor) -> Tensor:
-    """Element by element, the sum over all processes of a tensor that each has on its device; without gradient."""
+    """Return the tensor's sums over all processes, element by element, on this process's device; without gradient."""
     if world() == 1:
         return values
     import torch.distributed as dist
@@ -110,7 +110,7 @@ def added(values: Tensor) -> Tensor:
 
 
 def first_then_all(make: Callable[[], T]) -> T:
-    """Call `make` in the first process alone, then in the others: for what is built once and then found on the disk."""
+    """Return `make()`, called first in the first process alone, then in the others, which find its files on disk."""
     if is_first():
         value = make()
         agree(None)

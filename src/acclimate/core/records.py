@@ -1,4 +1,4 @@
-"""Dataclasses as plain values for JSON, and back: what a file holds is read into types, and nothing else is taken."""
+"""Dataclasses as plain values for JSON, and back. Reading refuses fields that are missing or unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Record = TypeVar("Record")
 
 
 def to_plain(value: Any) -> Any:
-    """Return the value as JSON has it: dataclasses are objects, tuples are lists, sets are sorted lists."""
+    """Return the value as JSON holds it: dataclasses as objects, tuples as lists, frozen sets as sorted lists."""
     if dataclasses.is_dataclass(value):
         return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -25,7 +25,7 @@ def to_plain(value: Any) -> Any:
 def from_plain(record: type[Record], values: Mapping[str, Any]) -> Record:
     """Return the dataclass that `to_plain` wrote.
 
-    Raises ValueError, naming them, where entries are missing or are no fields of it.
+    Raises ValueError, naming the entries, if some are missing or are no fields of the dataclass.
     """
     names = {field.name for field in dataclasses.fields(typing.cast(Any, record))}
     if unknown := sorted(values.keys() - names):
@@ -37,6 +37,7 @@ def from_plain(record: type[Record], values: Mapping[str, Any]) -> Record:
 
 
 def _typed(hint: Any, value: Any) -> Any:
+    """Return a value of JSON as the type `hint`."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return from_plain(hint, value)

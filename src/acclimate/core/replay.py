@@ -1,7 +1,7 @@
-"""Replay: a study's tables are written again from its finished jobs, and no new job may run.
+"""Replay: writing a study's tables again from its finished jobs, while no new job may run.
 
 studies/regenerate.py opens the block `only_reading`. Code that would start a job calls `check_may_work` first.
-`recorded` returns what the study was made with.
+`recorded` returns the versions and the recipe that made the study.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+_recorded: ContextVar[Recorded | None] = ContextVar("recorded", default=None)
+
 
 class NotDoneError(ValueError):
-    """A replay needs the result of a job that was never finished."""
+    """A replay needs the result of a job that is not finished."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a study was made with. versions: as its jobs have them; recipe: as settings.to_mapping gives it."""
+    """What made a study.
+
+    versions  package -> version, as its jobs have them
+    recipe    as `settings.to_mapping` returns it
+    """
 
     versions: Mapping[str, str]
     recipe: Mapping[str, Any]
-
-
-_recorded: ContextVar[Recorded | None] = ContextVar("recorded", default=None)
 
 
 def recorded() -> Recorded | None:
@@ -44,9 +47,9 @@ def only_reading(study: Recorded) -> Iterator[None]:
 
 
 def check_may_work(what: str) -> None:
-    """Raises NotDoneError in a replay."""
+    """Raise NotDoneError in a replay. what: the work, for the message."""
     if recorded() is not None:
         raise NotDoneError(
-            f"{what}: this study has no result of it. Either what its command reads (labelled files, texts, a model) "
-            f"is not what it was, or the code is another version's"
+            f"{what}: this study has no result of it. Either the files that its command reads (labelled files, texts, "
+            f"a model) have changed, or the code is of another version"
         )

@@ -1,5 +1,6 @@
-"""Dataclasses of settings as plain data: what the help prints, what docs/settings.md lists, and what a command checks
-before it imports the dataclasses themselves, whose modules load torch.
+"""Dataclasses of settings as plain data, from which the help and docs/settings.md are made.
+
+A command checks settings against this data before it imports the dataclasses, whose modules load torch.
 
     {"MlmRecipe": {"about": ..., "fields": {"masking": {"type": "float", "default": 0.15, "help": ...}, ...}}, ...}
 
@@ -24,15 +25,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core.settings import Range, plain, ranges_of
+from acclimate.core.settings import Range, from_mapping, nearest, plain, ranges_of
 
-Spec = Any  # a type, as above
+Spec = Any  # a type as the docstring above describes it
 _BOUNDS = {"least": "minimum", "above": "exclusiveMinimum", "most": "maximum", "below": "exclusiveMaximum"}
 PLAIN: Mapping[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "path": Path}
 
 
 def described(kind: type, into: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the class and the classes of its groups, by name, as above. into: where those of other classes are."""
+    """Return the class and the classes of its groups, by name, as plain data (see above).
+
+    into  data of other classes, to which these are added
+    """
     found = {} if into is None else into
     name = kind.__name__
     if name in found:
@@ -59,7 +63,7 @@ def described(kind: type, into: dict[str, Any] | None = None) -> dict[str, Any]:
 def stand_in(schema: Mapping[str, Any], name: str) -> type:
     """Return a dataclass with the fields, types and defaults of the class `name`, and none of its code.
 
-    What core.settings says of a key, a type or a choice is the same for both.
+    core.settings accepts and refuses the same settings for both.
     """
 
     @functools.cache
@@ -83,12 +87,10 @@ def stand_in(schema: Mapping[str, Any], name: str) -> type:
 
 
 def field_at(schema: Mapping[str, Any], name: str, key: str) -> dict[str, Any]:
-    """Return the field of a class that `key` names, such as `plan.rate`, with the default that it has there.
+    """Return the field of a class that `key` names, such as `plan.rate`, with the default that it has in that class.
 
-    Raises ValueError, as core.settings does, for a key that there is none of.
+    Raises ValueError, with the message of core.settings, for a key that does not exist.
     """
-    from acclimate.core.settings import nearest
-
     *groups, last = key.split(".")
     at, prefix, stated = name, "", None
     for part in [*groups, last]:
@@ -107,7 +109,7 @@ def field_at(schema: Mapping[str, Any], name: str, key: str) -> dict[str, Any]:
 
 
 def group_of(spec: Spec) -> str:
-    """The class of a group of settings; "" for a plain value."""
+    """Return the name of the class of a group of settings; "" for a plain value."""
     if isinstance(spec, Mapping):
         if "group" in spec:
             return str(spec["group"])
@@ -117,7 +119,7 @@ def group_of(spec: Spec) -> str:
 
 
 def type_text(spec: Spec) -> str:
-    """The type in words: `list of int`, `"best", "last"`."""
+    """Return the type in words: `list of int`, `"best", "last"`."""
     if isinstance(spec, str):
         return spec
     [(kind, inner)] = spec.items()
@@ -173,6 +175,7 @@ def json_schema(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _spec(hint: Any, found: dict[str, Any]) -> Spec:
+    """Return the plain data of a type; put the classes of its groups into `found`."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return {"choice": list(arguments)}
@@ -191,7 +194,7 @@ def _spec(hint: Any, found: dict[str, Any]) -> Spec:
 
 
 def _hint(spec: Spec, made: Any) -> Any:
-    """The type that a spec describes; groups are stand-ins."""
+    """Return the type that a spec describes. made: returns the stand-in of a group."""
     if isinstance(spec, str):
         return PLAIN[spec]
     [(kind, inner)] = spec.items()
@@ -209,9 +212,7 @@ def _hint(spec: Spec, made: Any) -> Any:
 
 
 def _value(spec: Spec, stated: Any, made: Any) -> Any:
-    """A default as the stand-in has it."""
-    from acclimate.core.settings import from_mapping
-
+    """Return a default of the schema as a value of the stand-in's field."""
     if group := group_of(spec):
         return from_mapping(made(group), stated)
     if spec == "path":
@@ -220,9 +221,10 @@ def _value(spec: Spec, stated: Any, made: Any) -> Any:
 
 
 def _helps(kind: type) -> dict[str, str]:
-    """Field -> what stands beside it in the source: the string below it, else the comment on its line, else that above
-    it, else its entry in the docstring of the class, or else its metadata's "help". Of an inherited field, in the class
-    that has it.
+    """Return the help of each field, from the class that defines it.
+
+    It is the string below the field, or else the comment on its line, the comment above it, its entry in the docstring
+    of the class, or "help" in its metadata: the first of these that there is.
     """
     helps: dict[str, str] = {}
     for base in reversed(kind.__mro__):
@@ -230,7 +232,7 @@ def _helps(kind: type) -> dict[str, str]:
             continue
         if made := {each.name: each.metadata["help"] for each in dataclasses.fields(base) if "help" in each.metadata}:
             helps = made | helps
-        if base.__module__ == "types":  # of make_dataclass, which has no source
+        if base.__module__ == "types":  # a class of make_dataclass, which has no source
             continue
         source = textwrap.dedent(inspect.getsource(base))
         lines = source.splitlines()
@@ -241,17 +243,17 @@ def _helps(kind: type) -> dict[str, str]:
         }
         [node] = ast.parse(source).body
         assert isinstance(node, ast.ClassDef)
-        told = _table(inspect.cleandoc(base.__doc__ or ""))
+        in_docstring = _table(inspect.cleandoc(base.__doc__ or ""))
 
         def alone(at: int, comments: Mapping[int, str] = comments, lines: list[str] = lines) -> bool:
-            """True if a comment is all that the line has."""
+            """Return True if the line holds a comment and nothing else."""
             return at in comments and lines[at - 1].lstrip().startswith("#")
 
         for statement, after in zip(node.body, [*node.body[1:], None], strict=True):
             if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
                 continue
             name, last = statement.target.id, statement.end_lineno or statement.lineno
-            beside = [last] if last in comments else []  # further up stand reasons of parts of the default
+            beside = [last] if last in comments else []  # comments on its earlier lines explain parts of the default
             above = statement.lineno - 1
             while last not in comments and alone(above):
                 beside.insert(0, above)
@@ -264,18 +266,18 @@ def _helps(kind: type) -> dict[str, str]:
                 helps[name] = " ".join(after.value.value.split())
             elif beside:
                 helps[name] = " ".join(comments[at] for at in beside)
-            elif name in told:
-                helps[name] = told[name]
+            elif name in in_docstring:
+                helps[name] = in_docstring[name]
     return helps
 
 
 def _sentence(help: str) -> str:
-    """The help with a capital letter and a full stop; comments in the source have neither."""
+    """Return the help with a capital letter and a full stop, which comments in the source do not have."""
     return f"{help[:1].upper()}{help[1:].rstrip('.')}." if help else ""
 
 
 def _table(text: str) -> dict[str, str]:
-    """The entries of a docstring: lines `name   what it is`, with further lines indented below."""
+    """Return the entries of a docstring: lines `name   what it is`, with further lines indented below."""
     found: dict[str, str] = {}
     names: list[str] = []
     for line in text.splitlines():

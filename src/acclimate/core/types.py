@@ -16,14 +16,14 @@ Item = TypeVar("Item")
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 Label = str | tuple[str, ...] | float  # one class; several (sorted), or tags, or answers; a number
-NOT_PREDICTED = -100  # the label of a position that no loss looks at (PyTorch's ignore_index)
+NOT_PREDICTED = -100  # the label of a position that no loss counts (PyTorch's ignore_index)
 TAGS = "tags"  # of `Batch.tokens`: the tag of a word at its first piece, NOT_PREDICTED elsewhere
 MENTIONS = "mentions"  # of `Batch.rows`: (B, 2, 2), from which token of the row each mention goes to which
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A piece of raw text that was written as one: sequences never run over its ends."""
+    """A raw text. Rows of tokens never run over its ends."""
 
     id: str
     text: str
@@ -34,13 +34,13 @@ class Document:
 class Example:
     """A labelled text.
 
-    text   of a task of kind "tokens", the words with one space between them
+    text   in a task of kind "tokens", the words with one space between them
     label  of the task's kind (tasks/task.py): one class, the sorted classes of a row that may have several, a number,
            or a tag for each word
     pair   the second text of a pair
     group  rows of one group stay in one split
-    spans  offsets [start, end) of the mentions that the label is about, such as the two of a relation; of a question's
-           answers in its context
+    spans  offsets [start, end) of the mentions that the label is about, such as the two of a relation; for a question,
+           of its answers in the context
     """
 
     id: str
@@ -53,14 +53,14 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A row that was read and left out: where it stands ("train.csv:118") and why."""
+    """A row that was read and left out. place: such as "train.csv:118"; reason: why it was left out."""
 
     place: str
     reason: str
 
 
 def label_of(value: Any) -> Label:
-    """Return the label that JSON gave back: its lists are tuples here."""
+    """Return a label that was read from JSON: lists become tuples."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -72,8 +72,8 @@ class Batch:
     offsets  (B + 1,) int64, from 0 to N
     tokens   arrays (N,) that go with the ids, such as "labels" (NOT_PREDICTED where nothing is predicted)
     rows     arrays (B, ...) that go with the rows, such as "label"
-    names    (B,) what each row is, for people: `document 17` or an example's id
-    pad      the id that fills short rows once rows are put together (RoBERTa counts positions by it)
+    names    (B,) a name of each row for people: `document 17` or an example's id
+    pad      the id that fills short rows when rows are put together (RoBERTa counts positions by it)
     """
 
     ids: np.ndarray
@@ -108,14 +108,14 @@ class Batch:
 
 
 class Stream(Protocol):
-    """Step number -> the batch of that step: a pure function, so that resuming needs one integer."""
+    """A pure function from the number of a step to its batch, so that resuming needs one integer."""
 
     def __call__(self, step: int) -> Batch: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a stage took. tokens: real tokens, padding left out; flops: by formula (races/cost.py says which)."""
+    """What a stage cost. tokens: without padding; flops: by formula (races/cost.py says which)."""
 
     tokens: int = 0
     flops: float = 0.0
@@ -127,9 +127,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Score:
-    """One contestant, fine-tuned with one seed, on one task: chosen on dev, tested once.
+    """The result of one contestant, fine-tuned with one seed, on one task: chosen on dev, tested once.
 
-    gold, predicted: (n,) labels of the test set, in the order of `ids`; what intervals and tests are computed from.
+    gold, predicted  (n,) labels of the test set, in the order of `ids`; intervals and tests are computed from them
     """
 
     contestant: str
@@ -154,7 +154,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a stage tells its watch: `done` of `total` (0: unknown) in `unit`, and the newest values."""
+    """A stage's report to its watch: `done` of `total` (0: unknown) in `unit`, and the newest values."""
 
     stage: str
     done: int
@@ -167,13 +167,13 @@ Watch = Callable[[Progress], None]
 
 
 def unwatched(progress: Progress) -> None:
-    """The watch that does nothing."""
+    """Ignore the report: the default watch."""
 
 
 def counted(
     items: Iterable[Item], watch: Watch, stage: str, *, total: int = 0, unit: str = "documents", every: int = 500
 ) -> Iterator[Item]:
-    """Yield the items; tell `watch` every `every` items how many have passed. total: their number, 0 if unknown."""
+    """Yield the items, and report their number to `watch` every `every` items. total: their number, 0 if unknown."""
     number = 0
     for number, item in enumerate(items, 1):
         if number % every == 0:

@@ -1,4 +1,4 @@
-"""A corpus: documents on disk, identified by their content, and its tokens under whatever tokenizer."""
+"""A corpus: documents on disk, identified by the hash of their content, and their tokens under each tokenizer."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _BATCH_DOCUMENTS = 1 << 13
 
 @dataclass(frozen=True)
 class Corpus:
-    """A folder with the Arrow file `documents.arrow` (columns id, text, source) and what is known of it, `corpus.json`.
+    """A folder with the Arrow file `documents.arrow` (columns id, text, source) and `corpus.json` (hash and counts).
 
-    Made by `write_corpus` and never changed afterwards, only token files are added below `tokens/`.
-    Raises ValueError on first use where `path` holds no corpus, or one of another format version.
+    `write_corpus` makes it. Later, only token files are added, below `tokens/`.
+    Raises ValueError on first use if `path` holds no corpus, or one of another format version.
     """
 
     path: Path
 
     def documents(self) -> Iterator[Document]:
-        """Yield all documents in order. Reads a record batch (about 1 MB) at a time.
+        """Yield all documents in order. One record batch (about 1 MB) is in memory at a time.
 
-        Read rather than memory-mapped: every text is copied into a Python string anyway, and mapped pages would count
-        towards the memory of the process until the whole file is in it.
+        The file is read, not memory-mapped: every text is copied into a Python string anyway, and mapped pages would
+        count towards the memory of the process, up to the size of the file.
         """
         self._facts  # noqa: B018  (raises where there is no corpus)
         with pa.OSFile(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as batches:
@@ -54,9 +54,9 @@ class Corpus:
                 yield from map(Document, columns["id"], columns["text"], columns["source"])
 
     def texts(self, first: int = 0, last: int | None = None) -> Iterator[pa.StringArray]:
-        """Yield the documents' texts in order, an Arrow column for each record batch: for loops over their UTF-8.
+        """Yield the documents' texts in order, as an Arrow column for each record batch, for loops over their UTF-8.
 
-        first, last   only of the documents from the one number to before the other
+        first, last  numbers of the first document and of the one after the last; None: all
         """
         self._facts  # noqa: B018  (raises where there is no corpus)
         begins, last = self._begins, len(self) if last is None else last
@@ -67,9 +67,10 @@ class Corpus:
                     yield batches.get_batch(number).column("text")[within]
 
     def take(self, numbers: Iterable[int]) -> Iterator[Document]:
-        """Yield the documents with these numbers, which count from 0 in the order of `documents`; in the order given.
+        """Yield the documents with these numbers, in the order of the numbers. Document 0 is the first of `documents`.
 
-        Memory-mapped: only the pages that hold them are read.
+        The file is memory-mapped: only the pages that hold these documents are read. Raises IndexError for a number
+        that no document has.
         """
         self._facts  # noqa: B018  (raises where there is no corpus)
         with pa.memory_map(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as reader:
@@ -83,13 +84,15 @@ class Corpus:
                 yield Document(*(batches[place].column(name)[row].as_py() for name in ("id", "text", "source")))
 
     def tokens(self, tokenizer: PreTrainedTokenizerBase, *, processes: int = 1, watch: Watch = unwatched) -> Tokens:
-        """Return the documents' tokens; built on the first call for this tokenizer and corpus, memory-mapped ever
-        after.
+        """Return the documents' tokens, memory-mapped. The first call for this corpus and tokenizer builds them.
 
-        Several processes may ask at once: one builds and the others wait. A build that was killed leaves nothing that
-        is taken for tokens, and the next one goes on with it.
-        processes  that tokenise; the bytes written do not depend on it (core/machines.py says what more than 1 asks)
-        Raises ValueError where the tokenizer has no fast backend, mask token or padding token.
+        Several processes may call this at once: one builds and the others wait. If a build is killed, the next call
+        goes on with it.
+
+        processes  number of processes that tokenise; the bytes written do not depend on it. For more than 1 see
+                   core/machines.py::in_processes
+
+        Raises ValueError if the tokenizer has no fast backend, mask token or padding token.
         """
         identity = tokenizer_identity(tokenizer)
         path = self.path / "tokens" / identity[:16]
@@ -119,12 +122,12 @@ class Corpus:
 
     @property
     def characters(self) -> int:
-        """Characters (code points) of all texts together."""
+        """Number of characters (code points) of all texts together."""
         return int(self._facts["characters"])
 
     @property
     def empty(self) -> int:
-        """Documents that were left out because they held nothing but white space."""
+        """Number of documents that were left out because they held only white space."""
         return int(self._facts["empty"])
 
     def __len__(self) -> int:
@@ -132,7 +135,7 @@ class Corpus:
 
     @cached_property
     def _begins(self) -> list[int]:
-        """The number of each record batch's first document, and that of documents. Mapped: no text is read."""
+        """The number of each record batch's first document, then the number of documents. No text is read."""
         with pa.memory_map(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as reader:
             sizes = (reader.get_batch(number).num_rows for number in range(reader.num_record_batches))
             return list(accumulate(sizes, initial=0))
@@ -151,13 +154,13 @@ class Corpus:
 def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:
     """Write the documents that hold more than white space, in their order, and return the corpus.
 
-    Streams: one record batch is in memory at a time. `path` appears only once everything is on disk.
-    Raises FileExistsError where `path` is already there with something in it, ValueError where no document is left or
-    one cannot be written as UTF-8.
+    One record batch is in memory at a time. `path` appears only once everything is on disk.
+    Raises FileExistsError if `path` exists and is not an empty folder, ValueError if no document is left, or one cannot
+    be written as UTF-8.
     """
     path = Path(path)
     _refuse_taken(path)
-    # a name of its own, so that two writers of one path cannot get at each other's files: the later one is refused
+    # the process's number in the name keeps two writers of one path apart: the later one is refused
     mine = path.with_name(f"{path.name}.{os.getpid()}")
     with new_directory(mine) as directory:
         facts = _write(documents, directory / _DOCUMENTS)
@@ -181,7 +184,7 @@ def _refuse_taken(path: Path) -> None:
 
 
 def _write(documents: Iterable[Document], file: Path) -> dict[str, Any]:
-    """Write the Arrow file; returns what goes into corpus.json."""
+    """Write the Arrow file and return the content of corpus.json."""
     digest = hashlib.sha256()
     count = characters = empty = 0
     pending: list[Document] = []
