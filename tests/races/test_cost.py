@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 import toys
-from acclimate.races.cost import Estimate, Stage, estimate, told_of_reading
+from acclimate.races.budget import parse_budget
+from acclimate.races.cost import Stage, estimate, told_of_reading
+from acclimate.races.fit import Costs
+from acclimate.races.race import design
+from acclimate.races.recipe import Search
+from acclimate.races.run import plan
 from acclimate.races.search import foreseen, left
 from acclimate.training.checkpoint import read_log
 
@@ -28,7 +33,6 @@ def test_it_lists_exactly_what_is_missing(before, toy_race):
     jobs = foreseen(toy_race.recipe, toy_race.materials)
     assert {stage.label for stage in found.stages} == {job.label for job, _ in jobs}
     assert len(found.stages) == len(jobs)
-    assert found.done == 0
     assert not (run / "jobs").exists()
 
 
@@ -37,13 +41,13 @@ def test_what_a_contestant_needs_is_a_job_too(toy_race, tmp_path):
     recipe = replace(toy_race.recipe, contestants=("TLM",))
     found = estimate(recipe, toys.materials_in(tmp_path, toy_race.inputs), tmp_path)
     assert {"retrieve", "TLM"} < {stage.label for stage in found.stages}
-    assert found.done == 0
 
 
 def test_what_is_done_costs_nothing_more(toy_race):
-    found = estimate(toy_race.recipe, toy_race.materials, toy_race.run)
+    assert estimate(toy_race.recipe, toy_race.materials, toy_race.run).stages == ()
     everything = {job.name for job, _ in foreseen(toy_race.recipe, toy_race.materials)}
-    assert (found.stages, found.done, found.seconds) == ((), len(everything), 0)
+    found = plan(design(toy_race.recipe, toy_race.materials), toy_race.run)
+    assert (found.left, found.done, found.seconds) == (0, len(everything), 0)
 
 
 def test_some_jobs_are_left_where_a_setting_changed(toy_race):
@@ -68,14 +72,42 @@ def test_tokens_and_flops_are_within_15_percent_of_what_the_race_counted(before,
             assert getattr(stages[job.label], unit) == pytest.approx(counted, rel=0.15), f"{job.label}, {unit}"
 
 
-def test_the_text_has_a_line_a_stage_and_the_totals(before):
-    found, _ = before
-    lines = found.as_text().splitlines()
-    assert len(lines) == len(found.stages) + 3
-    assert lines[-2].startswith("together")
-    assert "memory" in lines[-1]
-    assert "0 jobs are done already" in lines[-1]
-    assert found.disk > 0
+def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(before, toy_race):
+    estimated, run = before
+    found = plan(design(toy_race.recipe, toys.materials_in(run, toy_race.inputs)), run)
+    assert [line.label for line in found.lines] == ["untouched", "TAPT", "DAPT", "TF-IDF"]
+    assert [line.tunings for line in found.lines] == [2, 2, 2, 0]
+    assert (found.left, found.done) == (len(estimated.stages), 0)
+    for unit in ("tokens", "flops"):
+        counted = sum(getattr(stage, unit) for stage in estimated.stages)
+        assert sum(getattr(line, unit) for line in found.lines) == pytest.approx(counted), unit
+    lines = {line.label: line for line in found.lines}
+    assert lines["untouched"].tokens > lines["TAPT"].tokens, "the model that all share is pretrained for the first"
+    assert min(found.disk, found.memory) > 0
+    text = found.as_text()
+    assert text.startswith("Race on ")
+    assert ": still to do" in text
+    assert f"{found.left} jobs are left, 0 are done" in " ".join(text.split())
+
+
+def test_a_dry_run_keeps_no_decision_of_a_budget_and_reads_those_that_the_race_made(toy_race, tmp_path):
+    recipe = replace(toy_race.recipe, search=Search(rates=(1e-3, 3e-3)))
+    costs = Costs(1.0, 0.0, 1.0, 0.0)
+    asked = []
+
+    def estimator(*given):
+        asked.append(given)
+        return costs
+
+    made = design(recipe, toy_race.materials, budget=parse_budget("1h"), estimator=estimator)
+    found = plan(made, tmp_path)
+    assert "The budget of the race: 1h." in found.notes
+    assert not [*tmp_path.iterdir()]
+    [search] = made.searches
+    assert search.allowed is not None
+    search.allowed(search.entries, tmp_path, True)
+    plan(made, tmp_path)
+    assert len(asked) == 2, "the third time it stands in the directory"
 
 
 def test_a_model_of_the_hub_is_estimated_as_one_in_a_directory(toy_race, tmp_path, monkeypatch):
@@ -100,4 +132,3 @@ def test_it_is_said_where_looks_at_dev_take_most_of_the_time():
     assert told_of_reading([learns]) == []
     [told] = told_of_reading([learns, looks])
     assert told.startswith("75% of the time goes into looks at dev and the test, more than into training")
-    assert told in Estimate((learns, looks), 0, 0.0, 0.0).as_text()

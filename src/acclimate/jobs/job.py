@@ -199,17 +199,17 @@ def check_format(run: Path) -> None:
         )
 
 
-def decided(run: Path, key: str, decide: Callable[[], Any]) -> Any:
+def decided(run: Path, key: str, decide: Callable[[], Any], *, writes: bool = True) -> Any:
     """The decision of this key, which is made once a run and then read: JSON values, the same in all processes.
 
     All processes call `decide`, because it may train steps in which they wait for each other; the first one's answer
-    counts.
+    counts. writes: False in a dry run, which keeps no decision
     """
     path = run / DECISIONS
     known: dict[str, Any] = ranks.agree(files.read_json(path) if ranks.is_first() and path.exists() else {})
     if key not in known:
         known[key] = ranks.agree(decide())
-        if ranks.is_first():
+        if writes and ranks.is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
             files.write_json(path, known)
     return known[key]

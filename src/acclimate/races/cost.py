@@ -23,11 +23,10 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import ranks, settings
-from acclimate.core.figures import duration, si
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, Batch, Document, Stream, unwatched
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, with_needs
+from acclimate.jobs.job import Job
 from acclimate.methods import Method, finetune, mlm
 from acclimate.methods.domain import appended
 from acclimate.methods.finetune import SPANS, Tuning
@@ -38,7 +37,7 @@ from acclimate.races import work
 from acclimate.races.contestants import Entries, enter
 from acclimate.races.fit import Costs
 from acclimate.races.recipe import RaceRecipe
-from acclimate.races.search import foreseen_of, left_of
+from acclimate.races.search import left_of
 from acclimate.tasks.rows import encode
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.streams import rows_stream
@@ -337,31 +336,11 @@ def _speed_of(objective: Objective, stream: Stream, plan: Plan) -> _Speed:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is left of a race. memory and disk in bytes."""
+    """What jobs take. memory and disk in bytes."""
 
     stages: tuple[Stage, ...]
-    done: int
     memory: float
     disk: float
-
-    @property
-    def seconds(self) -> float:
-        return sum(stage.seconds for stage in self.stages)
-
-    def as_text(self) -> str:
-        """A line a stage and the totals."""
-        width = max([36, *(len(stage.label) + 2 for stage in self.stages)])
-        lines = [f"{'stage':<{width}}{'tokens':>10}{'FLOP':>10}{'time':>14}"]
-        lines += [
-            f"{stage.label:<{width}}{si(stage.tokens):>10}{si(stage.flops):>10}{duration(stage.seconds):>14}"
-            for stage in self.stages
-        ]
-        tokens, flops = (sum(getattr(stage, unit) for stage in self.stages) for unit in ("tokens", "flops"))
-        lines.append(f"{'together':<{width}}{si(tokens):>10}{si(flops):>10}{duration(self.seconds):>14}")
-        lines.append(
-            f"memory {self.memory / 1e9:.1f} GB, disk {self.disk / 1e9:.2f} GB; {self.done} jobs are done already."
-        )
-        return "\n".join([*lines, *told_of_reading(self.stages)])
 
 
 def told_of_reading(planned: Sequence[Stage]) -> list[str]:
@@ -375,13 +354,6 @@ def told_of_reading(planned: Sequence[Stage]) -> list[str]:
     ]
 
 
-def together(parts: Sequence[Estimate]) -> Estimate:
-    """What several sets of jobs take, one after the other."""
-    planned = tuple(stage for part in parts for stage in part.stages)
-    done, disk = sum(part.done for part in parts), sum(part.disk for part in parts)
-    return Estimate(planned, done, max(part.memory for part in parts), disk)
-
-
 def estimate(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> Estimate:
     """What `race` would still do in `run`, and what that takes. Tries a few steps; writes nothing there."""
     return estimate_of(enter(recipe, materials), run, budgeted=budgeted)
@@ -390,15 +362,11 @@ def estimate(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: b
 def estimate_of(entries: Entries, run: Path, *, budgeted: bool = False) -> Estimate:
     """What these entries would still do in `run`, as `estimate`."""
     recipe, materials = entries.recipe, entries.materials
-    jobs = left_of(entries, run, budgeted=budgeted)
-    everything = with_needs(job for job, _ in foreseen_of(entries, run, budgeted=budgeted))
-    return estimate_of_jobs(jobs, recipe, materials, done=len(everything) - len(jobs))
+    return estimate_of_jobs(left_of(entries, run, budgeted=budgeted), recipe, materials)
 
 
-def estimate_of_jobs(
-    jobs: Sequence[tuple[Job, float]], recipe: RaceRecipe, materials: Materials, *, done: int = 0
-) -> Estimate:
-    """What these jobs take, each with the share of it that is left; so many others are done."""
+def estimate_of_jobs(jobs: Sequence[tuple[Job, float]], recipe: RaceRecipe, materials: Materials) -> Estimate:
+    """What these jobs take, each with the share of it that is left."""
     with _shared_directory() as scratch:
         begun = time.perf_counter()
         base, tokenizer, preparing = trial_model(recipe, materials, scratch)
@@ -412,7 +380,7 @@ def estimate_of_jobs(
     checkpoints = sum(not job.work.opens_test for job, _ in jobs) + 1
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
     disk = 4.0 * weights * (checkpoints + 2 * 3)
-    return Estimate(planned, done, peak, disk)
+    return Estimate(planned, peak, disk)
 
 
 @contextmanager

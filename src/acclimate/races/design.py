@@ -108,7 +108,8 @@ class Search:
     row      of the table, where the untouched model is the only contestant; "": each contestant is a row
     entries  the contestants, and the recipe that says what is tried; facts: as of `Cell`
     costs    name of a stage before the search -> its jobs
-    allowed  (entries, directory) -> what a budget leaves of them; None where there is no budget
+    allowed  (entries, directory, True if decisions are written there) -> what a budget leaves of them; None where
+             there is no budget
     """
 
     row: str
@@ -116,7 +117,7 @@ class Search:
     entries: Entries
     facts: Mapping[str, Any] = field(default_factory=dict)
     costs: Mapping[str, Sequence[Job]] = field(default_factory=dict)
-    allowed: Callable[[Entries, Path], Allowed] | None = None
+    allowed: Callable[[Entries, Path, bool], Allowed] | None = None
 
     @property
     def key(self) -> Key:

@@ -30,13 +30,14 @@ from acclimate.races import fit as budgets
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import Outcome, best_on_dev
 from acclimate.races.contestants import Entries, enter, is_baseline, texts_of
-from acclimate.races.cost import Estimate, costs_of, estimate
+from acclimate.races.cost import costs_of
 from acclimate.races.design import Allowed, Design, Inputs, Search
 from acclimate.races.facts import facts_of
-from acclimate.races.fit import Costs, fit, with_search
+from acclimate.races.fit import Costs
 from acclimate.races.outcome import WINNER, against_untouched, study_of, write_outcome, write_pages
 from acclimate.races.recipe import RaceRecipe, for_model, with_methods
 from acclimate.races.report import Study, title_of
+from acclimate.races.run import plan
 from acclimate.races.run import run as run_study
 from acclimate.reports.table import ALONE, UNTOUCHED
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files
@@ -110,8 +111,11 @@ def design(
     )
 
 
-def _allowed(entries: Entries, run: Path, *, budget: Budget, estimator: Estimator) -> Allowed:
-    """The entries cut down to the budget, as was decided when this race began."""
+def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estimator: Estimator) -> Allowed:
+    """The entries cut down to the budget, as was decided when this race began.
+
+    writes: whether a decision that is made now is kept in `run`, as a dry run does not
+    """
     recipe, materials = budgets.with_search(entries.recipe), entries.materials
     key = _race_of(entries, budget)
 
@@ -131,14 +135,14 @@ def _allowed(entries: Entries, run: Path, *, budget: Budget, estimator: Estimato
             "notes": fitted.notes,
         }
 
-    plan = decided(run, f"fitted-{key}", decide)
-    cut = enter(settings.from_mapping(type(recipe), plan["recipe"]), materials)
-    costs, seeds, decision = Costs(**plan["costs"]), cut.recipe.seeds, f"finalists-{_race_of(cut, budget)}"
+    fitted = decided(run, f"fitted-{key}", decide, writes=writes)
+    cut = enter(settings.from_mapping(type(recipe), fitted["recipe"]), materials)
+    costs, seeds, decision = Costs(**fitted["costs"]), cut.recipe.seeds, f"finalists-{_race_of(cut, budget)}"
 
     def finalists() -> int:
         return int(decided(run, decision, lambda: budgets.affordable(budget, costs, seeds, budget.spent(run))))
 
-    return Allowed(cut, tuple(plan["notes"]), finalists)
+    return Allowed(cut, tuple(fitted["notes"]), finalists)
 
 
 def _race_of(entries: Entries, budget: Budget) -> str:
@@ -375,29 +379,13 @@ def _called(watch: Watch) -> Watch:
     return lambda progress: watch(replace(progress, stage=progress.stage.replace(UNTOUCHED, ALONE)))
 
 
-def foreseen_cost(recipe: RaceRecipe, found: Materials, out: Path, *, budget: str | None) -> tuple[Estimate, list[str]]:
-    """What `start` would still do in `out`, and what a budget leaves out of the recipe."""
-    if budget is None:
-        cost = estimate(recipe, found, out)
-        if recipe.contestants == ():
-            named = (replace(stage, label=stage.label.replace(UNTOUCHED, ALONE)) for stage in cost.stages)
-            cost = replace(cost, stages=tuple(named))
-        return cost, []
-    limit = parse_budget(budget)
-    searching = with_search(recipe)
-    costs = costs_of(limit.unit)(searching, found, out)
-    arms = len(enter(searching, found).models)
-    spent, texts = limit.spent(out, searching=False), texts_of(searching, found)
-    fitted = fit(searching, limit, costs, contestants=arms, texts=texts, spent=spent)
-    return estimate(fitted.recipe, found, out, budgeted=True), list(fitted.notes)
-
-
 def plan_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, rows: int = 0) -> str:
     """What a race would still do in `inputs.out`, what that takes, and what a budget leaves out; writes nothing there.
 
     rows: as `materials_of` has it
     """
+    limit = parse_budget(budget) if budget else None
     with TemporaryDirectory() as place:
         found = materials_of(replace(inputs, out=Path(place)), recipe, rows=rows)
-        cost, notes = foreseen_cost(recipe, found, inputs.out, budget=budget)
-    return "\n".join([cost.as_text(), *notes])
+        made = design(recipe, found, budget=limit, estimator=costs_of(limit.unit) if limit else None)
+        return plan(made, inputs.out).as_text()

@@ -16,7 +16,7 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, claim, first_line, missing, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.races.compare import Chosen, Outcome, Ran, best_on_dev, mean_cost
-from acclimate.races.contestants import tested
+from acclimate.races.contestants import Entries, tested
 from acclimate.races.cost import Stage, estimate_of_jobs, told_of_reading
 from acclimate.races.design import Allowed, Cell, Design, Key, Losses, Search
 from acclimate.races.facts import adapting_jobs
@@ -33,8 +33,8 @@ from acclimate.races.search import (
     test_row,
 )
 from acclimate.reports.page import Section, page
-from acclimate.reports.table import GeneralLoss
-from acclimate.tasks.prepared import open_prepared
+from acclimate.reports.table import ALONE, GeneralLoss
+from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.training.checkpoint import LOG, spent
 
 
@@ -93,7 +93,7 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
 def _together(search: Search, out: Path, watch: Watch) -> Ended:
     """A search among several contestants: the baseline first, then what the budget allows, the models, the search."""
     entries, failed = fit_baseline(search.entries, out, watch)
-    allowed = search.allowed(search.entries, out) if search.allowed else Allowed(search.entries, (), None)
+    allowed = search.allowed(search.entries, out, True) if search.allowed else Allowed(search.entries, (), None)
     for note in allowed.notes:
         watch(Progress("budget", 0, 0, "steps", {"note": note}))
     entries = replace(allowed.entries, baseline=allowed.entries.baseline and entries.baseline)
@@ -312,74 +312,105 @@ class Plan:
             *self.design.notes,
             *(f"{name} is left out: {why}" for name, why in self.design.absent.items()),
         ]
-        title = f"acclimate study {self.design.name}, still to do"
-        return page(title, [Section("Plan", columns, tuple(rows), tuple(told))])
+        return page(f"{self.design.title}: still to do", [Section("Plan", columns, tuple(rows), tuple(told))])
 
 
 @dataclass(frozen=True)
-class _Lot:
-    """Jobs that are estimated together: of one model on one task."""
+class _Waiting:
+    """A job that is left, the share of it that will be done, and the line of the plan that it counts in."""
 
+    line: str
+    job: Job
+    share: float
     materials: Materials
     race: RaceRecipe
-    jobs: list[tuple[Job, float]]
-    labels: list[str]
 
 
 def plan(design: Design, out: Path) -> Plan:
     """What `run` would still do in `out`, and what that takes. Trains a few steps to try; writes nothing there."""
-    lots: dict[tuple[Any, ...], _Lot] = {}
     lines: dict[str, Planned] = {}
-    seen: set[str] = set()
+    waiting: dict[str, _Waiting] = {}
+    everything: list[Job] = []
+    notes: list[str] = []
     several = len(_columns([*design.cells])) + len({search.column for search in design.searches}) > 1
     models = len({cell.model for cell in design.cells}) > 1
 
-    def left(label: str, materials: Materials, race: RaceRecipe, jobs: Iterable[tuple[Job, float]]) -> None:
-        for job, share in jobs:
-            if job.name in seen:
-                continue
-            seen.add(job.name)
-            task = job.places.get("task", materials.task.path)
-            of_task = materials if task == materials.task.path else replace(materials, task=open_prepared(task))
-            lot = lots.setdefault((task, materials.model, id(race)), _Lot(of_task, race, [], []))
-            lot.jobs.append((job, share))
-            lot.labels.append(label)
+    def line(label: str, task: Prepared, seeds: int) -> None:
+        lines.setdefault(label, Planned(label, task.sizes["train"], seeds, 0, 0, 0, 0))
 
     for search in design.searches:
-        label = f"{search.column}, {search.row}"
-        lines[label] = Planned(
-            label, search.entries.materials.task.sizes["train"], search.entries.recipe.seeds, 0, 0, 0, 0
-        )
-        left(label, search.entries.materials, search.entries.recipe, left_of(search.entries, out))
+        allowed = search.allowed(search.entries, out, False) if search.allowed else Allowed(search.entries, (), None)
+        entries, budgeted = allowed.entries, search.allowed is not None
+        notes += allowed.notes
+        place = f"{search.column}, " if several or search.row else ""
+        names = _by_contestant(entries)
+        for name in [search.row] if search.row else dict.fromkeys(names.values()):
+            line(place + name, entries.materials.task, entries.recipe.seeds)
+        everything += (job for job, _ in foreseen_of(entries, out, budgeted=budgeted))
+        for job, share in left_of(entries, out, budgeted=budgeted):
+            label = place + (search.row or _contestant_of(job, names))
+            waiting.setdefault(job.name, _Waiting(label, job, share, entries.materials, entries.recipe))
     losses = [job for each in design.losses for job in each.jobs]
     for at, cell in enumerate(design.cells):
-        label = cell.column if several else cell.row
-        label += f", {cell.model}" if models else ""
-        lines.setdefault(label, Planned(label, cell.task.sizes["train"], len(cell.jobs_by_seed), 0, 0, 0, 0))
+        label = (cell.column if several else cell.row) + (f", {cell.model}" if models else "")
+        line(label, cell.task, len(cell.jobs_by_seed))
         jobs = [*cell.jobs_by_seed.values(), *(losses if not at else [])]
-        left(label, cell.materials, design.race, ((job, 1.0) for job in missing(jobs, out)))
-    jobs = [*losses, *(job for cell in design.cells for job in cell.jobs_by_seed.values())]
-    everything = len(
-        with_needs([*jobs, *(job for each in design.searches for job, _ in foreseen_of(each.entries, out))])
-    )
+        everything += jobs
+        for job in missing(jobs, out):
+            waiting.setdefault(job.name, _Waiting(label, job, 1.0, cell.materials, design.race))
 
+    stages, memory, disk = _estimated([*waiting.values()])
+    for label, stage in stages:
+        counted = lines[label]
+        lines[label] = replace(
+            counted,
+            tunings=counted.tunings + (stage.kind == "tuning"),
+            tokens=counted.tokens + stage.tokens,
+            flops=counted.flops + stage.flops,
+            seconds=counted.seconds + stage.seconds,
+        )
+    found = tuple(replace(each, label=_named(each.label, design)) for each in lines.values())
+    done = max(0, len(with_needs(everything)) - len(waiting))
+    notes = [*told_of_reading([stage for _, stage in stages]), *notes]
+    return Plan(design, found, done, len(waiting), memory, disk, tuple(notes))
+
+
+def _by_contestant(entries: Entries) -> dict[str, str]:
+    """Name of a job that makes a contestant's model, or of the baseline's job -> contestant; of a shared job the first.
+
+    The contestant that is the given model, which no job makes, has the key "".
+    """
+    alone = len(entries.models) == 1 and entries.baseline is None
+    names = {model.name if model else "": ALONE if alone else name for name, model in entries.models.items()}
+    for name, model in entries.models.items():
+        for needed in with_needs([model] if model else []):
+            names.setdefault(needed.name, name)
+    if entries.baseline is not None:
+        names[entries.baseline.name] = entries.baseline.label
+    return names
+
+
+def _contestant_of(job: Job, names: Mapping[str, str]) -> str:
+    """The contestant for whose model the job is done; without one the untouched model. names: `_by_contestant`."""
+    chain = [needed.name for needed in reversed(with_needs([job]))]
+    return next((names[name] for name in chain if name in names), next(iter(names.values())))
+
+
+def _estimated(waiting: Sequence[_Waiting]) -> tuple[list[tuple[str, Stage]], float, float]:
+    """The line and the stage of each job, and memory and disk in bytes. Jobs of one model on one task are tried at
+    once.
+    """
+    lots: dict[tuple[Any, ...], list[_Waiting]] = {}
+    for each in waiting:
+        task = each.job.places.get("task", each.materials.task.path)
+        lots.setdefault((task, each.materials.model, id(each.race)), []).append(each)
+    stages: list[tuple[str, Stage]] = []
     memory = disk = 0.0
-    stages: list[Stage] = []
-    for lot in lots.values():
-        estimate = estimate_of_jobs(lot.jobs, lot.race, lot.materials)
+    for (task, *_), lot in lots.items():
+        materials = lot[0].materials
+        if task != materials.task.path:
+            materials = replace(materials, task=open_prepared(task))
+        estimate = estimate_of_jobs([(each.job, each.share) for each in lot], lot[0].race, materials)
+        stages += zip([each.line for each in lot], estimate.stages, strict=True)
         memory, disk = max(memory, estimate.memory), disk + estimate.disk
-        stages += estimate.stages
-        for label, stage in zip(lot.labels, estimate.stages, strict=True):
-            line = lines[label]
-            lines[label] = replace(
-                line,
-                tunings=line.tunings + (stage.kind == "tuning"),
-                tokens=line.tokens + stage.tokens,
-                flops=line.flops + stage.flops,
-                seconds=line.seconds + stage.seconds,
-            )
-    found = (replace(line, label=_named(line.label, design)) for line in lines.values())
-    waiting = len(seen)
-    return Plan(
-        design, tuple(found), max(0, everything - waiting), waiting, memory, disk, tuple(told_of_reading(stages))
-    )
+    return stages, memory, disk

@@ -432,8 +432,8 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
         give_up=given_up,
     )
     ended = Ended(entries, found, _tuned(entries, found))
-    tests = (job for jobs in ended.tests().values() for job in jobs)
-    return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *((job, 1.0) for job in tests)]
+    tests = {job.name: (job, 1.0) for jobs in ended.tests().values() for job in jobs}  # one of the baseline
+    return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *tests.values()]
 
 
 def left(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
