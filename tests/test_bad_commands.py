@@ -114,7 +114,7 @@ CASES = [
         ("the model comes first, evaluate owner/name GAD",),
     ),
     Case("rows of the docstrings", "evaluate base docstrings --rows 9", ("--labels-per-class does",)),
-    Case("too few rows", "evaluate base train.jsonl --rows 1", ("1 rows asked for", "until every class is there")),
+    Case("too few rows", "evaluate base train.jsonl --rows 1", ("1 rows asked for", "to have one of every class")),
     Case("text for a number", f"{RACE} seeds=three", ("seeds = 'three' is str, but must be int",)),
     Case("a unit in a setting", f"{RACE} finetune.plan.rate=3e-5/s", ("rate = '3e-5/s'", "must be float")),
     Case("half a step", f"{RACE} finetune.plan.steps=1.5", ("finetune.plan.steps = 1.5", "must be int")),
@@ -269,6 +269,22 @@ def test_one_clear_line_and_nothing_trained(case, place):
     assert "Traceback" not in result.output
     assert set(place.glob("run*/**/fine-tune*")) == tuned
     assert not (place / "ran").exists()
+
+
+def test_a_race_that_its_budget_refuses_leaves_the_directory_to_the_next_one(place):
+    for tokens in (32, 24):
+        result = CliRunner().invoke(cli.app, f"{RACE} --max-tokens {tokens} --budget 1s --out kept".split())
+        assert result.exit_code == 2
+        assert "a budget of 1s is too small" in result.output
+        assert not (place / "kept").exists()
+    assert (place / "train.jsonl").exists()
+
+
+def test_a_race_that_is_refused_removes_nothing_of_another(place):
+    (place / "kept").mkdir()
+    (place / "kept" / "notes.txt").write_text("of the user")
+    assert CliRunner().invoke(cli.app, f"{RACE} --budget 1s --out kept".split()).exit_code == 2
+    assert (place / "kept" / "notes.txt").read_text() == "of the user"
 
 
 def test_a_full_disk_is_one_line_and_the_same_command_goes_on_later(place, monkeypatch):

@@ -927,13 +927,13 @@ LABELS = [  # what the labels together cannot be
         "one text only",
         {"train.csv": "text,label\n" + "".join(f"same,{n % 2}\n" for n in range(40))},
         own(),
-        ("train.csv", "40 rows make only 1 sets", "stay together", "give files"),
+        ("train.csv", "40 rows cannot be split into", "stay together", "Give --dev and --test files"),
     ),
     Case(
         "one group only",
         {"a.jsonl": jsonl(*({"text": text, "label": label, "doc": "d"} for text, label in GOOD), good=0)},
         own("a.jsonl", group="doc"),
-        ("a.jsonl", "40 rows make only 1 sets", "stay together", "finer column"),
+        ("a.jsonl", "40 rows cannot be split into", "stay together", "only 1 set of", "--group"),
     ),
     Case(
         "a group in two files",

@@ -219,7 +219,7 @@ def test_a_setting_that_is_drawn_again_is_not_run_again(tmp_path):
         ("untouched", "batch 16", 0, 1.0),
         *(("untouched", "batch 32", seed, 1.0) for seed in (0, 1)),
     ]
-    assert sum("drawn before, as trial" in line.why for line in found.record) == 6
+    assert sum("sampled before, as trial" in line.why for line in found.record) == 6
     assert sum(line.kept for line in found.record if line.rung == 0) == 1
     assert searched(own, Track(), tmp_path, names=NAMES[:1]) == found
 

@@ -169,14 +169,5 @@ def test_cautions_are_told_once_with_those_that_they_are_about() -> None:
     assert remarks([alone, cautious(rows[0], "Few items."), rows[1]]) == [
         "The score of untouched and the difference of DAPT: few items."
     ]
-    hangs = "It hangs on fewer than 10 items."
-    assert remarks([untouched(), cautious(rows[0], hangs), rows[1]]) == [
-        "The difference of DAPT hangs on fewer than 10 items."
-    ]
-    hanging = replace(alone, score=replace(alone.score, caution=hangs))
-    assert remarks([hanging]) == ["The score of untouched hangs on fewer than 10 items."]
-    assert remarks([hanging, *(cautious(row, hangs) for row in rows)]) == [
-        "Each of the score of untouched and the differences hangs on fewer than 10 items."
-    ]
     both = [cautious(rows[0], "Few items.\nFew seeds."), cautious(rows[1], "Few seeds.")]
     assert remarks([untouched(), *both]) == ["The difference of DAPT: few items.", "Few seeds."]

@@ -213,7 +213,7 @@ def test_what_leaked_is_counted_and_scored_both_ways():
     assert "6 of the 60 test items stand in the training data. Without them DAPT scores" in page
     assert "and the verdict reads: Nothing is better." in page
     assert "too many to score the others alone" in render(replace(card, leaks=[leak], leaked=59))
-    assert "No search was made for texts" in render(replace(card, leaks=None))
+    assert "The data were not searched for texts" in render(replace(card, leaks=None))
     assert "No dev or test text was found" in render(replace(card, leaks=[]))
 
 

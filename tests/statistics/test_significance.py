@@ -195,14 +195,14 @@ def test_cautions_say_where_the_figures_do_not_hold() -> None:
     other_Sn = draw(generator, 0.8, seeds=3, hard_n=generator.normal(size=300), luck=0.1)
     ours, theirs = scores_of("DAPT", right_Sn), scores_of("untouched", other_Sn)
     assert interval(ours, ACCURACY).caution == compare(ours, theirs, ACCURACY).caution == ""
-    assert "2 seeds hardly tell their luck" in interval(ours[:2], ACCURACY).caution
+    assert "2 seeds are too few for reliable p values" in interval(ours[:2], ACCURACY).caution
     nearly = np.ones((3, 300), dtype=bool)
     nearly[:, :2] = False
-    assert "fewer than 10 of the 300 test items" in interval(scores_of("DAPT", nearly), ACCURACY).caution
+    assert "Fewer than 10 of the 300 test items" in interval(scores_of("DAPT", nearly), ACCURACY).caution
     perfect = interval(scores_of("DAPT", np.ones((3, 40), dtype=bool)), ACCURACY)
     assert (perfect.mean, perfect.high) == (1.0, 1.0)
     assert perfect.low == pytest.approx(1 / (1 + 2.0227**2 / 40), abs=1e-4)  # nothing varied: Wilson's, of 40 items
-    assert "fewer than 10 of the 40 test items" in perfect.caution
+    assert "Fewer than 10 of the 40 test items" in perfect.caution
 
 
 def test_p_seeds_is_the_paired_t_test_of_scipy() -> None:
@@ -237,7 +237,7 @@ def test_equal_predictions_give_no_difference_and_p_of_one() -> None:
     comparison = compare(scores_of("twin", right_Sn), scores_of("untouched", right_Sn), ACCURACY)
     assert (comparison.difference, comparison.low, comparison.high, comparison.p) == (0.0, 0.0, 0.0, 1.0)
     assert (comparison.p_permutation, comparison.improvement, comparison.p_seeds) == (1.0, None, None)
-    assert "fewer than 10 of the 100 test items" in comparison.caution
+    assert "Fewer than 10 of the 100 test items" in comparison.caution
 
 
 def test_no_interval_of_a_difference_goes_beyond_what_two_scores_can_differ_by() -> None:

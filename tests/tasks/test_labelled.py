@@ -302,7 +302,7 @@ def test_no_context_stands_on_two_sides_of_our_split(tmp_path):
     assert contexts(found, "train") & (contexts(found, "dev") | contexts(found, "test")) == set()
     assert contexts(found, "dev") & contexts(found, "test") == set()
     assert all(len(rows) % 3 == 0 for rows in found.splits.values())
-    assert "own.json was split by us, since no file was given for dev and test: " in found.notes[0]
+    assert "own.json at random, because no file was given for dev and test: " in found.notes[0]
     assert "(70% / 10% / 20%), seed 0. All questions on one of the 15 contexts" in found.notes[0]
     assert "stratified" not in found.notes[0]
     assert read_files(LabelledFiles(path)).splits == found.splits
@@ -414,7 +414,7 @@ CASES = {
                 {"paragraphs": [{"context": "the end", "qas": [question(f"{n}", "the end", "end") for n in range(20)]}]}
             ]
         },
-        ("20 rows make only 1 sets that must stay together", "give files for dev and test"),
+        ("20 rows cannot be split into", "makes only 1 set of rows", "Give --dev and --test files"),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""What a person sees while something runs: a line with the time left on every stage, gone when the stage ends."""
+"""Progress on the screen: bars with the time left on a terminal, lines now and then anywhere else."""
 
 from __future__ import annotations
 
@@ -7,83 +7,81 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 
 from acclimate.core import ranks
-from acclimate.core.types import Cost, Watch, unwatched
-from acclimate.core.types import Progress as Told
+from acclimate.core.types import Cost, Progress, Watch, unwatched
 
-SOON = 2.0  # seconds: a stage shorter than this is not worth a line
+SOON = 2.0  # seconds: a stage that took less gets no line
 PLAIN_EVERY = 15.0  # seconds between two lines of a stage where the output is no terminal
-LONG = 600.0  # seconds that a stage has taken or will take, from which on what it costs is told
+LONG = 600.0  # seconds that a stage has taken or will take, from which on a line also has tokens and FLOPs
 
 
 @contextmanager
 def watching(console: Console, *, several: bool = False) -> Iterator[Watch]:
-    """A watch that draws a progress line on a terminal, and prints a line now and then anywhere else.
+    """Yield a watch that shows the progress of each stage.
 
-    several: stages run side by side, which a line now and then tells better. Under torchrun only the first process
-    speaks.
+    several: stages run side by side, so lines are printed on a terminal too. Under torchrun only the first process
+    prints.
     """
     if not ranks.is_first():
         yield unwatched
     elif console.is_terminal and not several:
-        with _bars(console) as bars:
-            yield _drawn(bars)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed}/{task.total} {task.fields[unit]}"),
+            TextColumn("{task.fields[value]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        with Bars(*columns, console=console) as bars:
+            yield _drawing(bars)
     else:
-        yield _lines(console)
+        yield _printing(console)
 
 
-def _bars(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.completed}/{task.total} {task.fields[unit]}"),
-        TextColumn("{task.fields[value]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-    )
-
-
-def _drawn(bars: Progress) -> Watch:
+def _drawing(bars: Bars) -> Watch:
     shown: dict[str, TaskID] = {}
     reached: dict[str, int] = {}
 
-    def watch(told: Told) -> None:
-        _note(told, bars.console)
-        if told.done < reached.get(told.stage, told.done + 1):  # a stage, or another of the same name
-            for done in shown.values():
-                bars.update(done, visible=False)
-            shown[told.stage] = bars.add_task(told.stage, total=told.total or None, unit=told.unit, value="")
-        reached[told.stage] = told.done
-        bars.update(shown[told.stage], completed=told.done, total=told.total or None, value=_value(told))
+    def watch(progress: Progress) -> None:
+        stage, total = progress.stage, progress.total or None
+        _print_note(progress, bars.console)
+        if progress.done < reached.get(stage, progress.done + 1):  # a new stage, or another of the same name
+            for bar in shown.values():
+                bars.update(bar, visible=False)
+            shown[stage] = bars.add_task(stage, total=total, unit=progress.unit, value="")
+        reached[stage] = progress.done
+        bars.update(shown[stage], completed=progress.done, total=total, value=_value(progress))
 
     return watch
 
 
-def _lines(console: Console) -> Watch:
-    begun: dict[str, float] = {}
-    first: dict[str, int] = {}
-    spoken: dict[str, float] = {}
+def _printing(console: Console) -> Watch:
+    began: dict[str, float] = {}  # stage -> time of its first progress; `printed`: of its latest line
+    printed: dict[str, float] = {}
+    first: dict[str, int] = {}  # stage -> steps done at its first progress; `reached`: at its latest
     reached: dict[str, int] = {}
 
-    def watch(told: Told) -> None:
+    def watch(progress: Progress) -> None:
         now = time.monotonic()
-        _note(told, console)
-        if told.done < reached.get(told.stage, told.done + 1):  # a stage, or another of the same name
-            begun[told.stage], spoken[told.stage], first[told.stage] = now, now, told.done
-        reached[told.stage] = told.done
-        took = now - begun[told.stage]
-        last = told.done >= told.total > 0
-        if took >= SOON and (now - spoken[told.stage] >= PLAIN_EVERY or last):
-            spoken[told.stage] = now
-            done = max(1, told.done - first[told.stage])
-            known = told.total > 0
-            left = f", {span(took / done * (told.total - told.done))} left" if known and not last else ""
-            of = f"/{told.total}" if known else ""
-            console.print(f"{told.stage}: {told.done}{of} {told.unit}, {_value(told)}{span(took)}{left}{_cost(told)}")
+        stage, done, total = progress.stage, progress.done, progress.total
+        _print_note(progress, console)
+        if done < reached.get(stage, done + 1):  # a new stage, or another of the same name
+            began[stage], printed[stage], first[stage] = now, now, done
+        reached[stage] = done
+        took = now - began[stage]
+        last = done >= total > 0
+        if took < SOON or (now - printed[stage] < PLAIN_EVERY and not last):
+            return
+        printed[stage] = now
+        parts = [f"{done}{f'/{total}' if total > 0 else ''} {progress.unit}", _value(progress), span(took)]
+        if total > 0 and not last:
+            parts.append(f"{span(took / max(1, done - first[stage]) * (total - done))} left")
+        console.print(f"{stage}: {', '.join(filter(None, parts))}{_cost(progress)}")
 
     return watch
 
@@ -102,14 +100,15 @@ def span(seconds: float) -> str:
     return f"{days} d {hours} h"
 
 
-def _cost(told: Told) -> str:
-    """Of a training run that is long by what it spent so far, and by the share that this is of all steps: tokens and
-    floating point operations up to now and to the end, over all its sessions and processes.
+def _cost(progress: Progress) -> str:
+    """Return the tokens and FLOPs of a long training run, so far and at its end, over all its sessions and processes.
+
+    The amounts at the end are those so far, divided by the share of the steps that is done.
     """
-    spent = told.values.get("spent")
-    if not isinstance(spent, Cost) or not told.done or told.total <= 0:
+    spent = progress.values.get("spent")
+    if not isinstance(spent, Cost) or not progress.done or progress.total <= 0:
         return ""
-    whole = told.total / told.done
+    whole = progress.total / progress.done
     if spent.seconds * whole < LONG:
         return ""
     speed = spent.tokens / max(spent.seconds, 1e-9)
@@ -121,15 +120,16 @@ def _short(number: float) -> str:
     return f"{number:,.0f}" if number < 1e6 else f"{number:.2e}" if number >= 1e12 else f"{number / 1e6:,.1f} M"
 
 
-def _value(told: Told) -> str:
-    if "dev" in told.values:
-        return f"dev {told.values['dev']:.3f} "
-    losses = told.values.get("losses", {})
+def _value(progress: Progress) -> str:
+    """Return the score on dev, or else the losses, that the progress has; "" if it has none."""
+    if "dev" in progress.values:
+        return f"dev {progress.values['dev']:.3f}"
+    losses = progress.values.get("losses", {})
     if len(losses) > 1:
-        return ", ".join(f"{term} {loss:.3f}" for term, loss in losses.items()) + " "
-    return f"loss {told.values['loss']:.3f} " if "loss" in told.values else ""
+        return ", ".join(f"{term} {loss:.3f}" for term, loss in losses.items())
+    return f"loss {progress.values['loss']:.3f}" if "loss" in progress.values else ""
 
 
-def _note(told: Told, console: Console) -> None:
-    if note := told.values.get("note"):
-        console.print(f"{told.stage}: {note}", highlight=False, markup=False)
+def _print_note(progress: Progress, console: Console) -> None:
+    if note := progress.values.get("note"):
+        console.print(f"{progress.stage}: {note}", highlight=False, markup=False)

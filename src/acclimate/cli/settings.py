@@ -111,9 +111,13 @@ def _lines(key: str, field: Mapping[str, Any], others: Mapping[str, Mapping[str,
             inner = {name.removeprefix(begin): value for name, value in stated.items() if name.startswith(begin)}
             there = _differing(schema()["classes"], group, inner)
             if there != here:
-                yield textwrap.indent(
-                    textwrap.fill(f"with {option}: {there or f'the defaults of {group}'}", width - 4), "    "
-                )
+                yield textwrap.indent(textwrap.fill(f"with {option}: {there or _usual(group)}", width - 4), "    ")
+
+
+def _usual(group: str) -> str:
+    """Return which defaults a group has, and the command that prints them."""
+    name = next((name for name, about in schema()["names"].items() if about["class"] == group), "")
+    return f"the defaults of {group}" + (f" (acclimate settings {name})" if name else "")
 
 
 def _differing(classes: Mapping[str, Any], group: str, stated: Mapping[str, Any] | None) -> str:

@@ -11,6 +11,7 @@ import inspect
 import logging
 import os
 import shlex
+import shutil
 import signal
 import sys
 import threading
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Recipe = TypeVar("Recipe")
 EMBEDDED = "docstrings"  # the task that needs no files
+BASELINE = "baseline"  # as races/work.py, which loads torch, calls the job of the contestant without an encoder
 LISTED = "given"  # a parameter of this name takes models or files, and settings among them
 
 
@@ -212,8 +214,37 @@ def _session(function: Callable[..., None], given: Mapping[str, Any]) -> Iterato
             if ranks.is_first():
                 stack.enter_context(files.hold(held))
         if JOBS.keys() <= given.keys():
+            if held is not None:
+                stack.enter_context(_removed_if_refused(held))
             stack.enter_context(_jobs_run(session, dry_run=dry_run))
         yield session
+
+
+@contextmanager
+def _removed_if_refused(out: Path) -> Iterator[None]:
+    """If the block raises ValueError before it trains a model in a directory that was empty, empty the directory again.
+
+    So a race that is refused, for instance for a budget that is too small, does not stand in the way of the next one.
+    The lock, which this process holds, stays.
+    """
+    from acclimate.core import files, ranks
+    from acclimate.jobs.job import DIRECTORY, JOB
+
+    def written() -> list[Path]:
+        return [each for each in out.iterdir() if each.name not in (files.LOCK, files.HOLDER)]
+
+    empty = ranks.is_first() and not written()
+    try:
+        yield
+    except ValueError:
+        jobs = out.rglob(f"{DIRECTORY}/*/{JOB}")
+        if empty and all(files.read_json(job)["work"] == BASELINE for job in jobs):
+            for each in written():
+                if each.is_dir():
+                    shutil.rmtree(each)
+                else:
+                    each.unlink()
+        raise
 
 
 def _holds(function: Callable[..., None]) -> bool:

@@ -73,14 +73,6 @@ def listed(words: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def cautioned(figures: str, count: int, caution: str) -> str:
-    """Return a caution of the statistics as a sentence about some figures.
-
-    figures  such as `the score of DAPT`
-    count    number of figures; a caution that begins with "It" gets "each of" if there are several
-    """
-    if caution.startswith("It "):
-        subject, rest = (f"each of {figures}" if count > 1 else figures), caution.removeprefix("It")
-    else:
-        subject, rest = figures, f": {caution[0].lower()}{caution[1:]}"
-    return f"{subject[0].upper()}{subject[1:]}{rest}"
+def cautioned(figures: str, caution: str) -> str:
+    """Return a caution of the statistics behind the figures that it is about, such as `the score of DAPT`."""
+    return f"{figures[0].upper()}{figures[1:]}: {caution[0].lower()}{caution[1:]}"

@@ -98,7 +98,7 @@ def scan(
                 "note",
                 f"{facts.copies:,} of the {facts.documents:,} documents of the {name} corpus "
                 f"({facts.copies / facts.documents:.1%}) are copies of one before.",
-                "Leave them out: what is met often is learnt by heart.",
+                "Remove the copies: a model memorises texts that it sees often.",
             )
         )
     return Scanned(facts, found, [(text[:BEGINNING], None) for text in tally.sample], findings)

@@ -235,21 +235,23 @@ def _reach(items: int, seeds: int, comparisons: int) -> tuple[float | None, str,
     if comparisons < 1:
         return None, "Nothing is compared on the test set.", []
     if items < 2 or seeds < 2:
-        return None, "It takes two test texts and two seeds at least to tell a difference from luck.", []
+        return None, "A difference can only be tested with at least two test texts and two seeds.", []
     from acclimate.statistics.power import guessed  # loads SciPy
 
     design = guessed(items, seeds, comparisons=comparisons)
     least = design.detectable()
     if least > HOPELESS:
-        better = f"with {ENOUGH} it is {100 * design.detectable(seeds=ENOUGH):.1f} points"
-        reach = f"With {seeds} seeds nothing that adapting gives can be told from luck; {better}. {GUESS}"
-        text = f"{seeds} seeds are too few for {items:,} test texts and {comparisons} comparisons: all may be luck."
+        better = f"with {ENOUGH} seeds, gains of {100 * design.detectable(seeds=ENOUGH):.1f} points are"
+        reach = f"With {seeds} seeds no gain that adaptation usually brings is detectable; {better}. {GUESS}"
+        text = (
+            f"{seeds} seeds are too few for {items:,} test texts and {comparisons} comparisons: any gain may be chance."
+        )
         return least, reach, [Finding("warning", text, f"Take {ENOUGH} seeds.")]
     reach = f"{design.advice()} {GUESS}"
     if least < LARGE:
         return least, reach, []
-    text = f"Only differences of {100 * least:.1f} points and more can be told from luck with {items:,} test texts"
-    text += f" and {seeds} seeds."
+    text = f"With {items:,} test texts and {seeds} seeds, only differences of at least {100 * least:.1f} points are "
+    text += "detectable."
     ways = [
         ("take more seeds", design.detectable(seeds=seeds + 2)),
         ("label more test texts", design.detectable(items=2 * items)),
@@ -406,7 +408,7 @@ def findings_on_classes(
     rare = [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]
     if rare and sizes["test"]:
         heavy = ", and macro-F1 gives each of them the weight of a frequent one" if metric.startswith("macro") else ""
-        text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are luck{heavy}."
+        text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are chance{heavy}."
         found.append(Finding("note", text, "Label more test texts of these classes, or use --metric micro_f1."))
     if test and sizes["test"]:
         label, count = next(iter(test.items()))
@@ -426,7 +428,7 @@ def findings_on_types(counts: Mapping[str, Mapping[str, int]], sizes: Mapping[st
         text = f"{_listed(few)} {_has(few)} fewer than {FEW_TO_LEARN} training sentences, too few to learn from."
         found.append(Finding("note", text, "Label more of them, or put rare ones together."))
     if rare := [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]:
-        text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test sentences: their scores are luck."
+        text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test sentences: their scores are chance."
         found.append(Finding("note", text, "Label more test sentences with them."))
     return [*found, *(_shift(train, test, sizes) if sizes["test"] else [])]
 

@@ -55,7 +55,8 @@ class Status:
 
     def as_text(self) -> str:
         counts = {state: len(self.of(state)) for state in ("done", "running", "failed", "waiting")}
-        lines = [f"{len(self.standings)} jobs: " + ", ".join(f"{number} {state}" for state, number in counts.items())]
+        jobs = f"{len(self.standings)} job{'s' * (len(self.standings) != 1)}"
+        lines = [f"{jobs}: {', '.join(f'{number} {state}' for state, number in counts.items())}"]
         if diverged := self.of("diverged"):
             lines[0] += f", {len(diverged)} diverged"
         if begun := self.of("begun"):

@@ -1,24 +1,25 @@
-"""A search in which Optuna draws the settings, for every contestant as many, and dev alone decides (Akiba et al.,
-Optuna: A next-generation hyperparameter optimization framework, KDD 2019).
+"""A search for which Optuna samples the settings of fine-tuning: every contestant gets the same number of trials, and
+dev alone decides (Akiba et al., Optuna: A next-generation hyperparameter optimization framework, KDD 2019).
 
-tpe          rates and epochs from the whole range of those that the recipe lists, log-uniform, and batches among those
-             listed (Bergstra et al., Algorithms for hyper-parameter optimization, NeurIPS 2011; Optuna's TPESampler)
-pruned-grid  the combinations of what is listed, in a drawn order (Optuna's GridSampler)
+tpe          samples rates and epochs log-uniformly between the least and the largest value that the recipe lists, and
+             batches among the listed ones (Bergstra et al., Algorithms for hyper-parameter optimization, NeurIPS 2011;
+             Optuna's TPESampler)
+pruned-grid  tries the combinations of the listed values, in random order (Optuna's GridSampler)
 
-A trial is a setting with the first seed. It is looked at after the shares of its steps that halving has, and goes on
-from there or is given up, as the pruner says: unlike in halving, by the trials before it alone. Each contestant's best
-setting then gets the other seeds.
+A trial is a setting with the first seed. After the shares EARLY and HALFWAY of its steps the pruner compares its score
+with those of the trials before it, and the trial goes on or ends. Each contestant's best setting then gets the other
+seeds.
 
-What ended stands in a file, a line a trial, which Optuna's own JournalStorage reads. Each draw is made afresh of these
-lines and a generator seeded with the number of the trial. So a search that was killed goes on with the very trial that
-was on, and comes to what it would have come to; a search of more trials goes on from one of fewer.
+Each trial that ended is a line of a file that Optuna's JournalStorage reads. The next setting is sampled from these
+lines and a generator seeded with the number of the trial. So a search that was killed goes on with the trial that was
+running and ends with the same result, and a search of more trials continues one of fewer.
 
 Readings
-  RANDOM trials are drawn before TPE looks at scores, and end before there is a median: TPESampler's own number is 10,
-  but of fine-tunings there are few.
-  Drawn rates have three digits, and epochs are whole where all that are listed are: a setting is what its name says.
-  A training that diverges is told to Optuna as the worst of the pruned ones: of a failed trial TPE would learn nothing.
-  A setting that is drawn again counts as a trial, and is not run again.
+  TPE looks at scores after RANDOM trials, and pruning begins then. TPESampler's default is 10, too many for the few
+  fine-tunings of a search.
+  A sampled rate has three digits, and epochs are whole if all listed ones are: the name of a setting states its value.
+  A training that diverges counts as the worst of the pruned trials, because TPE learns nothing from a failed trial.
+  A setting that is sampled again counts as a trial, and does not run again.
 """
 
 from __future__ import annotations
@@ -57,24 +58,24 @@ from acclimate.races.search import (
 from acclimate.reports.table import UNTOUCHED
 
 JOURNAL = "optuna.jsonl"  # in the directory of a run: a line of JSON for each trial that ended
-RANDOM = 5  # trials that are drawn before TPE looks at scores, and that end before there is a median
-PERCENT = 100  # Optuna's steps are whole numbers: per cent of the run's
-WAYS = {"tpe": "drawn by TPE", "pruned-grid": "of the grid, in a drawn order"}
+RANDOM = 5  # trials that are sampled before TPE looks at scores, and that end before the median pruner begins
+PERCENT = 100  # Optuna's steps are whole numbers: per cent of the steps of a training
+WAYS = {"tpe": "sampled by TPE", "pruned-grid": "of the grid, in random order"}
 
 
-def _listed(own: Search) -> dict[str, Sequence[float]]:
-    listed = {"rate": own.rates, "epochs": own.epochs, "batch": own.batches}
+def _listed(tuning: Search) -> dict[str, Sequence[float]]:
+    listed = {"rate": tuning.rates, "epochs": tuning.epochs, "batch": tuning.batches}
     return {name: values for name, values in listed.items() if values}
 
 
-def space_of(own: Search) -> dict[str, BaseDistribution]:
-    """What is drawn: that of which two values or more are listed."""
+def space_of(tuning: Search) -> dict[str, BaseDistribution]:
+    """Return the distributions of what is sampled: rate, epochs and batch, if the recipe lists two values or more."""
     space: dict[str, BaseDistribution] = {}
-    for name, values in _listed(own).items():
+    for name, values in _listed(tuning).items():
         least, most = min(values), max(values)
         if len(values) == 1:
             continue
-        if own.how == "pruned-grid" or name == "batch":
+        if tuning.how == "pruned-grid" or name == "batch":
             space[name] = CategoricalDistribution(values)
         elif name == "epochs" and all(value % 1 == 0 for value in values):
             space[name] = IntDistribution(int(least), int(most), log=True)
@@ -83,10 +84,10 @@ def space_of(own: Search) -> dict[str, BaseDistribution]:
     return space
 
 
-def meaning(params: Mapping[str, Any], own: Search) -> dict[str, Any]:
-    """The setting that Optuna's parameters stand for, with what is not drawn because only one value is listed."""
-    space = space_of(own)
-    given: dict[str, Any] = {name: values[0] for name, values in _listed(own).items()}
+def meaning(params: Mapping[str, Any], tuning: Search) -> dict[str, Any]:
+    """Return the setting that has Optuna's parameters, and the listed value of what is not sampled."""
+    space = space_of(tuning)
+    given: dict[str, Any] = {name: values[0] for name, values in _listed(tuning).items()}
     return given | {name: _rounded(value, space[name]) for name, value in params.items()}
 
 
@@ -96,30 +97,33 @@ def _rounded(value: Any, within: BaseDistribution) -> Any:
     return float(value) if isinstance(within, IntDistribution) else value
 
 
-def sampler_of(own: Search, number: int) -> BaseSampler:
-    """Of the trial with this number; a grid has one order for all."""
-    if own.how == "pruned-grid":
-        listed = {name: list(values) for name, values in _listed(own).items() if len(values) > 1}
-        return GridSampler(listed, _seed(own.seed))
-    return TPESampler(n_startup_trials=RANDOM, seed=_seed(own.seed, number))
+def sampler_of(tuning: Search, number: int) -> BaseSampler:
+    """Return the sampler of the trial with this number. A grid has one random order for all trials."""
+    if tuning.how == "pruned-grid":
+        listed = {name: list(values) for name, values in _listed(tuning).items() if len(values) > 1}
+        return GridSampler(listed, _seed(tuning.seed))
+    return TPESampler(n_startup_trials=RANDOM, seed=_seed(tuning.seed, number))
 
 
 def _seed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
-def pruner_of(own: Search) -> BasePruner:
-    if own.pruner == "median":
+def pruner_of(tuning: Search) -> BasePruner:
+    if tuning.pruner == "median":
         return MedianPruner(n_startup_trials=RANDOM)
-    if own.pruner == "halving":
+    if tuning.pruner == "halving":
         return SuccessiveHalvingPruner(min_resource=round(PERCENT * EARLY), reduction_factor=round(HALFWAY / EARLY))
     return NopPruner()
 
 
-def kept_trials(journal: Path, known_as: str, own: Search, *, writes: bool) -> optuna.Study | None:
-    """The trials in the journal that were drawn as `own` says, however many it asks for. None: there are none."""
+def kept_trials(journal: Path, known_as: str, tuning: Search, *, writes: bool) -> optuna.Study | None:
+    """Return the trials in the journal that were sampled with these settings, whatever their number.
+
+    If there are none: a new study if `writes`, else None.
+    """
     storage = JournalStorage(_Lines(journal, writes=writes))
-    stated = {**asdict(own), "trials": 0, "optuna": optuna.__version__}
+    stated = {**asdict(tuning), "trials": 0, "optuna": optuna.__version__}
     name = f"{known_as} {settings.digest(stated)[:12]}"
     if name in optuna.get_all_study_names(storage):
         return optuna.load_study(study_name=name, storage=storage)
@@ -127,9 +131,9 @@ def kept_trials(journal: Path, known_as: str, own: Search, *, writes: bool) -> o
 
 
 class _Lines(BaseJournalBackend):
-    """A file for Optuna's JournalStorage, one JSON value a line; a last line that a kill cut off is taken away.
+    """A file for Optuna's JournalStorage, one JSON value a line. A last line that a kill cut off is removed.
 
-    Optuna's JournalFileBackend cannot go on after such a line: it writes the next one behind it and reads neither.
+    Optuna's JournalFileBackend appends to such a line, and can then read neither.
     """
 
     def __init__(self, path: Path, *, writes: bool) -> None:
@@ -148,8 +152,8 @@ class _Lines(BaseJournalBackend):
                 yield json.loads(line)
             except ValueError as error:
                 raise files.DamagedError(
-                    f"{self.path}:{number + 1}: not valid JSON. Remove the file: the same settings are drawn again, "
-                    f"and what was run is not run again"
+                    f"{self.path}:{number + 1}: not valid JSON. Remove the file: the same settings are sampled again, "
+                    f"and finished trials do not run again"
                 ) from error
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
@@ -162,7 +166,7 @@ class _Lines(BaseJournalBackend):
 
 @dataclass(frozen=True)
 class _Tried:
-    """A trial that ended. share: of its steps; again: the number of an earlier one with the same setting."""
+    """A trial that ended. share: of its steps that were done; again: number of an earlier trial of the same setting."""
 
     number: int
     arm: Arm
@@ -177,14 +181,15 @@ class _Tried:
         return self.share == 1 and not self.diverged
 
     def row(self, best: bool) -> Trial:
-        """A line of the record. best: of its contestant."""
+        """Return the trial as a row of the record. best: True if it is the best of its contestant."""
         why = "the best setting of its contestant" if best else "another setting did better"
         if not self.finished:
             why = "its training diverged" if self.diverged else f"pruned after {self.share:.0%} of the steps"
         if self.again is not None:
-            why = f"drawn before, as trial {self.again}"
-        kept, told = best and self.again is None, f"trial {self.number}: {why}"
-        return Trial(self.arm.contestant, self.arm.setting.name, 0, self.steps, 1, self.dev, kept, told)
+            why = f"sampled before, as trial {self.again}"
+        kept = best and self.again is None
+        outcome = f"trial {self.number}: {why}"
+        return Trial(self.arm.contestant, self.arm.setting.name, 0, self.steps, 1, self.dev, kept, outcome)
 
 
 def search(
@@ -198,13 +203,14 @@ def search(
     give_up: Callable[[Arm], None] = lambda arm: None,
     ahead: Ahead = lambda runs: None,
 ) -> Found:
-    """Try as many settings for every contestant in `names`.
+    """Try the same number of settings for every contestant in `names`, and return what was found.
 
-    journal: the file that has the trials of earlier sessions; None: there is none, and none is made.
-    known_as: what a contestant's trials are called there, something else for another model, task or recipe.finetune.
-    writes: False to go on from the journal and leave it as it is.
-    ahead: told, before `run`, of all runs of the last round: it may do them at once, where they then are.
-    Raises ValueError where no trial of the untouched model came to its end.
+    journal   file with the trials of earlier sessions; None: no file is read or written
+    known_as  returns the name of a contestant's trials in the journal, which differs by model, task and recipe.finetune
+    writes    False: read the journal and leave it as it is
+    ahead     is called with all runs of the last round before `run` is, and may do them at once
+
+    Raises ValueError if no trial of the untouched model was trained to its end.
     """
     tried: list[_Tried] = []
     with _quiet():
@@ -213,34 +219,34 @@ def search(
             while len(trials.ended) < trials.number:
                 trials.do(run, give_up)
             tried += trials.tried()
-    best = best_of_each({own.arm: own.dev for own in tried if own.finished})
+    best = best_of_each({trial.arm: trial.dev for trial in tried if trial.finished})
     if UNTOUCHED in names and UNTOUCHED not in {arm.contestant for arm in best}:
         raise ValueError(
-            f"none of the {len(tried) // len(names)} trials of the untouched model came to its end: its training "
-            f"diverges. Lower search.rates"
+            f"none of the {len(tried) // len(names)} trials of the untouched model was trained to its end: its "
+            f"training diverges. Lower search.rates"
         )
-    for arm in dict.fromkeys(own.arm for own in tried if own.arm not in best):
+    for arm in dict.fromkeys(trial.arm for trial in tried if trial.arm not in best):
         give_up(arm)
     rounds = Rounds(run, give_up, ahead)
     rounds.rung = 1
     found = last_round(rounds, untouched_first(best), recipe.seeds, None) if best else Found((), (), "")
-    rows = tuple(own.row(own.arm in best) for own in tried)
+    rows = tuple(trial.row(trial.arm in best) for trial in tried)
     return replace(found, record=(*rows, *found.record), note=_note(tried, recipe))
 
 
 class _Trials:
-    """Those of one contestant. Of several processes the first one draws, judges and writes for all."""
+    """The trials of one contestant. The first of several processes samples, prunes and writes for all."""
 
     def __init__(self, name: str, recipe: RaceRecipe, journal: Path | None, known_as: str, *, writes: bool) -> None:
-        self.name, self.recipe, self.own = name, recipe, recipe.search
-        self.number = self.own.trials or self.own.combinations
-        self.space = space_of(self.own)
-        kept = kept_trials(journal, known_as, self.own, writes=writes) if journal and ranks.is_first() else None
+        self.name, self.recipe, self.tuning = name, recipe, recipe.search
+        self.number = self.tuning.trials or self.tuning.combinations
+        self.space = space_of(self.tuning)
+        kept = kept_trials(journal, known_as, self.tuning, writes=writes) if journal and ranks.is_first() else None
         self.ended: list[FrozenTrial] = ranks.agree(kept.trials[: self.number] if kept else [])
         self.kept, self.writes = kept if writes else None, writes
 
     def do(self, run: Run, give_up: Callable[[Arm], None]) -> None:
-        """Draw the next setting and run it to its end, or until it is given up."""
+        """Sample the next setting and train it to its end, or until it is pruned."""
         live = self._drawn() if ranks.is_first() else None
         arm = self._arm(ranks.agree(live.params if live else {}))
         for earlier in self.tried():
@@ -249,7 +255,7 @@ class _Trials:
                 self._end(live, again, self.ended[earlier.number].intermediate_values)
                 return
         seen: dict[int, float] = {}
-        for share in (1.0,) if self.own.pruner == "none" else (EARLY, HALFWAY, 1.0):
+        for share in (1.0,) if self.tuning.pruner == "none" else (EARLY, HALFWAY, 1.0):
             outcome = run(arm, 0, share)
             if outcome.diverged:
                 break
@@ -257,64 +263,64 @@ class _Trials:
                 seen[round(PERCENT * share)] = outcome.dev
                 if self._lags(live, seen):
                     break
-        own = _Tried(len(self.ended), arm, outcome.dev, outcome.steps, share, outcome.diverged, again=None)
-        # without a score on the way the sampler ranks it last
-        self._end(live, own, {} if own.diverged else seen)
-        if not own.finished:
+        trial = _Tried(len(self.ended), arm, outcome.dev, outcome.steps, share, outcome.diverged, again=None)
+        # the sampler ranks a trial without scores last
+        self._end(live, trial, {} if trial.diverged else seen)
+        if not trial.finished:
             give_up(arm)
 
     def tried(self) -> list[_Tried]:
-        """What the trials that ended came to."""
+        """Return the trials that ended."""
         found = []
-        for number, own in enumerate(self.ended):
-            about = {name: own.user_attrs[name] for name in ("steps", "share", "diverged", "again")}
-            found.append(_Tried(number, self._arm(own.params), float(own.values[0]), **about))
+        for number, trial in enumerate(self.ended):
+            about = {name: trial.user_attrs[name] for name in ("steps", "share", "diverged", "again")}
+            found.append(_Tried(number, self._arm(trial.params), float(trial.values[0]), **about))
         return found
 
     def _drawn(self) -> optuna.Trial:
-        """A new trial after those that ended."""
-        sampler = sampler_of(self.own, len(self.ended))
-        study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner_of(self.own))
+        """Return a new trial, which the sampler chooses after those that ended."""
+        sampler = sampler_of(self.tuning, len(self.ended))
+        study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner_of(self.tuning))
         study.add_trials(self.ended)
         return study.ask(self.space)
 
     def _lags(self, live: optuna.Trial | None, seen: dict[int, float]) -> bool:
-        """Whether the pruner gives the trial up after its latest score."""
+        """Return True if the pruner ends the trial after its latest score."""
         lags = False
-        if live is not None and self.writes:  # what is foreseen has no scores to be judged by
+        if live is not None and self.writes:  # a dry run has no scores
             step, dev = [*seen.items()][-1]
             live.report(dev, step)
             lags = live.should_prune()
         return ranks.agree(lags)
 
-    def _end(self, live: optuna.Trial | None, own: _Tried, seen: dict[int, float]) -> None:
-        """Write down how a trial ended, with the scores that were seen on the way."""
+    def _end(self, live: optuna.Trial | None, trial: _Tried, seen: dict[int, float]) -> None:
+        """Add a trial that ended. seen: per cent of the steps -> score on dev after them."""
         ended = None
         if live is not None:
-            about = {"steps": own.steps, "share": own.share, "diverged": own.diverged, "again": own.again}
+            about = {"steps": trial.steps, "share": trial.share, "diverged": trial.diverged, "again": trial.again}
             ended = create_trial(
-                state=TrialState.COMPLETE if own.finished else TrialState.PRUNED,
-                value=own.dev,
+                state=TrialState.COMPLETE if trial.finished else TrialState.PRUNED,
+                value=trial.dev,
                 params=live.params,
                 distributions=self.space,
                 intermediate_values=seen,
-                user_attrs={"setting": own.arm.setting.name, **about},
+                user_attrs={"setting": trial.arm.setting.name, **about},
                 system_attrs=live.study.trials[-1].system_attrs,
             )
             if self.kept is not None:
                 self.kept.add_trial(ended)
-        told = ranks.agree(ended)
-        assert told is not None
-        self.ended.append(told)
+        agreed = ranks.agree(ended)
+        assert agreed is not None
+        self.ended.append(agreed)
 
     def _arm(self, params: dict[str, Any]) -> Arm:
-        return Arm(self.name, self.recipe.setting(**meaning(params, self.own)))
+        return Arm(self.name, self.recipe.setting(**meaning(params, self.tuning)))
 
 
 def _note(tried: Sequence[_Tried], recipe: RaceRecipe) -> str:
     number = recipe.search.trials or recipe.search.combinations
-    diverged = sum(own.diverged for own in tried)
-    pruned = sum(not own.finished for own in tried) - diverged
+    diverged = sum(trial.diverged for trial in tried)
+    pruned = sum(not trial.finished for trial in tried) - diverged
     return (
         f"{number} trials of each contestant, {WAYS[recipe.search.how]}: of {len(tried)} in all {pruned} were pruned "
         f"and {diverged} diverged. The best setting of each got all {recipe.seeds} seeds."
@@ -323,7 +329,7 @@ def _note(tried: Sequence[_Tried], recipe: RaceRecipe) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Optuna, which tells of every study on standard error, tells of trouble only."""
+    """Within the block, Optuna logs warnings only: it would log every study on standard error."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

@@ -61,11 +61,11 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     for text in texts:
         about = {what: [name for name, each in side.items() if text in each] for what, side in sides.items()}
         everywhere = any(names and len(names) == len(sides[what]) for what, names in about.items())
-        if everywhere and not text.startswith("It "):
+        if everywhere:
             said.append(text)
             continue
         figures = [_figures(what, names, len(sides[what])) for what, names in about.items() if names]
-        said.append(cautioned(" and ".join(figures), sum(map(len, about.values())), text))
+        said.append(cautioned(" and ".join(figures), text))
     return said
 
 

@@ -528,7 +528,8 @@ def _cautions(several: Iterable[tuple[str, str]]) -> list[str]:
             about.setdefault(caution, []).append(label)
     told = []
     for caution, labels in about.items():
-        which = "these" if len(labels) == total > 1 else f"{len(labels)} of these"
-        which = which if len(labels) > NAMED or len(labels) == total > 1 else listed(labels)
-        told.append(cautioned(which, len(labels), caution))
+        if len(labels) == total > 1:
+            told.append(caution)
+        else:
+            told.append(cautioned(f"{len(labels)} of these" if len(labels) > NAMED else listed(labels), caution))
     return told

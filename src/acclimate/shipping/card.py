@@ -1,6 +1,6 @@
-"""The model card of a shipped model: metadata in YAML for the hub, then what readers have to know, all from the run.
+"""The model card of a shipped model: metadata in YAML for the hub, then its description, all from the files of the run.
 
-Every value that comes from a user is escaped (shipping/markdown.py); of a path only the file's name is shown.
+Values that come from a user are escaped (shipping/markdown.py). Of paths the card shows the last name only.
 """
 
 from __future__ import annotations
@@ -35,12 +35,10 @@ from acclimate.tasks.task import Kind
 from acclimate.training.run import CHECKPOINT
 
 WEIGHTS = "model.safetensors"
-LOW = 0.5  # F1 of a label that the card warns of
-FEW = 10  # test items of a label that say little
-HUB_METRICS = {"macro_f1": "f1", "micro_f1": "f1", "pearson": "pearsonr", "spearman": "spearmanr"}
-
-
-# a tag is that at a word's first piece; the words stand between spaces, as in the data
+LOW = 0.5  # the card warns of labels whose F1 is below this
+FEW = 10  # the card warns of labels that have fewer test items
+HUB_METRICS = {"macro_f1": "f1", "micro_f1": "f1", "pearson": "pearsonr", "spearman": "spearmanr"}  # ours -> the hub's
+# code of the card: a word has the tag of its first piece; words stand between spaces, as in the data
 TAGGING = """from transformers import AutoModelForTokenClassification, AutoTokenizer
 where = "."  # the directory of this file, or the id of the model on the hub
 tokenizer = AutoTokenizer.from_pretrained(where)
@@ -58,18 +56,23 @@ print([(word, first.get(number)) for number, word in enumerate(text.split(" "))]
 
 @dataclass(frozen=True)
 class Card:
-    """What the card tells.
+    """The values that the card shows.
 
-    shipped      the score of the seed that was shipped; rows: all contestants, `untouched` first; general_losses: what
-                 their adapting forgot, as report.Study has it
-    base         the hub id that everything began from; "": no id is known, `origin` says it in words
-    sizes        split -> number of examples; files: name -> (rows, accepted) as they were read
-    leaks        None: the data were not searched; rows_without, verdict_without: with the `leaked` test items left out,
-                 if any
-    unseen       labels that no test item bears
-    cut          test texts that were longer than max_tokens
-    adapters     their bottleneck, where the encoder has some, which transformers alone does not load
-    rounding     test texts whose two best classes are equal up to rounding and fell the other way
+    weights          number of the model's parameters
+    shipped          score of the seed that is shipped
+    rows             of all contestants, the untouched model first
+    general_losses   losses on held-out general text before and after adapting, as report.Study has them
+    base             hub id of the model that the race began from; "": unknown, and `origin` describes it in a sentence
+    sizes            split -> number of examples
+    files            name -> (rows, accepted rows)
+    leaks            None: the data were not searched for leaks
+    leaked           number of test items that leaked; rows_without and verdict_without leave them out
+    unseen           labels that no test item has
+    looks            how often this race opened the test set; earlier_races: races that opened it before
+    seconds          of all jobs of the race
+    cut              number of test texts that are longer than max_tokens
+    adapters         width of the encoder's adapters, which transformers alone does not load; 0: it has none
+    rounding         number of test texts whose prediction rounding alone changed
     """
 
     task: str
@@ -114,7 +117,7 @@ class Card:
 
     @property
     def row(self) -> Row:
-        """The shipped contestant's."""
+        """The row of the contestant that is shipped."""
         return next(row for row in self.rows if row.contestant == self.contestant)
 
     @property
@@ -128,7 +131,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Shipment:
-    """What `ship` has checked and measured. examples: the test texts, without their labels."""
+    """What `ship` checked and measured. examples: the test texts, without labels; rounding: as Card has it."""
 
     run: Path
     task: Prepared
@@ -140,7 +143,7 @@ class Shipment:
 
 
 def card_of(shipment: Shipment) -> Card:
-    """The card of the model that is shipped. Reads the run's facts, scores and the records of its jobs."""
+    """Return the card of a shipment. Reads facts, scores and the records of the jobs in the directory of the run."""
     run, task, score = shipment.run, shipment.task, shipment.score
     scores, study = read_scores(run), study_of(run)
     leaked = frozenset(study.leaked_test_ids).intersection(score.ids)
@@ -165,7 +168,7 @@ def card_of(shipment: Shipment) -> Card:
         origin=origin,
         source=task.source,
         sizes={str(split): size for split, size in task.sizes.items()},
-        # of equal names in several folders the last counts, for the card names no folder
+        # the card shows no folders: where files of several folders have the same name, the last one counts
         files={Path(file.path).name: (file.rows, file.accepted) for file in examination.files} if examination else {},
         cautions=[*study.alerts, *study.remarks, *filter(None, [study.search_note])],
         notes=study.notes,
@@ -191,7 +194,7 @@ def card_of(shipment: Shipment) -> Card:
 
 
 def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dict[str, Any]:
-    """F1 label by label of the untouched model and the shipped one, and the labels without a test item."""
+    """Return each label's F1, of the untouched model and the shipped contestant, and the labels without test items."""
     if task.kind == "score":
         return {}
     by_contestant = {
@@ -205,12 +208,12 @@ def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dic
 
 
 def _without(outcome: Outcome, leaked: frozenset[str], items: int) -> list[Row]:
-    """The rows of the race on the test items that the training data does not hold; none where none leaked, or all."""
+    """Return the rows of the race without the leaked test items; none if no item leaked or fewer than two are left."""
     return rows(without(outcome, leaked)) if leaked and items - len(leaked) >= 2 else []
 
 
 def _cut(shipment: Shipment) -> int:
-    """Test texts that are longer than what the model was trained to read."""
+    """Return the number of test texts that are longer than what the model was trained to read."""
     tokenizer, paired = shipment.model.tokenizer, any(example.pair for example in shipment.examples)
     texts = [example.text for example in shipment.examples]
     pairs = [example.pair or "" for example in shipment.examples] if paired else None
@@ -219,25 +222,28 @@ def _cut(shipment: Shipment) -> int:
 
 
 def _origin(run: Path, score: Score) -> tuple[str, str]:
-    """The hub id that the winner's weights began from, "" where there is none, and a sentence on it."""
+    """Return the hub id of the model that the winner was made from, "" if it has none, and a sentence on it."""
+    given = ("", "It was made from a model that the user gave, which has no hub id.")
     job = _tuned(run, score)
     chain = []
     while job is not None:
         chain.append(job["label"])
         if model := job["settings"].get("model"):
-            known = bool(HUB_ID.fullmatch(model))
-            return (model, f"It began as {model}.") if known else ("", "It began from a model of the user's own.")
+            return (model, f"It was made from {model}.") if HUB_ID.fullmatch(model) else given
         before = job["needs"].get("model")
         job = files.read_json(run / DIRECTORY / before / JOB) if before else None
     if not chain:
         return "", ""
     if chain[-1] == "pretrain":
         return "", "Its encoder was pretrained in the same run, from random weights."
-    return "", "It began from a model of the user's own."
+    return given
 
 
 def _tuned(run: Path, score: Score) -> dict[str, Any] | None:
-    """The record of the job that fine-tuned the winner: of those with the same weights, the one that names it."""
+    """Return the record of the job that fine-tuned the winner, or None if there is none.
+
+    If several jobs made the same weights, it is the one whose label has the winner's name.
+    """
     digest = files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]
     found: list[dict[str, Any]] = []
     for manifest in run.glob(f"{DIRECTORY}/fine-tune*/{CHECKPOINT}/{files.MANIFEST}"):
@@ -248,7 +254,7 @@ def _tuned(run: Path, score: Score) -> dict[str, Any] | None:
 
 
 def render(card: Card) -> str:
-    """The card's text: README.md. Raises ValueError where the hub would refuse its metadata."""
+    """Return the card as the text of README.md. Raises ValueError if the hub would refuse its metadata."""
     made = environment(markdown.escaped)
     made.filters |= {
         "cost": figures.cost_text,
@@ -281,7 +287,7 @@ def render(card: Card) -> str:
 
 
 def metadata(card: Card) -> ModelCardData:
-    """What the hub reads. The language and the licence are not known here, so they are left out."""
+    """Return the metadata for the hub. Language and licence are left out, because the run does not state them."""
     metric = card.metric.partition(" without ")[0]
     dataset: dict[str, Any] = {
         "task_type": _pipeline(card.kind),
@@ -290,20 +296,20 @@ def metadata(card: Card) -> ModelCardData:
         "dataset_split": "test",
     }
     score, kind = card.row.score, HUB_METRICS.get(metric, metric)
-    called = figures.metric_text(card.metric)
+    name = figures.metric_text(card.metric)
     seeds = len(card.row.seeds)
     results = [
         EvalResult(
             **dataset,
             metric_type=kind,
             metric_value=round(card.shipped.test, 4),
-            metric_name=f"{called} of this checkpoint (seed {card.shipped.seed})",
+            metric_name=f"{name} of this checkpoint (seed {card.shipped.seed})",
         ),
         EvalResult(
             **dataset,
             metric_type=kind,
             metric_value=round(score.mean, 4),
-            metric_name=f"{called}, mean over {seeds} seeds, 95% interval {score.low:.4f} to {score.high:.4f}",
+            metric_name=f"{name}, mean over {seeds} seeds, 95% interval {score.low:.4f} to {score.high:.4f}",
         ),
     ]
     tags = ["acclimate", "domain-adaptation", card.kind, *(["onnx"] if card.int8 else [])]
@@ -319,18 +325,17 @@ def metadata(card: Card) -> ModelCardData:
 
 
 def loading(card: Card) -> str:
-    """How to ask the model, as code that runs."""
+    """Return Python code that predicts with the model; it runs in the directory of the shipment."""
     auto = "AutoModelFor" + ("TokenClassification" if card.kind == "tokens" else "SequenceClassification")
-    lines = _loading(card)
+    lines = _with_transformers(card)
     if not card.adapters:
         return lines
-    ours = "from transformers import AutoTokenizer\nfrom acclimate.models.classifier import load_finetuned"
-    lines = lines.replace(f"from transformers import {auto}, AutoTokenizer", ours)
+    imports = "from transformers import AutoTokenizer\nfrom acclimate.models.classifier import load_finetuned"
+    lines = lines.replace(f"from transformers import {auto}, AutoTokenizer", imports)
     return lines.replace(f"{auto}.from_pretrained(where)", "load_finetuned(where)")
 
 
-def _loading(card: Card) -> str:
-    """The same with transformers alone."""
+def _with_transformers(card: Card) -> str:
     if card.kind == "tokens":
         return TAGGING
     texts = '["A text.", "Another one."]'
@@ -354,7 +359,7 @@ def _loading(card: Card) -> str:
 
 
 def loading_int8(card: Card) -> str:
-    """The logits of the ONNX copy, as code that runs after `loading`."""
+    """Return Python code that computes the logits of the ONNX copy; it runs after the code of `loading`."""
     texts = '["A text."], ["What it is compared with."]' if card.paired else '["A text.", "Another one."]'
     if card.kind == "tokens":
         texts = '["One sentence of words with spaces between them ."]'
@@ -369,10 +374,10 @@ def loading_int8(card: Card) -> str:
 
 
 def _pipeline(kind: Kind) -> str:
-    """The hub's word for the kind of task."""
+    """Return the hub's name of the kind of task."""
     return "token-classification" if kind == "tokens" else "text-classification"
 
 
 def _size(number: float) -> str:
-    """Bytes as people read them: 22.1 MB."""
+    """Return a number of bytes as text, such as `22.1 MB`."""
     return figures.si(number, "B")

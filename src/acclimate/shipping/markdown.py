@@ -1,4 +1,4 @@
-"""Users' words in a model card: Markdown that shows them as they are; of paths only the last name is shown."""
+"""Text from users in a model card: escaped, so that Markdown shows it as it is, and with paths cut to the last name."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _BELOW = re.compile(r"(?:[\w.~-]+/)+(?=[\w.-]+\.(?:csv|tsv|txt|jsonl?|parquet|ar
 
 
 def escaped(value: object) -> Markup:
-    """The value on one line, with whatever Markdown or HTML would take for a sign behind a backslash.
+    """Return the value on one line, with a backslash before each character that Markdown or HTML would interpret.
 
-    What cannot be printed, such as controls and marks that turn the direction of writing, becomes a space. A `Markup`
+    A character that cannot be printed, such as one that changes the direction of writing, becomes a space. A `Markup`
     is Markdown already and stays as it is.
     """
     if isinstance(value, Markup):
         return value
     printable = "".join(each if each.isprintable() or each in JOINERS else " " for each in str(value))
     marked = SPECIAL.sub(r"\\\g<0>", re.sub(" +", " ", printable))
-    marked = re.sub(r"(?i)\bwww\.", r"www\\.", marked)  # else taken for an address
+    marked = re.sub(r"(?i)\bwww\.", r"www\\.", marked)  # otherwise Markdown makes it a link
     return Markup(STARTS.sub(r"\1\\\2", marked))
 
 
 def fenced(text: str, language: str = "") -> Markup:
-    """A block of code that no run of backticks in the text can end."""
+    """Return a block of code whose fence is longer than any run of backticks in the text."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return Markup(f"{fence}{language}\n{text}\n{fence}")
 
 
 def without_paths(text: str) -> str:
-    """The text with the names of files and folders in place of their paths; addresses of the web stay."""
+    """Return the text with the last name of each path in its place. Web addresses stay."""
     kept, end = [], 0
     for address in _ADDRESS.finditer(text):
         kept += [_names_only(text[end : address.start()]), address[0]]
@@ -51,7 +51,7 @@ def without_paths(text: str) -> str:
 
 
 def command_without_paths(command: str, keep: str | None = None) -> str:
-    """A command line with the names of files and folders in place of their paths. keep: a hub id that stays."""
+    """Return a command line with the last name of each path in its place. keep: a hub id, which stays as it is."""
     if not command.startswith("acclimate "):  # a call in Python, or words
         return without_paths(command)
     return shlex.join(_word(word, keep) for word in shlex.split(command))

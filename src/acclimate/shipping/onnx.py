@@ -1,8 +1,9 @@
-"""A shipped model once more as ONNX in 8 bits, for processors without PyTorch: what it loses and gains is measured.
+"""A copy of a shipped model as ONNX in 8 bits, for machines without PyTorch; its scores, speed and size are measured.
 
-The weights of matrix products and of embeddings become 8-bit integers, a scale for each output channel; activations
-are scaled batch by batch as they come ("dynamic"), so what a text gets depends a little on the texts beside it. Weights
-take 7 of the 8 bits: on processors without VNNI instructions two products of 8 by 8 bits would overflow and be cut.
+The weights of matrix products and of embeddings become 8-bit integers with one scale for each output channel.
+Activations are scaled for each batch as it comes ("dynamic"), so a text's logits depend a little on the texts of its
+batch. Weights use 7 of the 8 bits: on processors without VNNI instructions the sum of two products of 8 by 8 bits would
+overflow.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from acclimate.tasks.prepared import Prepared
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 FILE = "onnx/model_int8.onnx"
 OUTPUT = "logits"
-TIMED = 256  # dev texts that speed is measured on
+TIMED = 256  # dev texts on which speed is measured
 ROUNDS = 5
 CHECKED = 4  # batches of dev on which the export is compared with the model
-# How far the ONNX form may lie from the model before it is quantised. Both are float32 and differ by the order of their
-# sums alone: CLOSE as a share of what the logits spread over, a thousandth of what a missing operation shows, and STEPS
-# between float32 numbers of their size, where they hardly spread beside it (a number to predict, far from 0)
+# The largest difference between the logits of the model and of its ONNX form before quantisation. Both are float32 and
+# add in different orders: CLOSE is a share of the range of the logits, a thousandth of what a missing operation causes;
+# STEPS of float32 at the largest logit count where the range is small beside it, as for a predicted number far from 0
 CLOSE = 1e-4
 STEPS = 32
 LOUD = ("torch.onnx", "onnxscript", "onnx_ir", "onnx_ir.passes", "root")
@@ -42,14 +43,16 @@ LOUD = ("torch.onnx", "onnxscript", "onnx_ir", "onnx_ir.passes", "root")
 
 @dataclass(frozen=True)
 class Int8:
-    """What was measured of the copy, each against the PyTorch model in float32.
+    """Measurements of the copy beside those of the PyTorch model in float32.
 
-    agreement        share of the test texts on which both say the same; of a task that predicts a number, the
-                     correlation of what they say
-    dev, dev_float   score on dev of the copy and of the model
-    faster           seconds of the model / of the copy on the same texts; slowest, fastest: the rounds' extremes
-    texts            how many of dev that was
-    size, size_float bytes of the two files of weights
+    agreement         share of the test texts with the same prediction; for predicted numbers their correlation
+    items             number of test texts
+    dev, dev_float    score on dev of the copy and of the model
+    faster            seconds of the model divided by seconds of the copy, on the same texts
+    slowest, fastest  least and largest of that ratio over the rounds
+    texts             number of dev texts that were timed
+    size, size_float  bytes of the weights of both
+    threads           of PyTorch and of ONNX Runtime
     """
 
     agreement: float
@@ -69,11 +72,12 @@ class Int8:
 
     @property
     def smaller(self) -> float:
+        """Size of the model divided by that of the copy."""
         return self.size_float / self.size
 
 
 def require_packages() -> None:
-    """Raises ValueError where what writes and runs ONNX is not installed."""
+    """Raises ValueError if the packages that write and run ONNX are not installed."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise ValueError(
@@ -85,12 +89,12 @@ def require_packages() -> None:
 def copy_as_int8(
     directory: Path, task: Prepared, shipped: Loaded, scored: Sequence[Label], *, watch: Watch = unwatched
 ) -> Int8:
-    """Write `directory/onnx/model_int8.onnx` and measure it on dev, and on the texts of the test set without labels.
+    """Write `directory/onnx/model_int8.onnx`, and measure it on dev and on the test texts, without their labels.
 
-    directory  where the model itself lies already
-    scored     what the model predicts of the test texts, in their order
+    directory  holds the model already
+    scored     predictions of the model for the test texts, in their order
 
-    Raises ValueError where packages are missing and where the model does not survive the export.
+    Raises ValueError if packages are missing, and if the exported model gives other logits.
     """
     require_packages()
     path = directory / FILE
@@ -107,12 +111,12 @@ def copy_as_int8(
 
 
 def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
-    """The model as ONNX in float32, any number of texts of any length a batch."""
+    """Write the model as ONNX in float32, for batches of any number of texts of any length."""
     import onnx
     import torch
 
     _, inputs = next(predict.batches(examples, shipped.tokenizer, size=2))
-    if len(examples) < 2:  # a batch of one would be taken for all there is
+    if len(examples) < 2:  # the exporter would fix the batch size at 1
         inputs = {name: np.repeat(values, 2, axis=0) for name, values in inputs.items()}
     free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     torch.onnx.export(
@@ -128,29 +132,29 @@ def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
         verbose=False,
     )
     graph = onnx.load(path)
-    # the quantiser turns weights round and would then find that they contradict the shapes written down here
+    # the quantiser transposes weights, which would then contradict the shapes that are stored here
     del graph.graph.value_info[:]
     onnx.save(graph, path)
 
 
 def _check(shipped: Loaded, examples: Sequence[Example], exported: Asked) -> None:
-    """Raises ValueError where the model and its ONNX form differ on the longest texts by more than rounding can."""
+    """Raises ValueError if the logits of the model and of its ONNX form differ on dev texts by more than rounding."""
     some = list(itertools.islice(predict.batches(examples, shipped.tokenizer), CHECKED))
     wanted, given = (
         np.concatenate([asked(inputs).ravel() for _, inputs in some]) for asked in (shipped.asked, exported)
     )
     off = float(np.abs(wanted - given).max())
     most = rounding(wanted)
-    if not off <= most:  # what is no number is not close either
+    if not off <= most:  # true for NaN too
         raise ValueError(
             f"as ONNX, {type(shipped.model).__name__} gives other results than in PyTorch (logits differ by "
-            f"{off:.2g}, rounding accounts for {most:.2g}): PyTorch's exporter does not do this family justice. Ship "
+            f"{off:.2g}, rounding accounts for {most:.2g}): PyTorch's exporter does not support this family. Ship "
             "without --onnx"
         )
 
 
 def rounding(logits: np.ndarray) -> float:
-    """How far float32 logits like these may lie from those of the same model whose sums are taken in another order."""
+    """Return the largest difference that the order of float32 sums can make between such logits."""
     return CLOSE * float(np.ptp(logits)) + STEPS * float(np.spacing(np.abs(logits).max()))
 
 
@@ -159,7 +163,7 @@ def _quantise(whole: Path, path: Path) -> None:
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     folded = whole.with_name("folded.onnx")
-    quant_pre_process(whole, folded, skip_symbolic_shape=True)  # symbolic inference stumbles over dynamic lengths
+    quant_pre_process(whole, folded, skip_symbolic_shape=True)  # symbolic inference fails on dynamic lengths
     quantize_dynamic(folded, path, per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
     folded.unlink()
 
@@ -169,25 +173,25 @@ def _measured(directory: Path, task: Prepared, shipped: Loaded, scored: Sequence
     import torch
 
     asked, dev = _session(directory / FILE), task.examples("dev")
-    said = {}
-    for split in ("test", "dev"):
-        examples = task.examples("test") if split == "test" else dev
-        stage = f"int8 on {split}"
-        outputs = predict.outputs_of(examples, shipped.tokenizer, asked, task.kind, stage=stage, watch=watch)
-        said[split] = predict.decoded(outputs, task.kind, task.labels)
-    stage, asking = "float32 on dev", (shipped.tokenizer, shipped.asked, task.kind)
-    outputs = predict.outputs_of(dev, *asking, stage=stage, watch=watch)
+
+    def predicted(examples: Sequence[Example], model: Asked, stage: str) -> list[Label]:
+        outputs = predict.outputs_of(examples, shipped.tokenizer, model, task.kind, stage=stage, watch=watch)
+        return list(predict.decoded(outputs, task.kind, task.labels))
+
+    on_test = predicted(task.examples("test"), asked, "int8 on test")
+    on_dev = predicted(dev, asked, "int8 on dev")
+    on_dev_float = predicted(dev, shipped.asked, "float32 on dev")
     gold = [example.label for example in dev]
     rounds = list(_rounds(dev[:TIMED], shipped, asked))
-    ours, theirs = (sum(seconds) for seconds in zip(*rounds, strict=True))
+    seconds_float, seconds = (sum(times) for times in zip(*rounds, strict=True))
     ratios = [plain / small for plain, small in rounds]
     weights = sum(file.stat().st_size for file in directory.glob("*.safetensors"))
     return Int8(
-        agreement=_agreement(scored, said["test"]),
+        agreement=_agreement(scored, on_test),
         items=len(scored),
-        dev=task.score(gold, said["dev"]),
-        dev_float=task.score(gold, predict.decoded(outputs, task.kind, task.labels)),
-        faster=ours / theirs,
+        dev=task.score(gold, on_dev),
+        dev_float=task.score(gold, on_dev_float),
+        faster=seconds_float / seconds,
         slowest=min(ratios),
         fastest=max(ratios),
         texts=min(len(dev), TIMED),
@@ -201,9 +205,12 @@ def _measured(directory: Path, task: Prepared, shipped: Loaded, scored: Sequence
 
 
 def _rounds(examples: Sequence[Example], shipped: Loaded, asked: Asked) -> Iterator[tuple[float, float]]:
-    """Seconds of the model and of the copy on all texts, ROUNDS times; batch by batch in turn, each first as often."""
+    """Yield, ROUNDS times, the seconds that the model and the copy take for all texts.
+
+    Both predict each batch in turn, and each of them goes first for half of the batches.
+    """
     encoded = [inputs for _, inputs in predict.batches(examples, shipped.tokenizer)]
-    for side in (shipped.asked, asked):  # the first call takes memory
+    for side in (shipped.asked, asked):  # the first call allocates memory
         side(encoded[0])
     sides = (shipped.asked, asked)
     for number in range(ROUNDS):
@@ -216,17 +223,18 @@ def _rounds(examples: Sequence[Example], shipped: Loaded, asked: Asked) -> Itera
         yield seconds[0], seconds[1]
 
 
-def _agreement(scored: Sequence[Label], said: Sequence[Label]) -> float:
+def _agreement(scored: Sequence[Label], predicted: Sequence[Label]) -> float:
+    """Return the share of equal labels; of numbers the correlation, or if one side is constant, 1 if all are equal."""
     if not isinstance(scored[0], float):
-        return sum(one == other for one, other in zip(scored, said, strict=True)) / len(scored)
-    numbers = np.array([scored, said], dtype=float)
+        return sum(one == other for one, other in zip(scored, predicted, strict=True)) / len(scored)
+    numbers = np.array([scored, predicted], dtype=float)
     if (numbers.std(axis=1) == 0).any():
         return float((numbers[0] == numbers[1]).all())
     return float(np.corrcoef(numbers)[0, 1])
 
 
 def _session(path: Path) -> Asked:
-    """Runs on the processor, with as many threads as PyTorch takes."""
+    """Return a function that computes logits with the ONNX file, on the processor with as many threads as PyTorch."""
     import onnxruntime
     import torch
 
@@ -245,7 +253,7 @@ def _session(path: Path) -> Asked:
 
 
 def processor() -> str:
-    """The processor as its maker calls it, as far as the system says; else its architecture."""
+    """Return the name of the processor's model, or its architecture if the system does not state the name."""
     listed = Path("/proc/cpuinfo")
     if listed.exists():
         for line in listed.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -257,7 +265,7 @@ def processor() -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the warnings of exporter and quantiser away from the terminal; what they raise is raised."""
+    """Within the block, exporter and quantiser print no warnings. Their errors are raised."""
     before = {name: logging.getLogger(name).level for name in LOUD}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,7 +1,7 @@
-"""Hand over the winner of a finished race: a directory that transformers loads, with a card that says what it is worth.
+"""Ship the winner of a finished race: a directory that transformers loads, with a model card that reports its scores.
 
-What is written is asked again, from the disk and with nothing but transformers, for every text of the test set; it must
-say what was scored. That needs the texts only: the labels stay sealed.
+Before the directory appears, its files are loaded with transformers alone and predict every test text. The predictions
+must be those that were scored. This reads the texts only: the test labels stay sealed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from acclimate.tasks.prepared import Prepared, open_prepared
 
 CARD = "README.md"
 MARK = "shipment.json"
-TAKEN = (".json", ".txt", ".model", ".safetensors", ".toml")  # of the winner's files; weights in no other format
+COPIED = (".json", ".txt", ".model", ".safetensors", ".toml")  # endings of the winner's files that are shipped
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """What was handed over: contestant and seed, the number of predictions that were found equal, and the int8 copy."""
+    """A shipment: its directory, contestant and seed, the number of test texts checked, and the int8 copy if any."""
 
     path: Path
     contestant: str
@@ -47,11 +47,11 @@ class Shipped:
 def ship(run: Path, to: Path, *, onnx: bool = False, watch: Watch = unwatched) -> Shipped:
     """Write the winner of the race in `run` to the directory `to`: weights, tokenizer, config and card.
 
-    onnx  adds an ONNX copy in 8 bits, with what it loses and gains measured (shipping/onnx.py)
+    onnx  True: add an ONNX copy in 8 bits, and measure its scores, speed and size (shipping/onnx.py)
 
-    `to` appears once all of it is there and checked. Raises ValueError where the race has not come to its end, where
-    `to` holds something else than a former shipment, where packages for ONNX are missing, and where the shipped model
-    does not predict what was scored.
+    `to` appears once all files are written and checked; an earlier shipment there is replaced. Raises ValueError if the
+    race is not finished, if `to` holds anything else than an earlier shipment, if packages for ONNX are missing, and if
+    the shipped model does not predict what was scored.
     """
     if onnx:
         onnx_copy.require_packages()
@@ -64,7 +64,7 @@ def ship(run: Path, to: Path, *, onnx: bool = False, watch: Watch = unwatched) -
         _copy(run / WINNER, temporary)
         shipped = predict.load(temporary)
         predict.require_own_tags(shipped, task)
-        _settle(temporary, shipped, task)
+        _complete_configs(temporary, shipped, task)
         shipped = predict.load(temporary)
         rounding = _check(shipped, task, score, examples, watch)
         int8 = onnx_copy.copy_as_int8(temporary, task, shipped, score.predicted, watch=watch) if onnx else None
@@ -76,11 +76,11 @@ def ship(run: Path, to: Path, *, onnx: bool = False, watch: Watch = unwatched) -
 
 
 def _finished(run: Path) -> tuple[Score, Prepared]:
-    """The winner's score and the task of a race that has come to its end."""
+    """Return the winner's score and the task of a finished race. Raises ValueError if `run` holds none."""
     if not run.is_dir():
         raise ValueError(f"{run}: there is no such directory. Give the --out of a race")
-    named = run / WINNER / "race.json"
-    for needed in (run / FACTS, named):
+    chosen = run / WINNER / "race.json"
+    for needed in (run / FACTS, chosen):
         if not needed.exists():
             raise ValueError(
                 f"{run} holds no finished race: it has no {needed.relative_to(run)}. Run the same race again to go on "
@@ -88,7 +88,7 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
             )
     scores = read_scores(run)
     files.check(run / WINNER)
-    winner = files.read_json(named)
+    winner = files.read_json(chosen)
     for score in scores:
         if (score.contestant, score.seed) == (winner["contestant"], winner["seed"]):
             break
@@ -105,19 +105,19 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
 
 
 def _require_free(to: Path) -> None:
-    """Raises ValueError where writing `to` would take away something that is no shipment of ours."""
+    """Raises ValueError if `to` holds anything else than an unchanged earlier shipment, which may be replaced."""
     if to.is_symlink():
         raise ValueError(f"{to} is a link. Give --to the directory itself")
     if not to.exists():
         return
     if not to.is_dir():
         raise ValueError(f"{to} is a file. Give --to a directory that does not exist yet")
-    there = {str(file.relative_to(to)) for file in to.rglob("*") if not file.is_dir()}
-    if not there:
+    present = {str(file.relative_to(to)) for file in to.rglob("*") if not file.is_dir()}
+    if not present:
         return
-    if not {MARK, files.MANIFEST} <= there:
+    if not {MARK, files.MANIFEST} <= present:
         raise ValueError(f"{to} exists and is no former shipment. Give --to a directory that does not exist yet")
-    if added := sorted(there - {files.MANIFEST, *files.read_json(to / files.MANIFEST)}):
+    if added := sorted(present - {files.MANIFEST, *files.read_json(to / files.MANIFEST)}):
         raise ValueError(
             f"{to} is a former shipment to which {', '.join(added[:3])}{', ...' if added[3:] else ''} was added. Move "
             "that away, or give --to another directory"
@@ -126,12 +126,14 @@ def _require_free(to: Path) -> None:
 
 def _copy(winner: Path, directory: Path) -> None:
     for file in sorted(winner.iterdir()):
-        if file.suffix in TAKEN and file.name != files.MANIFEST:
+        if file.suffix in COPIED and file.name != files.MANIFEST:
             shutil.copyfile(file, directory / file.name)
 
 
-def _settle(directory: Path, shipped: predict.Loaded, task: Prepared) -> None:
-    """Say in the files what their readers would else guess: the problem's type, the inputs that the model takes."""
+def _complete_configs(directory: Path, shipped: predict.Loaded, task: Prepared) -> None:
+    """State in the configs of model and tokenizer what readers would have to guess: the type of the problem, which
+    inputs the model takes, and how long a text may be.
+    """
     path = directory / "config.json"
     config = files.read_json(path)
     if not config.get("problem_type") and task.kind in PROBLEM_TYPES:
@@ -152,27 +154,31 @@ def _settle(directory: Path, shipped: predict.Loaded, task: Prepared) -> None:
 
 
 def _check(shipped: predict.Loaded, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch) -> int:
-    """Raises ValueError where the shipped model does not predict what was scored; how often rounding alone differs."""
+    """Return for how many test texts rounding alone changes the prediction; 0 if the task predicts numbers.
+
+    Raises ValueError if the shipped model does not predict what was scored.
+    """
     logits_nC = predict.outputs_of(examples, shipped.tokenizer, shipped.asked, task.kind, watch=watch)
     wrong = predict.differing(score.predicted, logits_nC, task.kind, task.labels)
-    said = predict.decoded(logits_nC, task.kind, task.labels)
+    predicted = predict.decoded(logits_nC, task.kind, task.labels)
     if wrong:
         first = wrong[0]
         raise ValueError(
             f"the model as shipped predicts something else than what was scored for {len(wrong):,} of the "
-            f"{len(examples):,} test texts; the first is {score.ids[first]}: {said[first]!r}, scored "
+            f"{len(examples):,} test texts; the first is {score.ids[first]}: {predicted[first]!r}, scored "
             f"{score.predicted[first]!r}. Nothing was written. Were transformers or the files of the run changed since "
-            "the race? Its versions stand in facts.json; ship with those, or run the race again"
+            "the race? facts.json has the versions of the race: ship with those, or run the race again"
         )
     if task.kind == "score":
         return 0
-    return sum(one != other for one, other in zip(said, score.predicted, strict=True))
+    return sum(ours != scored for ours, scored in zip(predicted, score.predicted, strict=True))
 
 
 def push(to: Path, repo: str, *, private: bool = True) -> str:
-    """Upload a shipment to the Hugging Face hub as `repo`, made private where it is not there yet; its address.
+    """Upload the shipment in `to` to the Hugging Face hub as `repo`, and return its address.
 
-    Raises ValueError where `to` is no whole shipment, and where the hub cannot be reached or refuses.
+    private: whether the repository is private if this call creates it. Raises ValueError if `to` is no complete
+    shipment, and if the hub cannot be reached or refuses.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -181,9 +187,9 @@ def push(to: Path, repo: str, *, private: bool = True) -> str:
         raise ValueError(f"{to} is no shipment. Write one with: acclimate ship RUN --to {to}")
     files.check(to)
     api = HfApi()
-    # the hub's client speaks through one library or another, by its version; their errors are all called that
-    spoken = [base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]
-    failures: tuple[type[Exception], ...] = (OSError, *(base for base in spoken if issubclass(base, Exception)))
+    # by its version the hub's client uses requests or httpx; the base class of their errors is HTTPError in both
+    bases = [base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]
+    failures: tuple[type[Exception], ...] = (OSError, *(base for base in bases if issubclass(base, Exception)))
     try:
         made = api.create_repo(repo, private=private, exist_ok=True)
         api.upload_folder(repo_id=made.repo_id, folder_path=to, commit_message="Shipped by acclimate")
@@ -195,7 +201,7 @@ def push(to: Path, repo: str, *, private: bool = True) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Why the hub could not be used, and the way out, on one line."""
+    """Return in one line why the upload failed, and the way out."""
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
     if isinstance(error, OfflineModeIsEnabled):
@@ -203,7 +209,7 @@ def _reason(error: Exception) -> str:
     status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
     if isinstance(error, LocalTokenNotFoundError) or status in (401, 403):
         return "the hub knows no token of yours that may write there. Run `hf auth login`, or set HF_TOKEN"
-    said = " ".join(str(error).split())[:200]
+    message = " ".join(str(error).split())[:200]
     if status is not None:
-        return f"the hub answered {status}: {said}"
-    return f"the hub cannot be reached ({said or type(error).__name__}). Check the network and try again"
+        return f"the hub answered {status}: {message}"
+    return f"the hub cannot be reached ({message or type(error).__name__}). Check the network and try again"

@@ -221,17 +221,17 @@ def improvement(difference: float, components: Components, seeds: int) -> tuple[
 
 
 def cautions(seeds: int, shares_Sn: Values) -> str:
-    """Reasons why interval and p may not have their level, by the simulation of docs/statistics.md; one a line."""
+    """Return why interval and p may be unreliable, one reason a line, or "". docs/statistics.md has the simulations."""
     reasons = []
     if float(effective_items(shares_Sn)) < FEWEST_ITEMS:
         reasons.append(
-            f"It hangs on fewer than {FEWEST_ITEMS} of the {shares_Sn.shape[-1]:,} test items, too few for its "
-            "interval and p to hold; more items, or more of rare labels, would mend that."
+            f"Fewer than {FEWEST_ITEMS} of the {shares_Sn.shape[-1]:,} test items decide the result: too few for a "
+            "reliable interval and p value. Add test items, above all of rare labels."
         )
     if seeds < FEWEST_SEEDS:
         reasons.append(
-            f"{seeds} seeds hardly tell their luck: up to 8% of equal contestants are told apart at 5%. "
-            f"Take {FEWEST_SEEDS}."
+            f"{seeds} seeds are too few for reliable p values: in simulations, up to 8% of comparisons of equal "
+            f"contestants had p < .05. Use at least {FEWEST_SEEDS} seeds."
         )
     return "\n".join(reasons)
 

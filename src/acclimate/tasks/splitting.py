@@ -57,7 +57,7 @@ def split_off(
     made = divide(examples, shares, kind=kind, same=same, seed=seed, origin=where)
     strata = "" if kind == "span" else f", stratified by {STRATA.get(kind, 'label')}"  # an answer is no class
     note = (
-        f"{where} was split by us, since no file was given for {' and '.join(missing)}: "
+        f"acclimate split {where} at random, because no file was given for {' and '.join(missing)}: "
         f"{', '.join(f'{len(rows):,} {split}' for split, rows in made.items())} rows "
         f"({' / '.join(f'{share:.0%}' for share in shares.values())}){strata}, seed {seed}.{told}"
     )
@@ -100,10 +100,11 @@ def divide(
     where |= _place_singles([unit for unit in units if len(unit.rows) == 1], sizes, lacking)
     _teach_every_class(units, examples, where)
     if not _fill_empty(units, examples, where, shares):
+        sets = f"{len(units):,} set{'s' * (len(units) != 1)} of rows"
         raise ValueError(
-            f"{origin}: {len(examples):,} rows make only {len(units):,} sets that must stay together (the same group "
-            f"or text), too few to divide them into {', '.join(shares)}. Group by a finer column, or give files for "
-            f"dev and test"
+            f"{origin}: {len(examples):,} rows cannot be split into {', '.join(shares)}: rows of the same group or of "
+            f"the same text stay together, which makes only {sets}. Give --dev and --test files, remove rows that "
+            f"repeat a text, or state a --group column with more values"
         )
     split_of = {row: where[unit.key] for unit in units for row in unit.rows}
     return {split: [example for row, example in enumerate(given) if split_of[row] == split] for split in shares}
