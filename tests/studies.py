@@ -20,7 +20,7 @@ from acclimate.data.examination import (
     Sighting,
 )
 from acclimate.races import outcome as race_outcome
-from acclimate.races.compare import Outcome, Ran, rows
+from acclimate.races.compare import Outcome, Ran
 from acclimate.races.design import Against, Cell, Design, Key
 from acclimate.races.labels import confusion, mean_predictions, per_label
 from acclimate.races.report import Curves, Facts, Looks, Study, Trial, search_remark
@@ -112,7 +112,7 @@ def study_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> Stud
     search, examined = trials(steps), examination(labels)
     return Study(
         title="Docstrings: which way of adapting helps?",
-        verdict=verdict(rows(outcome), baselines={SIMPLE}, cut=["TLM"], stopped="nothing could win any more"),
+        verdict=verdict(outcome, baselines={SIMPLE}, cut=["TLM"], stopped="nothing could win any more"),
         remarks=[search_remark(search)],
         alerts=["A copy of 3 training texts stands in dev."],
         outcome=outcome,
@@ -238,7 +238,7 @@ def study_of_numbers() -> Study:
     predictions = {name: mean_predictions(side) for name, side in sides.items()}
     return Study(
         title="Similarity",
-        verdict=verdict(rows(outcome)),
+        verdict=verdict(outcome),
         outcome=outcome,
         task={"metric": "pearson"},
         winner="DAPT",

@@ -1,13 +1,19 @@
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 
-from acclimate.core.types import Cost
-from acclimate.races.verdict import claims, remarks, verdict
+from acclimate.core.types import Cost, Score
+from acclimate.races.compare import MAIN, Compared, Contrast, Outcome, Ran, rows
+from acclimate.races.design import Design
+from acclimate.races.outcome import against_untouched
+from acclimate.races.verdict import claims, verdict
 from acclimate.reports.table import Row
 from acclimate.statistics.significance import Comparison, Interval
+from studies import cell
 
 SIMPLE = "TF-IDF + logistic regression"
 
@@ -34,58 +40,93 @@ def rival(name: str, gain: float, *, p: float, half: float = 0.019, seconds: flo
     return replace(untouched(mean), contestant=name, comparison=comparison, p_holm=p, adapting=Cost(1, 1.0, seconds))
 
 
+def race_of(rows: list[Row], failed: Mapping[str, str] = MappingProxyType({})) -> Outcome:
+    """A race that came to these rows, as `compare.rows` gives them back."""
+    cells = {row.contestant: cell(row.contestant, metric="macro_f1") for row in rows}
+    ran = {}
+    for row in rows:
+        scores = tuple(
+            Score(row.contestant, row.task, row.metric, seed, dev, test, (), (), (), row.adapting, row.finetuning)
+            for seed, dev, test in zip(row.seeds, row.dev, row.scores, strict=True)
+        )
+        costs = {"adapting": row.adapting, "tuning": row.finetuning}
+        ran[cells[row.contestant].key] = Ran(cells[row.contestant], scores, "", costs, {})
+    for name, why in failed.items():
+        ran[cell(name).key] = Ran(cell(name), (), why, {}, {})
+    against = {
+        row.contestant: against_untouched([row.contestant], "Genes")[0] for row in rows if row.comparison is not None
+    }
+    contrasts = tuple(
+        Contrast(against[row.contestant], against[row.contestant].references[0], MAIN, row.comparison, row.p_holm)
+        for row in rows
+        if row.comparison is not None and row.p_holm is not None
+    )
+    design = Design("race", "Race", "", tuple(cells.values()), tuple(against.values()))
+    outcome = Outcome(design, ran)
+    intervals = {(cells[row.contestant].key, MAIN): row.score for row in rows}
+    vars(outcome)["compared"] = Compared({}, intervals, contrasts)  # in place of what would be computed of scores
+    return outcome
+
+
+def test_the_rows_of_a_race_are_given_back() -> None:
+    stated = [untouched(), rival("DAPT", 0.031, p=0.002), rival("TAPT", 0.01, p=0.3)]
+    assert rows(race_of(stated)) == stated
+
+
 def test_a_supported_gain_is_better_and_has_its_price() -> None:
-    rows = [untouched(), rival("DAPT", 0.031, p=0.002), rival("random weights", -0.2, p=0.001)]
-    assert verdict(rows) == (
+    raced = [untouched(), rival("DAPT", 0.031, p=0.002), rival("random weights", -0.2, p=0.001)]
+    assert verdict(race_of(raced)) == (
         "DAPT is better than the untouched model by 3.1 points of macro-F1 (95% interval 1.2 to 5.0; p = .002 after "
         "Holm), at 41 s of extra training."
     )
 
 
 def test_the_others_that_are_better_are_named() -> None:
-    rows = [untouched(), rival("DGA", 0.031, p=0.0002), rival("DAPT", 0.025, p=0.01), rival("TAPT", 0.022, p=0.02)]
-    assert verdict(rows) == (
+    raced = [untouched(), rival("DGA", 0.031, p=0.0002), rival("DAPT", 0.025, p=0.01), rival("TAPT", 0.022, p=0.02)]
+    assert verdict(race_of(raced)) == (
         "DGA is better than the untouched model by 3.1 points of macro-F1 (95% interval 1.2 to 5.0; p < .001 after "
         "Holm), at 41 s of extra training; DAPT (by 2.5) and TAPT (by 2.2) are better too."
     )
 
 
 def test_a_larger_gain_that_may_be_chance_is_not_hidden() -> None:
-    rows = [untouched(), rival("DGA", 0.04, p=0.08, half=0.05), rival("DAPT", 0.031, p=0.01, seconds=0)]
-    assert verdict(rows) == (
+    raced = [untouched(), rival("DGA", 0.04, p=0.08, half=0.05), rival("DAPT", 0.031, p=0.01, seconds=0)]
+    assert verdict(race_of(raced)) == (
         "DAPT is better than the untouched model by 3.1 points of macro-F1 (95% interval 1.2 to 5.0; p = .010 after "
         "Holm), with no extra training; DGA's larger difference, +4.0, is not established (p = .080 after Holm)."
     )
 
 
 def test_nothing_beats_plain_fine_tuning_is_a_normal_ending() -> None:
-    assert verdict([untouched(), rival("DAPT", 0.008, p=0.34), rival("TAPT", 0.001, p=0.9)]) == (
+    assert verdict(race_of([untouched(), rival("DAPT", 0.008, p=0.34), rival("TAPT", 0.001, p=0.9)])) == (
         "Nothing here beats plain fine-tuning of the untouched model: the largest difference, DAPT's +0.8 points of "
         "macro-F1, is within noise (95% interval -1.1 to 2.7; p = .34 after Holm)."
     )
 
 
 def test_an_interval_without_zero_does_not_outweigh_the_corrected_test() -> None:
-    assert verdict([untouched(), rival("DAPT", 0.02, p=0.12), rival("TAPT", 0.001, p=0.9)]) == (
+    assert verdict(race_of([untouched(), rival("DAPT", 0.02, p=0.12), rival("TAPT", 0.001, p=0.9)])) == (
         "Nothing here beats plain fine-tuning of the untouched model: the largest difference, DAPT's +2.0 points of "
         "macro-F1, may be chance, all comparisons counted (95% interval 0.1 to 3.9; p = .12 after Holm)."
     )
 
 
 def test_where_all_lose_the_nearest_is_named() -> None:
-    assert verdict([untouched(), rival("TAPT", -0.004, p=1.0), rival("DAPT", -0.02, p=0.03)]) == (
+    assert verdict(race_of([untouched(), rival("TAPT", -0.004, p=1.0), rival("DAPT", -0.02, p=0.03)])) == (
         "Nothing here beats plain fine-tuning of the untouched model: no contestant scores above it, and the nearest, "
         "TAPT, is 0.4 points of macro-F1 below (95% interval -2.3 to 1.5; p > .99 after Holm)."
     )
 
 
 def test_a_twin_is_level() -> None:
-    assert "the nearest, TAPT, is level with it (" in verdict([untouched(), rival("TAPT", 0.0, p=1.0, half=0.0)])
+    assert "the nearest, TAPT, is level with it (" in verdict(
+        race_of([untouched(), rival("TAPT", 0.0, p=1.0, half=0.0)])
+    )
 
 
 def test_an_honest_baseline_above_all_encoders_comes_first() -> None:
-    rows = [untouched(), rival(SIMPLE, 0.031, p=0.002, seconds=0), rival("DAPT", 0.02, p=0.02)]
-    assert verdict(rows, baselines={SIMPLE}) == (
+    raced = [untouched(), rival(SIMPLE, 0.031, p=0.002, seconds=0), rival("DAPT", 0.02, p=0.02)]
+    assert verdict(race_of(raced), baselines={SIMPLE}) == (
         "TF-IDF + logistic regression, which needs no encoder, is better than the untouched model by 3.1 points of "
         "macro-F1 (95% interval 1.2 to 5.0; p = .002 after Holm), and no encoder here scores above it: the highest, "
         "DAPT, has 82.0 against 83.1 points of macro-F1."
@@ -93,8 +134,8 @@ def test_an_honest_baseline_above_all_encoders_comes_first() -> None:
 
 
 def test_a_baseline_on_top_by_chance_is_still_reported() -> None:
-    rows = [untouched(), rival(SIMPLE, 0.004, p=0.8, seconds=0), rival("DAPT", -0.02, p=0.2)]
-    assert verdict(rows, baselines={SIMPLE}) == (
+    raced = [untouched(), rival(SIMPLE, 0.004, p=0.8, seconds=0), rival("DAPT", -0.02, p=0.2)]
+    assert verdict(race_of(raced), baselines={SIMPLE}) == (
         "No encoder here scores above TF-IDF + logistic regression, which needs none: the highest, the untouched "
         "model, has 80.0 against 80.4 points of macro-F1."
     )
@@ -104,42 +145,43 @@ def test_better_needs_a_supported_gain_whatever_the_figures() -> None:
     generator = np.random.default_rng(0)
     for _ in range(300):
         names = ["DAPT", "TAPT", SIMPLE][: generator.integers(1, 4)]
-        rows = [
+        raced = [
             untouched(),
             *(rival(name, generator.normal(0, 0.03), p=float(generator.random() ** 3)) for name in names),
         ]
-        supported = [row for row in rows[1:] if row.p_holm < 0.05 and row.comparison.difference > 0]
-        sentence = verdict(rows, baselines={SIMPLE})
+        supported = [row for row in raced[1:] if row.p_holm < 0.05 and row.comparison.difference > 0]
+        sentence = verdict(race_of(raced), baselines={SIMPLE})
         assert not re.search("better", sentence) or supported
         assert sentence.endswith(".")
 
 
 def test_a_verdict_needs_the_untouched_model() -> None:
-    for rows in ([], [rival("DAPT", 0.1, p=0.01)], [untouched(), untouched()]):
+    for raced in ([], [rival("DAPT", 0.1, p=0.01)], [untouched(), replace(untouched(), contestant="other")]):
         with pytest.raises(ValueError, match="needs the untouched model, once, to compare others with"):
-            verdict(rows)
+            verdict(race_of(raced))
 
 
 def test_the_score_of_a_model_alone_is_told() -> None:
     assert re.fullmatch(
         r"The model scores \d+\.\d \[\d+\.\d, \d+\.\d\] points of [\w-]+; nothing was compared with it\.",
-        verdict([untouched()]),
+        verdict(race_of([untouched()])),
     )
 
 
 def test_who_was_given_up_on_dev_is_named_and_why_the_race_ended() -> None:
-    rows = [untouched(), rival("DAPT", 0.031, p=0.002, seconds=0)]
-    start = verdict(rows).removesuffix(".")
+    raced = [untouched(), rival("DAPT", 0.031, p=0.002, seconds=0)]
+    start = verdict(race_of(raced)).removesuffix(".")
     assert start.startswith("DAPT is better than the untouched model by 3.1 points")
-    assert verdict(rows, cut=["TAPT"]) == f"{start}; TAPT was given up on dev and not tested."
-    assert verdict(rows, cut=["TAPT", "DGA"], stopped="nothing could win any more.") == (
+    assert verdict(race_of(raced), cut=["TAPT"]) == f"{start}; TAPT was given up on dev and not tested."
+    assert verdict(race_of(raced, failed={"DGA": "out of memory"})) == f"{start}; DGA failed and has no score."
+    assert verdict(race_of(raced), cut=["TAPT", "DGA"], stopped="nothing could win any more.") == (
         f"{start}; TAPT and DGA were given up on dev and not tested; the race stopped early, since nothing could win "
         "any more."
     )
 
 
 def test_where_all_were_given_up_nothing_is_claimed() -> None:
-    said = verdict([untouched()], cut=["TAPT", "DAPT"])
+    said = verdict(race_of([untouched()]), cut=["TAPT", "DAPT"])
     assert said == (
         "No contestant came up to the untouched model on dev: it scores 80.0 [80.0, 80.0] points of macro-F1 on the "
         "test set; TAPT and DAPT were given up on dev and not tested."
@@ -147,27 +189,9 @@ def test_where_all_were_given_up_nothing_is_claimed() -> None:
 
 
 def test_claims_are_what_the_verdict_says() -> None:
-    rows = [untouched(), rival("DAPT", 0.031, p=0.002), rival("TAPT", 0.01, p=0.3)]
-    assert claims(rows) == ["DAPT is better than the untouched model"]
-    assert claims([untouched(), rival("TAPT", 0.01, p=0.3)]) == []
+    raced = [untouched(), rival("DAPT", 0.031, p=0.002), rival("TAPT", 0.01, p=0.3)]
+    assert claims(race_of(raced)) == ["DAPT is better than the untouched model"]
+    assert claims(race_of([untouched(), rival("TAPT", 0.01, p=0.3)])) == []
     simple = [untouched(), rival(SIMPLE, 0.004, p=0.8)]
-    assert claims(simple) == []
-    assert claims(simple, baselines={SIMPLE}) == [f"no encoder scores above {SIMPLE}"]
-
-
-def test_cautions_are_told_once_with_those_that_they_are_about() -> None:
-    def cautious(row: Row, caution: str) -> Row:
-        assert row.comparison is not None
-        return replace(row, comparison=replace(row.comparison, caution=caution))
-
-    rows = [rival("DAPT", 0.03, p=0.01), rival("TAPT", 0.01, p=0.3)]
-    assert remarks([untouched(), *rows]) == []
-    assert remarks([untouched(), *(cautious(row, "Few items.") for row in rows)]) == ["Few items."]
-    assert remarks([untouched(), cautious(rows[0], "Few items."), rows[1]]) == ["The difference of DAPT: few items."]
-    alone = replace(untouched(), score=replace(untouched().score, caution="Few items."))
-    assert remarks([alone]) == ["Few items."]
-    assert remarks([alone, cautious(rows[0], "Few items."), rows[1]]) == [
-        "The score of untouched and the difference of DAPT: few items."
-    ]
-    both = [cautious(rows[0], "Few items.\nFew seeds."), cautious(rows[1], "Few seeds.")]
-    assert remarks([untouched(), *both]) == ["The difference of DAPT: few items.", "Few seeds."]
+    assert claims(race_of(simple)) == []
+    assert claims(race_of(simple), baselines={SIMPLE}) == [f"no encoder scores above {SIMPLE}"]

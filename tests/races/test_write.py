@@ -9,10 +9,13 @@ import pytest
 
 from acclimate.core import files
 from acclimate.core.figures import points
-from acclimate.races.outcome import UNTAUGHT
-from acclimate.races.write import as_csv, page_of, sections, verdict, write
+from acclimate.races.compare import MAIN, Compared, Contrast
+from acclimate.races.design import Design
+from acclimate.races.outcome import UNTAUGHT, against_untouched
+from acclimate.races.write import as_csv, cautions, page_of, sections, verdict, write
 from acclimate.reports.page import WIDTH
-from studies import outcome_of_pairs
+from acclimate.statistics.significance import Comparison, Interval
+from studies import cell, outcome_of, outcome_of_pairs
 
 
 def lines_of(outcome) -> dict[tuple[str, str], dict[str, str]]:
@@ -86,6 +89,32 @@ def test_the_page_stands_alone_and_every_cell_of_the_matrix_leads_to_its_row():
     assert len(led) == 12
     assert set(led) <= set(re.findall(r'<tr id="([\w-]+)"', html))
     assert "there is no folder hoc" in html
+
+
+def test_cautions_are_told_once_with_the_figures_that_they_are_about():
+    items, seeds = "Few items decide the result.", "2 seeds are too few."
+    cells = tuple(cell(name) for name in ("untouched", "DAPT", "TAPT"))
+
+    def said(scores: list[str], differences: list[str]) -> list[str]:
+        found = {
+            (each.key, MAIN): Interval(0.5, 0.4, 0.6, caution=caution)
+            for each, caution in zip(cells, scores, strict=True)
+        }
+        asked = against_untouched(["DAPT", "TAPT"], "Genes")
+        made = [Comparison("", "", 0.5, 0.5, 0.0, 0.0, 1.0, None, "", caution=caution) for caution in differences]
+        contrasts = [Contrast(one, cells[0].key, MAIN, found, 1.0) for one, found in zip(asked, made, strict=True)]
+        outcome = outcome_of(Design("race", "Race", "", cells, ()), {each.key: 1.0 for each in cells})
+        vars(outcome)["compared"] = Compared({}, found, tuple(contrasts))
+        return cautions(outcome)
+
+    assert said(["", "", ""], ["", ""]) == []
+    assert said([items, "", ""], ["", ""]) == ["The score of untouched: few items decide the result."]
+    assert said([items, "", ""], [items, ""]) == [
+        "The score of untouched and the difference of DAPT: few items decide the result."
+    ]
+    both = f"{items}\n{seeds}"
+    assert said([both] * 3, [both] * 2) == [items, seeds]
+    assert said([both] * 3, [both, seeds])[1] == seeds
 
 
 def test_what_stands_only_as_a_reference_is_in_csv_and_in_no_table():

@@ -65,7 +65,7 @@ def facts_of(ended: Ended, run: Path, command: str, winner: str, failed: Mapping
         {name: _dev_curve(tuned, run) for name, tuned in ended.tuned.items()},
     )
     examined = materials.examination
-    baselines = [baseline_of(task.kind)]
+    baselines = [name for name in [baseline_of(task.kind)] if name]  # spans have none
     racing = (*jobs.models, *(baselines if jobs.baseline else []))
     return Facts(
         title=title_of(task.name),

@@ -22,7 +22,7 @@ from acclimate.races.compare import Outcome, Ran, mean_cost, rows
 from acclimate.races.design import Against, Cell, Design, Losses
 from acclimate.races.labels import confusion, mean_predictions, per_label, per_type
 from acclimate.races.report import Facts, Leakage, Study, page_of, search_remark, tables_of, title_of, write_report
-from acclimate.races.verdict import claims, remarks, verdict
+from acclimate.races.verdict import claims, verdict
 from acclimate.races.write import as_csv
 from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, Row, beside
 from acclimate.tasks.metrics import metric_named, reported_with
@@ -66,9 +66,9 @@ def study_of(run: Path) -> Study:
         raise ValueError(f"{run / FACTS}: {error}") from None
     outcome = outcome_of(scores, facts)
     raced = rows(outcome)
-    gone = {row.contestant for row in raced} | facts.failed.keys()
+    gone = {cell.row for cell in outcome.design.cells}
     given_up = dict.fromkeys(trial.contestant for trial in facts.search if trial.contestant not in gone)
-    said = verdict(raced, baselines=facts.baselines, cut=[*given_up], failed=[*facts.failed], stopped=facts.stopped)
+    said = verdict(outcome, baselines=facts.baselines, cut=[*given_up], stopped=facts.stopped)
     leakage = None
     if facts.examination is not None:
         found = leakage_of(facts.examination.leaks, outcome, facts.leaked_test_ids, baselines=facts.baselines)
@@ -83,7 +83,7 @@ def study_of(run: Path) -> Study:
         **{field.name: getattr(facts, field.name) for field in fields(Facts)},
         verdict=said,
         outcome=outcome,
-        remarks=[*remarks(raced), *filter(None, [search_remark(facts.search)])],
+        remarks=[*filter(None, [search_remark(facts.search)])],
         alerts=[*filter(None, [warning]), *untaught(raced, scores, facts.kind, baselines=facts.baselines)],
         leakage=leakage,
         **_label_parts(facts.kind, scores, facts.winner),
@@ -164,10 +164,10 @@ def leakage_of(
     if not ids or items - len(ids) < 2:
         return Leakage(leaks, items, len(ids))
     others = without(outcome, ids)
-    before, after = (claims(rows(each), baselines=baselines) for each in (outcome, others))
+    before, after = (claims(each, baselines=baselines) for each in (outcome, others))
     changed = [f"only with the leaked items, {claim}" for claim in before if claim not in after]
     changed += [f"only without them, {claim}" for claim in after if claim not in before]
-    return Leakage(leaks, items, len(ids), others, verdict(rows(others), baselines=baselines), changed)
+    return Leakage(leaks, items, len(ids), others, verdict(others, baselines=baselines), changed)
 
 
 def untaught(rows: Sequence[Row], scores: Sequence[Score], kind: Kind, *, baselines: Collection[str]) -> list[str]:

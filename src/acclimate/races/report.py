@@ -197,9 +197,9 @@ class Facts:
 class Study(Facts):
     """What the page shows: the facts, and what is computed from the scores.
 
-    verdict      the sentence on top, such as `verdict.verdict(rows)`
+    verdict      the sentence on top, of races/verdict.py
     outcome      the contestants' scores and comparisons
-    remarks      what has to be known to read it rightly: cautions of the statistics, how the search was done
+    remarks      what has to be known to read it rightly: how the search was done
     alerts       what casts doubt on it, shown beside it as warnings
     labels       per label, the untouched model against `winner`; `counted`: "items", "entities", "words"
     confusions   gold by predicted label, a table for each of the two

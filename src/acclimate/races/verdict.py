@@ -4,33 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from acclimate.core.figures import cautioned, duration, listed, metric_text, p_text, points
+from acclimate.core.figures import duration, listed, metric_text, p_text, points
+from acclimate.races.compare import Outcome, rows
 from acclimate.reports.table import Row, interval_text
 from acclimate.statistics.significance import LEVEL, Comparison
 
 
-def verdict(
-    rows: Sequence[Row],
-    *,
-    baselines: Collection[str] = (),
-    cut: Sequence[str] = (),
-    failed: Sequence[str] = (),
-    stopped: str = "",
-) -> str:
-    """One sentence on the `rows` of compare.py. "Better" stands in it only where the Holm-corrected test bears it out.
+def verdict(outcome: Outcome, *, baselines: Collection[str] = (), cut: Sequence[str] = (), stopped: str = "") -> str:
+    """What the race came to, in one sentence, and who has no score. "Better" stands in it only where the Holm-corrected
+    test bears it out.
 
     baselines  contestants without an encoder (TF-IDF with a linear classifier); that no encoder beats one comes first
-    cut        contestants that were given up on dev, so that the test set never saw them and no row is theirs
-    failed     contestants one of whose jobs failed
+    cut        contestants that were given up on dev, so that the test set never saw them and no cell is theirs
     stopped    why the race ended before its budget, as a clause such as "nothing could win any more"
 
     Without rivals the sentence has the score itself. Raises ValueError where there is no untouched model or more than
     one.
     """
-    rivals = _rivals(rows)
-    if len(rows) - len(rivals) != 1:
+    raced, failed = rows(outcome), [row for _, row, _ in outcome.failed]
+    rivals = _rivals(raced)
+    if len(raced) - len(rivals) != 1:
         raise ValueError("a verdict needs the untouched model, once, to compare others with.")
-    clauses = [_outcome(rows, rivals, baselines, all_cut=bool(cut) and not failed)]
+    clauses = [_result(raced, rivals, baselines, all_cut=bool(cut) and not failed)]
     if cut:
         clauses.append(f"{listed(cut)} {'was' if len(cut) == 1 else 'were'} given up on dev and not tested")
     if failed:
@@ -40,40 +35,14 @@ def verdict(
     return "; ".join(clauses) + "."
 
 
-def claims(rows: Sequence[Row], *, baselines: Collection[str] = ()) -> list[str]:
-    """What `verdict` establishes or reports first, a clause each: two sets of rows agree where these do."""
-    rivals = _rivals(rows)
-    said = [f"{row.contestant} is better than the untouched model" for row in rivals if _supported(row)]
-    simple, encoders = _sides(rows, baselines)
+def claims(outcome: Outcome, *, baselines: Collection[str] = ()) -> list[str]:
+    """What `verdict` establishes or reports first, a clause each: two outcomes agree where these do."""
+    raced = rows(outcome)
+    said = [f"{row.contestant} is better than the untouched model" for row in _rivals(raced) if _supported(row)]
+    simple, encoders = _sides(raced, baselines)
     if simple is not None and encoders and _mean(simple) >= _mean(encoders[0]):
         said.append(f"no encoder scores above {simple.contestant}")
     return said
-
-
-def remarks(rows: Sequence[Row]) -> list[str]:
-    """The cautions of the statistics, each once, with what they are about where not all scores or differences are."""
-    sides: dict[str, dict[str, list[str]]] = {
-        "score": {row.contestant: row.score.caution.splitlines() for row in rows},
-        "difference": {row.contestant: row.comparison.caution.splitlines() for row in rows if row.comparison},
-    }
-    texts = dict.fromkeys(text for cautions in sides.values() for each in cautions.values() for text in each)
-    said = []
-    for text in texts:
-        about = {what: [name for name, each in side.items() if text in each] for what, side in sides.items()}
-        everywhere = any(names and len(names) == len(sides[what]) for what, names in about.items())
-        if everywhere:
-            said.append(text)
-            continue
-        figures = [_figures(what, names, len(sides[what])) for what, names in about.items() if names]
-        said.append(cautioned(" and ".join(figures), text))
-    return said
-
-
-def _figures(what: str, names: Sequence[str], there: int) -> str:
-    """`the score of DAPT`, `the differences of DAPT and TAPT`; `the scores`, where it is all that are there."""
-    if len(names) == there > 1:
-        return f"the {what}s"
-    return f"the {what}{'s' * (len(names) > 1)} of {listed(names)}"
 
 
 def _rivals(rows: Sequence[Row]) -> list[Row]:
@@ -86,7 +55,7 @@ def _sides(rows: Sequence[Row], baselines: Collection[str]) -> tuple[Row | None,
     return simple, sorted((row for row in rows if row.contestant not in baselines), key=_mean, reverse=True)
 
 
-def _outcome(rows: Sequence[Row], rivals: Sequence[Row], baselines: Collection[str], *, all_cut: bool) -> str:
+def _result(rows: Sequence[Row], rivals: Sequence[Row], baselines: Collection[str], *, all_cut: bool) -> str:
     if not rivals:
         [alone] = rows
         figures = f"{interval_text(alone.score)} points of {metric_text(alone.metric)}"

@@ -518,8 +518,23 @@ def _fact(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else si(value) if abs(value) >= 1000 else f"{value:.1f}"
 
 
-def _cautions(several: Iterable[tuple[str, str]]) -> list[str]:
-    """Each caution of the statistics once, with what it is about."""
+def cautions(outcome: Outcome) -> list[str]:
+    """Each caution of the statistics once, for where the tables are not: a model card."""
+    several = [
+        (f"the score of {_label(outcome, key)}", found.caution)
+        for (key, metric), found in outcome.compared.intervals.items()
+        if metric == MAIN
+    ]
+    several += [
+        (f"the difference of {_label(outcome, each.against.key)}", each.comparison.caution)
+        for each in outcome.compared.contrasts
+        if each.metric == MAIN
+    ]
+    return _cautions(several, "the scores and differences")
+
+
+def _cautions(several: Iterable[tuple[str, str]], all_of_them: str = "these") -> list[str]:
+    """Each caution of the statistics once, with the labels that it is about. several: (label, its cautions)."""
     about: dict[str, list[str]] = {}
     total = 0
     for label, cautions in several:
@@ -531,5 +546,6 @@ def _cautions(several: Iterable[tuple[str, str]]) -> list[str]:
         if len(labels) == total > 1:
             told.append(caution)
         else:
-            told.append(cautioned(f"{len(labels)} of these" if len(labels) > NAMED else listed(labels), caution))
+            some = listed(labels) if len(labels) <= NAMED else f"{len(labels)} of {all_of_them}"
+            told.append(cautioned(some, caution))
     return told

@@ -24,6 +24,7 @@ from acclimate.races.compare import Outcome, rows
 from acclimate.races.labels import LabelScore, per_label, per_type
 from acclimate.races.outcome import WINNER, read_scores, study_of, without
 from acclimate.races.verdict import verdict
+from acclimate.races.write import cautions
 from acclimate.reports import table
 from acclimate.reports.page import Fact, environment
 from acclimate.reports.table import Losses, Row, difference_text, interval_text
@@ -170,11 +171,11 @@ def card_of(shipment: Shipment) -> Card:
         sizes={str(split): size for split, size in task.sizes.items()},
         # the card shows no folders: where files of several folders have the same name, the last one counts
         files={Path(file.path).name: (file.rows, file.accepted) for file in examination.files} if examination else {},
-        cautions=[*study.alerts, *study.remarks, *filter(None, [study.search_note])],
+        cautions=[*study.alerts, *cautions(study.outcome), *study.remarks, *filter(None, [study.search_note])],
         notes=study.notes,
         leaks=[leak for leak in examination.leaks if leak.references] if examination else None,
         leaked=len(leaked),
-        rows_without=others,
+        rows_without=rows(others) if others else (),
         verdict_without=verdict(others, baselines=study.baselines) if others else "",
         reach=examination.reach if examination else "",
         looks=study.looks.in_this_run if study.looks else 0,
@@ -207,9 +208,9 @@ def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dic
     return {"per_label": labels, "unseen": [label for label in task.labels if label not in seen]}
 
 
-def _without(outcome: Outcome, leaked: frozenset[str], items: int) -> list[Row]:
-    """Return the rows of the race without the leaked test items; none if no item leaked or fewer than two are left."""
-    return rows(without(outcome, leaked)) if leaked and items - len(leaked) >= 2 else []
+def _without(outcome: Outcome, leaked: frozenset[str], items: int) -> Outcome | None:
+    """Return the outcome without the leaked items; None if none leaked or fewer than two items are left."""
+    return without(outcome, leaked) if leaked and items - len(leaked) >= 2 else None
 
 
 def _cut(shipment: Shipment) -> int:
