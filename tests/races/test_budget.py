@@ -12,6 +12,8 @@ from acclimate.jobs.job import decided
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.fit import ADAPTING, LEAST_BATCH, Costs, affordable, fit, with_search
 from acclimate.races.recipe import RaceRecipe, Search, for_model
+from acclimate.studies.pubmedbert import EXTEND
+from acclimate.studies.tlm import STAGE_1
 
 COSTS = Costs(adapting=600.0, fixed=10.0, tuning=20.0, test=1.0)
 TEXTS = {"pretrain": 1000, "tapt": 1000, "dapt": 1000}
@@ -147,6 +149,16 @@ def test_what_was_spent_is_told_with_and_without_the_search(tmp_path):
     files.write_json(tmp_path / "jobs" / "dapt-1" / "clock.json", {"seconds": 30.0})  # of two sessions
     assert (Budget(1, "seconds", "").spent(tmp_path), Budget(1, "flops", "").spent(tmp_path)) == (38.0, 8.0)
     assert Budget(1, "seconds", "").spent(tmp_path, searching=False) == 30.0
+
+
+@pytest.mark.parametrize("work", [EXTEND.name, STAGE_1.name, "of a user's study"])
+def test_what_a_study_spent_in_the_directory_counts_too(work, tmp_path):
+    job = tmp_path / "jobs" / "job-1"
+    job.mkdir(parents=True)
+    files.write_json(job / "job.json", {"work": work})
+    files.write_json(job / "wall.json", {"seconds": 20.0})
+    assert Budget(1, "seconds", "").spent(tmp_path) == 20.0
+    assert Budget(1, "seconds", "").spent(tmp_path, searching=False) == 20.0
 
 
 def test_a_decision_is_made_once(tmp_path):

@@ -41,7 +41,10 @@ class Budget:
         return duration(amount) if self.unit == "seconds" else si(amount, "FLOP")
 
     def spent(self, run: Path, *, searching: bool = True) -> float:
-        """What the jobs of a run have taken so far. searching: fine-tunings and tests too."""
+        """Return what the jobs of a run have taken so far. searching: True if fine-tunings and tests count too.
+
+        Jobs of works that races do not have, such as those of a study in the same directory, always count.
+        """
         # these import torch
         from acclimate.races.work import WORKS
         from acclimate.training import checkpoint
@@ -50,8 +53,8 @@ class Budget:
         for job in sorted((run / DIRECTORY).glob("*")):
             if not (job / JOB).exists():
                 continue
-            work = WORKS[files.read_json(job / JOB)["work"]]
-            if not searching and (work.trains == "task" or work.opens_test):
+            work = WORKS.get(files.read_json(job / JOB)["work"])
+            if not searching and work is not None and (work.trains == "task" or work.opens_test):
                 continue
             if self.unit == "flops":
                 if (job / RESULT).exists():
