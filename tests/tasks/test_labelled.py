@@ -70,8 +70,8 @@ def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predic
     found = read_files(LabelledFiles(train))
     assert (found.kind, len(found.labels)) == ("sequence", 60)
     assert found.notes[0] == (
-        f"{train}: the column 'label' holds 60 different whole numbers in 120 rows, and each became a class, as "
-        "nothing else was said. If they are numbers to predict, state it: --kind score (kind='score')."
+        f"{train}: the column 'label' holds 60 different whole numbers in 120 rows, and each became a class, "
+        "because no kind was stated. If they are numbers to predict, state it: --kind score (kind='score')."
     )
     for stated in (LabelledFiles(train, kind="sequence"), LabelledFiles(train, kind="score")):
         assert not any("--kind" in note for note in read_files(stated).notes)

@@ -134,7 +134,7 @@ def test_near_copies_stay_together_and_are_told() -> None:
     splits, note = split_off([*examples, *copies], ("dev", "test"), kind="sequence", seed=0, where="a.csv")
     side = {row.id: split for split, rows in splits.items() for row in rows}
     assert all(side[row.id] == side[row.id.removeprefix("copy ")] for row in copies)
-    assert "60 rows that share their text with another, exactly or nearly, stand on that one's side" in note
+    assert "60 rows that share their text with another, exactly or nearly, are in the same split as it" in note
 
 
 def test_pairs_that_share_one_text_are_free_and_copies_of_both_stay_together() -> None:

@@ -109,7 +109,7 @@ def test_documents_are_no_words_and_stay_on_one_side_of_our_split(tmp_path: Path
 def test_a_few_documents_are_no_groups(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text(many(60, documents=20))
     found = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
-    assert "train: 3 documents (-DOCSTART- lines), too few to keep each on one side of the split." in found.notes
+    assert "train: 3 documents (-DOCSTART- lines), too few to keep each in one split." in found.notes
     assert {row.group for row in found.splits["train"]} == {""}
 
 

@@ -29,9 +29,7 @@ from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
 
 _MaskedLanguageModel: Any = AutoModelForMaskedLM  # Any: its class methods are untyped in transformers
-
 Architecture = Literal["bert", "modernbert"]
-
 Size = Literal["", "tiny", "mini", "small", "medium", "base", "large"]
 
 
@@ -54,21 +52,15 @@ _BERT = {
     "base": Shape(12, 768, 12),
     "large": Shape(24, 1024, 16),
 }
-
-
 # Warner et al. (2024), "Smarter, Better, Faster, Longer", table 4, has base and large; the smaller ones are BERT's.
 SIZES: dict[Architecture, dict[str, Shape]] = {
     "bert": _BERT,
     "modernbert": {**_BERT, "base": Shape(22, 768, 12, 1152), "large": Shape(28, 1024, 16, 2624)},
 }
-
-
 _NEW: dict[str, tuple[Any, Any]] = {
     "bert": (BertConfig, BertForMaskedLM),
     "modernbert": (ModernBertConfig, ModernBertForMaskedLM),
 }
-
-
 _MODERNBERT_ENDS = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
 
 

@@ -130,18 +130,18 @@ def read_files(stated: LabelledFiles, *, limits: Limits = LIMITS) -> Labelled:
         return read_questions(stated)
     reading = tagged_rows if stated.kind == "tokens" else read_rows
     raw: dict[Split, list[Row | Rejected]] = {}
-    told: list[str] = []
+    notes: list[str] = []
     for split, path in paths.items():
         if stated.kind == "tokens" and holds_mentions(path):
-            raw[split], told_of_file = mention_rows(path)
-            told += told_of_file
+            raw[split], notes_on_file = mention_rows(path)
+            notes += notes_on_file
         else:
             raw[split] = list(reading(path, stated.columns, limits=limits))
     values = [row.label for row in raw["train"] if isinstance(row, Row)]
     column = f"{named(paths['train'])}: the column {stated.label!r}"
     kind = kind_of(values, stated=stated.kind, separator=stated.separator, where=column)
     if kind == "tokens":
-        return _read_tagged(stated, paths, raw, told)
+        return _read_tagged(stated, paths, raw, notes)
     metric = metric_of(stated.metric, kind)
     check_separator(values, kind, separator=stated.separator, where=column)
     files = {split: _labelled(paths[split], rows, kind, stated) for split, rows in raw.items()}
@@ -280,9 +280,9 @@ def _read_tagged(
     """Return what `read_files` returns for a tag a word: a split may lack a tag, and documents stay whole."""
     files = {}
     for split, rows in raw.items():
-        examples, told = apart(paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS))
+        examples, on_documents = apart(paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS))
         files[split] = _labelled(paths[split], examples, "tokens", stated)
-        notes += told
+        notes += on_documents
     spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels, of="words")
     files = {
         split: replace(file, labels=[respelt(label, spelling, "tokens") for label in file.labels])
@@ -355,8 +355,8 @@ def check_apart(files: Mapping[Split, Iterable[tuple[str, Example]]], *, or_else
         for place, example in rows:
             if example.id in place_of_id:
                 raise ValueError(
-                    f"{place}: the id {shown(example.id)} already stands at {place_of_id[example.id]}. Rows are told "
-                    f"apart by id: correct it{',' if or_else else ' or'} take the copy out{or_else}"
+                    f"{place}: the id {shown(example.id)} already stands at {place_of_id[example.id]}. Each row "
+                    f"needs another id: correct it{',' if or_else else ' or'} take the copy out{or_else}"
                 )
             place_of_id[example.id] = place
             home, first = home_of_group.setdefault(example.group, (split, place))

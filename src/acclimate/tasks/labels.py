@@ -1,7 +1,7 @@
-"""What the label column of a file holds: the kind of task that it makes, its values as labels, what cannot be right.
+"""The label column of a file: its kind of task, its values as labels, and faults in them.
 
-Labels are compared exactly. Those that differ by case or spaces only are an error, or are made one where that is asked
-for; a label of dev or test that train never shows is an error.
+Labels are compared exactly. Labels that differ only by case or spaces are an error, or become one on request
+(`fold`). A label of dev or test that does not occur in train is an error.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from acclimate.tasks.tables import class_name
 from acclimate.tasks.task import Kind, classes_in
 from acclimate.text.untrusted import nearest, shown
 
-MANY_NUMBERS = 20  # distinct numbers with decimals from which a column is hardly one of classes
-MANY_NAMES = 50  # distinct whole numbers, more than a tenth of the rows, from which they may be meant as amounts
-HUGEST = 1e30  # a number to predict beyond it would overflow the loss
+MANY_NUMBERS = 20  # a column with more distinct numbers, some with decimals, hardly holds classes
+MANY_NAMES = 50  # more distinct whole numbers, if more than a tenth of the rows, may be numbers to predict
+HUGEST = 1e30  # a larger number to predict would overflow the loss
 
 Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span"]
 Placed = Sequence[tuple[str, Label]]  # place and label of each row
 
 
 def kind_of(values: Sequence[Any], *, stated: Stated, separator: str, where: str) -> Kind:
-    """Return the kind of task that train's label values make, unless it is stated.
+    """Return the stated kind of task, or if that is "auto", the kind that train's label values suggest.
 
-    Lists are several classes a row, and so are fields where a separator is stated; numbers with decimals that a file
-    holds as numbers (JSON, Parquet) are numbers to predict; all else is one class a row.
-    Raises ValueError where fields of text hold many such numbers, which may be classes or numbers to predict.
+    Lists, and all fields if a separator is stated, are several classes a row. Decimal numbers in a file that has
+    numbers (JSON, Parquet) are numbers to predict. All else is one class a row.
+    Raises ValueError if fields of text hold many decimal numbers, which may be classes or numbers to predict.
     """
     if stated != "auto":
         return stated
@@ -52,10 +52,10 @@ def kind_of(values: Sequence[Any], *, stated: Stated, separator: str, where: str
 
 
 def label_from(value: Any, kind: Kind, *, column: str, separator: str) -> tuple[Label | None, str]:
-    """Return the label that a value of a file makes in a task of this kind, or None and why it makes none.
+    """Return the label of a value in a task of this kind and "", or None and the reason why the value is no label.
 
-    An empty list, or an empty field where a separator is stated, is a row that bears none of the classes. Tags were
-    looked at with their words (tasks/tagged.py).
+    An empty list, or an empty field if a separator is stated, is a row without a class. Tags are returned as they are:
+    tasks/tagged.py has checked them with their words.
     """
     if kind == "tokens":
         return value, ""
@@ -72,7 +72,7 @@ def label_from(value: Any, kind: Kind, *, column: str, separator: str) -> tuple[
 
 
 def check_separator(values: Sequence[Any], kind: Kind, *, separator: str, where: str) -> None:
-    """Raises ValueError where the separator occurs in no field, or where fields of text need one and none is stated."""
+    """Raise ValueError if the separator occurs in no field, or if fields of text need one and none is stated."""
     texts = [value for value in values if isinstance(value, str)]
     if separator and not any(separator in text for text in texts):
         example = f"such as {shown(texts[0])}" if texts else "which are lists, and need none"
@@ -88,10 +88,11 @@ def check_separator(values: Sequence[Any], kind: Kind, *, separator: str, where:
 
 
 def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> dict[str, str]:
-    """Class -> the spelling that stands for it, over the labels of all files. of: what bears a class, for the error.
+    """Return class -> the spelling that replaces it, over the labels of all files.
 
-    Of classes that differ by case, spaces or Unicode composition only, the most frequent stands for all where `fold` is
-    set. Raises ValueError naming two of them, with place and number of rows, where it is not.
+    fold  True: of classes that differ only by case, spaces or Unicode composition, the most frequent replaces all.
+          False: Raises ValueError for such classes, naming two, with place and number of rows
+    of    what has a class ("rows", "words"), for the error
     """
     counts: Counter[str] = Counter()
     first: dict[str, str] = {}
@@ -105,7 +106,7 @@ def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> d
     for names in alike.values():
         if len(names) > 1 and not fold:
             often, rare = names[:2]
-            # an accent may be a character of its own, which looks the same
+            # an accent may be a separate character, which looks the same
             looks_same = unicodedata.normalize("NFC", rare) == unicodedata.normalize("NFC", often)
             spelt = ascii if looks_same else shown
             raise ValueError(
@@ -117,7 +118,7 @@ def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> d
 
 
 def respelt(label: Label, spelling: Mapping[str, str], kind: Kind) -> Label:
-    """Return the label in the spellings that stand for its classes."""
+    """Return the label with the spellings that `one_spelling` returned."""
     if isinstance(label, tuple) and kind == "tokens":
         return tuple(spelling[name] for name in label)
     if isinstance(label, tuple):
@@ -126,7 +127,7 @@ def respelt(label: Label, spelling: Mapping[str, str], kind: Kind) -> Label:
 
 
 def check_train(labels: Placed, kind: Kind, *, where: str) -> None:
-    """Raises ValueError where there is nothing to tell apart: one class only, or always the same number."""
+    """Raise ValueError if the labels leave nothing to learn: a single class, or one number in every row."""
     if kind == "score":
         if len({label for _, label in labels}) < 2:
             raise ValueError(
@@ -145,7 +146,7 @@ def check_train(labels: Placed, kind: Kind, *, where: str) -> None:
 
 
 def check_seen(train: Placed, other: Placed, *, where: str, of: str = "rows") -> None:
-    """Raises ValueError where a row bears a class that no row of train does. of: what bears a class, for the error."""
+    """Raise ValueError if a row has a class that no row of train has. of: what has a class, for the error."""
     counts = Counter(name for _, label in train for name in classes_in(label))
     for place, label in other:
         for name in classes_in(label):
@@ -160,37 +161,24 @@ def check_seen(train: Placed, other: Placed, *, where: str, of: str = "rows") ->
 
 
 def notes_on_numbers(labels: Placed, *, stated: Stated, where: str) -> list[str]:
-    """Return what to say where the classes of train are all numbers, and so many that they may be meant as numbers to
-    predict.
+    """Return a note if train's classes are so many whole numbers that they may be meant as numbers to predict.
 
-    Nothing where the kind was stated.
+    If the kind was stated, return no note.
     """
     names = {name for _, label in labels for name in classes_in(label)}
     if stated != "auto" or not _may_be_amounts(names, len(labels)):
         return []
     return [
-        f"{where} holds {len(names):,} different whole numbers in {len(labels):,} rows, and each became a class, as "
-        f"nothing else was said. If they are numbers to predict, state it: --kind score (kind='score')."
+        f"{where} holds {len(names):,} different whole numbers in {len(labels):,} rows, and each became a class, "
+        f"because no kind was stated. If they are numbers to predict, state it: --kind score (kind='score')."
     ]
 
 
-def _may_be_several(counts: Counter[str]) -> str:
-    """Return the mark that seems to separate several labels: it is in a fifth of the distinct fields or more."""
-    for mark in (";", "|", ","):
-        if 5 * sum(mark in name for name in counts) >= len(counts):
-            return mark
-    return ""
-
-
-def _may_be_amounts(names: Collection[str], rows: int) -> bool:
-    return len(names) > MANY_NAMES and 10 * len(names) > rows and all(_number(name) is not None for name in names)
-
-
 def notes_on_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
-    """Return what to say about classes that one row of train alone bears.
+    """Return a note on the classes that only one row of train has.
 
-    missing: the splits that are yet to be made of these rows. Raises ValueError where there are such splits: one row
-    cannot stand on both sides.
+    missing: the splits that will be made from these rows. If there are any, raises ValueError in place of a note,
+    because one row cannot be in two splits.
     """
     counts = Counter(name for _, label in labels for name in classes_in(label))
     alone = sorted((name, place) for place, label in labels for name in classes_in(label) if counts[name] == 1)
@@ -211,15 +199,16 @@ def notes_on_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
     return [f"Labels with one training example only, too few to learn them from: {listed} ({len(alone)} in all)."]
 
 
-def _folded(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+def _may_be_several(counts: Counter[str]) -> str:
+    """Return the mark that is in at least a fifth of the distinct fields, and so may separate labels; "" if none is."""
+    for mark in (";", "|", ","):
+        if 5 * sum(mark in name for name in counts) >= len(counts):
+            return mark
+    return ""
 
 
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
+def _may_be_amounts(names: Collection[str], rows: int) -> bool:
+    return len(names) > MANY_NAMES and 10 * len(names) > rows and all(_number(name) is not None for name in names)
 
 
 def _score(value: Any, column: str) -> tuple[float | None, str]:
@@ -257,3 +246,15 @@ def _classes(value: Any, column: str, separator: str) -> tuple[tuple[str, ...] |
             return None, reason
         names.add(name)
     return tuple(sorted(names)), ""
+
+
+def _folded(name: str) -> str:
+    """Return the class without case, Unicode composition and additional spaces."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -122,20 +122,22 @@ def tagged(
 
 
 def notes_on_mentions(read: Tagged, *, where: str) -> list[str]:
-    """Return what to say of it: a sentence on each kind of thing that no tag says, or that was changed."""
-    told = []
+    """Return notes: a sentence on each kind of annotation that tags do not hold, or that was changed."""
+    notes = []
     if read.dropped:
         first = f"{read.dropped[0].place}: {read.dropped[0].reason}"
-        told.append(f"{where}: {len(read.dropped):,} of {read.mentions:,} mentions bear no tag. The first: {first}.")
+        notes.append(f"{where}: {len(read.dropped):,} of {read.mentions:,} mentions bear no tag. The first: {first}.")
     if read.discontinuous:
-        told.append(f"{where}: {read.discontinuous:,} discontinuous mentions are tagged with all between their parts.")
+        notes.append(f"{where}: {read.discontinuous:,} discontinuous mentions are tagged with all between their parts.")
     if read.merged:
-        told.append(f"{where}: {read.merged:,} mentions touch one of their type, from which IO cannot tell them apart.")
+        notes.append(
+            f"{where}: {read.merged:,} mentions touch one of their type, from which IO cannot tell them apart."
+        )
     if read.cut:
-        told.append(f"{where}: {read.cut:,} words were cut where a mention begins or ends in them.")
+        notes.append(f"{where}: {read.cut:,} words were cut where a mention begins or ends in them.")
     if read.unread:
-        told.append(f"{where}: not used: {', '.join(f'{kind} ({count:,})' for kind, count in read.unread)}.")
-    return told
+        notes.append(f"{where}: not used: {', '.join(f'{kind} ({count:,})' for kind, count in read.unread)}.")
+    return notes
 
 
 def holds_mentions(path: Path) -> bool:

@@ -1,8 +1,8 @@
-"""What a task is judged by. Every metric is a few numbers for each item and a function of their sums (task.Metric).
+"""Metrics. Each is a few numbers for each item (statistics) and a function of their sums (task.Metric).
 
-Where a denominator is 0 the value is 0 (scikit-learn's `zero_division=0`), and so is a correlation with a constant.
-Macro-F1 is the mean over the classes that occur, in the gold labels or among the predictions. Classes are compared as
-sets: one label is a set of one, so the same functions judge tasks with one label a row and with several.
+If a denominator is 0, the value is 0 (scikit-learn's `zero_division=0`), and so is a correlation with a constant.
+Macro-F1 is the mean over the classes that occur in the gold labels or the predictions. Classes are compared as sets:
+one label is a set of one, so the same functions serve tasks with one label a row and with several.
 
 name                         benchmark            what it is
 entity_f1                    BLURB's NER          micro-F1 over entities with equal ends and type
@@ -14,9 +14,22 @@ hoc_example_f1               HoC (BLUE)           F1 of mean precision and mean 
 matthews                     CoLA                 Matthews' correlation, also of several classes
 accuracy_and_f1 of ...       MRPC, QQP            mean of accuracy and the F1 of one class
 pearson_and_spearman         STS-B                mean of the two correlations
-strict_accuracy, lenient_accuracy, mrr            BioASQ factoid (tasks/metrics.py, as SQuAD's exact_match and f1)
+exact_match, f1              SQuAD                of the first answer, as evaluate-v1.1.py computes them
+strict_accuracy, lenient_accuracy, mrr            BioASQ's factoid questions, task B, phase B since the third challenge
 
-Checked against scikit-learn, SciPy, seqeval and what the official programs compute in tests/tasks/test_metrics.py.
+Answers to questions: a gold label is the tuple of acceptable answers, empty for a question that has none; a prediction
+is an answer, or a tuple of them, best first. All five metrics are means over questions.
+
+Readings
+  SQuAD's evaluate-v1.1.py knows no question without an answer. For those the rule of evaluate-v2.0.py holds: the right
+  prediction has no words. If a gold answer is only articles and punctuation (3 of 10,570 questions of SQuAD 1.1's dev
+  set, beside other answers), 2.0 ignores it, and 1.1 counts it, as we do.
+  BioASQ takes up to five answers to a factoid question; one is right if it equals any synonym, case aside. Outer spaces
+  do not count here; the official program compares them.
+
+tests/tasks/test_metrics.py compares all with scikit-learn, SciPy, seqeval and the results of the official programs.
+
+Shape suffixes: n items (rows, sentences or questions), b of them at a time, C classes.
 """
 
 from __future__ import annotations
@@ -37,24 +50,115 @@ from acclimate.core.types import Label
 from acclimate.tasks.tags import OUTSIDE, entities, parts_of
 from acclimate.tasks.task import Kind, Metric, Values
 
-# What every metric is made of: numbers for each item, and quotients of their sums.
-#
-# Shape suffixes: n items, K numbers an item.
+WITHOUT = "micro_f1 without "
+AND_F1 = "accuracy_and_f1 of "
+CLASSES: tuple[Kind, ...] = ("sequence", "multilabel")
+SEVERAL: tuple[Kind, ...] = ("multilabel",)
+_TOKENS: tuple[Kind, ...] = ("tokens",)
+_SCORE: tuple[Kind, ...] = ("score",)
+_SPAN: tuple[Kind, ...] = ("span",)
+# type of task -> its datasets, as the BLURB paper's Table 3 calls them
+BLURB: Mapping[str, tuple[str, ...]] = {
+    "NER": ("BC5-chem", "BC5-disease", "NCBI-disease", "BC2GM", "JNLPBA"),
+    "PICO": ("EBM PICO",),
+    "Relation Extraction": ("ChemProt", "DDI", "GAD"),
+    "Sentence Similarity": ("BIOSSES",),
+    "Document Classification": ("HoC",),
+    "Question Answering": ("PubMedQA", "BioASQ"),
+}
+TOGETHER = (("exact_match", "f1"), ("strict_accuracy", "lenient_accuracy", "mrr"))  # that papers report together
+DEFAULTS: dict[Kind, str] = {
+    "sequence": "macro_f1", "multilabel": "macro_f1", "score": "pearson", "tokens": "entity_f1", "span": "f1",
+}  # fmt: skip
+RANKS = 5  # ranked answers that BioASQ counts
+_BARE = str.maketrans("", "", string.punctuation)
+NO_SPREAD = 1e-12  # a variance that is a smaller part of the second moment is rounding of a variance of 0
+BLOCK = 1_000_000  # comparisons of two items at a time: 8 MB
+
+
+def metric_named(name: str) -> Metric:
+    """Return the metric of this name, which may be "micro_f1 without X, Y" or "accuracy_and_f1 of X" too.
+
+    Raises ValueError for a name of no metric.
+    """
+    left_out = [label.strip() for label in name.removeprefix(WITHOUT).split(",")] if name.startswith(WITHOUT) else []
+    if any(left_out):
+        return micro_f1_without(*filter(None, left_out))
+    if name.startswith(AND_F1) and (label := name.removeprefix(AND_F1).strip()):
+        return accuracy_and_f1(label)
+    if name not in METRICS:
+        raise ValueError(
+            f"no metric is called {name!r}. Known: {', '.join(METRICS)}, '{WITHOUT}<label>, <label>' and "
+            f"'{AND_F1}<label>'"
+        )
+    return METRICS[name]
+
+
+def default_metric(kind: Kind) -> str:
+    """Return the default metric of a kind of task."""
+    return DEFAULTS[kind]
+
+
+def reported_with(metric: Metric) -> tuple[Metric, ...]:
+    """Return the metrics that are reported with this one, itself included: for answers all of SQuAD or BioASQ."""
+    names = next((names for names in TOGETHER if metric.name in names), None)
+    return tuple(METRICS[name] for name in names) if names else (metric,)
+
+
+def micro_f1_without(*labels: str) -> Metric:
+    """Return micro-F1 over all classes except these, as relation extraction reports it without the negative class."""
+    return _micro_f1(frozenset(labels))
+
+
+@cache
+def _micro_f1(ignore: frozenset[str]) -> Metric:
+    return Metric(WITHOUT + ", ".join(sorted(ignore)), partial(decisions, ignore=ignore), ratio, CLASSES)
+
+
+def accuracy_and_f1(label: str) -> Metric:
+    """Return the mean of accuracy and the F1 of this class: GLUE's for MRPC and QQP, with the class of paraphrases."""
+    return _accuracy_and_f1(label)
+
+
+@cache
+def _accuracy_and_f1(label: str) -> Metric:
+    return Metric(AND_F1 + label, partial(hits_and_class, label=label), mean_of_ratios, ("sequence",))
+
+
+def blurb_score(scores: Mapping[str, float]) -> float:
+    """Return the mean over BLURB's six types of task of the mean over a type's datasets (Gu et al., section 3).
+
+    scores  dataset, by its name in the paper's Table 3, -> test score; all in one unit
+
+    Raises ValueError if a dataset is missing or unknown, and for a score that is no finite number.
+    """
+    known = [name for names in BLURB.values() for name in names]
+    if missing := [name for name in known if name not in scores]:
+        raise ValueError(
+            f"no score for {', '.join(missing)}: the BLURB score needs all {len(known)} datasets. Run those as well, "
+            f"and compare single datasets until then"
+        )
+    if unknown := [name for name in scores if name not in known]:
+        raise ValueError(f"{', '.join(map(repr, unknown))}: no dataset of BLURB. Known: {', '.join(known)}")
+    for name, score in scores.items():
+        if not math.isfinite(score):
+            raise ValueError(f"the score of {name} is {score}, of which no mean can be taken. Run it again")
+    return sum(sum(scores[name] for name in names) / len(names) for names in BLURB.values()) / len(BLURB)
 
 
 def ratio(sums: Values) -> Values:
-    """(..., 2) -> (...): the first sum over the second; 0 where the second is 0."""
+    """(..., 2) -> (...): the first sum divided by the second; 0 where the second is 0."""
     return divided(sums[..., 0], sums[..., 1])
 
 
 def divided(top: npt.ArrayLike, bottom: npt.ArrayLike) -> Values:
-    """Elementwise quotient; 0 where the denominator is 0."""
+    """Return the quotients, element by element; 0 where the denominator is 0."""
     over, under = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
     return np.divide(over, under, out=np.zeros(np.broadcast_shapes(over.shape, under.shape)), where=under != 0)
 
 
 def table(rows: Sequence[Sequence[float]], width: int) -> Values:
-    """(n, width), also where n is 0."""
+    """Return the rows as an array (n, width), also if n is 0."""
     return np.array(rows, dtype=np.float64).reshape(len(rows), width)
 
 
@@ -64,15 +168,8 @@ def means(scores: Sequence[float] | Values) -> Values:
 
 
 def texts(label: Label) -> tuple[str, ...]:
-    """Return the texts of a label: all of a tuple, or the one."""
+    """Return the texts of a label: those of a tuple, or the one."""
     return label if isinstance(label, tuple) else (str(label),)
-
-
-# Predicted classes against gold ones, of rows that bear one class or several: what accuracy, F1 and the like sum.
-#
-# Classes are compared as sets: one label is a set of one, so the same functions judge both.
-#
-# Shape suffixes: n items, C classes.
 
 
 def hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
@@ -85,7 +182,7 @@ def hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
 def decisions(gold: Sequence[Label], predicted: Sequence[Label], *, ignore: frozenset[str] = frozenset()) -> Values:
     """(n, 2) for micro-F1: twice the labels in both sets, and the labels of either set.
 
-    An ignored label is a decision not to decide: predicting it costs recall, missing it costs precision.
+    An ignored label is no decision: to predict it costs recall, to miss it costs precision.
     """
     sets = [(classes(ours) - ignore, classes(theirs) - ignore) for ours, theirs in zip(gold, predicted, strict=True)]
     return table([(2.0 * len(ours & theirs), len(ours) + len(theirs)) for ours, theirs in sets], 2)
@@ -113,9 +210,9 @@ def mean_f1(sums: Values) -> Values:
 
 
 def examples(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
-    """(n, 3) for example-based F1: precision and recall of the item's labels, and 1; 0 where none is gold.
+    """(n, 3) for example-based F1: precision and recall of the item's labels, and 1; three 0 for no gold label.
 
-    So items without a gold label do not count, whatever is predicted for them: BLUE leaves such documents out.
+    So items without a gold label do not count, whatever their prediction: BLUE leaves such documents out.
     """
     rows = []
     for ours, theirs in zip(map(classes, gold), map(classes, predicted), strict=True):
@@ -140,7 +237,7 @@ def matthews(sums: Values) -> Values:
 
 
 def hits_and_class(gold: Sequence[Label], predicted: Sequence[Label], *, label: str) -> Values:
-    """(n, 4) for accuracy and the F1 of one class: as `hits`; twice the class on both sides, and on either."""
+    """(n, 4) for accuracy and the F1 of one class: `hits`; twice the class on both sides; the class on each side."""
     sides = [(float(ours == label), float(theirs == label)) for ours, theirs in zip(gold, predicted, strict=True)]
     return np.concatenate([hits(gold, predicted), table([(2.0 * a * b, a + b) for a, b in sides], 2)], axis=1)
 
@@ -151,30 +248,14 @@ def mean_of_ratios(sums: Values) -> Values:
 
 
 def classes(label: Label) -> frozenset[str]:
-    """Return the classes of a row: of one that may have several, all; else the one."""
+    """Return the classes of a label: those of a tuple, or the one."""
     return frozenset(label) if isinstance(label, tuple) else frozenset((str(label),))
-
-
-# How answers to questions are judged: SQuAD's exact match and F1, BioASQ's accuracies and reciprocal rank.
-#
-# A gold label is the tuple of acceptable answers, empty for a question that has none; a prediction is an answer, or a
-# tuple of them, best first. All are means over questions.
-#
-# SQuAD     evaluate-v1.1.py. Of a question without an answer, which it does not know, evaluate-v2.0.py's rule holds: no
-# words must be said. Where a gold answer is nothing but articles and punctuation (3 of 10,570 questions of
-# SQuAD 1.1's dev set, beside other answers), 2.0 looks away from it and 1.1 counts it, as is done here.
-# BioASQ    task B, phase B since the third challenge: up to five answers a factoid question, each right where it is
-# equal
-# to any synonym, case aside. Outer spaces do not count here; the official program compares them.
-
-RANKS = 5  # of a ranked answer, as BioASQ counts them
-_BARE = str.maketrans("", "", string.punctuation)
 
 
 def best_answer(
     gold: Sequence[Label], predicted: Sequence[Label], *, judge: Callable[[list[str], list[str]], float]
 ) -> Values:
-    """(n, 2): the score of the first predicted answer by the gold answer that suits it best, and 1."""
+    """(n, 2): the score of the first predicted answer against the gold answer that gives the best, and 1."""
     scores = []
     for ours, theirs in zip(gold, predicted, strict=True):
         said = words("".join(texts(theirs)[:1]))
@@ -184,32 +265,33 @@ def best_answer(
 
 
 def words(text: str) -> list[str]:
-    """Return the words of an answer without case, ASCII punctuation, and a, an, the (SQuAD's normalisation)."""
+    """Return the words of an answer in lower case, without ASCII punctuation, a, an and the (as SQuAD does)."""
     return re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_BARE)).split()
 
 
 def equal_words(answer: list[str], said: list[str]) -> float:
+    """Return 1 if the words are the same in the same order, or else 0."""
     return float(answer == said)
 
 
 def words_f1(answer: list[str], said: list[str]) -> float:
-    """F1 over words with repetition; 0 where nothing is common, also of two answers without words."""
+    """Return the F1 over words with repetition; 0 if no word is common, so also for two answers without words."""
     both = (Counter(answer) & Counter(said)).total()
     return 2.0 * both / (len(answer) + len(said)) if both else 0.0
 
 
 def strictly(rank: int) -> float:
-    """Of BioASQ's strict accuracy (SAcc): the first answer counts alone."""
+    """Return the credit in BioASQ's strict accuracy (SAcc), in which only the first answer counts."""
     return float(rank == 1)
 
 
 def leniently(rank: int) -> float:
-    """Of BioASQ's lenient accuracy (LAcc): each of the five counts alike."""
+    """Return the credit in BioASQ's lenient accuracy (LAcc), in which all five answers count the same."""
     return 1.0
 
 
 def reciprocally(rank: int) -> float:
-    """Of the mean reciprocal rank (MRR)."""
+    """Return the credit in the mean reciprocal rank (MRR)."""
     return 1.0 / rank
 
 
@@ -223,19 +305,11 @@ def first_right(gold: Sequence[Label], predicted: Sequence[Label], *, credit: Ca
     return means(scores)
 
 
-# Correlations of predicted with gold numbers, as functions of sums over the items; 0 where one side does not vary.
-#
-# Shape suffixes: n items, b of them at a time.
-
-NO_SPREAD = 1e-12  # of a second moment: what rounding leaves of a variance that is 0
-BLOCK = 1_000_000  # comparisons of two items at a time: 8 MB
-
-
 def moments(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
     """(n, 6) for Pearson's correlation: 1, x, y, x^2, y^2 and x y of the two numbers.
 
-    Both are first moved to a mean of 0 and scaled to at most 1, which changes no correlation and keeps the digits that
-    the difference of sums would lose. Raises ValueError for what is no finite number.
+    Both are first moved to a mean of 0 and scaled to at most 1, which does not change the correlation and keeps the
+    digits that the difference of sums would lose. Raises ValueError for a label that is no finite number.
     """
     x_n, y_n = (_centred(side) for side in _numbers(gold, predicted))
     return np.stack([np.ones_like(x_n), x_n, y_n, x_n * x_n, y_n * y_n, x_n * y_n], axis=1)
@@ -254,11 +328,11 @@ def pearson(sums: Values) -> Values:
 def pseudo_values(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
     """(n, 2) for Spearman's correlation: each item's pseudo-value, and 1.
 
-    Ranks depend on the sample, so Spearman's rho is no function of sums. Its jackknife pseudo-values,
-    n rho - (n - 1) rho without the item, are numbers of an item; moved by a constant, so that their mean is rho. Then
-    the value of the sample is exact, and so is the part that each item has in it when it is left out; a resample that
-    draws items again is approximated to first order. (Ranks taken once would not be: at a correlation of .9 their
-    standard error is 6% too small.) Costs n^2 comparisons. Raises ValueError for what is no finite number.
+    Ranks depend on the sample, so Spearman's rho is no function of sums over items. Its jackknife pseudo-values,
+    n rho - (n - 1) rho without the item, are numbers of an item. A constant is added to make their mean rho. Then the
+    value of the sample is exact, and so is the value without any one item; that of a resample with repetition is
+    approximate, to first order. (With ranks of the whole sample it would not even be that: at a correlation of .9 their
+    standard error is 6% too small.) Costs n^2 comparisons. Raises ValueError for a label that is no finite number.
     """
     sides = [_ranks(side) for side in _numbers(gold, predicted)]
     count = len(gold)
@@ -269,7 +343,7 @@ def pseudo_values(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
         rows_b = np.arange(begin, min(begin + step, count))
         left = []
         for ranks_n in sides:
-            # who ranks above the item moves down by one, who ties with it by a half; the mean is then n / 2
+            # items that rank above the item move down by 1, items that tie with it by 1/2; the mean is then n / 2
             moved_bn = ranks_n - np.heaviside(ranks_n - ranks_n[rows_b, None], 0.5) - count / 2
             moved_bn[np.arange(len(rows_b)), rows_b] = 0.0
             left.append(moved_bn)
@@ -294,6 +368,7 @@ def pearson_and_spearman(sums: Values) -> Values:
 
 
 def _numbers(gold: Sequence[Label], predicted: Sequence[Label]) -> tuple[Values, Values]:
+    """Return both sides as (n,) float64. Raises ValueError for a label that is no finite number."""
     for side, labels in (("gold", gold), ("predicted", predicted)):
         for label in labels:
             if isinstance(label, str | tuple) or not np.isfinite(label):
@@ -304,56 +379,51 @@ def _numbers(gold: Sequence[Label], predicted: Sequence[Label]) -> tuple[Values,
 
 
 def _centred(values_n: Values) -> Values:
-    """(n,) numbers less their mean, divided by the largest that is left."""
-    # by a power of two, which rounds nothing: sums of huge numbers would overflow, squares of tiny ones vanish
+    """Return (n,) the numbers less their mean, divided by the largest absolute difference."""
+    # scaling by a power of two rounds nothing; without it sums of huge numbers overflow and squares of tiny ones vanish
     values_n = np.ldexp(values_n, -int(np.frexp(values_n)[1].max(initial=-1074)))
     centred_n = values_n - values_n.sum() / max(len(values_n), 1)
     largest = float(np.abs(centred_n).max(initial=0.0))
-    # what rounding leaves of a constant is no spread
+    # a smaller difference is rounding of a constant
     return centred_n / largest if largest > NO_SPREAD else np.zeros_like(centred_n)
 
 
 def _ranks(values_n: Values) -> Values:
-    """(n,) ranks from 1, the mean of theirs for equal numbers."""
+    """Return (n,) ranks from 1; equal numbers have the mean of their ranks."""
     _, inverse_n, counts = np.unique(values_n, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[inverse_n]
 
 
 def _cosine(x: Values, y: Values) -> Values:
-    """(..., n) and (..., n) -> (...): 0 where one of them is 0 throughout."""
+    """(..., n) and (..., n) -> (...): the cosine; 0 where one of them is all 0."""
     return divided((x * y).sum(axis=-1), np.sqrt((x * x).sum(axis=-1)) * np.sqrt((y * y).sum(axis=-1)))
 
 
-# Predicted tags against gold ones, one a word: what entity F1, accuracy and F1 over words sum.
-#
-# Shape suffixes: n items (sentences), C classes of tags.
-
-
 def entity_decisions(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
-    """(n, 2) for entity F1: twice the entities of both, with equal ends and type, and the entities of either.
+    """(n, 2) for entity F1: twice the entities in both, with equal ends and type; the entities of each side together.
 
-    A label is a tuple of tags, one a word. Raises ValueError for a tag outside the scheme, and where a prediction has
-    more or fewer tags than there are words.
+    A label is a tuple of tags, one a word. Raises ValueError for a tag outside the scheme, and if the two sides have
+    different numbers of tags.
     """
     sets = [(entities(ours), entities(theirs)) for ours, theirs in _tags(gold, predicted)]
     return table([(2.0 * len(found & said), len(found) + len(said)) for found, said in sets], 2)
 
 
 def word_hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
-    """(n, 2) for accuracy over words: right tags, and tags. Raises ValueError where their numbers differ."""
+    """(n, 2) for accuracy over words: right tags; all tags. Raises ValueError if the numbers of tags differ."""
     pairs = _tags(gold, predicted)
     return table([(sum(map(eq, ours, theirs)), len(ours)) for ours, theirs in pairs], 2)
 
 
 @cache
 def tags_in(tag: str) -> frozenset[str]:
-    """Return the tag, or those that a joint one is of; O is no class."""
+    """Return the tags that a tag consists of, without O."""
     return frozenset(parts_of(tag)) - {OUTSIDE}
 
 
 @cache
 def types_in(tag: str) -> frozenset[str]:
-    """PAR of B-PAR and I-PAR, nothing of O. Raises ValueError for a tag that is no part of an entity."""
+    """Return the types of a tag: PAR for B-PAR and I-PAR, none for O. Raises ValueError for a tag of no scheme."""
     return frozenset(kind for _, _, kind in entities([tag]))
 
 
@@ -362,7 +432,7 @@ def words_by_class(
 ) -> Values:
     """(n, 3 C) for macro-F1 over words: for each class of tags, the words of it on both sides; gold; predicted.
 
-    A word with a joint tag counts for each of its classes. Raises ValueError where the numbers of tags differ.
+    A word with a joint tag counts for each of its classes. Raises ValueError if the numbers of tags differ.
     """
     pairs = [tuple([*map(classes_in, side)] for side in pair) for pair in _tags(gold, predicted)]
     classes = sorted({name for pair in pairs for side in pair for names in side for name in names})
@@ -377,15 +447,15 @@ def words_by_class(
 
 
 def words_by_type(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
-    """(n, 3 C) as `words_by_class`, of types: B-PAR and I-PAR are words of PAR.
+    """(n, 3 C) as `words_by_class`, with types as classes: B-PAR and I-PAR are words of PAR.
 
-    The mean F1 of PICO's three types over words, which LinkBERT computes by making every I- a B- before seqeval.
+    `mean_f1` of it is PICO's score, which LinkBERT computes with seqeval after it changes every I- to B-.
     """
     return words_by_class(gold, predicted, classes_in=types_in)
 
 
 def _tags(gold: Sequence[Label], predicted: Sequence[Label]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Return the gold and predicted tags of each item, one a word on either side."""
+    """Return the gold and predicted tags of each item. Raises ValueError if their numbers differ."""
     pairs = [(texts(ours), texts(theirs)) for ours, theirs in zip(gold, predicted, strict=True)]
     for row, (ours, theirs) in enumerate(pairs):
         if len(ours) != len(theirs):
@@ -393,47 +463,6 @@ def _tags(gold: Sequence[Label], predicted: Sequence[Label]) -> list[tuple[tuple
     return pairs
 
 
-WITHOUT = "micro_f1 without "
-AND_F1 = "accuracy_and_f1 of "
-CLASSES: tuple[Kind, ...] = ("sequence", "multilabel")
-SEVERAL: tuple[Kind, ...] = ("multilabel",)
-# type of task -> its datasets, as the BLURB paper's Table 3 calls them
-BLURB: Mapping[str, tuple[str, ...]] = {
-    "NER": ("BC5-chem", "BC5-disease", "NCBI-disease", "BC2GM", "JNLPBA"),
-    "PICO": ("EBM PICO",),
-    "Relation Extraction": ("ChemProt", "DDI", "GAD"),
-    "Sentence Similarity": ("BIOSSES",),
-    "Document Classification": ("HoC",),
-    "Question Answering": ("PubMedQA", "BioASQ"),
-}
-
-
-def micro_f1_without(*labels: str) -> Metric:
-    """Micro-F1 over all classes but these, as relation extraction reports it for a negative class."""
-    return _micro_f1(frozenset(labels))
-
-
-@cache
-def _micro_f1(ignore: frozenset[str]) -> Metric:
-    return Metric(WITHOUT + ", ".join(sorted(ignore)), partial(decisions, ignore=ignore), ratio, CLASSES)
-
-
-def accuracy_and_f1(label: str) -> Metric:
-    """Return the mean of accuracy and the F1 of this class:
-
-    MRPC and QQP in GLUE, where the class is that of paraphrases.
-    """
-    return _accuracy_and_f1(label)
-
-
-@cache
-def _accuracy_and_f1(label: str) -> Metric:
-    return Metric(AND_F1 + label, partial(hits_and_class, label=label), mean_of_ratios, ("sequence",))
-
-
-_TOKENS: tuple[Kind, ...] = ("tokens",)
-_SCORE: tuple[Kind, ...] = ("score",)
-_SPAN: tuple[Kind, ...] = ("span",)
 _both = moments_and_pseudo_values, pearson_and_spearman
 METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -459,58 +488,3 @@ METRICS: dict[str, Metric] = {
         Metric("mrr", partial(first_right, credit=reciprocally), ratio, _SPAN),
     )
 }
-DEFAULTS: dict[Kind, str] = {
-    "sequence": "macro_f1", "multilabel": "macro_f1", "score": "pearson", "tokens": "entity_f1", "span": "f1",
-}  # fmt: skip
-TOGETHER = (("exact_match", "f1"), ("strict_accuracy", "lenient_accuracy", "mrr"))  # as papers report them
-
-
-def reported_with(metric: Metric) -> tuple[Metric, ...]:
-    """What is reported of the same predictions, this metric among them: of answers all that SQuAD, or BioASQ, has."""
-    names = next((names for names in TOGETHER if metric.name in names), None)
-    return tuple(METRICS[name] for name in names) if names else (metric,)
-
-
-def metric_named(name: str) -> Metric:
-    """Return the metric of this name; "micro_f1 without X, Y" and "accuracy_and_f1 of X" are made as they are asked
-    for.
-
-    Raises ValueError for any other.
-    """
-    left_out = [label.strip() for label in name.removeprefix(WITHOUT).split(",")] if name.startswith(WITHOUT) else []
-    if any(left_out):
-        return micro_f1_without(*filter(None, left_out))
-    if name.startswith(AND_F1) and (label := name.removeprefix(AND_F1).strip()):
-        return accuracy_and_f1(label)
-    if name not in METRICS:
-        raise ValueError(
-            f"no metric is called {name!r}. Known: {', '.join(METRICS)}, '{WITHOUT}<label>, <label>' and "
-            f"'{AND_F1}<label>'"
-        )
-    return METRICS[name]
-
-
-def default_metric(kind: Kind) -> str:
-    """Return the default metric of a kind of task."""
-    return DEFAULTS[kind]
-
-
-def blurb_score(scores: Mapping[str, float]) -> float:
-    """Return the mean over BLURB's six types of task of the mean over a type's datasets (Gu et al., section 3).
-
-    scores  dataset, by its name in the paper's Table 3, -> test score; all in one unit
-
-    Raises ValueError for a dataset that is missing or not known, and for a score that is no finite number.
-    """
-    known = [name for names in BLURB.values() for name in names]
-    if missing := [name for name in known if name not in scores]:
-        raise ValueError(
-            f"no score for {', '.join(missing)}: the BLURB score needs all {len(known)} datasets. Run those as well, "
-            f"and compare single datasets until then"
-        )
-    if unknown := [name for name in scores if name not in known]:
-        raise ValueError(f"{', '.join(map(repr, unknown))}: no dataset of BLURB. Known: {', '.join(known)}")
-    for name, score in scores.items():
-        if not math.isfinite(score):
-            raise ValueError(f"the score of {name} is {score}, of which no mean can be taken. Run it again")
-    return sum(sum(scores[name] for name in names) / len(names) for names in BLURB.values()) / len(BLURB)

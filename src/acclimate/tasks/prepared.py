@@ -1,11 +1,11 @@
-"""A task as files that a run owns: read, prepared and checked once, then the same for every contestant and process.
+"""A task as files in a run's directory: read and checked once, then the same for every contestant and process.
 
-task.json     what the task is, sizes and hashes
-*.jsonl       a file a split; that of test has empty labels
-sealed.json   the labels of test, in its order
+task.json     name, kind, labels, metric, sizes and hashes
+*.jsonl       the examples of each split; those of test have empty labels
+sealed.json   the labels of test, in the order of its examples
 
-The seal is a record, not a lock: `unseal` opens the labels and writes the look down in
-`looks.jsonl` beside the directory and in a ledger that all runs of this machine share.
+The seal is a record, not a lock: `unseal` returns the labels and records the look in `looks.jsonl` beside the directory
+and in a ledger that all runs of this machine share.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ _SEALED = "sealed.json"
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared task. sizes: examples a split; hashes: SHA-256 of each split's examples with their labels, as "sealed"
-    of the labels of test alone, and as "about" of all else that a result depends on.
+    """A prepared task.
+
+    sizes   number of examples of each split
+    hashes  SHA-256 of each split's examples with their labels; "sealed": of the labels of test alone; "about": of all
+            else that a result depends on
     """
 
     path: Path
@@ -50,12 +53,13 @@ class Prepared:
             return [_example(json.loads(line)) for line in file]
 
     def unseal(self, by: str, *, cache: Path | None = None) -> list[Label]:
-        """Return the labels of the test set, in its order, once the look is written down.
+        """Record the look and return the labels of the test set, in the order of its examples.
 
-        by: who looks, such as "test TAPT, seed 1". cache: where the ledger lies; by default with what all runs share
-        (core.files.cache). Where nothing can be written there, the look goes on and says so (`ledger` false).
+        by     what needs the labels, such as "test TAPT, seed 1"
+        cache  folder of the ledger; None: core.files.cache(). If it cannot be written, the record in the run's
+               directory says so (`ledger` false)
 
-        Raises DamagedError where the labels are not those that were sealed.
+        Raises DamagedError if the labels are not those that were sealed.
         """
         place = self.path / _SEALED
         if files.sha256_of(place) != self.hashes["sealed"]:
@@ -67,7 +71,7 @@ class Prepared:
             ledger.parent.mkdir(parents=True, exist_ok=True)
             files.append_line(ledger, json.dumps({**look, "run": self._run}, ensure_ascii=False))
             written = True
-        except OSError:  # a cache is no condition for working
+        except OSError:  # a task must work without a cache
             written = False
         files.append_line(self._looks, json.dumps({**look, "ledger": written}, ensure_ascii=False))
         return labels
@@ -78,16 +82,16 @@ class Prepared:
         return [look for look in looks if look.get("test", self.hashes["test"]) == self.hashes["test"]]
 
     def earlier_looks(self, *, cache: Path | None = None) -> int:
-        """Return how many looks the ledger has at this test set that this run did not make; 0 where it cannot be read.
+        """Return the number of looks at this test set in the ledger that other runs made; 0 if it cannot be read.
 
-        Test sets are the same where ids, texts and labels are, in the same order; of those sorted by class, many have
-        equal labels.
-        A run that was deleted and done again at the same place counts as another: its looks were looks.
+        Two test sets are the same if their ids, texts and labels are, in the same order. (Labels alone would not do:
+        sets that are sorted by class often have the same.) A run that was deleted and done again at the same place
+        counts as another one, so its earlier looks count.
         """
         return len(self._earlier(cache))
 
     def earlier_runs(self, *, cache: Path | None = None) -> int:
-        """Return how many runs those looks were made by, as far as places tell."""
+        """Return the number of runs that made those looks; two directories are two runs."""
         return len({look.get("run") for look in self._earlier(cache)})
 
     def _earlier(self, cache: Path | None) -> list[dict[str, Any]]:
@@ -99,6 +103,7 @@ class Prepared:
         return [look for look in noted if look.get("run") != self._run or look.get("time") not in times]
 
     def score(self, gold: Sequence[Label], predicted: Sequence[Label]) -> float:
+        """Return the value of the task's metric."""
         return self.metric.compute(gold, predicted)
 
     @property
@@ -114,9 +119,9 @@ class Prepared:
 
 
 def prepare(task: Task, source: Path, path: Path) -> Prepared:
-    """Read, prepare and check the task's splits and write them to `path`; the same again changes nothing.
+    """Read, prepare and check the task's splits, write them to `path` and return them. A second call changes nothing.
 
-    Raises ValueError for whatever `task.load` finds wrong, and where `path` holds other data already.
+    Raises ValueError for the faults that `task.load` finds, and if `path` already holds other data.
     """
     splits = load(task, source)
     about = {
@@ -134,8 +139,8 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
         before = open_prepared(path)
         if dict(before.hashes) != hashes:
             raise ValueError(
-                f"{path} holds other data than {source} now gives: the file, or what is stated of it, such as rows and "
-                f"max_tokens, is another. Choose another --out"
+                f"{path} holds other data than {source} now gives: the file has changed, or a setting such as rows or "
+                f"max_tokens. Choose another --out"
             )
         return before
     open_splits = {**splits, "test": [_without_label(example, task.kind) for example in splits["test"]]}
@@ -151,8 +156,8 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
 def open_prepared(path: Path) -> Prepared:
     """Return the task that `prepare` wrote.
 
-    Raises DamagedError where its files are not what was written, ValueError where another version wrote them, or where
-    this is a file.
+    Raises DamagedError if its files differ from those that were written, ValueError if another version wrote them, and
+    if `path` is a file.
     """
     if path.is_file():
         raise ValueError(
@@ -182,25 +187,25 @@ def open_prepared(path: Path) -> Prepared:
 
 
 def check_unprepared(path: Path) -> None:
-    """Raises ValueError for a prepared task, or a file of one, where a labelled file is to be read."""
+    """Raise ValueError if the path of a labelled file is a prepared task or a file of one."""
     place = path if os.path.isdir(path) else path.parent
     if all(os.path.exists(place / name) for name in (files.MANIFEST, _ABOUT, _SEALED)):
         raise ValueError(
             f"{path} is of a prepared task, whose test labels are sealed. Name the labelled files that it was made of, "
-            f"with the same options (--split-seed too, where the split was made)"
+            f"with the same options (with --split-seed too, if acclimate made the split)"
         )
 
 
 def _lines(examples: Sequence[Example]) -> bytes:
     rows = [asdict(example) for example in examples]
     for row in rows:
-        if not row["spans"]:  # of most tasks, whose files and hashes are older than spans
+        if not row["spans"]:  # most tasks have none, and their files and hashes are older than the field
             del row["spans"]
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
 def _without_label(example: Example, kind: Kind) -> Example:
-    """Spans are what the label is about, but of a question they are where its answers stand."""
+    """Return the example without its label, and, as a question's spans are its answers, without those."""
     return replace(example, label="", spans=() if kind == "span" else example.spans)
 
 
@@ -210,7 +215,7 @@ def _example(row: dict[str, Any]) -> Example:
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    """Return a file's lines; one that a crash tore is still a look, whose maker is not known."""
+    """Return the records of a file of looks. A line that a crash cut off counts as a look by an unknown run."""
     found = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:

@@ -1,13 +1,14 @@
-"""Relations between mentions, as sentences of one class each: every pair of the wanted types that a sentence holds.
+"""Relations between mentions, as examples: each pair of mentions of the wanted types in a sentence has one class.
 
 encoding  how the text shows which two mentions are meant (BLURB, section 3.2 and Table 12)
-dummies   each is replaced by the name of its type: "@CHEMICAL$ inhibits @GENE$"; two that overlap, from the first
-          character of either to the last of both, by one name: "@CHEM-GENE$ blockers". Other mentions stay text
-markers   "[E1] aspirin [/E1] inhibits [E2] COX-2 [/E2]"; two that overlap, "[E1-E2] COX-2 inhibitors [/E1-E2]"
-original  the text as it is
+dummies   the name of its type replaces each mention: "@CHEMICAL$ inhibits @GENE$". One name replaces two that overlap,
+          from the first character of either to the last of both: "@CHEM-GENE$ blockers". Other mentions stay
+markers   "[E1] aspirin [/E1] inhibits [E2] COX-2 [/E2]"; for two that overlap, "[E1-E2] COX-2 inhibitors [/E1-E2]"
+original  the text does not change
 
-An example's spans say where the two mentions stand in its text, dummies and markers put in: first that of the first
-type, or of two of one type the one that begins first. Of a discontinuous mention the whole stretch counts.
+An example's spans are the offsets of the two mentions in its text with dummies or markers. The mention of the first
+type comes first; of two of one type, the one that begins first. A discontinuous mention counts from its first
+character to its last.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.sentences import Span, sentence_spans
 
 Encoding = Literal["dummies", "markers", "original"]
-Sentences = Callable[[str, Iterable[Span]], list[Span]]  # a text, and its mentions -> its sentences
+Sentences = Callable[[str, Iterable[Span]], list[Span]]  # (a text, its mentions) -> its sentences
 
 _BOTH = "E1-E2"
 _EACH = ("E1", "E2")
@@ -31,8 +32,8 @@ _EACH = ("E1", "E2")
 class Pairs:
     """Which mentions are paired, and what dummies call them.
 
-    first, second  types of mentions on either side; the same on both for relations that have no direction
-    names          of a dummy on either side
+    first, second  types of the two mentions; the same for both if relations have no direction
+    names          names of the two dummies
     overlapping    name of the dummy for two mentions that overlap
     """
 
@@ -52,7 +53,7 @@ class Pairs:
                     yield other, one
 
     def special_tokens(self, encoding: Encoding) -> tuple[str, ...]:
-        """Return what the encoding writes into texts, for a tokenizer to keep whole."""
+        """Return the strings that the encoding writes into texts, which a tokenizer may keep whole."""
         if encoding == "dummies":
             return tuple(dict.fromkeys(map(_dummy, (*self.names, self.overlapping))))
         return tuple(mark for name in (*_EACH, _BOTH) for mark in _marks(name)) if encoding == "markers" else ()
@@ -67,11 +68,11 @@ def relation_examples(
     encoding: Encoding = "dummies",
     sentences: Sentences = sentence_spans,
 ) -> Iterator[Example | Rejected]:
-    """Yield an example for each pair of mentions that stand in one sentence; what was rejected is handed on.
+    """Yield an example for each pair of mentions in one sentence, and the rejected documents as they come.
 
-    labels     type of relation -> label. A pair bears that of the last relation of such a type, whichever way round it
-               is stated, or `negative` where there is none
-    sentences  where a text's sentences are; a mention that is not within one is in no pair
+    labels     type of relation -> label. A pair has the label of its last relation of these types, in either direction,
+               or `negative` if there is none
+    sentences  returns the sentences of a text. A mention that runs over the end of a sentence is in no pair
 
     An example's id is `<document>.<first mention>.<second mention>`, its group is the document.
     """
@@ -99,12 +100,12 @@ def relation_examples(
 
 
 def mention_spans(example: Example) -> tuple[Span, ...]:
-    """Return where each mention stands, without its markers."""
+    """Return the offsets of each mention, without its markers."""
     return example.spans
 
 
 def marked_spans(example: Example) -> tuple[Span, ...]:
-    """Return where each mention stands from its opening marker on; from its own start where it has none."""
+    """Return the offsets of each mention, from its opening marker on if it has one."""
     first = min((start for start, _ in example.spans), default=0)
     both, *each = (f"{_marks(name)[0]} " for name in (_BOTH, *_EACH))
     if example.text.endswith(both, 0, first):
@@ -116,7 +117,7 @@ def marked_spans(example: Example) -> tuple[Span, ...]:
 
 
 def _encoded(text: str, mentions: tuple[Span, Span], pairs: Pairs, encoding: Encoding) -> tuple[str, tuple[Span, ...]]:
-    """Return the text with the two mentions in it shown, and where they stand then."""
+    """Return the encoded text, and the offsets of the two mentions in it."""
     if encoding == "original":
         return text, mentions
     one, other = mentions

@@ -1,19 +1,19 @@
-"""Where the sentences of a text begin and end; offsets are those of the text.
+"""The sentences of a text, as offsets in it.
 
-`sentence_spans` has rules made for biomedical English. A sentence ends at a full stop, question or exclamation mark
-before white space, unless the mark is part of the word before it (an abbreviation, an initial, the number of a list) or
-what follows cannot begin a sentence. It also ends at a tab, at an empty line, and at a line end, unless the next line
-goes on in lower case.
+`sentence_spans` has rules that were made for biomedical English. A sentence ends at a full stop, question or
+exclamation mark before white space, unless the mark is part of the word before it (an abbreviation, an initial, the
+number of a list) or the next word cannot begin a sentence. It also ends at a tab, at an empty line, and at a line end,
+unless the next line goes on in lower case.
 
 `punkt_spans` ends the sentences of biomedical abstracts where Punkt (Kiss and Strunk, 2006) does, as NLTK ships it for
 English. BLURB cut ChemProt with it, so Punkt decides which mentions stand in one sentence, and so how many examples
 there are. Use it for nothing else: Punkt's English was learnt from newspapers, and it breaks "i.v. injection" in two.
 
 Readings of Punkt
-  Punkt looks words up in tables that it learnt. Of its abbreviations this file has those that occur at a full stop in
-  the 2,432 abstracts of ChemProt, and those of general use; of its openers of sentences, common ones. In place of its
-  table of words seen in lower case, every word with a capital counts as one that could be in lower case, unless it is
-  an abbreviation itself ("J. Biol.").
+  Punkt looks words up in tables that it learnt. This file has those of its abbreviations that occur at a full stop in
+  the 2,432 abstracts of ChemProt or are in general use, and common ones of its openers of sentences. It does not have
+  its table of words seen in lower case: every word with a capital counts as one that could be in lower case, unless it
+  is an abbreviation itself ("J. Biol.").
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 
 Span = tuple[int, int]
 
-# no quantifier gives back what it took, and a run is looked at from its beginning only: time grows with length alone
+# possessive quantifiers, and runs that match from their beginning only, keep the time linear in the length
 _CLOSED = r"""["'”’»)\]]*+(?:\s?\[\d[\d\s,–-]*+\])?+"""  # quotes and brackets, and a citation such as [3, 4]
 # the last: a full stop that lacks its space
 _MARKED = re.compile(
@@ -68,11 +68,29 @@ GOES_ON, COUNTED, MAY_END, BEGIN, BEFORE_INITIAL = (
     frozenset(words.split()) for words in (_GOES_ON, _COUNTED, _MAY_END, _BEGIN, _BEFORE_INITIAL)
 )
 
+_STRETCH = re.compile(r"\S+")
+_MARK = re.compile(r"""[.?!](?=[?!)";}\]*:@'({\[]|$)""")  # in a stretch; only its last may end a sentence
+_CLOSING = re.compile(r"""["')\]}]+?(?:\s+|(?=--)|$)""")  # quotes and brackets that close the sentence before
+_APART = re.compile(r"""[?!)";}\]*:@'({\[,]""")  # where a stretch without white space is several words
+_NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*")
+_ABBREVIATED = """
+vs dr mr mrs ms prof st jr sr co corp inc ltd cie bros ave ft mg yr u.s u.k u.s.a u.n a.m p.m a.d ph.d m.b.a d.c s.c s.a
+a.c j.c l.f l.a n.y jan feb aug sept sep oct nov dec pa ct ga va vt wis ala fla mich minn conn col gen lt maj sen rep
+gov adm messrs
+"""
+_OPENING = """
+the this these it they he in but however at if although since while there some both moreover nevertheless meanwhile
+similarly after among under despite also most
+"""
+_LETTERS = frozenset("cdefghklmnprstvw")  # abbreviations whatever follows; other letters before an abbreviation only
+_ABBREVIATIONS = _LETTERS | frozenset(_ABBREVIATED.split())
+_OPENERS = frozenset(_OPENING.split())
+
 
 def sentence_spans(text: str, whole: Iterable[Span] = ()) -> list[Span]:
-    """Offsets [start, end) of the sentences, in order, without the white space around them.
+    """Return the offsets [start, end) of the sentences, in order, without the white space around them.
 
-    whole  stretches that no sentence may end in, such as mentions: they join the sentences that they run over
+    whole  stretches in which no sentence may end, such as mentions: sentences that one runs over are joined
     """
     joined = _joined(whole)
     spans: list[Span] = []
@@ -86,8 +104,17 @@ def sentence_spans(text: str, whole: Iterable[Span] = ()) -> list[Span]:
     return [*spans, (start, end)] if start < end else spans
 
 
+def punkt_spans(text: str, whole: Iterable[Span] = ()) -> list[Span]:
+    """Return the offsets [start, end) of the sentences, without the white space around them; a tab ends one, too.
+
+    whole  ignored: Punkt knows no mentions, and BLURB lost those that it cuts
+    """
+    untabbed = re.compile(r"[^\t]+")
+    return [part.span() for span in _closed(text, list(_sentences(text))) for part in untabbed.finditer(text, *span)]
+
+
 def _joined(stretches: Iterable[Span]) -> list[Span]:
-    """Return the same stretches, those that overlap put together, ascending."""
+    """Return the stretches in ascending order, those that overlap merged."""
     joined: list[Span] = []
     for start, end in sorted(stretches):
         if joined and start < joined[-1][1]:
@@ -98,7 +125,7 @@ def _joined(stretches: Iterable[Span]) -> list[Span]:
 
 
 def _runs_over(joined: list[Span], end: int, after: int) -> bool:
-    """Return whether one of the stretches begins before `after` and is not over at `end`."""
+    """Return True if one of the stretches begins before `after` and ends behind `end`."""
     place = bisect.bisect_left(joined, (after, after)) - 1
     return place >= 0 and joined[place][1] > end
 
@@ -110,7 +137,7 @@ def _after_blank(text: str, place: int) -> int:
 
 
 def _is_end(text: str, start: int, end: int, after: int) -> bool:
-    """Return whether the sentence that begins at `start` ends at `end`, where text goes on at `after`."""
+    """Return True if the sentence that begins at `start` ends at `end`; the text goes on at `after`."""
     if after == len(text) or _EMPTY_LINE.search(text, end, after):
         return True
     opened = _OPENED.match(text, after)
@@ -128,16 +155,16 @@ def _is_end(text: str, start: int, end: int, after: int) -> bool:
 
 
 def _can_begin(word: str, character: str) -> bool:
-    """Whether a sentence can begin with the word or character: p53 and mRNA can, other words in lower case cannot."""
+    """Return True if a sentence can begin with the word: p53 and mRNA can, other words in lower case cannot."""
     if not word:
         return False
     return not character.islower() or any(each.isdigit() or each.isupper() for each in word)
 
 
 def _ends_with(word: str, before: str, following: str, *, alone: bool) -> bool:
-    """Return whether a full stop after the word ends the sentence, if what follows can begin one.
+    """Return True if a full stop after the word ends the sentence, given that the next word can begin one.
 
-    before  what stands before the word; alone: as far back as the sentence goes
+    before  the text before the word; alone: True if that is the sentence from its beginning
     """
     starter = following.lower() in BEGIN and following[:1].isupper()
     word = word.removesuffix(".")
@@ -155,35 +182,6 @@ def _ends_with(word: str, before: str, following: str, *, alone: bool) -> bool:
     if lower in GOES_ON or (lower in COUNTED and following[:1].isdigit()):
         return False
     return starter or lower not in MAY_END
-
-
-_STRETCH = re.compile(r"\S+")
-_MARK = re.compile(r"""[.?!](?=[?!)";}\]*:@'({\[]|$)""")  # in a stretch; only its last may end a sentence
-_CLOSING = re.compile(r"""["')\]}]+?(?:\s+|(?=--)|$)""")  # what goes back to the sentence before
-_APART = re.compile(r"""[?!)";}\]*:@'({\[,]""")  # where a stretch without white space is several words
-_NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*")
-
-_ABBREVIATED = """
-vs dr mr mrs ms prof st jr sr co corp inc ltd cie bros ave ft mg yr u.s u.k u.s.a u.n a.m p.m a.d ph.d m.b.a d.c s.c s.a
-a.c j.c l.f l.a n.y jan feb aug sept sep oct nov dec pa ct ga va vt wis ala fla mich minn conn col gen lt maj sen rep
-gov adm messrs
-"""
-_OPENING = """
-the this these it they he in but however at if although since while there some both moreover nevertheless meanwhile
-similarly after among under despite also most
-"""
-_LETTERS = frozenset("cdefghklmnprstvw")  # abbreviations whatever follows; other letters before an abbreviation only
-_ABBREVIATIONS = _LETTERS | frozenset(_ABBREVIATED.split())
-_OPENERS = frozenset(_OPENING.split())
-
-
-def punkt_spans(text: str, whole: Iterable[Span] = ()) -> list[Span]:
-    """Offsets [start, end) of the sentences, in order, without the white space around them; a tab ends one, too.
-
-    whole  not looked at: Punkt knows no mentions, and BLURB lost those that it cuts
-    """
-    untabbed = re.compile(r"[^\t]+")
-    return [part.span() for span in _closed(text, list(_sentences(text))) for part in untabbed.finditer(text, *span)]
 
 
 def _sentences(text: str) -> Iterator[Span]:
@@ -204,7 +202,7 @@ def _sentences(text: str) -> Iterator[Span]:
 
 
 def _ends(word: str, after: str) -> bool:
-    """Return whether a sentence ends with this word, whose last character is the mark, and not with the mark alone."""
+    """Return True if a sentence ends with this word, whose last character is the mark. after: the text behind it."""
     stem = word[:-1].lower()
     if word[-1] != ".":
         return True
@@ -220,7 +218,7 @@ def _ends(word: str, after: str) -> bool:
 
 
 def _closed(text: str, spans: list[Span]) -> Iterator[Span]:
-    """Yield the sentences with the quotes and brackets that close behind them."""
+    """Yield the sentences, each with the quotes and brackets that close it."""
     begins = 0
     for place, (start, end) in enumerate(spans):
         begins, ends = max(begins, start), end

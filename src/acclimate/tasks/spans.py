@@ -1,16 +1,16 @@
-"""Questions with a context as token rows, and answers out of the scores of where they begin and end.
+"""Questions with a context as token rows, and the best answers by the scores of their first and last tokens.
 
-A row is a question and a part of a context: `[CLS] question [SEP] context [SEP]`, or what the family writes there. A
-question is cut to 64 tokens; a context that does not fit is read in windows that overlap, and those of an example that
-has several (`PASSAGE` between them) each by itself. Nothing of a context is cut off.
+A row is a question and a part of a context: `[CLS] question [SEP] context [SEP]`, with the family's special tokens. A
+question is cut to 64 tokens. A context that does not fit is read in windows that overlap, so that no part of it is
+lost. An example may have several contexts, with `PASSAGE` between them; each has its rows.
 
 Devlin et al. (2019), section 4.2, and its released run_squad.py; Nishida et al. (2021), Table 4.
 
 Readings
-  A window that does not hold the whole answer has the first token ([CLS]) for begin and end, as in run_squad.py.
-  An answer may come from any window. Spans are compared by the sum of their two scores as the model gives them, over
-  all windows and contexts of an example; of one text that occurs several times the best counts. (BioBERT adds up
-  probabilities that sum to 1 in each context, so a context without an answer says as much as one with it.)
+  In a window without the whole answer, the first token ([CLS]) is its begin and end, as in run_squad.py.
+  An answer may come from any window. Spans of all windows and contexts of an example are compared by the sum of their
+  two logits. If one text occurs several times, its best span counts. (BioBERT adds probabilities that sum to 1 in each
+  context, so a context without an answer counts as much as one with it.)
 
 Shape suffixes: B rows, N tokens of all rows together, C tokens of one row's context.
 """
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 PASSAGE = "\f"  # between the contexts of one example: no answer, and no row of tokens, runs over it
-# of Batch.tokens: the characters [begin, end) of the example's text that a token of a context stands for; else -100
+# keys of Batch.tokens: the characters [begin, end) of the example's text for a token of a context; -100 for others
 BEGIN, END = "begin", "end"
-EXAMPLE = "example"  # of Batch.rows, as in tasks/rows.py
+EXAMPLE = "example"  # key of Batch.rows: number of the row's example, as in tasks/rows.py
 QUESTION = 64  # tokens (Nishida et al., Table 4)
 OVERLAP = 128  # tokens that two windows share
 LONGEST = 30  # tokens of an answer (run_squad.py)
-BEST = 20  # spans that are looked at in each row (run_squad.py)
+BEST = 20  # best spans of each row that are compared (run_squad.py)
 FEWEST = 16  # tokens of a row
 _AT_ONCE = 1_000  # contexts that go through the tokenizer together: its offsets take a hundred bytes a token
 
@@ -46,11 +46,11 @@ _AT_ONCE = 1_000  # contexts that go through the tokenizer together: its offsets
 def encode_spans(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Batch:
     """Return the rows of all examples, in their order, with tokens["begin"], tokens["end"] and rows["example"].
 
-    Raises ValueError for a tokenizer without offsets, and for rows that have no room.
+    Raises ValueError if the tokenizer gives no offsets, and if max_tokens is below FEWEST.
     """
     if not tokenizer.is_fast:
         raise ValueError(
-            "the tokenizer has no fast version, so it is unknown which characters a token stands for. Save one "
+            "the tokenizer has no fast version, so it does not say which characters a token stands for. Save one "
             "(tokenizer.json) with transformers, or use another model"
         )
     if max_tokens < FEWEST:
@@ -96,8 +96,9 @@ def encode_spans(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase
 
 
 def with_ends(rows: Batch, examples: Sequence[Example]) -> Batch:
-    """Return the rows with rows["label"], (B, 2) int64: the first and the last token of the answer, counted from the
-    row's start; of the first of the example's spans that stands in the row as a whole.
+    """Return the rows with rows["label"], (B, 2) int64: positions in the row of the answer's first and last token.
+
+    The answer is the first of the example's spans that is wholly in the row. Without one, both are 0.
     """
     ends_B2 = np.zeros((len(rows), 2), dtype=np.int64)
     for row, number in enumerate(rows.rows[EXAMPLE]):
@@ -108,7 +109,7 @@ def with_ends(rows: Batch, examples: Sequence[Example]) -> Batch:
             continue
         for first, last in examples[number].spans:
             if begin[context[0]] <= first and last <= end[context[-1]]:
-                # a token that only touches the span from outside, as one of white space may, is none of it
+                # a token that only touches the span from outside, as white space may, does not belong to it
                 inside = context[(end[context] > first) & (begin[context] < last)]
                 if len(inside):
                     ends_B2[row] = inside[0], inside[-1]
@@ -119,10 +120,11 @@ def with_ends(rows: Batch, examples: Sequence[Example]) -> Batch:
 def best_answers(
     scores_N2: np.ndarray, rows: Batch, texts: Sequence[str], *, count: int = RANKS, longest: int = LONGEST
 ) -> list[tuple[str, ...]]:
-    """Of each example up to `count` different answers, the best first.
+    """Return up to `count` different answers of each example, the best first.
 
-    scores_N2  of each token, how well an answer begins with it, and how well one ends with it
-    texts      of the examples
+    scores_N2  logits of each token as the first and as the last of an answer
+    texts      texts of all examples
+    longest    most tokens of an answer
     """
     assert rows.rows[EXAMPLE].max(initial=-1) < len(texts), "the texts of all examples are needed"
     found: list[list[tuple[float, int, int]]] = [[] for _ in texts]
@@ -137,7 +139,7 @@ def best_answers(
 
 
 def _best_spans(scores_C2: np.ndarray, longest: int) -> Iterator[tuple[float, int, int]]:
-    """Score, first and last token of the best spans of a context, in no order."""
+    """Yield score, first and last token of the BEST best spans of a context, in any order."""
     ends = np.pad(scores_C2[:, 1], (0, longest - 1), constant_values=-np.inf)
     both = scores_C2[:, :1] + np.lib.stride_tricks.sliding_window_view(ends, longest)
     flat = both.ravel()
@@ -148,7 +150,7 @@ def _best_spans(scores_C2: np.ndarray, longest: int) -> Iterator[tuple[float, in
 
 
 def _different(text: str, spans: Sequence[tuple[float, int, int]], count: int) -> tuple[str, ...]:
-    """Return the texts of the best spans, each once whatever its case; equal scores by where they stand."""
+    """Return the `count` best texts of the spans. Texts that differ only by case are one; ties go by position."""
     answers: dict[str, str] = {}
     for _, begin, end in sorted(spans, key=lambda span: (-span[0], span[1:])):
         if answer := text[begin:end].strip():
@@ -159,7 +161,7 @@ def _different(text: str, spans: Sequence[tuple[float, int, int]], count: int) -
 
 
 def _passages(text: str) -> Iterator[tuple[int, str]]:
-    """Yield where each context of the text begins, and the context."""
+    """Yield the offset of each context in the text, and the context."""
     start = 0
     for passage in text.split(PASSAGE):
         if passage.strip():
@@ -168,7 +170,7 @@ def _passages(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _cut(questions: Sequence[str], tokenizer: PreTrainedTokenizerBase, most: int) -> list[str]:
-    """Return the questions up to the end of their token number `most`."""
+    """Return the questions, cut after `most` tokens."""
     encoded = tokenizer(
         list(questions), add_special_tokens=False, return_offsets_mapping=True, return_attention_mask=False
     )

@@ -1,7 +1,7 @@
-"""Rows divided into train, dev and test: each class in proportion, and rows that belong together on one side.
+"""Division of rows into train, dev and test: each class in proportion, and rows that belong together in one split.
 
-Rows belong together where they bear the same group, or hold the same text. Which split a row comes to depends on the
-seed and on what the rows hold, never on their order or ids.
+Rows belong together if they have the same group or the same text. The split of a row depends on the seed and the
+content of the rows, not on their order or ids.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 from acclimate.core.types import Example, Split
 from acclimate.tasks.task import Kind, classes_in
 
-FEWEST_ROWS = 20  # to split
-LARGEST_SET = 10  # rows that nearly the same text may tie together, or a twentieth of all
+FEWEST_ROWS = 20  # fewer rows are not split
+LARGEST_SET = 10  # nearly the same text may keep this many rows together, or a twentieth of all
 QUANTILES = 10  # strata of a number to predict
-SHARES: dict[tuple[Split, ...], dict[Split, float]] = {  # by which files are missing
+SHARES: dict[tuple[Split, ...], dict[Split, float]] = {  # missing files -> shares of the rows
     ("dev", "test"): {"train": 0.7, "dev": 0.1, "test": 0.2},
     ("dev",): {"train": 0.9, "dev": 0.1},
     ("test",): {"train": 0.8, "test": 0.2},
@@ -28,12 +28,17 @@ SHARES: dict[tuple[Split, ...], dict[Split, float]] = {  # by which files are mi
 STRATA: dict[Kind, str] = {"score": "the number to predict", "tokens": "the rarest tag of each sentence"}
 
 Strata = Counter[str]
-Lacking = dict[Split, dict[str, float]]  # rows of each stratum that a split still needs to have its share
+Lacking = dict[Split, dict[str, float]]  # number of rows of each stratum that a split still lacks of its share
 
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """Rows that stay together, by position; key: their place in the draw; strata: how many rows each has of them."""
+    """Rows that stay together.
+
+    key     hash of seed and content; sets are placed in the order of their keys
+    rows    positions of the rows
+    strata  number of the rows in each stratum
+    """
 
     key: str
     rows: tuple[int, ...]
@@ -43,23 +48,23 @@ class _Unit:
 def split_off(
     examples: Sequence[Example], missing: tuple[Split, ...], *, kind: Kind, seed: int, where: str
 ) -> tuple[dict[Split, list[Example]], str]:
-    """Train and the missing splits, made of the training file's examples, and a sentence that says how.
+    """Return train and the missing splits, made from the training file's examples, and a note that says how.
 
-    Raises ValueError where there are too few rows, or too few sets of rows that must stay together.
+    Raises ValueError if there are too few rows, or too few sets of rows that must stay together.
     """
     if len(examples) < FEWEST_ROWS:
         raise ValueError(
             f"{where}: {len(examples)} rows are too few to split off {' and '.join(missing)}; it takes {FEWEST_ROWS}. "
             f"Add rows, or give files for dev and test"
         )
-    same, told = _same_contexts(examples) if kind == "span" else _same_texts(examples)
+    same, on_copies = _same_contexts(examples) if kind == "span" else _same_texts(examples)
     shares = SHARES[missing]
     made = divide(examples, shares, kind=kind, same=same, seed=seed, origin=where)
     strata = "" if kind == "span" else f", stratified by {STRATA.get(kind, 'label')}"  # an answer is no class
     note = (
         f"acclimate split {where} at random, because no file was given for {' and '.join(missing)}: "
         f"{', '.join(f'{len(rows):,} {split}' for split, rows in made.items())} rows "
-        f"({' / '.join(f'{share:.0%}' for share in shares.values())}){strata}, seed {seed}.{told}"
+        f"({' / '.join(f'{share:.0%}' for share in shares.values())}){strata}, seed {seed}.{on_copies}"
     )
     if groups := {example.group for example in examples} - {""}:
         note += f" Each of the {len(groups):,} groups stands on one side."
@@ -77,17 +82,16 @@ def divide(
 ) -> dict[Split, list[Example]]:
     """Return the examples of each split that has a share, in the order in which they were given.
 
-    shares  of the rows; together 1, train among them
-    same    a number for each example; those with an equal one hold the same text and stay together
-    origin  where they come from, for the error
+    shares  split -> share of the rows; train is among the splits, and the shares sum to 1
+    same    a number for each example; those with equal numbers have the same text and stay together
+    origin  name of the file or dataset, for the error
 
-    Strata are the classes; of rows with several classes or tags, the rarest; of numbers, the tenths; answers to
-    questions are all one. Where every row
-    may go where it likes, each stratum has in each split its share of the rows, rounded up or down. Each class has a
-    row in train. Rows that belong together are placed first, large sets before small ones, where they distort shares
-    least.
+    Strata are classes; for rows with several classes or tags, the rarest of them; for numbers, deciles; answers to
+    questions are one stratum. Rows that belong together are placed first, large sets before small ones, each in the
+    split where it distorts the shares least. The other rows then bring each stratum to its share in each split, rounded
+    up or down. Every class has a row in train.
 
-    Raises ValueError where there are too few sets of rows for the splits.
+    Raises ValueError if there are fewer sets of rows than the splits need.
     """
     given = examples
     if kind == "span":
@@ -111,37 +115,38 @@ def divide(
 
 
 def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
-    """Return a number for each example, equal for those with the same text, and a sentence on how many share theirs.
+    """Return a number for each example, equal for those with the same text, and a note on the number of copies.
 
-    Examples with a pair hold the same text where both texts are the same, in either order.
-    Nearly the same is the same, unless that would tie so many rows together that no fair split is left: short texts of
-    one pattern are all alike.
+    Examples with a pair have the same text if both texts are the same, in either order. Texts that are nearly the same
+    count as the same, unless that ties so many rows together that no fair split is possible, as with short texts of one
+    pattern.
     """
-    from acclimate.text.overlap.groups import duplicate_pairs  # with numba, which files that have a dev set do not need
+    from acclimate.text.overlap.groups import duplicate_pairs  # loads numba, which files with a dev set do not need
 
     texts = [(example.text, example.pair) for example in examples]
-    told = ""
+    note = ""
     same = duplicate_pairs(texts)
     counts = Counter(same)
     if max(counts.values()) > max(LARGEST_SET, len(texts) // 20):
-        told = f" {max(counts.values()):,} rows are nearly alike: only those with the same words were kept together."
+        note = f" {max(counts.values()):,} rows are nearly alike: only those with the same words were kept together."
         same = duplicate_pairs(texts, near=0)
         counts = Counter(same)
     if copies := sum(count for count in counts.values() if count > 1):
-        told += f" {copies:,} rows that share their text with another, exactly or nearly, stand on that one's side."
-    return same, told
+        note += f" {copies:,} rows that share their text with another, exactly or nearly, are in the same split as it."
+    return same, note
 
 
 def _same_contexts(examples: Sequence[Example]) -> tuple[list[int], str]:
-    """Return the same of questions: those on one context stay together, whatever they ask."""
+    """Return what `_same_texts` does for questions: those on the same context get equal numbers."""
     contexts = list(dict.fromkeys(example.text for example in examples))
     same, _ = _same_texts([Example(str(place), text, "") for place, text in enumerate(contexts)])
     number = dict(zip(contexts, same, strict=True))
-    told = f" All questions on one of the {len(contexts):,} contexts, exactly or nearly, stand on one side."
-    return [number[example.text] for example in examples], told
+    note = f" All questions on one of the {len(contexts):,} contexts, exactly or nearly, are in one split."
+    return [number[example.text] for example in examples], note
 
 
 def _strata(examples: Sequence[Example], kind: Kind) -> list[str]:
+    """Return the stratum of each example: its tenth, or its rarest class."""
     if kind == "score":
         numbers = np.array([example.label for example in examples], dtype=np.float64)
         edges = np.quantile(numbers, np.linspace(0, 1, QUANTILES + 1)[1:-1])
@@ -160,7 +165,7 @@ def _units(examples: Sequence[Example], strata: Sequence[str], same: Sequence[in
             row = parent[row]
         return row
 
-    # most rows stand alone: what one row only bears ties nothing
+    # most rows have a text and group of which there is no second; those are skipped
     for bonds in (same, [example.group or row for row, example in enumerate(examples)]):
         counts, first = Counter[str | int](bonds), dict[str | int, int]()
         for row, bond in enumerate(bonds):
@@ -184,7 +189,7 @@ def _content(example: Example) -> str:
 def _place_sets(
     units: Sequence[_Unit], sizes: Strata, shares: Mapping[Split, float], lacking: Lacking
 ) -> dict[str, Split]:
-    """Return a split for each set: the one that leaves the smallest squared relative distance from the shares."""
+    """Return key -> split of each set: the split that leaves the smallest squared relative distance to the shares."""
     where: dict[str, Split] = {}
     for unit in sorted(units, key=lambda unit: -len(unit.rows)):
 
@@ -202,7 +207,7 @@ def _place_sets(
 
 
 def _place_singles(units: Sequence[_Unit], sizes: Strata, lacking: Lacking) -> dict[str, Split]:
-    """Return a split for each row that stands alone, stratum by stratum, in the order of the keys."""
+    """Return key -> split of each set of one row, stratum by stratum, in the order of the keys."""
     waiting: dict[str, list[_Unit]] = {}
     for unit in units:
         waiting.setdefault(next(iter(unit.strata)), []).append(unit)
@@ -218,11 +223,11 @@ def _place_singles(units: Sequence[_Unit], sizes: Strata, lacking: Lacking) -> d
 
 
 def _rounded(wanted: Mapping[Split, float], total: int, owed: Mapping[Split, float]) -> dict[Split, int]:
-    """Whole numbers that make up `total`, each the wanted one rounded up or down as far as none is below 0.
+    """Return whole numbers that sum to `total`: the wanted ones, rounded up or down, and at least 0.
 
-    Which are rounded up: train if it had nothing otherwise, then those that earlier rounding owes most.
+    Train is rounded up first if it would have nothing, then the splits to which earlier rounding owes most.
     """
-    # what lies a rounding error below a whole number is meant to be that number
+    # the addend: a number that is a rounding error below a whole one counts as that one
     numbers = {split: max(math.floor(wanted[split] + 1e-9), 0) for split in wanted}
     while sum(numbers.values()) < total:
         above = [split for split in wanted if wanted[split] - numbers[split] > 1e-9] or list(wanted)
@@ -236,7 +241,7 @@ def _rounded(wanted: Mapping[Split, float], total: int, owed: Mapping[Split, flo
 
 
 def _teach_every_class(units: Sequence[_Unit], examples: Sequence[Example], where: dict[str, Split]) -> None:
-    """Move to train the smallest set with each class that train lacks."""
+    """For each class that train lacks, move the smallest set with it to train."""
     taught: set[str] = set()
     others = []
     for unit in units:
@@ -253,9 +258,9 @@ def _teach_every_class(units: Sequence[_Unit], examples: Sequence[Example], wher
 def _fill_empty(
     units: Sequence[_Unit], examples: Sequence[Example], where: dict[str, Split], shares: Mapping[Split, float]
 ) -> bool:
-    """Give a split without any row the smallest set that train can spare: one whose classes stand in others too.
+    """Give each split without rows the smallest set of train whose classes are in other sets of train too.
 
-    False where train can spare none.
+    Return False if train has no such set.
     """
     for split in shares:
         if split in where.values():
@@ -270,4 +275,5 @@ def _fill_empty(
 
 
 def _classes(unit: _Unit, examples: Sequence[Example]) -> set[str]:
+    """Return the classes of the set's rows."""
     return {name for row in unit.rows for name in classes_in(examples[row].label)}

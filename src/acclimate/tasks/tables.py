@@ -194,7 +194,7 @@ def _check_delimiter(where: str, header: Sequence[str], columns: Sequence[str], 
     """Raise ValueError if the header makes sense with another delimiter, such as the semicolon of European Excel."""
     if header and header[0].strip().lower().startswith("sep="):
         raise ValueError(
-            f"{where}: {shown(delimiter.join(header))} is Excel's own first line, which other programs take for data. "
+            f"{where}: {shown(delimiter.join(header))} is a line for Excel, which other programs read as data. "
             f"Save the file as 'CSV UTF-8 (comma delimited)', or remove the line and use commas"
         )
     for other, ending in ((";", ""), ("\t", ".tsv"), (",", ".csv"), ("|", "")):

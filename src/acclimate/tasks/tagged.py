@@ -1,10 +1,10 @@
-"""Sentences of words with a tag each, from files: a word and its tag a line, or lists in JSON Lines and Parquet.
+"""Files of sentences whose words have tags: a line for each word and its tag, or lists in JSON Lines and Parquet.
 
-Lines are as CoNLL's shared tasks and BIO files have them: an empty line ends a sentence, the word is the first field
-and the tag the last, between tabs, or spaces where the line has no tab. `-DOCSTART-` lines begin documents, whose
-sentences are a group. In a file of tabs, lines without one that begin with `#` are comments.
+Lines have the form of CoNLL's shared tasks and of BIO files. An empty line ends a sentence. The first field is the
+word, the last the tag; tabs part the fields, or spaces if the line has no tab. A `-DOCSTART-` line begins a document,
+whose sentences are a group. In a file with tabs, lines without a tab that begin with `#` are comments.
 
-A sentence of which one word or tag cannot be used is rejected as a whole: without that word it would be another one.
+If one word or tag cannot be used, the whole sentence is rejected, because without that word it would be another one.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ from acclimate.text.untrusted import (
 LINES = (".tsv", ".txt", ".conll", ".bio", ".iob", ".iob2", ".iobes", ".tags")
 TABLES = (".jsonl", ".parquet")
 DOCUMENT = "-DOCSTART-"
-LONGEST = 10_000  # words from which a sentence is none: the empty lines are missing
-FEWEST_DOCUMENTS = 20  # of a file whose split can keep documents whole
+LONGEST = 10_000  # words of a sentence; in a longer one, empty lines must be missing
+FEWEST_DOCUMENTS = 20  # with fewer documents, a split does not keep them whole
 HEADERS = ({"word", "words", "token", "tokens", "text", "form"}, {"tag", "tags", "label", "labels", "ner", "ner_tags"})
 
-_Lines = list[tuple[int, list[str]]]  # of one sentence: number of the line, its fields
+_Lines = list[tuple[int, list[str]]]  # the lines of one sentence: number of the line, its fields
 
 
 def tagged_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Iterator[Row | Rejected]:
     """Yield a Row or a Rejected for each sentence of the file, in its order; a row's label is its tuple of tags.
 
-    columns  of the list of words (`text`) and the list of tags (`label`), in JSON and Parquet; files of lines have none
+    columns  names of the columns with the list of words (`text`) and the list of tags (`label`), in JSON and Parquet;
+             not used for files of lines
 
-    Raises ValueError, naming file, line, value and way out, where the file is not one of tagged words.
+    Raises ValueError, naming file, line, value and way out, if the file does not hold tagged words.
     """
     check_file(path)
     ending = Path(unpacked_name(path)).suffix
@@ -60,16 +61,16 @@ def tagged_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Ite
             yield Rejected(place, values) if isinstance(values, str) else _listed(number, place, values, roles)
     else:
         raise ValueError(
-            f"{named(path)}: the ending does not tell a known format of tagged words; known are {', '.join(LINES)} (a "
+            f"{named(path)}: the ending is not that of a known format of tagged words; known are {', '.join(LINES)} (a "
             f"word and its tag a line) and .jsonl (lists), each also with .gz or .zst after it, and .parquet. Rename "
             f"or convert the file"
         )
 
 
 def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
-    """Return the metric of this name; "": entity F1 where the tags name entities, else the accuracy over words.
+    """Return the metric of this name; for "", entity F1 if the tags name entities, or else the accuracy over words.
 
-    Raises ValueError for tags of BMES, and where the metric does not judge such tags.
+    Raises ValueError for tags of BMES, and if the metric cannot judge such tags.
     """
     if foreign := other_scheme(tags):
         renamed = ", ".join(f"{theirs}- to {ours}-" for theirs, ours in OTHER_LETTERS.items())
@@ -94,29 +95,29 @@ def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
 
 
 def notes_on_tags(labels: Collection[Label], metric: Metric, *, where: str) -> list[str]:
-    """What to say of the tags of train: the scheme that was seen, and the number of those that one sentence bears."""
+    """Return notes on the tags of train: their scheme, and which of them only one sentence has."""
     sentences = [set(label) for label in labels if isinstance(label, tuple)]
     counts = Counter(tag for tags in sentences for tag in tags)
     if (scheme := scheme_of(counts)) is not None:
-        told = [f"The tags of {where} were read as {scheme}; the metric is {metric.name}."]
+        notes = [f"The tags of {where} were read as {scheme}; the metric is {metric.name}."]
         if scheme == "IO":
-            told = [f"{told[0][:-1]}, for which entities of one type that touch are one."]
+            notes = [f"{notes[0][:-1]}, for which entities of one type that touch are one."]
     elif all(tag.lstrip("-").isdigit() for tag in counts):
-        told = [f"The tags of {where} are numbers. If they stand for B-, I- and O, write those: entities count then."]
+        notes = [f"The tags of {where} are numbers. If they stand for B-, I- and O, write those: entities count then."]
     else:
-        told = [f"The tags of {where} name no entities (B-, I-, O), so each word counts for itself: {metric.name}."]
+        notes = [f"The tags of {where} name no entities (B-, I-, O), so each word counts for itself: {metric.name}."]
     if alone := sorted(tag for tag, count in counts.items() if count == 1):
         listed = ", ".join(map(shown, alone[:5])) + (", ..." if len(alone) > 5 else "")
-        told.append(f"Tags that one training sentence alone bears, too few to learn them from: {listed}.")
-    return told
+        notes.append(f"Tags that only one training sentence has, too few to learn them from: {listed}.")
+    return notes
 
 
 def apart(
     path: Path, rows: Sequence[Row | Rejected], split: Split, *, divided: bool
 ) -> tuple[list[Row | Rejected], list[str]]:
-    """Return the sentences of a file of lines, each document a group of its split, and a note on documents.
+    """Return the sentences of a file, each document of a file of lines as a group, and a note on documents.
 
-    divided  whether the file is to be split by us: too few documents are then no groups
+    divided  True if acclimate splits the file; with fewer than FEWEST_DOCUMENTS, documents are then no groups
     """
     documents = {row.group for row in rows if isinstance(row, Row)} - {""}
     if not documents or Path(unpacked_name(path)).suffix not in LINES:
@@ -126,14 +127,14 @@ def apart(
         replace(row, group=f"{split}, {row.group}" if kept and row.group else "") if isinstance(row, Row) else row
         for row in rows
     ]
-    told = f"{split}: {len(documents):,} documents ({DOCUMENT} lines)"
-    return others, [f"{told}." if kept else f"{told}, too few to keep each on one side of the split."]
+    note = f"{split}: {len(documents):,} documents ({DOCUMENT} lines)"
+    return others, [f"{note}." if kept else f"{note}, too few to keep each in one split."]
 
 
 def _sentences(path: Path, limits: Limits) -> Iterator[Row | Rejected]:
     number = documents = 0
     lines: _Lines = []
-    width, tabs = 0, True  # fields of a line, and what parts them, as the first one has it
+    width, tabs = 0, True  # number of fields of the first line, and whether tabs part them
     document = ""
     for at, line in text_lines(path, limits):
         stripped = line.rstrip("\r\n")
@@ -147,7 +148,7 @@ def _sentences(path: Path, limits: Limits) -> Iterator[Row | Rejected]:
                 document = f"document {documents}"
             continue
         fields = _fields(stripped)
-        # `# O` may be a word and its tag, as long as no line has told that tabs part them
+        # `# O` may be a word and its tag, until a line has shown that tabs part the fields
         if tabs and stripped.startswith("#") and "\t" not in stripped and (width or len(fields) != 2):
             continue
         if not width:
@@ -172,7 +173,7 @@ def _fields(line: str) -> list[str]:
 
 
 def _check_first(path: Path, at: int, line: str, fields: Sequence[str]) -> None:
-    """Raises ValueError where the first line is none of a word and its tag."""
+    """Raise ValueError if the first line does not hold a word and its tag."""
     where = f"{named(path)}:{at}"
     way_out = (
         "With --kind tokens a line holds a word and its tag, with a tab or space between them, and an empty line ends "
@@ -244,7 +245,7 @@ def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row 
 
 
 def _all_fit(words: Sequence[str], tags: Sequence[str]) -> bool:
-    """Return whether all of a sentence can be used, at one look; where it says no, `_unfit` has the last word."""
+    """Return True if all words and tags of a sentence can be used; if False, `_unfit` must check each."""
     whole = "\n".join((*words, *tags))
     if " " in whole or "\ufffd" in whole or unsound(whole):
         return False
@@ -252,14 +253,14 @@ def _all_fit(words: Sequence[str], tags: Sequence[str]) -> bool:
 
 
 def _unfit(word: Any, tag: str) -> str:
-    """Why a word and its tag cannot be used; "" where they can."""
+    """Return why a word and its tag cannot be used; "" if they can."""
     if not isinstance(word, str):
         return f"the word {shown(word)} is no string; write it as one"
     if not word.strip():
         return f"a word is empty: {shown(word)}, tag {shown(tag)}; take it out with its tag"
     for what, text in (("word", word), ("tag", tag)):
         if " " in text:
-            return f"the {what} {shown(text)} holds a space; words are told apart by spaces: make several words of it"
+            return f"the {what} {shown(text)} holds a space, which separates words: make several words of it"
         if reason := unsound(text):
             return f"the {what} {reason}; correct it or leave the sentence out"
     return "" if tag.strip() else f"the word {shown(word)} has an empty tag; fill it in, or leave the sentence out"

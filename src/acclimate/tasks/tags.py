@@ -1,20 +1,20 @@
-"""Words and their tags: how a text holds its words, which tags name entities, and which entities they name.
+"""Words and their tags: the words of a text, the tagging schemes, and the entities that tags name.
 
-scheme   tags                what they say
+scheme   tags                meaning
 BIO      B-, I-, O           B- begins an entity, I- goes on with it, O is outside of any
-IO       I-, O               words of one type side by side are one entity: two that touch cannot be told apart
+IO       I-, O               words of one type side by side are one entity, so two entities that touch become one
 IOBES    B-, I-, E-, S-, O   E- is the last word of an entity, S- its only one
 BIOUL    B-, I-, L-, U-, O   the same with other letters: L- the last, U- the only one (also called BILOU)
 
-Spans are read from any of them as conlleval and seqeval (not strict) do: an I-, E- or L- that follows nothing of its
+Entities are read as conlleval and seqeval (not strict) read them: an I-, E- or L- that does not follow a tag of its
 type begins an entity. Tags may come without a type (B, I, O).
 
-Where entities of several types overlap, a word bears a joint tag, `I-INT+I-PAR`: the tags that it has for each, sorted,
-with `+` between them. To a model it is a tag like any other (a label powerset: Tsoumakas and Katakis, 2007, section
-2.1), so every layer, loss and loader is that of single tags. Of PICO's three elements there are eight sets with the
-empty one; one output an element with a threshold each would need another head, loss and decoding, and could not learn
-that two elements seldom share a word. It could predict sets that no training word bears, which this cannot: such words
-are scored, element by element. Two entities of one type that overlap have no tags here.
+If entities of several types overlap, a word has a joint tag, `I-INT+I-PAR`: its tags for each type, sorted, with `+`
+between them. To a model it is a tag like any other (a label powerset: Tsoumakas and Katakis, 2007, section 2.1), so
+layers, losses and loaders do not change. PICO's three elements make eight sets with the empty one. One output an
+element, each with a threshold, would need another head, loss and decoding, and could not learn that two elements seldom
+share a word. It could predict sets that no training word has, which joint tags cannot; words with such sets are still
+scored, element by element. Two entities of one type that overlap cannot be tagged.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ LETTERS: dict[Scheme, frozenset[str]] = {
     "IOBES": frozenset("BIES"),
     "BIOUL": frozenset("BILU"),
 }
-OTHER_LETTERS = {"M": "I", "W": "S"}  # of BMES and BMEWO, and what IOBES calls them
-# of an entity's first word, those within, its last, and its only one
+OTHER_LETTERS = {"M": "I", "W": "S"}  # letters of BMES and BMEWO -> the same in IOBES
+# scheme -> letters of an entity's first word, of those within, of its last, and of its only word
 _WRITTEN: dict[Scheme, tuple[str, str, str, str]] = {
     "IO": ("I", "I", "I", "I"),
     "BIO": ("B", "I", "I", "B"),
@@ -46,53 +46,20 @@ _JOINT = re.compile(r"\+(?=[BIESLU]-)")  # a + within a type, as in I-Na+, joins
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of an example whose label is a tag a word: what stands between single spaces."""
+    """Return the words of an example whose words have tags; single spaces separate them."""
     return text.split(" ")
 
 
 def text_of(words: Iterable[str]) -> str:
-    """Return the text that `words_of` takes apart again; no word may be empty or hold a space."""
+    """Return the text that `words_of` splits into these words; no word may be empty or hold a space."""
     return " ".join(words)
 
 
-def parts_of(tag: str) -> tuple[str, ...]:
-    """Return the tags of each entity that a word is in, of a joint tag; any other tag alone."""
-    return tuple(_JOINT.split(tag)) if "+" in tag else (tag,)
-
-
-def joint(parts: Iterable[str]) -> str:
-    """Return the tag of a word that bears these, no two of one type; O where it bears none."""
-    return "+".join(sorted(parts)) or OUTSIDE
-
-
-def scheme_of(tags: Collection[str]) -> Scheme | None:
-    """Return the scheme of a set of tags; None where they name no entities, as parts of speech do not."""
-    tags = {part for tag in tags for part in parts_of(tag)}
-    letters = {tag.partition("-")[0] for tag in tags if tag != OUTSIDE}
-    if not letters or any(tag[1:2] not in ("", "-") or tag.endswith("-") for tag in tags):
-        return None
-    return next((scheme for scheme, known in LETTERS.items() if letters <= known), None)
-
-
-def other_scheme(tags: Collection[str]) -> str:
-    """Return a tag of a scheme that is not read, such as M-PER of BMES; "" where there is none."""
-    typed = sorted(tag for tag in tags if tag != OUTSIDE)
-    known = {*OTHER_LETTERS}.union(*LETTERS.values())
-    if not typed or OUTSIDE not in tags or not all(tag[:1] in known and tag[1:2] == "-" for tag in typed):
-        return ""
-    return next((tag for tag in typed if tag[0] in OTHER_LETTERS), "")
-
-
-def fallback(labels: Sequence[str]) -> str:
-    """Return what a word gets of which a tokenizer leaves nothing to be read: O, or the first of the labels."""
-    return OUTSIDE if OUTSIDE in labels else labels[0]
-
-
 def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """(first word, last word, type) of each entity, read from the tags of any scheme as conlleval and seqeval do.
+    """Return (first word, last word, type) of each entity, read from the tags of any scheme as conlleval does.
 
-    An I- that follows nothing of its type begins an entity. Of joint tags each type is read on its own. Raises
-    ValueError for any other tag, and for a joint one of one type twice.
+    An I- that does not follow a tag of its type begins an entity. In joint tags each type is read separately. Raises
+    ValueError for any other tag, and for a joint tag with one type twice.
     """
     if any(len(parts_of(tag)) > 1 for tag in tags):
         return {entity for one_type in _by_type(tags) for entity in entities(one_type)}
@@ -113,10 +80,10 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 
 
 def tags_of(found: Iterable[tuple[int, int, str]], words: int, scheme: Scheme) -> tuple[str, ...]:
-    """Return a tag for each of so many words that bear the entities (first word, last word, type): what `entities`
-    reads.
+    """Return the tags of `words` words with these entities (first word, last word, type): `entities` reversed.
 
-    In IO, entities of one type that touch become one. Raises ValueError where one leaves the words or two overlap.
+    In IO, entities of one type that touch become one. Raises ValueError if an entity ends behind the last word, or two
+    overlap.
     """
     begin, inside, end, single = _WRITTEN[scheme]
     tags = [OUTSIDE] * words
@@ -131,26 +98,63 @@ def tags_of(found: Iterable[tuple[int, int, str]], words: int, scheme: Scheme) -
 
 
 def converted(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
-    """Return the same entities in another scheme.
+    """Return the tags of the same entities in another scheme.
 
-    To IO and back loses where one of two that touch ends, if their type is one.
-
-    An I-, E- or L- that follows nothing of its type, which `entities` takes for a beginning, becomes one.
+    IO loses the boundary between entities of one type that touch. An I-, E- or L- that does not follow a tag of its
+    type begins an entity for `entities`, and becomes the tag of a beginning.
     """
     return tags_of(entities(tags), len(tags), scheme)
 
 
+def parts_of(tag: str) -> tuple[str, ...]:
+    """Return the tags that a joint tag consists of; for any other tag, that tag."""
+    return tuple(_JOINT.split(tag)) if "+" in tag else (tag,)
+
+
+def joint(parts: Iterable[str]) -> str:
+    """Return the joint tag of these tags, which must be of different types; O for no tags."""
+    return "+".join(sorted(parts)) or OUTSIDE
+
+
+def scheme_of(tags: Collection[str]) -> Scheme | None:
+    """Return the scheme of a set of tags; None if they name no entities, as with parts of speech."""
+    tags = {part for tag in tags for part in parts_of(tag)}
+    letters = {tag.partition("-")[0] for tag in tags if tag != OUTSIDE}
+    if not letters or any(tag[1:2] not in ("", "-") or tag.endswith("-") for tag in tags):
+        return None
+    return next((scheme for scheme, known in LETTERS.items() if letters <= known), None)
+
+
+def other_scheme(tags: Collection[str]) -> str:
+    """Return a tag of a scheme that acclimate does not read, such as M-PER of BMES; "" if there is none."""
+    typed = sorted(tag for tag in tags if tag != OUTSIDE)
+    known = {*OTHER_LETTERS}.union(*LETTERS.values())
+    if not typed or OUTSIDE not in tags or not all(tag[:1] in known and tag[1:2] == "-" for tag in typed):
+        return ""
+    return next((tag for tag in typed if tag[0] in OTHER_LETTERS), "")
+
+
+def fallback(labels: Sequence[str]) -> str:
+    """Return the tag of a word for which the tokenizer has no token: O, or the first label if O is none of them."""
+    return OUTSIDE if OUTSIDE in labels else labels[0]
+
+
+def borne(tags: Sequence[str], *, named: bool) -> tuple[str, ...]:
+    """Return, sorted, the types of a sentence's entities; if tags name no entities (`named` False), its tags."""
+    return tuple(sorted({kind for _, _, kind in entities(tags)} if named else set(tags)))
+
+
 def all_tags(tags: Collection[str], scheme: Scheme) -> tuple[str, ...]:
-    """O and every tag that a scheme has for the types of these."""
+    """Return O and every tag of the scheme for the types of these tags."""
     kinds = dict.fromkeys(kind for tag in tags for _, _, kind in entities([tag]))
     letters = dict.fromkeys(_WRITTEN[scheme])
     return (OUTSIDE, *(letter if kind == UNTYPED else f"{letter}-{kind}" for kind in kinds for letter in letters))
 
 
 def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
-    """Return whether a sequence that `converted` leaves as it is can have a tag after another.
+    """Return True if `tag` may follow `before` in a sequence that `converted` does not change.
 
-    O is also what stands before a sentence and after it.
+    O stands for the beginning and the end of a sentence too.
     """
     begin, inside, end, single = _WRITTEN[scheme]
     goes_on = tag[0] in {inside, end} - {begin, single}
@@ -160,15 +164,10 @@ def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
 
 
 def _by_type(tags: Sequence[str]) -> list[list[str]]:
-    """For each type the tags of its entities alone, O elsewhere."""
+    """Return for each type, in sorted order, the tags of its entities, with O for all others."""
     parts = [{part.partition("-")[2]: part for part in parts_of(tag) if part != OUTSIDE} for tag in tags]
     if odd := [
         tag for tag, types in zip(tags, parts, strict=True) if tag != OUTSIDE and len(types) < len(parts_of(tag))
     ]:
         raise ValueError(f"the tag {odd[0]!r} joins two of one type; a word can bear one of each. Correct the labels")
     return [[types.get(kind, OUTSIDE) for types in parts] for kind in sorted(set().union(*parts))]
-
-
-def borne(tags: Sequence[str], *, named: bool) -> tuple[str, ...]:
-    """Return what a sentence bears, sorted: the types of its entities where tags name some (`named`), else its tags."""
-    return tuple(sorted({kind for _, _, kind in entities(tags)} if named else set(tags)))

@@ -125,7 +125,7 @@ def _check_apart(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
             if example.id in split_of_id:
                 raise ValueError(
                     f"{task.name}, {split}: the id {example.id!r} already occurs in {split_of_id[example.id]!r}. "
-                    f"Predictions are told apart by id: leave the copy out, or give it another id"
+                    f"Each prediction needs another id: leave the copy out, or give it another id"
                 )
             split_of_id[example.id] = split
             other = split_of_group.setdefault(example.group, split) if example.group else split

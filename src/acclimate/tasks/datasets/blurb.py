@@ -12,9 +12,9 @@ Readings, where the paper is silent or its files are not those of its table:
 * "Macro F1 word-level" of EBM PICO is the mean over P, I and O of the F1 over words, counted over the whole split.
 * HoC is one text an abstract, as the counts of Table 3 are; the sentences are another form of it.
 * ChemProt and DDI are made from the publishers' files, in the three encodings of Table 12, as forms of these names; the
-  form "dummified" reads what BLURB's own script writes (id, sentence, label; no header).
+  form "dummified" reads what BLURB's script writes (id, sentence, label; no header).
 
-Deviations: the differences of each form, which `acclimate doctor blurb` tells beside the counts.
+Deviations: the differences of each form, which `acclimate doctor blurb` prints beside the counts.
 
 Long because it is a table: thirteen values, each with its source, licence, sizes and files, and hardly any code.
 """
@@ -175,7 +175,7 @@ NER = (
 
 
 def _ebm_nlp(folder: Path, split: Split, *, overlaps: Overlaps = "last") -> Rows:
-    """EBM-NLP's own files; a fifth of the abstracts of train is dev, as in its authors' script."""
+    """Yield the rows of EBM-NLP's files; a fifth of the abstracts of train is dev, as in its authors' script."""
     corpus = file_in(folder, EBM_NLP)
     if split == "test":
         yield from ebm_sentences(corpus, "test", overlaps=overlaps)
@@ -208,7 +208,7 @@ PICO = Dataset(
             (EBM_NLP,),
             _ebm_nlp,
             archives=True,
-            note="Made of EBM-NLP 2.00's own files. A fifth of its training abstracts, drawn by hash, is dev.",
+            note="Made of the files of EBM-NLP 2.00. A fifth of its training abstracts, drawn by hash, is dev.",
             differences=(Difference("train", None, FIFTH), Difference("dev", None, FIFTH)),
         ),
         cut_form(

@@ -1,8 +1,8 @@
-"""A published dataset as a value: what its paper says of it, where its files come from, and how they are read.
+"""A published dataset as a value: the counts of its paper, the origin of its files, and the functions that read them.
 
-The files of a dataset stand in a folder of their own as their publisher ships them, packed (.gz, .zst, .zip, .tar.gz)
-or not. Some may be read in several forms, such as the encodings of a relation, or with a substitute for a file that
-nobody may pass on. A form is asked for by name; else it is the first all of whose files are there.
+Each dataset has a folder with its files as the publisher ships them, packed (.gz, .zst, .zip, .tar.gz) or not. Some
+can be read in several forms, such as the encodings of a relation, or with a substitute for a file whose licence forbids
+copies. A user names a form; without a name it is the first whose files are all there.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Form:
     read         (the dataset's folder, split) -> an Example or a Rejected for each row, in a fixed order
     note         what a reader of the scores must know of it; "" where it is what the paper had
     differences  counts that are known not to be the paper's
-    special      what it writes into texts that a tokenizer may be told to keep whole
+    special      strings that it writes into texts, which a tokenizer may keep whole
     undivided    (the dataset's folder) -> the training rows as the paper counts them, before dev was drawn from them;
                  None: those of train and of dev
     archives     whether the files may be folders, or lie in .zip and .tar.gz
@@ -93,7 +93,7 @@ class Dataset:
     catalogue  what `acclimate data fetch` calls the catalogue that lists its downloads; "" where it has none
     obtain     what to do where a file may not be, or cannot; "" where all may
     runs       seeds that the paper averages over
-    untaught   labels that no training example bears, by the paper's own split
+    untaught   labels that no training example has in the paper's split
     """
 
     name: str

@@ -32,7 +32,7 @@ LINK = "link"
 
 # a prompt and all up to the next empty line
 DOCTEST = re.compile(r"^[ \t]*>>>.*\n(?:[ \t]*\S.*\n)*", re.MULTILINE)
-# directives without a text of their own, and the options of any
+# directives without a text, and the options of all directives
 DIRECTIVE = re.compile(
     r"^[ \t]*\.\.[ ]+(?:_|(?:plot|autosummary|toctree|currentmodule|module|auto\w+|index|highlight|image|figure|"
     r"testsetup|testcode|include|contents|code|code-block|sourcecode|legacy)::).*\n"

@@ -159,7 +159,7 @@ FEWEST_WORDS = 20
 FEWEST_MODULES = 6  # a subpackage with fewer modules or texts is not a label
 FEWEST_TEXTS = 60
 HELDOUT_SHARE = 0.05
-# masked wherever they stand; scipy's own module names are added as code
+# masked in every text; scipy's module names are added as code
 NAMES = (
     *("scipy", "numpy", "np", "sklearn", "scikit-learn", "matplotlib", "plt", "pandas", "torch"),
     *("linalg", "ndimage", "fftpack", "stats"),
@@ -206,7 +206,7 @@ def build_docstrings(
     key = hashlib.sha256(json.dumps([FORMAT, versions]).encode()).hexdigest()[:16]
     path = Path(cache) / f"docstrings-{key}"
     if not path.exists():
-        # a name of its own, so that processes which build at the same time do not meet
+        # the process's number in the name keeps processes that build at the same time apart
         mine = path.with_name(f"{path.name}-{os.getpid()}")
         with new_directory(mine) as directory, without_collector():
             _build(directory, versions, watch)
@@ -259,12 +259,12 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
     counts: Counter[str] = Counter()
     seen: set[str] = set()
 
-    def told(named: Sequence[str]) -> Iterator[Docstring]:
+    def docstrings_of(named: Sequence[str]) -> Iterator[Docstring]:
         for package in counted(named, watch, "reading docstrings", total=len(named), unit="packages", every=1):
             if package in DOMAIN or versions[package] is not None:
                 yield from docstrings(package, without=WITHOUT)
 
-    domain = _distinct(told(DOMAIN), seen, counts)
+    domain = _distinct(docstrings_of(DOMAIN), seen, counts)
     splits = _divide([found for found in domain if found.package == "scipy"], counts)
     tested = {example.group for split in ("dev", "test") for example in splits[split]}
     evaluation = [found.text for found in domain if found.module in tested]
@@ -277,7 +277,7 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
     heldout = [found for found in domain if found.module in apart]
     domain = [found for found in domain if found.module not in apart]
     heldout = _without_copies(heldout, [found.text for found in domain], "heldout", counts)
-    general, unseen = (_distinct(told(packages), seen, counts) for packages in (GENERAL, UNSEEN))
+    general, unseen = (_distinct(docstrings_of(packages), seen, counts) for packages in (GENERAL, UNSEEN))
     general = _without_copies(general, [*evaluation, *(found.text for found in heldout)], "general", counts)
     others = [*evaluation, *(found.text for found in (*general, *domain))]
     unseen = _without_copies(unseen, others, "general_heldout", counts)

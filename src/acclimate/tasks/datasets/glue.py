@@ -4,10 +4,10 @@ Wang et al., "GLUE", ICLR 2019. Sizes are those of the files that the benchmark 
 
 Reading: the labels of GLUE's test sets are not published. Its dev file is test here, as papers report it, and dev is
 drawn from train by the hash of the row: a tenth of it, at most 2,000. What train and dev have together is counted.
-STS-B and CoLA are also read as others ship them: the STS benchmark with its own test set, CoLA with train.tsv and
-val.tsv, which are GLUE's train.tsv in two.
+STS-B and CoLA can also be read from other sources: the STS benchmark with its test set, CoLA with train.tsv and
+val.tsv, which are GLUE's train.tsv in two parts.
 
-MRPC, QQP, QNLI and MNLI are read as their header lines say. No file of theirs was at hand to try it on.
+MRPC, QQP, QNLI and MNLI are read as their header lines say. We had no files of theirs to test this.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ Readings, where the paper is silent:
   question with all of its contexts, and so is one of dev. Training examples are pairs, as the paper counts them.
 * Where SQuAD's training file is not there, SQuADShifts' new Wikipedia questions stand in: the same form and the same
   kind of article, a tenth as many, up to three answers each of which the first is learnt.
-* The paper gives exact match and F1 for SQuAD, strict and lenient accuracy and MRR for BioASQ. The task's own metric,
-  by which settings are chosen, is F1 and MRR; the others are computed of the same predictions.
+* The paper gives exact match and F1 for SQuAD, strict and lenient accuracy and MRR for BioASQ. Settings are
+  chosen by F1 and MRR, the metrics of the tasks; the others are computed from the same predictions.
 """
 
 from __future__ import annotations

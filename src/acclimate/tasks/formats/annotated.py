@@ -1,8 +1,8 @@
 """Texts with mentions of entities and relations between them, whose offsets have been checked against the text.
 
-Offsets count characters (Unicode code points) of the document's text from 0, ends excluded, whatever the file says them
-in. A document of which one mention or relation cannot be used is rejected as a whole: without it, the rest would say
-that there is nothing where there is something.
+Offsets count characters (Unicode code points) of the document's text from 0, ends excluded, in whatever unit the file
+has them. If one mention or relation of a document cannot be used, the whole document is rejected: without it, the
+annotation would wrongly say that there is none in that place.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _BLANK = re.compile(r"\s")  # one character, so that offsets stay what they are
 class Mention:
     """An entity in a text.
 
-    spans  offsets [start, end), ascending; of a discontinuous mention ("breast" in "breast and ovarian cancer", and
-           "cancer") more than one
+    spans  offsets [start, end), ascending; several for a discontinuous mention (in "breast and ovarian cancer", those
+           of "breast" and of "cancer")
     """
 
     id: str
@@ -36,17 +36,17 @@ class Mention:
 
     @property
     def end(self) -> int:
-        """Where the last of the spans ends."""
+        """The end of the last span."""
         return self.spans[-1][1]
 
     def surface(self, text: str) -> str:
-        """Return what the mention covers of its document's text, parts of a discontinuous one with a space between."""
+        """Return the mention's part of its document's text, with a space between the parts of a discontinuous one."""
         return " ".join(text[start:end] for start, end in self.spans)
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation of the mentions with these ids, in the order in which the file states them."""
+    """A relation between the mentions with the ids `first` and `second`, in the file's order."""
 
     type: str
     first: str
@@ -57,8 +57,8 @@ class Relation:
 class Annotated:
     """A document with its mentions and relations, checked.
 
-    place   where it begins: "abstracts.pubtator:17"
-    unread  what the file says of it beyond mentions and relations of two: kind of annotation ("event") and how many
+    place   file and line where it begins: "abstracts.pubtator:17"
+    unread  annotations that are not read: kind ("event") and number
     """
 
     id: str
@@ -71,7 +71,7 @@ class Annotated:
 
 @dataclass(frozen=True, slots=True)
 class StatedMention:
-    """A mention as a file states it: with its place and surface form, neither looked at so far."""
+    """A mention as a file states it, with its place and surface form, not yet checked."""
 
     place: str
     mention: Mention
@@ -95,11 +95,11 @@ def checked(
     place: str,
     unread: Iterable[tuple[str, int]] = (),
 ) -> Annotated | Rejected:
-    """Return the document, or the place and reason of the first thing that is wrong with it.
+    """Return the document, or the place and reason of its first fault.
 
-    Wrong are: an empty or unsound text, an id or type that is empty, two mentions with one id, spans that are empty, do
-    not ascend or leave the text, a surface form that the text does not have there, and a relation of a mention that
-    there is not. White space in a surface form may be other white space in the text: formats cannot hold line ends.
+    Faults are: an empty or unsound text, an empty id or type, two mentions with one id, spans that are empty, do not
+    ascend or leave the text, a surface form that differs from the text at its offsets, and a relation to an unknown
+    mention. All white space in a surface form is the same, because formats cannot hold line ends.
     """
     if not id.strip():
         return Rejected(place, f"the document's id is {shown(id)}; give it one")
@@ -112,7 +112,7 @@ def checked(
         mention = stated.mention
         reason = _fault(text, mention, stated.surface)
         if not reason and mention.id in known:
-            reason = "a mention before it has the same id; give each an id of its own"
+            reason = "a mention before it has the same id; give each another id"
         if reason:
             return Rejected(stated.place, f"document {shown(id)}, mention {shown(mention.id)}: {reason}")
         known[mention.id] = mention
@@ -130,7 +130,7 @@ def checked(
 
 
 def _fault(text: str, mention: Mention, surface: str) -> str:
-    """Return what is wrong with the mention, and the way out; "" where nothing is."""
+    """Return the mention's fault and the way out; "" if there is no fault."""
     if not mention.id.strip() or not mention.type.strip():
         return f"its id is {shown(mention.id)} and its type {shown(mention.type)}; neither may be empty"
     if reason := unsound(mention.type):
@@ -150,16 +150,13 @@ def _fault(text: str, mention: Mention, surface: str) -> str:
 
 
 def _is(text: str, mention: Mention, surface: str) -> bool:
-    """Whether the text has the surface form there: parts with a space between, or with all that stands between them."""
+    """Return True if the mention's text is the surface form: its parts with a space, or with the text, between them."""
     folded = _BLANK.sub(" ", surface)
     return folded in (_BLANK.sub(" ", each) for each in (mention.surface(text), text[mention.start : mention.end]))
 
 
 def _way_out(text: str, mention: Mention, surface: str) -> str:
-    """Return what the offsets seem to count if not characters.
-
-    Else where the surface form stands.
-    """
+    """Return the unit that the offsets seem to count, if it is not characters, or else where the surface form is."""
     for unit, width in (("bytes of UTF-8", _utf8), ("UTF-16 code units, as Java and JavaScript do", _utf16)):
         if (spans := _recounted(text, mention, width)) and _is(text, Mention("", "", spans), surface):
             return f"They fit if they count {unit}; count characters (code points)"
@@ -174,7 +171,7 @@ def _way_out(text: str, mention: Mention, surface: str) -> str:
 
 
 def _nearest(text: str, surface: str, offset: int) -> int:
-    """Return where the occurrence begins that is nearest to the offset; -1 where there is none."""
+    """Return the offset of the occurrence of `surface` that is nearest to `offset`; -1 if there is none."""
     before = text.rfind(surface, 0, offset + len(surface))
     after = text.find(surface, offset)
     found = [place for place in (before, after) if place >= 0 and surface]
@@ -190,7 +187,10 @@ def _utf16(character: str) -> int:
 
 
 def _recounted(text: str, mention: Mention, width: Callable[[str], int]) -> tuple[tuple[int, int], ...]:
-    """Return the spans in characters if they count units, `width` a character; () where they cut a character in two."""
+    """Return the spans in characters, given that they count units and a character has `width` of them.
+
+    Return () if they cut a character in two.
+    """
     place_of = {offset: place for place, offset in enumerate(itertools.accumulate(map(width, text), initial=0))}
     if not all(offset in place_of for span in mention.spans for offset in span):
         return ()

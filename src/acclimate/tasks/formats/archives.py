@@ -1,7 +1,7 @@
-"""The files in an archive that anybody may have made, in a folder, or one file: name and content, one after the other.
+"""The files of an untrusted archive or of a folder, or a single file: name and content, one after the other.
 
-Nothing is written to disk. An archive is refused as a whole where a member's name leads out of it, where a member is a
-link, a device or anything but a file or a folder, where two have one name, and where it asks for more than the limits.
+Nothing is written to disk. The whole archive is refused if a member's name leads out of it, if a member is neither a
+file nor a folder (a link, a device), if two members have one name, and if it exceeds the limits.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _RECORD = 512  # bytes of a tar's block
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much an archive may ask of us.
+    """How large an archive may be.
 
-    members  files and folders
+    members  number of files and folders
     content  bytes of all members, unpacked
-    member   bytes of one
-    ratio    unpacked bytes for each packed one, looked at once `grace` bytes are unpacked
+    member   bytes of one member, unpacked
+    ratio    unpacked bytes for each packed one; checked after `grace` unpacked bytes
     """
 
     members: int = 200_000
@@ -53,14 +53,14 @@ LIMITS = Limits()
 
 
 def files_in(path: Path, *, endings: tuple[str, ...] = ("",), limits: Limits = LIMITS) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each file below a folder (by name), in an archive (in its order), or of the file itself.
+    """Yield name and content of each file below a folder (sorted by name), of an archive (in its order), or of a file.
 
-    endings  of the names to read in a folder or archive; a file that is named itself is read whatever its ending
+    endings  endings of the names to read in a folder or archive; a single file is read whatever its ending
 
-    A name is relative, with `/` between its parts; .gz and .zst files come unpacked, without that ending. Hidden files
-    and those below hidden folders, such as macOS adds to archives, are left out.
+    A name is relative, with `/` between its parts; .gz and .zst files are unpacked, and their names lack that ending.
+    Hidden files and those below hidden folders, such as macOS adds to archives, are left out.
 
-    Raises ValueError where the path cannot be read, is not what its ending says, is damaged or cut off, or is refused.
+    Raises ValueError if the path cannot be read, is not what its ending says, is damaged or cut off, or is refused.
     """
     path = Path(path)
     if path.is_dir():
@@ -77,10 +77,7 @@ def files_in(path: Path, *, endings: tuple[str, ...] = ("",), limits: Limits = L
 
 
 def only_file(path: Path, *, ending: str = "", limits: Limits = LIMITS) -> tuple[str, bytes]:
-    """Name and content of the one file with this ending, as `files_in` has it.
-
-    Raises ValueError where there is none, or more than one.
-    """
+    """Return name and content of the only file with this ending. Raises ValueError if there is none or several."""
     files = [(name, content) for name, content in files_in(path, limits=limits) if name.endswith(ending)]
     if len(files) != 1:
         listed = ", ".join(printable(name) for name, _ in files[:3]) or "none"
@@ -113,7 +110,7 @@ def _refuse(path: Path, why: str) -> NoReturn:
 
 
 class _Members:
-    """Checks the members of an archive, one by one."""
+    """Check of an archive's members, one by one."""
 
     def __init__(self, path: Path, endings: tuple[str, ...], limits: Limits) -> None:
         self._path, self._endings, self._limits = path, endings, limits
@@ -121,16 +118,16 @@ class _Members:
         self._names: set[str] = set()
 
     def name(self, stated: str, *, folder: bool) -> str:
-        """Return the member's name; "" for what is not read.
+        """Return the member's name; "" for a member that is not read.
 
-        ValueError where it leads out of the archive or is taken.
+        Raises ValueError if the name leads out of the archive, or an earlier member has it.
         """
         self._count += 1
         if self._count > self._limits.members:
             _refuse(self._path, f"holds more than {self._limits.members:,} members, which is the limit. Divide it")
         parts = PurePosixPath(stated).parts
         if not parts and folder:
-            return ""  # "./", the archive's own folder
+            return ""  # "./", the outermost folder
         if not parts or stated.startswith("/") or ".." in parts or "\\" in stated or _DRIVE.match(stated):
             _refuse(self._path, f"the member {shown(stated)} leads out of the archive. It is not opened: pack it anew")
         name = "/".join(parts)
@@ -142,7 +139,7 @@ class _Members:
         return name
 
     def content(self, name: str, file: IO[bytes], packed: int) -> bytes:
-        """Return all of the member. packed: bytes of the archive, which what is unpacked is compared with."""
+        """Return the member's content. packed: bytes of the archive, with which the unpacked bytes are compared."""
         parts, length = [], 0
         while part := file.read(_BLOCK):
             length += len(part)
@@ -188,7 +185,7 @@ def _zip(path: Path, endings: tuple[str, ...], limits: Limits) -> Iterator[tuple
 
 
 class _Unpacked:
-    """The bytes of a .tar, unpacked and counted; the newest of them can be looked at again."""
+    """The bytes of a .tar, unpacked and counted. The newest of them are kept for `at`."""
 
     def __init__(self, path: Path, raw: IO[bytes], limits: Limits) -> None:
         self._path, self._raw, self._limits = path, raw, limits
@@ -207,7 +204,7 @@ class _Unpacked:
         return content
 
     def at(self, offset: int) -> bytes:
-        """Return the tar's block that begins there, as far as it was read."""
+        """Return the tar's block at this offset, as far as it was read; b"?" if it is no longer kept."""
         start = offset - (self._taken - len(self._newest))
         return self._newest[start : start + _RECORD] if start >= 0 else b"?"
 
@@ -230,11 +227,11 @@ def _tar(path: Path, endings: tuple[str, ...], limits: Limits) -> Iterator[tuple
                     file = archive.extractfile(member)
                     assert file is not None
                     yield name, members.content(name, file, packed)
-                # tarfile takes a damaged header for the end
+                # tarfile treats a damaged header as the end
                 if unpacked.at(archive.offset) != bytes(_RECORD):
                     _refuse(path, "damaged or cut off tar archive: it does not end as one should. Fetch it again")
                 while unpacked.read(_BLOCK):
-                    pass  # to the packing's own end, where its check sum stands
+                    pass  # up to the end of the packed stream, where its check sum is
         except (*_DAMAGED, tarfile.TarError) as error:
             why = printable(str(error))
             raise ValueError(f"{named(path)}: damaged or cut off tar archive ({why}). Fetch it again") from error

@@ -1,4 +1,4 @@
-"""Aspects of products and what a review says of them: the aspect is the text, the sentence its pair.
+"""Sentiment towards aspects of products: the aspect is the text, the review's sentence its pair.
 
 SemEval-2014 as Xu et al. ship it: one JSON object, id -> {"term", "sentence", "polarity"}. The product reviews of Hu
 and Liu: a line `picture[+2], use[-1][u]##the sentence`, sign and strength in brackets, two of which are `{` or `}`.
@@ -34,17 +34,17 @@ def aspect_json(path: Path, split: Split, *, limits: Limits = LIMITS) -> Iterato
 def product_reviews(
     folder: Path, archives: Sequence[str], products: Sequence[str], *, limits: Limits = LIMITS
 ) -> Iterator[Example | Rejected]:
-    """Yield an Example for each signed aspect of the products, in their order; an aspect without a sign is none.
+    """Yield an Example for each signed aspect of the products, in their order. Aspects without a sign are left out.
 
-    archives  files below the folder that hold `<product>.txt`
+    archives  files below the folder that contain `<product>.txt`
 
-    Raises ValueError where a product is in none of the archives.
+    Raises ValueError if a product is in none of the archives.
     """
     contents = {Path(name).stem: content for archive in archives for name, content in files_in(folder / archive)}
     for product in products:
         if product not in contents:
             raise ValueError(f"{', '.join(archives)}: no file {product}.txt in them. Fetch them again")
-        # the files are ASCII but for a few bytes of Latin-1
+        # the files are ASCII with a few bytes of Latin-1
         for number, line in enumerate(contents[product].decode("latin-1").splitlines(), 1):
             annotation, marks, sentence = line.partition("##")
             if not marks or annotation.startswith("*"):

@@ -4,9 +4,9 @@
       <annotation id="T1"><infon key="type">Chemical</infon><location offset="0" length="7"/><text>Aspirin</text>
       </annotation></passage></document></collection>
 
-A document's text is its passages, each at its offset, with line ends and spaces in the gaps between them. Offsets count
-characters of the document. Annotations without a location, and relations of other than two annotations, are not read
-but counted (`Annotated.unread`). JSON may hold a collection, a list of collections or documents, or one document.
+A document's text consists of its passages, each at its offset, with line ends and spaces in the gaps. Offsets count
+characters of the document. Annotations without a location, and relations of other than two annotations, are counted but
+not read (`Annotated.unread`). JSON may hold a collection, a list of collections or documents, or one document.
 """
 
 from __future__ import annotations
@@ -25,30 +25,29 @@ from acclimate.tasks.formats.xml import Lines, elements
 from acclimate.text.untrusted import named, printable, shown
 
 ENDINGS = (".xml", ".json")
-_WIDEST = 1 << 20  # characters between two passages; beyond, the offset is no offset
-
-_PLACE = 0  # no key that JSON can hold: of the values of an element of XML, where it stands
+_WIDEST = 1 << 20  # characters between two passages; after a wider gap the offset must be wrong
+_PLACE = 0  # key, which JSON cannot have, for the place of an element in the file
 _ATTRIBUTES = ("id", "refid", "offset", "length")
 _CHILDREN = ("id", "text", "offset")
 _LISTS = ("passage", "sentence", "annotation", "relation", "location", "node")
 
-_Values = Mapping[Any, Any]  # an element as BioC's JSON has it
+_Values = Mapping[Any, Any]  # an element in the form of BioC's JSON
 
 
 class _UnfitError(Exception):
-    """Carries the Rejected of the document that is read."""
+    """The document cannot be used. rejected: its Rejected."""
 
     def __init__(self, place: str, reason: str) -> None:
         self.rejected = Rejected(place, reason)
 
 
 def bioc_documents(path: Path, *, type: str = "type", limits: Limits = LIMITS) -> Iterator[Annotated | Rejected]:
-    """Yield the documents of a file, or of the .xml and .json files of a folder or archive, or why one cannot be used.
+    """Yield the documents of a file, or of a folder or archive (.xml, .json); a Rejected for a faulty one.
 
-    type  the infon that holds the type of an annotation or relation
+    type  key of the infon that holds the type of an annotation or relation
 
-    Raises ValueError where there is no such file, where one is not well-formed or no collection, for XML that declares
-    entities, and as `files_in` does.
+    Raises ValueError if there is no such file, if one is not well-formed or no collection, for XML that declares
+    entities, and for the faults that `files_in` finds.
     """
     found = False
     for name, content in files_in(path, endings=ENDINGS, limits=limits):
@@ -80,7 +79,7 @@ def _of_json(content: bytes, where: str, name: str) -> Iterator[_Values]:
             number += 1
             yield {**each, _PLACE: f"{name}, document {number}"}
         elif isinstance(each, dict) and any(isinstance(part, list) for part in each.values()):
-            # PubTator 3 calls the list of its documents after itself
+            # PubTator 3 names the list of its documents "PubTator3"
             lists = [part for part in each.values() if isinstance(part, list)]
             waiting.append(each.get("documents", lists[0]))
         else:
@@ -93,7 +92,7 @@ def _of_xml(content: bytes, where: str, name: str) -> Iterator[_Values]:
 
 
 def _as_json(element: Element, lines: Lines, name: str) -> _Values:
-    """Return the element as BioC's JSON has it; what BioC does not know is left out."""
+    """Return the element in the form of BioC's JSON, without attributes and children that BioC does not define."""
     values: dict[Any, Any] = {key: value for key, value in element.items() if key in _ATTRIBUTES}
     values[_PLACE] = f"{name}:{lines[element]}"
     for child in element:
@@ -139,7 +138,7 @@ def _document(document: _Values, type: str) -> Annotated | Rejected:
 
 
 def _parts(document: _Values, place: str) -> Iterator[_Values]:
-    """Yield the document itself, its passages, and their sentences, in the order of the text."""
+    """Yield the document, its passages, and their sentences, in the order of the text."""
     yield {**document, "text": None}
     for passage in _listed(document, "passages", place):
         yield passage
@@ -147,7 +146,7 @@ def _parts(document: _Values, place: str) -> Iterator[_Values]:
 
 
 def _longer(text: str, part: _Values, place: str) -> str:
-    """Return the text with that of the passage or sentence, if it has one, at its offset."""
+    """Return the text so far, extended by the text of the passage or sentence, if it has one, at its offset."""
     added = part.get("text")
     if not added:
         return text

@@ -1,11 +1,11 @@
-"""BRAT's standoff format: of each document a .txt with the text, and beside it an .ann with a line for each annotation.
+"""BRAT's standoff format: for each document a .txt with its text and an .ann with a line for each annotation.
 
     T1<TAB>Chemical 0 7<TAB>aspirin                 a mention: type, offsets, surface form
     T2<TAB>Disease 10 16;29 35<TAB>breast cancer    a discontinuous one
     R1<TAB>treats Arg1:T1 Arg2:T2                   a relation of two mentions
 
-Attributes (A, M), normalisations (N), notes (#), equivalences (*), events (E) and relations with them are not read, but
-counted (`Annotated.unread`). Offsets count characters, the line ends of the .txt as they stand there.
+Attributes (A, M), normalisations (N), notes (#), equivalences (*), events (E) and relations with them are counted but
+not read (`Annotated.unread`). Offsets count the characters of the .txt, line ends as they are in it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _RELATION = re.compile(r"(\S+)((?: \S+:\S+)+) *")
 
 
 def brat_documents(path: Path, *, limits: Limits = LIMITS) -> Iterator[Annotated | Rejected]:
-    """Yield the documents of a folder or archive, or why one cannot be used; a document's id is its name without .txt.
+    """Yield the documents of a folder or archive; a Rejected for a faulty one. An id is the file's name without .txt.
 
-    Raises ValueError where there is neither a .txt nor an .ann, and as `files_in` does.
+    Raises ValueError if there is neither a .txt nor an .ann, and for the faults that `files_in` finds.
     """
-    waiting: dict[str, tuple[str, bytes]] = {}  # of a document whose other file has not come yet: ending and content
+    waiting: dict[str, tuple[str, bytes]] = {}  # ending and content of each file whose partner has not been read yet
     found = False
     for name, content in files_in(path, endings=(".txt", ".ann"), limits=limits):
         document, _, ending = name.rpartition(".")
@@ -42,7 +42,11 @@ def brat_documents(path: Path, *, limits: Limits = LIMITS) -> Iterator[Annotated
         else:
             waiting[document] = (ending, content)
     for document, (ending, _) in waiting.items():
-        lacks = ".txt with its text" if ending == "ann" else ".ann, which may be empty, but says that somebody looked"
+        lacks = (
+            ".txt with its text"
+            if ending == "ann"
+            else ".ann, which may be empty, but shows that the text was annotated"
+        )
         yield Rejected(f"{printable(document)}.{ending}:1", f"there is no {lacks}; add it, or leave the document out")
     if not found:
         raise ValueError(f"{named(path)}: holds no .txt and no .ann, which BRAT's documents consist of. Name another")
@@ -78,7 +82,7 @@ def _document(name: str, text: bytes, annotations: bytes) -> Annotated | Rejecte
 
 
 def _annotation(place: str, line: str) -> StatedMention | StatedRelation | Rejected | str:
-    """Return what the line says; of what is not read, its kind."""
+    """Return the mention or relation that the line states; for annotations that are not read, their kind."""
     id, _, rest = line.partition("\t")
     said, _, surface = rest.partition("\t")
     if id[:1] == "T" and (mention := _MENTION.fullmatch(said)):

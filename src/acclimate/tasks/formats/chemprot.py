@@ -3,12 +3,12 @@
 abstracts   pmid, title, abstract
 entities    pmid, id, type (CHEMICAL, GENE-Y, GENE-N), start, end, surface form
 relations   pmid, group (CPR:3), "Y " where the group is evaluated or "N ", name (ACTIVATOR), Arg1:<id>, Arg2:<id>
-            gold_standard.tsv, with the evaluated groups alone, leaves flag and name out; both are read
+            gold_standard.tsv has only the evaluated groups, without flag and name; both forms can be read
 
-Offsets are into title, one character and abstract. Quotes are ordinary characters.
+Offsets count characters of title, one character and abstract. Quotes are ordinary characters.
 
-As BLURB has it (Gu et al., 2021): all chemicals and genes of one sentence are paired, five groups are labels, all other
-pairs are "false". Sentences are Punkt's (tasks/sentences.py). Of two groups for one pair the later in the file counts.
+As in BLURB (Gu et al., 2021), all chemicals and genes of one sentence are paired, five groups are labels, all other
+pairs are "false". Sentences are Punkt's (tasks/sentences.py). If a pair has two groups, the later in the file counts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def chemprot_examples(
     sentences: Sentences = punkt_spans,
     limits: Limits = LIMITS,
 ) -> Iterator[Example | Rejected]:
-    """BLURB's examples of a split, from the publisher's files in `folder`, packed or not."""
+    """Yield BLURB's examples of a split, from the publisher's files in `folder`, packed or not."""
     documents = chemprot_documents(*(file_in(folder, name) for name in FILES[split]), limits=limits)
     labels = {group: group for group in GROUPS}
     return relation_examples(
@@ -66,9 +66,9 @@ def chemprot_examples(
 def chemprot_documents(
     abstracts: Path, entities: Path, relations: Path, *, limits: Limits = LIMITS
 ) -> Iterator[Annotated | Rejected]:
-    """Yield the abstracts with their mentions and relations (of the type of their group), or why one cannot be used.
+    """Yield the abstracts with their mentions and relations, whose types are their groups; a Rejected for a faulty one.
 
-    A line of entities or relations that cannot be read, or is of no abstract, is rejected by itself.
+    A line of entities or relations that cannot be read, or whose abstract is missing, is a Rejected too.
     """
     mentions: dict[str, list[StatedMention]] = defaultdict(list)
     for place, fields in _rows(entities, limits):

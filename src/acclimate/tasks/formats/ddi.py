@@ -1,18 +1,18 @@
-"""DDIExtraction 2013: texts with drugs and, of each pair of drugs in a sentence, whether and how they interact.
+"""DDIExtraction 2013: texts with drugs and, for each pair of drugs in a sentence, whether and how they interact.
 
     <document id="DDI-DrugBank.d1"><sentence id="DDI-DrugBank.d1.s0" text="...">
       <entity id="DDI-DrugBank.d1.s0.e0" charOffset="0-6;12-17" type="drug" text="..."/>
       <pair id="DDI-DrugBank.d1.s0.p0" e1="..." e2="..." ddi="true" type="effect"/></sentence></document>
 
-in a file a document, all of them in one archive, beside lists of the files of each split (`train_files.tsv`, a line for
-each path below the archive's folder). Offsets count from the sentence's beginning and include their ends.
+Each document is a file of one archive. Beside it are lists of the files of each split (`train_files.tsv`, a line for
+each path below the archive's folder). Offsets count from the beginning of the sentence and include the last character.
 
-As BLURB has it (Gu et al., 2021): every pair of drugs in a sentence, and a discontinuous drug from its first character
-to its last.
+As in BLURB (Gu et al., 2021), every pair of drugs in a sentence is an example, and a discontinuous drug counts from its
+first character to its last.
 
 Readings
-  Of 24 mentions in 7 documents of train and dev the publisher's offsets are one too high or too low. A mention whose
-  surface form stands one character beside its offsets is moved there; BLURB's files have "a@DRUG$" for "angiotensin 1".
+  The publisher's offsets of 24 mentions in 7 documents of train and dev are one too high or too low. If a surface form
+  is one character away from its offsets, the mention is moved; BLURB's files have "a@DRUG$" for "angiotensin 1".
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _LINE_END = re.compile(r"[\n\r\t]")  # one space for each, so that offsets stay 
 def ddi_examples(
     folder: Path, split: Split, *, encoding: Encoding = "dummies", limits: Limits = LIMITS
 ) -> Iterator[Example | Rejected]:
-    """BLURB's examples of a split, from the archive and the lists of files in `folder`.
+    """Yield BLURB's examples of a split, from the archive and the lists of files in `folder`.
 
-    Raises ValueError where the archive lacks a file of the list.
+    Raises ValueError if the archive lacks a file of the list.
     """
     listed = file_in(folder, LISTS[split])
     names = [line.strip() for _, line in text_lines(listed, limits) if line.strip()]
@@ -57,11 +57,12 @@ def ddi_examples(
 
 
 def ddi_documents(archive: Path, names: Iterable[str] = ()) -> Iterator[Annotated | Rejected]:
-    """Yield the documents of these files, in their order, or why one cannot be used; without names, of all files.
+    """Yield the documents of these files, in their order; a Rejected for a faulty one.
 
-    archive  or the folder that it unpacks to. The names may leave out its outermost folder
+    archive  the archive, or the folder that it unpacks to
+    names    files, which may lack the archive's outermost folder; none: all files
 
-    Raises ValueError where a name is not there, and where a file is none of this corpus's XML.
+    Raises ValueError if there is no file of a name, and if a file is not in this corpus's XML.
     """
     contents = {name: content for name, content in files_in(archive) if name.endswith(".xml")}
     by_name = {name.partition("/")[2]: name for name in contents} | {name: name for name in contents}
@@ -72,7 +73,7 @@ def ddi_documents(archive: Path, names: Iterable[str] = ()) -> Iterator[Annotate
 
 
 def given_sentences(text: str, whole: Iterable[Span] = ()) -> list[Span]:
-    """Return the sentences as the corpus has them: a line each."""
+    """Return the sentences of the corpus: a line each. whole: ignored."""
     return [line.span() for line in re.finditer(r"[^\n]+", text)]
 
 
@@ -103,7 +104,7 @@ def _document(content: bytes, where: str) -> Annotated | Rejected:
 
 
 def _mention(entity: dict[str, str], document: str, sentence: str, start: int) -> tuple[Mention, str]:
-    """Return the mention and its surface form. start: of the sentence in the document."""
+    """Return the mention and its surface form. start: offset of the sentence in the document."""
     offsets, surface = entity["charOffset"], entity["text"]
     if not _OFFSETS.fullmatch(offsets):
         raise ValueError(f"the offsets {shown(offsets)} are not such as 0-6 or 0-6;12-17; correct the file")
@@ -111,7 +112,7 @@ def _mention(entity: dict[str, str], document: str, sentence: str, start: int) -
     for shift in (0, -1, 1):
         parts = [sentence[max(first + shift, 0) : last + shift + 1] for first, last in stated]
         if "".join("".join(parts).split()) == "".join(surface.split()):
-            surface = " ".join(parts)  # the parts of one have no space between where the text has a hyphen
+            surface = " ".join(parts)  # the file joins parts without a space if the text has a hyphen
             break
     else:
         shift = 0

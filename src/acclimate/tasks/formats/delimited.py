@@ -1,4 +1,4 @@
-"""Examples from benchmarks' tables: CSV, and TSV whose quotes are ordinary characters, with or without a header."""
+"""Examples from the files of benchmarks: CSV, TSV (in which quotes are ordinary characters), tagged words, and JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from acclimate.tasks.tagged import tagged_rows
 from acclimate.text.untrusted import LIMITS, Limits, blocks, json_lines, named, printable, shown, text_lines, unsound
 
 CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f]")
-LabelOf = Callable[[str], Label]  # raises ValueError, saying why, for what is no label
+LabelOf = Callable[[str], Label]  # the label of a field; raises ValueError, with the reason, if it is none
 
 
 def delimited_examples(
@@ -38,15 +38,15 @@ def delimited_examples(
 ) -> Iterator[Example | Rejected]:
     """Yield an Example or a Rejected for each row of the file. `text`, `label`, `pair` and `id` name columns.
 
-    label_of  what a row's label is, from what the column holds
-    id        of a column whose values are unique; else an example's id is `<split>:<row>`, rows counted from 1
-    group_of  an example's group, from its id
-    columns   the names of the columns, in order, of a file without a header line
-    comma     whether commas part the fields, quoted where need be, else tabs, where no quote means anything
-    surplus   whether a row may have more fields than columns, which are not looked at
-    member    the file to read of an archive, which `path` is then
+    label_of  returns the label of a field of the label column
+    id        name of a column with unique values; without it an id is `<split>:<row>`, rows counted from 1
+    group_of  returns an example's group, from its id
+    columns   names of the columns, in order, for a file without a header line
+    comma     True: commas part the fields, which may be quoted; False: tabs, and quotes are ordinary characters
+    surplus   True if a row may have more fields than columns; these are ignored
+    member    name of the file to read, if `path` is an archive
 
-    White space around a text is not part of it. Raises ValueError where the file is none of such rows.
+    White space around a text is removed. Raises ValueError if the file has no such rows.
     """
     lines = _member_lines(path, member) if member else (line for _, line in text_lines(path, limits))
     records = _records(path, lines, comma, limits)
@@ -80,9 +80,9 @@ def delimited_examples(
 def example_of(
     place: str, id: str, text: str, label: str, label_of: LabelOf, *, pair: str | None = None, group: str = ""
 ) -> Example | Rejected:
-    """Return the example, or why there is none: an id or text that is empty or unsound, or a label that is none.
+    """Return the example, or a Rejected if an id or text is empty or unsound, or the label cannot be used.
 
-    Control characters, of which CoLA and STS-B have a few, are left out of the texts, as BERT's tokenizer does.
+    Control characters, of which CoLA and STS-B have a few, are removed from texts, as BERT's tokenizer does.
     """
     text, pair = CONTROL.sub("", text), None if pair is None else CONTROL.sub("", pair)
     for what, value in (("id", id), ("text", text), ("second text", pair)):
@@ -95,7 +95,9 @@ def example_of(
 
 
 def one_of(classes: Mapping[str, str] | Sequence[str]) -> LabelOf:
-    """Of a file whose labels are these, or stand for them (label in the file -> class)."""
+    """Return the function that accepts these labels only; of a mapping (label in the file -> class), it returns the
+    class.
+    """
     known = dict(classes) if isinstance(classes, Mapping) else {name: name for name in classes}
 
     def label_of(value: str) -> Label:
@@ -107,7 +109,7 @@ def one_of(classes: Mapping[str, str] | Sequence[str]) -> LabelOf:
 
 
 def number(value: str) -> Label:
-    """Of a file whose labels are numbers."""
+    """Return the label of a field that is a number. Raises ValueError if it is no finite number."""
     try:
         found = float(value)
     except ValueError:
@@ -117,42 +119,14 @@ def number(value: str) -> Label:
     return found
 
 
-def _member_lines(path: Path, member: str) -> Iterator[str]:
-    content = next((content for name, content in files_in(path) if name == member), None)
-    if content is None:
-        raise ValueError(f"{named(path)}: holds no {member}. Fetch it again")
-    yield from content.decode().splitlines(keepends=True)
-
-
-def _records(path: Path, lines: Iterator[str], comma: bool, limits: Limits) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield the fields of each row that is not empty, with the line on which it begins."""
-    if not comma:
-        for number, line in enumerate(lines, 1):
-            if stripped := line.rstrip("\r\n"):
-                yield number, stripped.split("\t")
-        return
-    csv.field_size_limit(limits.line)
-    reader = csv.reader(lines, strict=True)
-    number = 1
-    try:
-        for fields in reader:
-            if fields:
-                yield number, fields
-            number = reader.line_num + 1
-    except csv.Error as error:
-        raise ValueError(f"{named(path)}:{number}: {printable(str(error))}. Correct the line") from error
-
-
-# Sentences of BLURB's tagged datasets: a word and its tag a line, as MTL-Bioinformatics-2016 and EBM-NLP have them.
-
-
 def iob_examples(
     path: Path, split: Split, *, merged: bool = False, limits: Limits = LIMITS
 ) -> Iterator[Example | Rejected]:
-    """Yield an Example or a Rejected for each sentence; its group is its document, where `-DOCSTART-` lines part
-    documents.
+    """Yield an Example or a Rejected for each sentence of a file with a word and its tag a line.
 
-    merged  whether entities of all types are one: B-DNA and B-protein become B
+    MTL-Bioinformatics-2016 and EBM-NLP are such files. If `-DOCSTART-` lines part documents, the document is the group.
+
+    merged  True: entities of all types become one type, B-DNA and B-protein become B
     """
     for row in tagged_rows(path, Columns(), limits=limits):
         if isinstance(row, Rejected):
@@ -160,9 +134,6 @@ def iob_examples(
             continue
         tags = tuple(tag.partition("-")[0] for tag in row.label) if merged else row.label
         yield Example(f"{split}:{row.number}", row.text, tags, None, f"{split}, {row.group}" if row.group else "")
-
-
-# Examples of JSON Lines, an object a text or an abstract, and whole files that are one JSON object.
 
 
 def jsonl_examples(
@@ -189,7 +160,10 @@ def jsonl_examples(
 def abstract_sentences(
     path: Path, split: Split, *, label_of: LabelOf, limits: Limits = LIMITS
 ) -> Iterator[Example | Rejected]:
-    """An Example or a Rejected for each sentence of abstracts with the keys pmid, sentences and labels, one a line."""
+    """Yield an Example or a Rejected for each sentence of a file of abstracts.
+
+    Each line is a JSON object with the keys pmid, sentences and labels. The group of a sentence is its abstract.
+    """
     for number, values in json_lines(path, limits):
         place = f"{printable(path.name)}:{number}"
         if isinstance(values, str):
@@ -205,7 +179,7 @@ def abstract_sentences(
 
 
 def json_object(path: Path, limits: Limits = LIMITS) -> dict[str, Any]:
-    """Return the JSON object that the file is. Raises ValueError where it is none."""
+    """Return the JSON object in the file. Raises ValueError if the file is not one JSON object."""
     try:
         value = json.loads(b"".join(blocks(path, limits)))
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -213,3 +187,29 @@ def json_object(path: Path, limits: Limits = LIMITS) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{named(path)}: is {shown(value)}, where a JSON object is needed. Fetch it again")
     return value
+
+
+def _member_lines(path: Path, member: str) -> Iterator[str]:
+    content = next((content for name, content in files_in(path) if name == member), None)
+    if content is None:
+        raise ValueError(f"{named(path)}: holds no {member}. Fetch it again")
+    yield from content.decode().splitlines(keepends=True)
+
+
+def _records(path: Path, lines: Iterator[str], comma: bool, limits: Limits) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield the fields of each row that is not empty, with the line on which it begins."""
+    if not comma:
+        for number, line in enumerate(lines, 1):
+            if stripped := line.rstrip("\r\n"):
+                yield number, stripped.split("\t")
+        return
+    csv.field_size_limit(limits.line)
+    reader = csv.reader(lines, strict=True)
+    number = 1
+    try:
+        for fields in reader:
+            if fields:
+                yield number, fields
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{named(path)}:{number}: {printable(str(error))}. Correct the line") from error

@@ -1,13 +1,13 @@
-"""EBM-NLP 2.00 as its authors publish it: tokens of abstracts, and for each of three elements which of them it covers.
+"""EBM-NLP 2.00 as its authors publish it: tokens of abstracts, and for each of three elements the tokens it covers.
 
 documents/PMID.tokens                                                     tokens with white space between them
 annotations/aggregated/starting_spans/ELEMENT/train/PMID.AGGREGATED.ann   as many numbers, 0 outside the element
 annotations/aggregated/starting_spans/ELEMENT/test/gold/PMID.AGGREGATED.ann
 
-Elements overlap. In BLURB and in the authors' own script (models/lstm-crf/build_data.py) each token bears one: of those
-that cover it the last of participants, interventions and outcomes. With `overlaps` it bears a tag of all of them, joint
-where they are several (tasks/tags.py). Sentences end after a token ".". An abstract that one element has no file for
-bears none of it, and one of the test set is not trained on.
+Elements overlap. In BLURB and in the authors' script (models/lstm-crf/build_data.py) each token has one: of those that
+cover it, the last of participants, interventions and outcomes. With `overlaps="all"` it has the joint tag of all that
+cover it (tasks/tags.py). Sentences end after a token ".". An abstract without a file for an element has none of that
+element. Abstracts of the test set are left out of train.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ TOKENS = ".tokens"
 LABELS = ".AGGREGATED.ann"
 
 Overlaps = Literal["last", "all"]
-Numbers = dict[str, dict[str, list[str]]]  # abstract -> element -> a number a token
+Numbers = dict[str, dict[str, list[str]]]  # abstract -> element -> a number for each token
 
 
 def ebm_sentences(
     corpus: Path, part: Literal["train", "test"], *, overlaps: Overlaps = "last", limits: Limits = LIMITS
 ) -> Iterator[Example | Rejected]:
-    """Yield an Example for each sentence of the abstracts, by PMID, or a Rejected for an abstract; the group is the
-    abstract.
+    """Yield an Example for each sentence, abstracts in the order of their PMIDs, or a Rejected for an abstract.
 
-    corpus    the folder, or an archive of it, with an outermost folder or not
-    overlaps  what a token bears that several elements cover: the last of them, or a joint tag of all
+    The group of a sentence is its abstract.
 
-    Raises ValueError where it holds no annotated abstract.
+    corpus    the folder or an archive of it, with or without an outermost folder
+    overlaps  the tag of a token that several elements cover: that of the last, or a joint tag of all
+
+    Raises ValueError if it holds no annotated abstract.
     """
     tokens: dict[str, list[str]] = {}
     numbers: dict[str, Numbers] = {name: {} for name in FOLDERS}
@@ -64,16 +65,16 @@ def ebm_sentences(
 def _sentences(
     abstract: str, tokens: list[str] | None, numbers: dict[str, list[str]], overlaps: Overlaps
 ) -> Iterator[Example | Rejected]:
-    """Yield the sentences, or why there is none."""
+    """Yield the sentences of an abstract, or one Rejected."""
     if tokens is None:
         yield Rejected(f"documents/{abstract}{TOKENS}", "there is no such file; fetch the archive again")
         return
-    for element, own in numbers.items():
+    for element, covers in numbers.items():
         place = f"{SPANS}/{element}, {abstract}{LABELS}"
-        if len(own) != len(tokens):
-            yield Rejected(place, f"{len(own):,} numbers for {len(tokens):,} tokens; fetch the archive again")
+        if len(covers) != len(tokens):
+            yield Rejected(place, f"{len(covers):,} numbers for {len(tokens):,} tokens; fetch the archive again")
             return
-        if odd := [number for number in own if not number.isdecimal()]:
+        if odd := [number for number in covers if not number.isdecimal()]:
             yield Rejected(place, f"{shown(odd[0])} is no number; fetch the archive again")
             return
     if reason := next(filter(None, map(unsound, tokens)), ""):

@@ -1,7 +1,7 @@
-"""Hallmarks of Cancer: abstracts, of which each sentence is a row with ten decisions.
+"""Hallmarks of Cancer: each sentence of an abstract is a row with ten decisions.
 
-A row is `0_0,1_0,2_1,...,9_0<TAB>sentence<TAB><pmid>_s<number>`: hallmark 2 and no other. An abstract bears what one of
-its sentences bears.
+A row is `0_0,1_0,2_1,...,9_0<TAB>sentence<TAB><pmid>_s<number>`: hallmark 2 and no other. An abstract has the hallmarks
+of all its sentences.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def hoc_sentences(path: Path, split: Split, *, limits: Limits = LIMITS) -> Itera
 
 
 def hoc_abstracts(path: Path, split: Split, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
-    """A Rejected for each sentence that is none, then an Example for each abstract: its sentences, a space between."""
+    """Yield a Rejected for each faulty sentence, then an Example for each abstract: its sentences, joined by spaces."""
     sentences: list[Example] = []
     for row in hoc_sentences(path, split, limits=limits):
         if isinstance(row, Rejected):
@@ -51,7 +51,7 @@ def hoc_abstracts(path: Path, split: Split, *, limits: Limits = LIMITS) -> Itera
 
 
 def by_abstract(sentences: Sequence[Example], labels: Sequence[Label]) -> dict[str, tuple[str, ...]]:
-    """Abstract -> what one of its sentences' labels bears, sorted. labels: gold or predicted, one a sentence."""
+    """Return abstract -> the sorted classes of all its sentences. labels: gold or predicted labels of the sentences."""
     found: dict[str, set[str]] = {}
     for sentence, label in zip(sentences, labels, strict=True):
         found.setdefault(sentence.group, set()).update(classes_in(label))
@@ -59,6 +59,7 @@ def by_abstract(sentences: Sequence[Example], labels: Sequence[Label]) -> dict[s
 
 
 def _hallmarks(value: str) -> Label:
+    """Return the hallmarks of a row's first field. Raises ValueError if it is not ten decisions."""
     decisions = value.split(",")
     wrong = [each for at, each in enumerate(decisions) if each not in (f"{at}_0", f"{at}_1")]
     if wrong or len(decisions) != len(HALLMARKS):

@@ -1,11 +1,11 @@
 """PubMedQA, the thousand labelled questions (ori_pqal.json), with the splits of its authors' split_dataset.py.
 
-The question comes first, the contexts of the abstract, joined, are its pair. LONG_ANSWER is the abstract's conclusion,
-which states the answer, and is never read.
+The question is the text; the contexts of the abstract, joined, are its pair. LONG_ANSWER, the abstract's conclusion,
+states the answer and is never read.
 
-The authors draw 500 questions for the test and ten folds of the others with Python's generator seeded with 0; their
-script is short enough to follow, so the folds are theirs: the test questions, in their order, are those of the
-test_ground_truth.json that they publish.
+The authors sample 500 test questions and ten folds of the others with Python's generator, seed 0. This file does the
+same as their script, so the folds are theirs. As a check, the test questions must be those of their
+test_ground_truth.json, in its order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def pubmedqa_examples(
 ) -> Iterator[Example | Rejected]:
     """Yield an Example or a Rejected for each question of the split: 450 of train, 50 of dev (the fold), 500 of test.
 
-    Raises ValueError where the files are not those two, or the split is not the one that they publish.
+    Raises ValueError if one of the two files is missing or is another one, so that the test questions differ.
     """
     path = file_in(folder, QUESTIONS)
     questions, answers = (json_object(file, limits) for file in (path, file_in(folder, TEST)))
@@ -49,9 +49,12 @@ def pubmedqa_examples(
 def splits(
     path: Path, questions: Mapping[str, Mapping[str, Any]], published: Mapping[str, Any], fold: int = 0
 ) -> dict[Split, list[str]]:
-    """Return the ids of each split, as the authors' script draws them; fold: of ten, which one is dev.
+    """Return the ids of each split, sampled as in the authors' script.
 
-    path is named in the ValueError that is raised where the test questions drawn are not those published.
+    path  of the questions, for the error
+    fold  number of the fold, of ten, that is dev
+
+    Raises ValueError if the sampled test questions are not the published ones.
     """
     generator = random.Random(0)
     decided = {id: str(each.get("final_decision", "")) for id, each in questions.items() if isinstance(each, Mapping)}
@@ -67,7 +70,7 @@ def splits(
 
 
 def _parts(ids: list[str], count: int, decision: Callable[[str], str], generator: random.Random) -> list[list[str]]:
-    """Return the ids in so many parts, each with its share of each decision."""
+    """Return the ids in `count` parts, each with its share of each decision."""
     by_decision = [[id for id in ids if decision(id) == answer] for answer in ANSWERS]
     for members in by_decision:
         generator.shuffle(members)
@@ -78,7 +81,7 @@ def _parts(ids: list[str], count: int, decision: Callable[[str], str], generator
             size = math.ceil(len(members) / count)
             part += members[at * size : None if at == count - 1 else (at + 1) * size]
         parts.append(part)
-    if len(parts[-1]) != len(parts[0]):  # each part had its share rounded up: the last lacks what the others have over
+    if len(parts[-1]) != len(parts[0]):  # shares were rounded up, so the last part has fewer: each other gives it one
         for part in parts[:-1]:
             parts[-1].append(part.pop(part.index(generator.choice(part))))
     return parts

@@ -1,4 +1,4 @@
-"""PubTator's format: of each document its title and abstract, then a line for each mention and each relation.
+"""PubTator's format: for each document its title and abstract, then a line for each mention and each relation.
 
     1234567|t|Aspirin and stroke
     1234567|a|We studied ...
@@ -6,8 +6,8 @@
     1234567<TAB>CID<TAB>D001241<TAB>D020521
 
 An empty line ends a document. Offsets count characters of title, one line end and abstract. A mention may have the
-identifiers of its concepts, `|` or `;` between several (-1 or - : none); what follows them is not read. A relation is
-one of concepts; here it becomes one of every two mentions that bear them, in the order of the text.
+identifiers of its concepts, with `|` or `;` between several (-1 or - : none); later fields are not read. A relation is
+between concepts; here it becomes a relation between every two mentions of them, in the order of the text.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ _Lines = list[tuple[int, str]]
 
 
 def pubtator_documents(path: Path, *, limits: Limits = LIMITS) -> Iterator[Annotated | Rejected]:
-    """Yield the documents of a file, whatever its ending, or of the .pubtator and .txt files of a folder or archive.
+    """Yield the documents of a file, or of the .pubtator and .txt files of a folder or archive; a Rejected for a faulty
+    one.
 
-    Raises ValueError where a file is not UTF-8 or does not begin with a title, where there is none, and as `files_in`.
+    Raises ValueError if a file is not UTF-8 or does not begin with a title, if there is no file, and for the faults
+    that `files_in` finds.
     """
     found = False
     for name, content in files_in(path, endings=ENDINGS, limits=limits):
@@ -78,7 +80,7 @@ def _document(name: str, lines: _Lines) -> Annotated | Rejected:
     parts: dict[str, str] = {}
     ids: dict[str, None] = {}
     mentions: list[StatedMention] = []
-    bearers: defaultdict[str, list[str]] = defaultdict(list)  # of a concept: ids of the mentions
+    bearers: defaultdict[str, list[str]] = defaultdict(list)  # concept -> ids of its mentions
     stated: list[tuple[str, list[str]]] = []
     for number, line in lines:
         place = f"{name}:{number}"

@@ -1,15 +1,15 @@
-"""Questions whose answers are spans of a context, as SQuAD's JSON has them, and BioASQ's golden answers.
+"""Questions whose answers are spans of a context, in SQuAD's JSON, and BioASQ's golden answers.
 
 data -> articles (title, paragraphs) -> context, qas (id, question, answers) -> text, answer_start. A file may be packed
 (.gz, .zst) or be the one JSON file of a .zip.
 
-BioASQ's factoid questions in this form are pairs: a question stands as often as it has contexts, with the id
-`<question>_<number>`. Those to be scored have no answers there; they come from the golden file (questions -> id, type,
-exact_answer), whose answers are synonyms that need not stand in any context. `by_question` makes one example of the
-pairs of a question, because that is what is scored.
+BioASQ's factoid questions in this form are pairs: a question occurs once for each of its contexts, with the id
+`<question>_<number>`. Test questions have no answers in it. Their answers are in the golden file (questions -> id,
+type, exact_answer), as synonyms that need not occur in a context. `by_question` makes one example from the pairs of a
+question, because questions are scored.
 
-A question of which one answer cannot be used is rejected as a whole, with its id; so is one that SQuAD 2.0 states to
-have none (`is_impossible`).
+If one answer of a question cannot be used, the whole question is rejected, with its id; so is a question of SQuAD 2.0
+without an answer (`is_impossible`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Group = Callable[[str, str], str]
 
 
 def of_article(title: str, id: str) -> str:
-    """Return the group of a question of SQuAD: all of an article stands in one split."""
+    """Return the group of a question of SQuAD: its article, all of which goes into one split."""
     return title
 
 
@@ -50,12 +50,13 @@ def squad_examples(
 ) -> Iterator[Example | Rejected]:
     """Yield an Example of kind "span" or a Rejected for each question of the file, in its order.
 
-    text is the context, pair the question, label the different answers, spans where they stand in the context.
+    The example's text is the context, its pair the question, its label the different answers, and its spans their
+    offsets in the context.
 
     group_of  (title of the article, id) -> the group
-    answers   group -> acceptable answers, for a file that has none itself; spans are then ()
+    answers   group -> acceptable answers, for a file without answers; spans are then ()
 
-    Raises ValueError where the file is not one of SQuAD's form.
+    Raises ValueError if the file is not in SQuAD's form.
     """
     for _, row in placed_questions(path, group_of=group_of, answers=answers, limits=limits):
         yield row
@@ -69,7 +70,7 @@ def placed_questions(
     limits: Limits = LIMITS,
     way_out: str = FETCH,
 ) -> Iterator[tuple[str, Example | Rejected]]:
-    """Yield what `squad_examples` has, each with its place. way_out: of a file that is none of SQuAD's form."""
+    """Yield the rows of `squad_examples`, each with its place. way_out: end of the error for a file in another form."""
     for place, title, context, question in _questions(path, limits, way_out):
         id = question.get("id") if isinstance(question, dict) else None
         if not isinstance(id, str) or not id.strip():
@@ -81,11 +82,11 @@ def placed_questions(
 
 
 def golden_answers(path: Path, *, limits: Limits = LIMITS) -> dict[str, tuple[str, ...]]:
-    """Question -> synonyms of its answer, of the factoid questions of a golden file of BioASQ (task B, phase B).
+    """Return question -> synonyms of its answer, for the factoid questions of BioASQ's golden file (task B, phase B).
 
-    A question whose answer is blank (4b has one) has no synonym: it is scored, and nothing is right.
+    A question with a blank answer (4b has one) has no synonym: it is scored, and every prediction is wrong.
 
-    Raises ValueError where the file is none, and for an answer that is no text.
+    Raises ValueError if the file is not a golden file, and for an answer that is no text.
     """
     name, content = _content(path, limits, "questions")
     found: dict[str, tuple[str, ...]] = {}
@@ -95,7 +96,7 @@ def golden_answers(path: Path, *, limits: Limits = LIMITS) -> dict[str, tuple[st
         if question.get("type") != "factoid":
             continue
         stated = question.get("exact_answer")
-        # each synonym a list of its own, all in one list, or one text: the years differ
+        # by year, a list with one list for each synonym, a list of all synonyms, or one text
         listed = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
         synonyms = [text for each in listed for text in (each if isinstance(each, list) else [each])]
         if not synonyms or not all(isinstance(text, str) for text in synonyms):
@@ -108,9 +109,9 @@ def golden_answers(path: Path, *, limits: Limits = LIMITS) -> dict[str, tuple[st
 
 
 def by_question(pairs: Iterable[Example]) -> list[Example]:
-    """One example for each question (group) of the pairs, in the order in which they first occur.
+    """Return one example for each question (group) of the pairs, in the order in which they first occur.
 
-    Its id is the question's, its text the different contexts with `PASSAGE` between them, its label all answers.
+    Its id is that of the question, its text the different contexts with `PASSAGE` between them, its label all answers.
     """
     grouped: dict[str, list[Example]] = {}
     for pair in pairs:
@@ -130,7 +131,7 @@ def by_question(pairs: Iterable[Example]) -> list[Example]:
 
 
 def _content(path: Path, limits: Limits, key: str, way_out: str = FETCH) -> tuple[str, dict[str, Any]]:
-    """Return the file's name and the JSON object that it is, with a list under this key."""
+    """Return the file's name and its JSON object. Raises ValueError if that has no list under this key."""
     file, content = only_file(path, ending=".json", limits=limits)
     try:
         value = json.loads(content)
@@ -142,7 +143,7 @@ def _content(path: Path, limits: Limits, key: str, way_out: str = FETCH) -> tupl
 
 
 def _questions(path: Path, limits: Limits, way_out: str) -> Iterator[tuple[str, str, Any, Any]]:
-    """Place, title of the article, context and question. Where a list is missing, what lacks it is the question."""
+    """Yield place, title of the article, context and question. An object that lacks its list comes as the question."""
     name, content = _content(path, limits, "data", way_out)
     for number, article in enumerate(content["data"], 1):
         title = str(article.get("title", "")) if isinstance(article, dict) else ""
@@ -153,7 +154,7 @@ def _questions(path: Path, limits: Limits, way_out: str) -> Iterator[tuple[str, 
 
 
 def _list(value: Any, key: str) -> list[Any]:
-    """Return the list under the key; of what has none, itself, which is no question and is rejected as one."""
+    """Return the list under the key; if there is none, a list of `value`, which is then rejected as a question."""
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, list) else [value]
 
@@ -161,7 +162,7 @@ def _list(value: Any, key: str) -> list[Any]:
 def _example(
     id: str, context: Any, question: dict[str, Any], group: str, answers: Mapping[str, tuple[str, ...]] | None
 ) -> Example | str:
-    """Return the example, or why there is none."""
+    """Return the example, or the reason why the question cannot be used."""
     asked = question.get("question")
     for what, text in (("context", context), ("question", asked)):
         if not isinstance(text, str) or not text.strip():
@@ -185,7 +186,7 @@ def _example(
 
 
 def _span(context: str, answer: Any) -> tuple[int, int] | str:
-    """Return where the answer stands, or why it is none."""
+    """Return the answer's offsets in the context, or the reason why it cannot be used."""
     if not isinstance(answer, dict):
         return f"the answer is {shown(answer)}; give its text and answer_start, or leave the question out"
     text, start = answer.get("text"), answer.get("answer_start")

@@ -1,4 +1,7 @@
-"""Elements out of XML that anybody may have made (text/untrusted.py), one held at a time."""
+"""Elements of untrusted XML (text/untrusted.py), one in memory at a time, and the hyperpartisan news that have it.
+
+Hyperpartisan news (SemEval-2019, task 4, by article) are articles in one XML file, with their labels in another, by id.
+"""
 
 from __future__ import annotations
 
@@ -14,38 +17,60 @@ from acclimate.text.untrusted import LIMITS, Limits, blocks, named, printable, s
 
 Lines = dict[Element, int]  # on which each element begins
 
+ARTICLES = "articles-training-byarticle-20181122.xml"
+
+LABELS = "ground-truth-training-byarticle-20181122.xml"
+
+CLASSES = ("true", "false")
+
 
 def elements(
     content: Iterable[bytes], name: str, *, where: str, root: str = "", longest: int = LIMITS.line
 ) -> Iterator[tuple[Element, Lines]]:
-    """Yield the tree of each element of that name, outermost ones, in the order of the file, and the lines of all in
-    it.
+    """Yield the tree of each outermost element of this name, in the order of the file, with the lines of its elements.
 
     content  the file's bytes, in blocks
-    where    what messages call the file
-    root     the name that the file's outermost element must have; "": any
-    longest  characters of an element's text and attributes, from which it is refused
+    where    name of the file in messages
+    root     name that the file's outermost element must have; "": any
+    longest  most characters of an element's text and attributes
 
-    Raises ValueError where the content is not well-formed XML, declares or uses entities, or has another root.
+    Raises ValueError if the content is not well-formed XML, declares or uses entities, has another root, or an element
+    is too long.
     """
     reader = _Reader(name, where, root, longest)
     for _ in reader.parser.feed(content):
         yield from reader.taken()
 
 
+def hyperpartisan_examples(folder: Path, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
+    """Yield an Example or a Rejected for each article; the text is its title and its text without tags."""
+    articles, truth = file_in(folder, ARTICLES), file_in(folder, LABELS)
+    stated = {
+        article.get("id", ""): article.get("hyperpartisan", "")
+        for article, _ in elements(blocks(truth, limits), "article", where=named(truth), root="articles")
+    }
+    for article, lines in elements(blocks(articles, limits), "article", where=named(articles), root="articles"):
+        place, id = f"{printable(articles.name)}:{lines[article]}", article.get("id", "")
+        if id not in stated:
+            yield Rejected(place, f"{LABELS} has no label for the article {id!r}; fetch both files again")
+            continue
+        text = " ".join(" ".join([article.get("title", ""), *article.itertext()]).split())
+        yield example_of(place, id, text, stated[id], one_of(CLASSES))
+
+
 class _Reader:
-    """Collects the elements that have come to their end."""
+    """Collects the elements that are complete."""
 
     def __init__(self, name: str, where: str, root: str, longest: int) -> None:
         self._name, self._root, self._longest = name, root, longest
         self._found: list[tuple[Element, Lines]] = []
-        self._builder: TreeBuilder | None = None  # of the element that is open
+        self._builder: TreeBuilder | None = None  # builds the element that is open
         self._lines: Lines = {}
         self._depth = self._began = self._length = 0
         self.parser = SafeParser(where, longest=longest, start=self._start, end=self._end, characters=self._characters)
 
     def taken(self) -> list[tuple[Element, Lines]]:
-        """Return what has come to its end since the last call."""
+        """Return the elements that were completed since the last call."""
         found, self._found = self._found, []
         return found
 
@@ -81,26 +106,3 @@ class _Reader:
             raise self.parser.error(
                 f"an element {self._name!r} of more than {self._longest:,} characters. Leave it out"
             )
-
-
-# Hyperpartisan news (SemEval-2019, task 4, by article): articles in one XML file, their labels in another, by id.
-
-ARTICLES = "articles-training-byarticle-20181122.xml"
-LABELS = "ground-truth-training-byarticle-20181122.xml"
-CLASSES = ("true", "false")
-
-
-def hyperpartisan_examples(folder: Path, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
-    """Yield an Example or a Rejected for each article: its title, and its text without the tags in it."""
-    articles, truth = file_in(folder, ARTICLES), file_in(folder, LABELS)
-    stated = {
-        article.get("id", ""): article.get("hyperpartisan", "")
-        for article, _ in elements(blocks(truth, limits), "article", where=named(truth), root="articles")
-    }
-    for article, lines in elements(blocks(articles, limits), "article", where=named(articles), root="articles"):
-        place, id = f"{printable(articles.name)}:{lines[article]}", article.get("id", "")
-        if id not in stated:
-            yield Rejected(place, f"{LABELS} has no label for the article {id!r}; fetch both files again")
-            continue
-        text = " ".join(" ".join([article.get("title", ""), *article.itertext()]).split())
-        yield example_of(place, id, text, stated[id], one_of(CLASSES))
