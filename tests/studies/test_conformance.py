@@ -147,7 +147,7 @@ def studied(request, toy_inputs, models, data, catalogue, *, tmp_path_factory) -
 
     def failing(*, out: Path, **given: Any) -> Any:
         if any(out.name.startswith(name) for name in lost):
-            raise ValueError("a made-up failure")
+            raise RuntimeError("a made-up failure")
         return fine_tune(out=out, **given)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -384,6 +384,12 @@ def note_failure(call: Call, error: Exception) -> None:
         files.write_json(call.out / FAILED, about)
 
 
+def failed_with(error: Exception, run: Path) -> bool:
+    """True if the last try of a job in `run` failed with this error."""
+    notes = (files.read_json(path) for path in (run / DIRECTORY).glob(f"*/{FAILED}"))
+    return any(first_line(error).endswith(noted["error"]) for noted in notes)  # a worker may put the kind before it
+
+
 def first_line(error: BaseException) -> str:
     """The first line of the error, or its kind if it has no text: what a table shows."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__

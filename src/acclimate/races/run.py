@@ -13,7 +13,7 @@ from acclimate.core.figures import duration, si
 from acclimate.core.replay import NotDoneError
 from acclimate.core.types import Cost, Progress, Score, Split, Watch, unwatched
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, claim, first_line, missing, result_of, with_needs
+from acclimate.jobs.job import Job, claim, failed_with, first_line, missing, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.races.compare import Chosen, Outcome, Ran, best_on_dev, mean_cost
 from acclimate.races.contestants import Entries, tested
@@ -62,6 +62,8 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
         except NotDoneError:
             raise
         except Exception as error:
+            if not isinstance(error, ValueError) and not failed_with(error, out):
+                raise  # no job failed and no setting is at fault, so it is a mistake in the code
             failed[search.key] = _named(first_line(error), design)
             watch(Progress(f"{search.column}: {search.row}", 0, 0, "steps", {"note": f"failed: {failed[search.key]}"}))
             cells.append(Cell(search.row, search.column, {}, {}, search.entries.materials, facts=search.facts))

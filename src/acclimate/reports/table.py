@@ -44,10 +44,6 @@ class Row:
     adapting: Cost
     finetuning: Cost
 
-    @property
-    def dev_mean(self) -> float:
-        return float(np.mean(self.dev))
-
 
 def interval_text(interval: Interval) -> str:
     return f"{points(interval.mean)} [{points(interval.low)}, {points(interval.high)}]"

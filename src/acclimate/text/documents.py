@@ -34,7 +34,6 @@ from acclimate.text.untrusted import (
     unsound,
 )
 
-FORMATS = (".txt", ".jsonl", ".parquet", ".xml", ".nxml")
 ENDINGS = (
     *(f"{kind}{packed}" for kind in (".txt", ".jsonl", ".xml", ".nxml") for packed in ("", *PACKINGS)),
     ".parquet",
