@@ -17,7 +17,7 @@ def fit(said: str) -> bool:
 
 
 def test_an_error_shows_escapes_and_keeps_its_lines(capsys):
-    with pytest.raises(typer.Exit) as end, verb.errors_told():
+    with pytest.raises(typer.Exit) as end, verb.errors_printed():
         raise ValueError(f"label {HOSTILE} is odd\nand a second thing is wrong")
     said = capsys.readouterr().err
     assert end.value.exit_code == 2
@@ -45,7 +45,7 @@ def test_telling_an_error_loads_no_torch():
     script = (
         "import sys, typer; from acclimate.cli import verb\n"
         "try:\n"
-        "    with verb.errors_told(): raise ValueError('x')\n"
+        "    with verb.errors_printed(): raise ValueError('x')\n"
         "except typer.Exit: print({'torch', 'transformers', 'numba'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

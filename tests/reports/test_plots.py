@@ -116,7 +116,7 @@ def test_of_many_numbers_some_are_drawn_and_the_page_stays_small() -> None:
     pairs = [(float(gold), float(gold + noise)) for gold, noise in generator.normal(size=(20_000, 2))]
     svg = gold_against_predicted(pairs, "DAPT")
     assert len(svg) < 150_000
-    assert "20,000 test items, 1,000 of them drawn" in svg
+    assert "20,000 test items, 1,000 of them shown" in svg
     assert "they differ by 0.79" in svg  # the mean of |Normal| is .798
 
 

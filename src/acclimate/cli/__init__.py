@@ -16,7 +16,7 @@ from acclimate.cli.study import study
 
 RACE, METHODS, GROUPS = "Compare, choose, hand over", "Methods", "Groups"
 
-# What verbs of version 0.1 are called now; of `grid` with its first argument.
+# old verb -> its new name; of `grid` with its first argument
 MOVED = {name: f"data {name}" for name in ("prepare", "corpus", "retrieve", "vocabulary", "fetch")}
 MOVED |= {name: f"analyse {name}" for name in ("heads", "embeddings", "importance")}
 MOVED |= {"blurb": "study blurb", "grid": "study"}
@@ -30,13 +30,12 @@ CUT = {"recommend": "`acclimate study stilt` measures which task to train on fir
 
 
 class _Verbs(TyperGroup):
-    """The verbs, and of earlier versions' verbs what they are called now."""
+    """The group of all verbs. It refuses a verb of version 0.1 and names the one to use instead."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         old = next((name for name in (" ".join(args[:2]), args[0]) if name in MOVED), "")
         if args[0] in CUT:
-            old, told = args[0], CUT[args[0]]
-            typer.echo(f"acclimate: '{old}' is no verb any more: {told}.", err=True)
+            typer.echo(f"acclimate: '{args[0]}' is no verb any more: {CUT[args[0]]}.", err=True)
             raise typer.Exit(2)
         if old and args[0] not in self.commands:
             page = " ".join(MOVED[old].split()[:2])

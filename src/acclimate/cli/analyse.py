@@ -44,7 +44,8 @@ def embeddings(
         list[str], typer.Argument(metavar="MODEL...", help="Local directories or hub ids; compared with the first.")
     ],
     texts: Annotated[
-        Path | None, typer.Option("--texts", help="Raw text of the domain, or a table: its words are told separately.")
+        Path | None,
+        typer.Option("--texts", help="Raw text of the domain, or a table: its words are reported separately."),
     ] = None,
     column: options.Column = "text",
     words: Annotated[str, typer.Option("--words", help="Such as lead,cell: their nearest words in each model.")] = "",

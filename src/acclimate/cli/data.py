@@ -90,12 +90,12 @@ def corpus(
         )
         files.write_text(out / REPORT, as_text(done.facts) + "\n")
         files.write_text(out / TABLE, as_csv(done.facts))
-        told = _tokens(done.path / "corpus", model, at_once, watch) if model else ""
-    session.say(f"{as_text(done.facts)}\n{told}Corpus: {done.corpus.path}\nReport: {out / REPORT}")
+        tokens = _tokens(done.path / "corpus", model, at_once, watch) if model else ""
+    session.say(f"{as_text(done.facts)}\n{tokens}Corpus: {done.corpus.path}\nReport: {out / REPORT}")
 
 
 def _tokens(path: Path, model: str, processes: int, watch: Watch) -> str:
-    """Make the corpus's tokens, and say how many there are."""
+    """Make the tokens of the corpus under the model, and return a line with their number."""
     from acclimate.models.encoder import load_tokenizer
     from acclimate.models.loading import resolved
     from acclimate.text.corpus import Corpus

@@ -31,7 +31,7 @@ class CommandError(RuntimeError):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point, which ends with the command's own exit status."""
+    """Run the command on the cluster, and exit with its status."""
     given = _arguments(arguments)
     try:
         launch(given.command, processes=given.workers, cluster=given.cluster, gpu=given.gpu, threads=given.threads)
@@ -65,7 +65,7 @@ def launch(
             scaling_config=ScalingConfig(
                 num_workers=processes, use_gpu=gpu, resources_per_worker={"CPU": threads, **({"GPU": 1} if gpu else {})}
             ),
-            run_config=RunConfig(storage_path=place),  # Ray's own records; ours lie in the command's --out
+            run_config=RunConfig(storage_path=place),  # Ray's records; those of acclimate are in the command's --out
         )
         for left in reversed(range(again + 1)):
             try:
@@ -83,7 +83,7 @@ def launch(
 
 
 def _run(given: Mapping[str, Any]) -> None:
-    """What every process does, once Ray Train has joined them and told each its rank, as torchrun does."""
+    """Run the command in one of the processes that Ray Train has joined and given ranks, as torchrun does."""
     import traceback
 
     import torch

@@ -1,7 +1,7 @@
-"""`verb`, the one wrapper of every command, and `Session`, what a command's function is given.
+"""`verb`, the one wrapper of every command, and `Session`, the first argument of a command's function.
 
-A verb is a function (session, what typer parses). Around it the wrapper parses shared options, joins the processes of
-torchrun, holds the run's directory, runs jobs where the command line says, writes the lock file at the end, and tells
+A verb is a function of a session and of what typer parses. The wrapper parses shared options, joins the processes of
+torchrun, holds the run's directory, runs jobs where the command line says, writes the lock file at the end, and prints
 an error in one line.
 """
 
@@ -40,26 +40,26 @@ LISTED = "given"  # a parameter of this name takes models or files, and settings
 
 
 class Session:
-    """What a verb's function is given: the screen, what was typed, and the recipe that it states.
+    """The screen and the values of one command, and the recipe that it states.
 
-    given   the options and arguments by the names of their parameters
+    given   options and arguments by the names of their parameters
     """
 
     def __init__(self, console: Console, given: Mapping[str, Any]) -> None:
         self.console = console
         self.given = given
         self.stated: Any = None  # the recipe, for the lock file
-        self.status = 0  # exit status of a command that came to its end
+        self.status = 0  # exit status if no error is raised
 
     def say(self, text: str) -> None:
-        """Print the text as it is; under torchrun the first process alone does."""
+        """Print the text as it is, under torchrun in the first process only."""
         from acclimate.core import ranks
 
         if ranks.is_first():
             self.console.print(text, highlight=False, markup=False)
 
     def tell_findings(self, examination: Any) -> None:
-        """Print the doctor's errors and warnings; the report has its notes too. examination: None for none."""
+        """Print the doctor's errors and warnings. examination: None if there was none."""
         from acclimate.reports.page import escaped
 
         for finding in examination.findings if examination else ():
@@ -67,7 +67,7 @@ class Session:
                 self.say(escaped(f"doctor: {finding.what} {finding.way_out}"))
 
     def listed(self) -> tuple[list[str], list[str]]:
-        """The models or files that were typed, and the settings among them."""
+        """Return the models or files that were typed, and the settings that stand among them."""
         return apart(self.given[LISTED])
 
     def recipe(self, base: Recipe, *more: str) -> Recipe:
@@ -86,7 +86,7 @@ class Session:
         return self.note(settings.override(stated, [*_assignments(self.given), *more]))
 
     def note(self, recipe: Recipe) -> Recipe:
-        """Return the recipe, which the lock file gets in place of what was noted before."""
+        """Remember the recipe for the lock file, and return it."""
         self.stated = recipe
         return recipe
 
@@ -133,7 +133,7 @@ def verb(
 
         @wraps(function)
         def run(**given: Any) -> None:
-            with errors_told():
+            with errors_printed():
                 if settings:
                     check_settings(settings if isinstance(settings, str) else settings(given), given)
                 check_tracker(given.get("track"))
@@ -178,7 +178,7 @@ def _of_group(group: Group) -> list[inspect.Parameter]:
 
 
 def _arguments(function: Callable[..., None], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the function behind its session."""
+    """Return the arguments of the function that follow its session."""
     _, *names = inspect.signature(function).parameters
     made = {name: given[name] for name in names if name in given}
     if "labelled" in names:
@@ -199,7 +199,7 @@ def _labelled(given: Mapping[str, Any]) -> LabelledFiles:
 
 @contextmanager
 def _session(function: Callable[..., None], given: Mapping[str, Any]) -> Iterator[Session]:
-    """The session of one command, with all that has to be undone when it ends."""
+    """Yield the session of one command, and release at its end what it holds."""
     from acclimate.core import files, ranks
 
     dry_run = given.get("dry_run", False)
@@ -274,7 +274,7 @@ def _jobs_run(session: Session, *, dry_run: bool) -> Iterator[None]:
 
 @contextmanager
 def screen() -> Iterator[Console]:
-    """A screen for words and log lines."""
+    """Yield a console to which logging prints too."""
     from rich.console import Console
     from rich.logging import RichHandler
 
@@ -312,8 +312,8 @@ def _stoppable(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def errors_told() -> Iterator[None]:
-    """Tell what a user can mend in one line, with exit status 2; any other error keeps its traceback.
+def errors_printed() -> Iterator[None]:
+    """Print an error that a user can mend in one line, and exit with status 2. Other errors keep their traceback.
 
     With ACCLIMATE_TRACEBACK=1 every error keeps it. Control characters in names and values are escaped.
     """
@@ -331,7 +331,7 @@ def errors_told() -> Iterator[None]:
 
 
 def command() -> str:
-    """What was typed."""
+    """Return the command line."""
     return "acclimate " + shlex.join(sys.argv[1:])
 
 
@@ -353,7 +353,7 @@ def check_settings(name: str, given: Mapping[str, Any]) -> None:
     from acclimate.core import settings
 
     if any(key == "contestants" and "::" in value for key, _, value in (e.partition("=") for e in _assignments(given))):
-        return  # a user's own method, which has settings that are known once its file is imported
+        return  # a method in the user's file: its settings are known once the file is imported
     base = stand_in_of(name)
     for each in _assignments(given):
         key, _, value = each.partition("=")
@@ -397,7 +397,7 @@ def check_models(names: Sequence[str | None]) -> None:
 
 
 def check_tracker(names: Sequence[str] | None) -> None:
-    """Raises ValueError for a tracker that is not known."""
+    """Raises ValueError for an unknown tracker."""
     if names:
         from acclimate.training.trackers import TRACKERS
 
@@ -407,5 +407,5 @@ def check_tracker(names: Sequence[str] | None) -> None:
 
 
 def _assignments(given: Mapping[str, Any]) -> list[str]:
-    """The settings that were typed."""
+    """Return the settings that were typed."""
     return apart(given[LISTED])[1] if LISTED in given else list(given.get("assignments") or [])

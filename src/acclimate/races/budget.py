@@ -1,6 +1,6 @@
-"""What a race may cost, as a user states it: a time, a number of FLOPs or a sum of money.
+"""The budget of a race, as a user states it: a time, a number of FLOPs or a sum of money.
 
-Read before torch is imported, so that a budget that is not understood is refused at once.
+This file imports no torch, so that a budget that is not understood is refused at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from acclimate.core import files
 from acclimate.core.figures import duration, si
 from acclimate.jobs.job import DIRECTORY, JOB, RESULT, WALL
 
-RESERVE = {"seconds": 0.1, "flops": 0.02}  # share kept back for what no estimate sees
+RESERVE = {
+    "seconds": 0.1,
+    "flops": 0.02,
+}  # share of the budget that is not planned with, for costs that no estimate includes
 
 _SPELT = {
     1.0: ("s", "sec", "secs", "second", "seconds"),
@@ -30,14 +33,14 @@ _WAYS = "Write it as 20min, 1.5h, 3PFLOP, 2e15flop or 5usd@2.50/h"
 
 @dataclass(frozen=True)
 class Budget:
-    """stated: as the user wrote it."""
+    """An amount of seconds or FLOPs. stated: the budget as the user wrote it."""
 
     amount: float
     unit: Literal["seconds", "flops"]
     stated: str
 
-    def told(self, amount: float) -> str:
-        """An amount of the budget's unit, as people write it."""
+    def as_text(self, amount: float) -> str:
+        """Return an amount of the budget's unit as text, such as `20 min` or `3.0 PFLOP`."""
         return duration(amount) if self.unit == "seconds" else si(amount, "FLOP")
 
     def spent(self, run: Path, *, searching: bool = True) -> float:
@@ -59,23 +62,24 @@ class Budget:
             if self.unit == "flops":
                 if (job / RESULT).exists():
                     total += files.read_json(job / RESULT).get("flops", 0.0)
-                elif (job / checkpoint.LOG).exists():  # begun, and given up or still to go on with
+                elif (job / checkpoint.LOG).exists():  # begun, and ended early or not finished yet
                     total += checkpoint.spent(job).flops
-            else:  # of a job that was killed and gone on with, the clock of its training has the sessions before too
+            else:  # if a job was killed and continued, the clock of its training counts the earlier sessions too
                 clocks = [job / name for name in (WALL, checkpoint.CLOCK) if (job / name).exists()]
                 total += max((float(files.read_json(clock)["seconds"]) for clock in clocks), default=0.0)
         return total
 
     @property
     def usable(self) -> float:
-        """What may be planned with."""
+        """The amount that may be planned with."""
         return self.amount * (1 - RESERVE[self.unit])
 
 
 def parse_budget(text: str) -> Budget:
-    """20min, 90s, 1.5h, 5min 20s; 3e15flop, 3PFLOP; 5usd@2.50/h (any currency: money divided by its price an hour).
+    """Return the budget that a text states: 20min, 90s, 1.5h, 5min 20s; 3e15flop, 3PFLOP; 5usd@2.50/h.
 
-    Raises ValueError for anything else and for amounts that are not above 0.
+    The last is a sum of money in any currency and the price of an hour. Raises ValueError for any other text and for
+    amounts that are not above 0.
     """
     plain = text.strip().lower().replace(" ", "")
     number = r"(\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)"

@@ -1,4 +1,4 @@
-"""Who runs in a race, as jobs: how each contestant's model comes about, its fine-tunings and its one test."""
+"""The contestants of a race as jobs: how each one's model is made, its fine-tunings and its one test."""
 
 from __future__ import annotations
 
@@ -103,19 +103,19 @@ def _check_room(each: Adapting, setting: str, tokens: int, *, behind: int, promp
 
 
 def job_of(label: str, kind: Work, recipe: Any, corpora: Mapping[str, Corpus]) -> Job:
-    """A job on corpora, whose settings are a recipe, or a mapping as it is."""
+    """Return a job that reads corpora. Its settings are a recipe, or a mapping as it is."""
     stated = dict(recipe) if isinstance(recipe, Mapping) else {"recipe": _without_places(recipe)}
     contents = {name: corpus.hash for name, corpus in corpora.items()}
     return Job(label, kind, stated, contents, {name: corpus.path for name, corpus in corpora.items()})
 
 
 def _without_places(recipe: Any) -> dict[str, Any]:
-    """The settings but for paths, which do not count: what lies there is told by its content."""
+    """Return the settings without paths: a job is named by the content of its files, and not by where they are."""
     return {name: value for name, value in settings.to_mapping(recipe).items() if name not in PLACES}
 
 
 def with_model(job: Job, model: Job | None, materials: Materials, argument: str = "model") -> Job:
-    """The job on the checkpoint of another, or on the given model."""
+    """Return the job with the checkpoint of another job as its model, or else with the given model."""
     if model is not None:
         return replace(job, needs={**job.needs, argument: model})
     given = materials.model
@@ -135,10 +135,10 @@ def adapted(
     *,
     model: Job | None = None,
 ) -> Job:
-    """Adapting a model by a method.
+    """Return the job that adapts a model by a method.
 
-    text   a corpus, or the job that retrieves one; None where the recipe reads none
-    model  the job that makes what it starts from; None for the given model
+    text   a corpus, or the job that retrieves one; None if the recipe reads none
+    model  the job that makes the model to start from; None for the given model
     """
     task, known = materials.task, {field.name for field in fields(method.recipe)}
     stated: dict[str, Any] = {"recipe": _without_places(method.raced(recipe)), "method": method.name}
@@ -169,7 +169,7 @@ def adapted(
 
 
 def _before(method: Method, recipe: Any, text: Corpus, materials: Materials) -> Job | None:
-    """The job of what the method does first, on the contestant's text and raw text; None where there is nothing."""
+    """Return the job of what the method does before it adapts, on the corpus and raw text; None if it does nothing."""
     stated = method.first.settings(recipe) if method.first else None
     if method.first is None or stated is None:
         return None
@@ -183,8 +183,9 @@ def _before(method: Method, recipe: Any, text: Corpus, materials: Materials) -> 
 
 
 def _by(job: Job, method: Method) -> Job:
-    """The job, which also depends on the code of a user's own method. Raises ValueError where other processes do jobs
-    and cannot load the method.
+    """Return the job, which also depends on the code of the method if that is the user's.
+
+    Raises ValueError if other processes run the jobs and cannot load the method.
     """
     code, place = code_of(method)
     if not code:
@@ -199,13 +200,13 @@ def _by(job: Job, method: Method) -> Job:
 
 
 def on_domain(label: str, method: str, recipe: Any, materials: Materials) -> Job:
-    """Adapting the given model on raw text of the domain by a method of METHODS."""
+    """Return the job that adapts the given model on raw text of the domain by a method of METHODS."""
     assert materials.domain is not None
     return adapted(label, METHODS[method], recipe, materials.domain, materials)
 
 
 def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job | None) -> dict[str, Job]:
-    """The chain of a name such as "DAPT+TAPT", each link by the name that it would have alone."""
+    """Return the adapting jobs of a name such as "DAPT+TAPT", in order, by the names that they would have alone."""
     chain: dict[str, Job] = {}
     model, done = base, list[str]()
     for link in recipe.links(name):
@@ -317,8 +318,8 @@ def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
     names = recipe.names(**raw, kind=materials.task.kind, config=config)
     if recipe.finetune.head == "kept" and (others := [name for name in names if name != BASELINE]):
         raise ValueError(
-            f"finetune.head = 'kept' goes on with the model's own head, which {others[0]} has not. Leave it out, or "
-            f"set contestants=[] (as acclimate evaluate does)"
+            f"finetune.head = 'kept' goes on with the head of the given model, which {others[0]} has not. Leave it out, "
+            f"or set contestants=[] (as acclimate evaluate does)"
         )
     linked = {link: recipe.stated(link) for name in names for link in recipe.links(name) if link in _known(recipe)}
     losses_read = materials.heldout is not None or materials.general_heldout is not None

@@ -94,14 +94,14 @@ def fit(
     for seeds, tried in _tried(recipe.seeds, len(settings)):
         cut = _cut(recipe, share, tried, seeds, texts)
         if costs.searching(contestants, cut.settings(), seeds) <= rest:
-            adapting = f"{share:.1%} of what the recipe states, which would take {budget.told(costs.adapting)}"
+            adapting = f"{share:.1%} of what the recipe states, which would take {budget.as_text(costs.adapting)}"
             return Fitted(cut, tuple(_notes(recipe, cut, budget, adapting if share < 1 else "")))
     least = costs.fixed + spent + costs.searching(contestants, settings[:1], 2)
     raise ValueError(
         f"a budget of {budget.stated} is too small: with one setting and two seeds, fine-tuning {contestants} "
-        f"contestants and what goes before takes about {budget.told(least)} here, and adapting may take as much again "
-        f"(half of the budget). Give --budget of at least "
-        f"{budget.told(1.05 * _enough(least, costs.adapting, RESERVE[budget.unit]))}, fewer contestants, or lower "
+        f"contestants and what goes before takes about {budget.as_text(least)} here, and adapting may take as much "
+        f"again (half of the budget). Give --budget of at least "
+        f"{budget.as_text(1.05 * _enough(least, costs.adapting, RESERVE[budget.unit]))}, fewer contestants, or lower "
         f"finetune.epochs"
     )
 

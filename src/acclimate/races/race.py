@@ -72,7 +72,7 @@ def run_race(
         scores = [score for ran in outcome.ran.values() if not ran.failed for score in ran.scores]
         best = _winner(outcome)
         if budget is not None and (taken := budget.spent(run)) > budget.amount:
-            over = f"The race took {budget.told(taken)}: more than its budget of {budget.stated}."
+            over = f"The race took {budget.as_text(taken)}: more than its budget of {budget.stated}."
             ended = replace(ended, notes=(*ended.notes, over))
         failed = {row: why for (_, row, _), why in outcome.failed.items()}
         facts = facts_of(ended, run, command, winner=best.contestant, failed=failed)

@@ -1,4 +1,4 @@
-"""What a race is told: contestants, seeds, the settings that each of them tries, and how each adapts."""
+"""The settings of a race: contestants, seeds, the settings of fine-tuning that each tries, and how each adapts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Search:
 
     @property
     def draws(self) -> bool:
-        """Whether settings come one after the other, by Optuna."""
+        """True if Optuna samples the settings one after the other."""
         return self.how in DRAWN
 
     @property
@@ -128,9 +128,9 @@ def _settings_of(methods: Mapping[str, Method], *, known: Collection[str] = ()) 
     found: list[tuple[str, type, Any]] = []
     for name, racing in groups.items():
         method, first = racing[0]
-        told = {"help": f"settings of {' and '.join(contestant.name for _, contestant in racing)}"}
+        about = {"help": f"settings of {' and '.join(contestant.name for _, contestant in racing)}"}
         if name not in known:
-            found.append((name, method.recipe, field(default=first.small or method.recipe(), metadata=told)))
+            found.append((name, method.recipe, field(default=first.small or method.recipe(), metadata=about)))
     return found
 
 
@@ -260,10 +260,10 @@ def check_unnamed(recipe: Any, methods: Mapping[str, Method]) -> None:
 
 
 def with_methods(methods: Mapping[str, Method], recipe: RaceRecipe) -> RaceRecipe:
-    """The recipe with settings, and contestants, of a user's own methods too.
+    """Return the recipe with the settings and contestants of further methods, such as the user's.
 
-    methods: by what may stand for their contestants in `contestants`, such as "file.py::NAME"
-    Raises ValueError as `check_names`.
+    methods: by the name that stands for them in `contestants`, such as "file.py::NAME". Raises ValueError as
+    `check_names` does.
     """
     methods = {key: method for key, method in methods.items() if recipe.methods.get(method.name) is not method}
     if not methods:
@@ -325,7 +325,7 @@ def heeded(stated: S, usual: S) -> S:
 
 
 def for_model(methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:
-    """The papers' own settings, for a pretrained model of the usual size.
+    """Return the settings of the papers, for a pretrained model of the usual size.
 
     Each method as its `usual` settings have it, or else by the defaults of its recipe; fine-tuning as BLURB does (the
     defaults of methods/finetune.py), with BLURB's three rates to choose from.

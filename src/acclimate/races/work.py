@@ -1,7 +1,6 @@
-"""What the jobs of a study do: each a call of a method on directories, with a result that JSON holds.
+"""The functions of jobs: each reads directories, calls a method, writes to `out`, and returns JSON values.
 
-Results hold nothing that the clock decides, so a study that was killed and gone on with writes the same ones; seconds
-lie beside them in `clock.json`.
+A result holds no times, so a study that was killed and continued writes the same results. Seconds are in `clock.json`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def pretrain(
     tokenizer: str | Path = "",
     dev: Path | None = None,
 ) -> Result:
-    """An encoder from nothing, with a vocabulary of its own or that of `tokenizer`; or from the weights of `model`."""
+    """Pretrain an encoder from random weights and a new vocabulary or that of `tokenizer`, or from weights of `model`."""
     places = {"corpus": str(corpus), "dev": str(dev or Path())}
     places |= {name: checkpoint_of(of) for name, of in (("model", model), ("tokenizer", tokenizer)) if of}
     stated = settings.from_mapping(scratch.ScratchRecipe, {**recipe, **places})
@@ -47,7 +46,7 @@ def pretrain(
 
 
 def untrained(*, out: Path, watch: Watch, model: str | Path, seed: int) -> Result:
-    """The same architecture and vocabulary with random weights."""
+    """Write a model of the same architecture and vocabulary with random weights."""
     checkpoint = scratch.untrained(checkpoint_of(model), out, seed=seed)
     return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
@@ -62,7 +61,7 @@ def adapt(
     retrieved: Path | None = None,
     **places: str | Path,
 ) -> Result:
-    """A contestant's encoder, by its method.
+    """Adapt a contestant's encoder by its method.
 
     code       the file of a method that is none of METHODS
     retrieved  the directory of a job that retrieved the corpus
@@ -87,7 +86,7 @@ def first(
     start: Path | None = None,
     code: Path | None = None,
 ) -> Result:
-    """What a method does before adapting, on the contestant's corpus and raw text, such as word vectors."""
+    """Do what a method does before it adapts, such as training word vectors on the corpus and raw text."""
     begun = time.monotonic()
     work = method_called(method, code).first
     assert work is not None
@@ -99,7 +98,7 @@ def first(
 
 
 def _left(place: str | Path) -> str:
-    """A job's directory means what its result says that it left; whatever else was given is a file or directory."""
+    """Return what a job left, by its result, if `place` is the directory of a job; else the place itself."""
     if (Path(place) / RESULT).exists():
         directory = Path(place) / files.read_json(Path(place) / RESULT)["left"]
         if directory.parent != Path(place):
@@ -109,7 +108,7 @@ def _left(place: str | Path) -> str:
 
 
 def retrieve(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, task: Path) -> Result:
-    """What the training texts bring up from general text, in `out/corpus`."""
+    """Retrieve documents of general text with the training texts as queries, into `out/corpus`."""
     begun = time.monotonic()
     found = retrieving.work(out=out, watch=watch, task=task, corpus=corpus, **recipe)
     files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
@@ -118,26 +117,26 @@ def retrieve(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path
 
 
 def cut(*, out: Path, watch: Watch, k: int, larger: Path) -> Result:
-    """What `retrieve` would have brought up with a smaller k."""
+    """Write what `retrieve` would have retrieved with a smaller k."""
     found = retrieving.cut(larger, k, out, watch=watch).facts["selection"]
     return {"documents": found["documents"], "characters": found["characters"]}
 
 
 def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:
-    """MLM loss on text that nobody trained on, of the domain or general, in nats a masked sub-word."""
+    """Return the MLM loss on held-out text, of the domain or general, in nats a masked sub-word."""
     loss, has_head = mlm.heldout(checkpoint_of(model), corpus, max_tokens=max_tokens, watch=watch)
     return {"loss": loss, "head": has_head}
 
 
 def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched: str | Path) -> Result:
-    """How far the model's word embeddings lie from the untouched one's: all, and those of the corpus's pieces."""
+    """Return how far the word embeddings are from the untouched model's: all, and those of the corpus's pieces."""
     texts = (document.text for document in Corpus(corpus).documents())
     found = embedding_distances(checkpoint_of(untouched), checkpoint_of(model), texts, watch=watch)
     return {where: asdict(distances) for where, distances in found.items()}
 
 
 def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
-    """Fine-tune with the recipe's seed and choose on dev; what the chosen checkpoint predicts there."""
+    """Fine-tune with the recipe's seed, choose a checkpoint on dev, and return its predictions there."""
     stated = _tuning(recipe, task, model)
     checkpoint = finetune.adapt(stated, out, watch=watch)
     return _trained(out, checkpoint) | {"dev": finetune.dev_score(out, stated.choose)} | seen_on_dev(out)
@@ -149,7 +148,7 @@ def _tuning(recipe: Mapping[str, Any], task: Path, model: str | Path) -> finetun
 
 
 def seen_on_dev(out: Path) -> Result:
-    """The looks at dev of a fine-tuning in `out`, and what the chosen checkpoint predicts there."""
+    """Return the looks at dev of the fine-tuning in `out`, and the predictions of the chosen checkpoint there."""
     return {
         "looks": files.read_json(out / finetune.DEV),
         "predicted_dev": files.read_json(out / finetune.PREDICTED_DEV),
@@ -157,25 +156,25 @@ def seen_on_dev(out: Path) -> Result:
 
 
 def begin(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path, share: float) -> Result:
-    """The first share of `fine_tune`'s steps, which goes on from there: steps, and the best dev score so far."""
+    """Do the first share of the steps of `fine_tune`, which continues from there. Return steps and best dev score."""
     stated = _tuning(recipe, task, model)
     dev = finetune.begin(stated, out, share, watch=watch)
     return {"dev": dev, "steps": finetune.steps_of(stated, open_prepared(task), share)}
 
 
 def test(*, out: Path, watch: Watch, by: str, task: Path, tuned: Path) -> Result:
-    """The one look at the test set that a fine-tuned checkpoint gets, written down in the name of `by`."""
+    """Score a fine-tuned checkpoint on the test set, once; the look is recorded under the name `by`."""
     return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task), by=by, watch=watch)
 
 
 def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, second: Path) -> Result:
-    """The one look at the test set that two fine-tuned checkpoints get as one, and their score on dev."""
+    """Score an ensemble of two fine-tuned checkpoints on the test set, once, and on dev."""
     checkpoints = [Checkpoint(tuned / CHECKPOINT) for tuned in (first, second)]
     return finetune.test_ensemble(checkpoints, open_prepared(task), by=by, watch=watch)
 
 
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
-    """The baseline without an encoder, chosen on dev."""
+    """Fit the baseline without an encoder, and choose its strength on dev."""
     fitted = _baseline(settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task), watch)
     files.write_json(out / CLOCK, {"seconds": fitted.seconds})
     return {
@@ -187,14 +186,14 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
 
 
 def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], task: Path, fitted: Path) -> Result:
-    """The one look at the test set that the baseline gets: fitted again with the strength that dev chose."""
+    """Fit the baseline again with the strength that dev chose, and score it on the test set, once."""
     chosen = float(files.read_json(fitted / RESULT)["strength"])
     stated, prepared = settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task)
     return baselines.test_baseline(_baseline(stated.only(chosen), prepared, watch), prepared, by=by)
 
 
 def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
-    """The constant answer of the training labels, and its one look at the test set."""
+    """Score the best constant answer of the training labels on the test set, once."""
     prepared = open_prepared(task)
     fitted = baselines.fit_constant(prepared)
     return {**baselines.test_baseline(fitted, prepared, by=by), "dev": fitted.dev}
@@ -216,12 +215,10 @@ def _trained(out: Path, checkpoint: Checkpoint) -> Result:
 
 
 def checkpoint_of(model: str | Path) -> str:
-    """A job's directory means the checkpoint in it; whatever else was given is a model already."""
+    """Return the checkpoint in the directory of a job; any other model is returned as it is."""
     inside = Path(model) / CHECKPOINT
     return str(inside) if inside.is_dir() else str(model)
 
-
-# ------------------------------------------------------------------------------- what a race and the studies know of it
 
 CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
 FITTED_A_SECOND = 200.0  # training rows of a baseline, all its settings together; not measured here

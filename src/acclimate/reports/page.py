@@ -109,7 +109,7 @@ class Section:
     passages        quoted texts, beneath each other
     code            text in letters of one width, such as commands
     fold            "closed" or "open": the reader can fold the section away; a terminal leaves it out
-    look, looks     CSS classes of the table and of each row; a table with a look of its own does not sort
+    look, looks     CSS classes of the table and of each row; a table with a look does not sort
     id              where links to it lead; "": made of the title
     ids             id of each row, where cells link to rows
     """
@@ -338,7 +338,7 @@ def _with_minus(text: str) -> str:
 
 
 def _identified(sections: Sequence[Section]) -> list[Section]:
-    """The sections, each with an id of its own."""
+    """Return the sections, each with an id that no other has."""
     found: dict[str, Section] = {}
     for section in sections:
         name = section.id or re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"

@@ -1,9 +1,9 @@
-"""The plots of a study, each as a piece of SVG to put into a page.
+"""The plots of races and studies. Each function returns an <svg> element for an HTML page.
 
-Colours: Okabe and Ito, Color Universal Design (2008); what has a colour also has a label beside it. Text stays text and
-takes its colour from the page (`currentColor`, `--muted`, `--card`), so a plot reads on light and dark ground. Ids
-begin with the plot's name, styles are inline, nothing is loaded: several plots share a page and touch neither each
-other nor it. The same values give the same bytes.
+Colours are those of Okabe and Ito (Color Universal Design, 2008), and each coloured mark also has a label. Text stays
+text and takes its colours from the page (`currentColor`, `--muted`, `--card`), so that plots are legible on a light and
+a dark ground. Ids begin with the name of the plot, styles are inline and nothing is loaded, so that several plots stand
+on one page without side effects. The same values give the same bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from matplotlib.transforms import Bbox, ScaledTranslation
 from acclimate.core.figures import duration, metric_text, p_text, si
 from acclimate.reports.table import Row, difference_text, interval_text
 
-# Stand-ins that nothing else draws with: matplotlib wants colours, the page has its own
+# Colour for matplotlib -> the page's colour that `svg` puts in its place; no plot uses these colours otherwise
 PAGE = {"#010203": "currentColor", "#010204": "var(--muted, #6b7280)", "#010205": "var(--card, #ffffff)"}
 INK, MUTED, CARD = PAGE
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1")
@@ -67,14 +67,14 @@ QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
     "flops": ("adapting and fine-tuning, FLOP (log scale)", lambda value: si(value, "FLOP")),
     "tokens": ("adapting and fine-tuning, tokens (log scale)", si),
 }
-DOTS = 1_000  # of a scatter: 100 kB of page
+DOTS = 1_000  # at most so many dots in a scatter plot, which take 100 kB
 ROUND_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800)
 
 
 def score_against_cost(rows: Sequence[Row], *, quantity: str = "seconds") -> str:
-    """Mean test score with its 95% bar over what adapting and fine-tuning took together; dots beside it are seeds.
+    """Plot mean test scores with 95% bars over the cost of adapting and fine-tuning; the dots beside a bar are seeds.
 
-    quantity: a field of Cost. Who took none of it stands at the left edge, where a log scale has no zero, marked "(0)".
+    quantity: a field of Cost. A contestant without cost stands at the left edge, marked "(0)": a log scale has no zero.
     """
     label, written = QUANTITIES[quantity]
     taken = [float(getattr(row.adapting + row.finetuning, quantity)) for row in rows]
@@ -89,7 +89,7 @@ def score_against_cost(rows: Sequence[Row], *, quantity: str = "seconds") -> str
             axes.plot([x, x], [100 * row.score.low, 100 * row.score.high], color=colour, alpha=0.75)
             axes.plot([x] * len(row.scores), [100 * score for score in row.scores], ".", transform=beside, color=colour)
             axes.plot(x, 100 * row.score.mean, marker, color=colour, markeredgecolor=CARD, markersize=9)
-        # a factor of nine at least, so that round values lie within
+        # the axis spans a factor of nine at least, so that it has round values
         middle, reach = np.sqrt(min(where) * max(where)), max(3.0, 1.6 * np.sqrt(max(where) / min(where)))
         low, high = middle / reach, middle * reach
         axes.set_xlim(low, high)
@@ -110,7 +110,7 @@ def score_against_cost(rows: Sequence[Row], *, quantity: str = "seconds") -> str
 
 
 def differences(rows: Sequence[Row]) -> str:
-    """Each difference to the untouched model with its 95% interval; filled where Holm's p is under .05."""
+    """Plot each difference to the untouched model with its 95% interval; filled marks have Holm's p below .05."""
     rivals = [row for row in rows if row.comparison is not None]
     with matplotlib.rc_context(STYLE):
         label = f"difference to the untouched model, points of {metric_text(rows[0].metric)}"
@@ -149,9 +149,9 @@ def learning_curves(
     title: str = "Learning curves",
     colours: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """One line for each name of (x, y) points, named at its end. Titles tell the plots of one page apart.
+    """Plot a line for each name through its (x, y) points, with the name at its end. Plots of one page differ in title.
 
-    colours: by name, such as those of `colours_of`; who has none gets the next of the palette.
+    colours: by name, such as those of `colours_of`; a line without one gets the next colour of the palette.
     """
     with matplotlib.rc_context(STYLE):
         figure, axes = _figure(HALF, 3.2, xlabel=x, ylabel=y)
@@ -171,9 +171,9 @@ def learning_curves(
 
 
 def heldout_losses(losses: Mapping[str, tuple[float, float]], kind: str) -> str:
-    """Masked-token loss (nats a token) on held-out text, before (hollow) and after (filled) adapting.
+    """Plot losses in nats a masked token on held-out text, before (hollow) and after (filled) adapting.
 
-    kind: "domain" or "general" text; plots of two kinds share no ids.
+    kind: of the text, "domain" or "general".
     """
     with matplotlib.rc_context(STYLE):
         figure, axes = _figure(
@@ -191,9 +191,9 @@ def heldout_losses(losses: Mapping[str, tuple[float, float]], kind: str) -> str:
 
 
 def gold_against_predicted(pairs: Sequence[tuple[float, float]], contestant: str) -> str:
-    """Each test item's predicted number over its gold one, and the line where they are equal.
+    """Plot the predicted number of each test item over its gold number, and the line where they are equal.
 
-    pairs: (gold, predicted). Of more than DOTS items as many are drawn, evenly picked by their gold value.
+    pairs: (gold, predicted). Of more than DOTS items it shows DOTS, at even steps in the order of gold numbers.
     """
     drawn = sorted(pairs)
     if len(drawn) > DOTS:
@@ -206,7 +206,7 @@ def gold_against_predicted(pairs: Sequence[tuple[float, float]], contestant: str
         axes.plot(gold, predicted, "o", color=PALETTE[0], markersize=3.5, alpha=0.45, markeredgewidth=0)
         errors = np.abs(np.array([right - guess for right, guess in pairs]))
         marks = [
-            f"{len(pairs):,} test items, {len(drawn):,} of them drawn",
+            f"{len(pairs):,} test items, {len(drawn):,} of them shown",
             f"gold from {gold.min():.4g} to {gold.max():.4g}",
             f"predicted from {predicted.min():.4g} to {predicted.max():.4g}",
             f"they differ by {errors.mean():.4g} on average and {np.median(errors):.4g} in the median",
@@ -216,45 +216,16 @@ def gold_against_predicted(pairs: Sequence[tuple[float, float]], contestant: str
 
 
 def colours_of(rows: Sequence[Row]) -> dict[str, str]:
-    """Contestant -> its colour in every plot: the untouched model grey, the others by rank."""
+    """Return contestant -> its colour in all plots: grey for the untouched model, the others in order of the rows."""
     return {row.contestant: colour for row, (colour, _) in zip(rows, _looks(rows), strict=True)}
 
 
-def _figure(width: float, height: float, **labels: str) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.add_subplot(**labels)
-
-
-def _looks(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """Colour and marker of each row."""
-    rivals = zip(cycle(PALETTE), cycle(MARKERS))
-    return [(MUTED, "o") if row.comparison is None else next(rivals) for row in rows]
-
-
-def _names(axes: Any, names: Sequence[str]) -> None:
-    """Names up the side, first on top."""
-    axes.set_yticks(range(len(names)), labels=names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.grid(visible=False, axis="y")
-    axes.spines["left"].set_visible(False)
-    axes.margins(x=0.08)
-
-
-def _ticks(low: float, high: float, quantity: str) -> list[float]:
-    """At most seven round values within the range."""
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    candidates = [digit * 10.0**power for power in decades for digit in (1, 2, 5)]
-    if quantity == "seconds":  # round in minutes and hours, once there are any
-        hours = [3600 * digit * 10.0**power for power in range(4) for digit in (1, 2, 5)]
-        candidates = [x for x in candidates if x < 0.1] + [*ROUND_SECONDS, *hours]
-    inside = [x for x in candidates if low <= x <= high]
-    return inside[:: -(-len(inside) // 7) or 1]
-
-
 def svg(figure: Figure, name: str, title: str, marks: Sequence[str]) -> str:
-    """The figure as an <svg> element, as the top of this file says. name: starts every id, so unique on a page.
+    """Return the figure as an <svg> element.
 
-    title, marks: for screen readers, what the plot is and, one phrase a mark, what it shows.
+    name   begins every id, so it differs between the plots of a page
+    title  what the plot is, for screen readers
+    marks  what it shows, for screen readers: a phrase for each mark
     """
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
@@ -282,7 +253,7 @@ def svg(figure: Figure, name: str, title: str, marks: Sequence[str]) -> str:
 
 
 def label_bars(axes: Any, bars: Mapping[str, tuple[float, float, float, float]]) -> None:
-    """Each name beside its mark, at the first of several places where it meets no bar and no other name.
+    """Write each name beside its mark, at the first of several places where it overlaps no bar and no other name.
 
     bars: name -> (x, mean, low, high) in data units.
     """
@@ -300,7 +271,7 @@ def label_bars(axes: Any, bars: Mapping[str, tuple[float, float, float, float]])
 
     for name, (x, mean, _, _) in bars.items():
         text = axes.annotate(name, (x, mean), xytext=places[0], textcoords="offset points", va="center")
-        text.set_in_layout(False)  # the layout is settled, or the marks would move away from the places just tried
+        text.set_in_layout(False)  # otherwise the layout would change, and the marks would move
         for side, up in places:
             text.set(position=(side, up), horizontalalignment="left" if side > 0 else "right")
             if fits(text.get_window_extent()):
@@ -309,7 +280,10 @@ def label_bars(axes: Any, bars: Mapping[str, tuple[float, float, float, float]])
 
 
 def label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Names right of the ends of lines, in their order, pushed apart to a line's height."""
+    """Write names to the right of the ends of lines, in the order of the ends, at least one line of text apart.
+
+    ends: (x, y, name, colour) in data units.
+    """
     axes.figure.draw_without_rendering()
     low, high = axes.get_ylim()
     gap = 13 * (high - low) * axes.figure.dpi / 72 / axes.bbox.height
@@ -337,3 +311,34 @@ def label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> None
                 "relpos": (0, 0.5),
             },
         )
+
+
+def _figure(width: float, height: float, **labels: str) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot(**labels)
+
+
+def _looks(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Return the colour and the marker of each row."""
+    rivals = zip(cycle(PALETTE), cycle(MARKERS))
+    return [(MUTED, "o") if row.comparison is None else next(rivals) for row in rows]
+
+
+def _names(axes: Any, names: Sequence[str]) -> None:
+    """Write the names along the y axis, the first on top."""
+    axes.set_yticks(range(len(names)), labels=names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
+    axes.margins(x=0.08)
+
+
+def _ticks(low: float, high: float, quantity: str) -> list[float]:
+    """Return at most seven round values within the range."""
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    candidates = [digit * 10.0**power for power in decades for digit in (1, 2, 5)]
+    if quantity == "seconds":  # round in minutes and hours, once there are any
+        hours = [3600 * digit * 10.0**power for power in range(4) for digit in (1, 2, 5)]
+        candidates = [x for x in candidates if x < 0.1] + [*ROUND_SECONDS, *hours]
+    inside = [x for x in candidates if low <= x <= high]
+    return inside[:: -(-len(inside) // 7) or 1]

@@ -1,4 +1,4 @@
-"""A contestant's row, which verdict, plots and model card are made of, and how figures stand in tables."""
+"""The row of a contestant, from which verdict, plots and model card are made, and figures as text for tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from acclimate.core.types import Cost
 from acclimate.statistics.significance import Comparison, Interval
 
 UNTOUCHED = "untouched"
-ALONE = "model"  # what people read in its place where it runs alone, as in evaluate, and may be an adapted one
+ALONE = "model"  # its name in print where it runs alone, as in evaluate, where it may be an adapted model
 HEADING = "general loss"
 MEANING = (
     "masked language modelling on general text that no model here was trained on, nats a masked sub-word, the same "
@@ -24,12 +24,12 @@ Losses = Mapping[str, tuple[float, float]]  # contestant -> before and after ada
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One contestant on one task.
+    """The scores of one contestant on one task.
 
-    seeds, scores, dev   in step: each seed's number, test score and dev score, in units of the metric
-    score                mean over seeds with its 95% interval
-    comparison, p_holm   with the untouched model; None for the untouched model itself
-    adapting, finetuning mean over seeds of what one checkpoint took
+    seeds, scores, dev    number, test score and dev score of each seed, in the same order, in units of the metric
+    score                 mean over seeds with its 95% interval
+    comparison, p_holm    with the untouched model; None for the untouched model itself
+    adapting, finetuning  mean cost of one checkpoint over seeds
     """
 
     contestant: str
@@ -57,7 +57,7 @@ def difference_text(comparison: Comparison | None) -> str:
 
 
 def chance_text(comparison: Comparison | None) -> str:
-    """The probability of improvement with its 95% interval, in percent: `93% [81, 99]`; `-` where there is none."""
+    """Return the probability of improvement with its 95% interval, in percent: `93% [81, 99]`; `-` if there is none."""
     if comparison is None or comparison.improvement is None:
         return "-"
     low, high = (percent(value)[:-1] for value in (comparison.improvement_low, comparison.improvement_high))
@@ -68,25 +68,25 @@ def chance_text(comparison: Comparison | None) -> str:
 class GeneralLoss:
     """A contestant's loss on held-out general text, and how much higher it is than before adapting; None: not measured.
 
-    The text is in nothing that is pretrained on, adapted on or retrieved here, and the masks are the same for all
-    models of one vocabulary. A model that was given may have read it where it was pretrained: then its loss is lower
-    than on new text, and part of the difference is text that it knew by heart.
+    No model here was pretrained or adapted on this text, and it is not retrieved. All models of one vocabulary get the
+    same masks. A model that the user gave may have seen the text in its pretraining: its loss is then lower than on new
+    text, and part of the difference is text that it had memorised.
     """
 
     loss: float | None = None
     difference: float | None = None
 
     def __str__(self) -> str:
-        """`2.95 (+0.12)`; the untouched model's alone; `-` for what was not measured."""
+        """Return `2.95 (+0.12)`; for the untouched model the loss only; `-` if it was not measured."""
         if self.loss is None:
             return "-"
         return f"{self.loss:.2f}" + ("" if self.difference is None else f" ({round(self.difference, 2) + 0.0:+.2f})")
 
 
 def beside(contestants: Sequence[str], losses: Losses) -> dict[str, GeneralLoss]:
-    """Contestant -> its loss, for the column beside the scores; empty where none was measured.
+    """Return contestant -> its loss, for the column beside the scores; empty if none was measured.
 
-    The first contestant, where it has no loss of its own, is the model that the others adapted.
+    If the first contestant has no measured loss, it is the model that the others adapted, and gets the loss before.
     """
     if not losses:
         return {}

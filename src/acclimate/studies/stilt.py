@@ -412,17 +412,17 @@ def _said(outcome: Outcome, model: str, cells: Sequence[Cell], contrasts: Mappin
         f"cells; all others may be chance."
     )
     pairs = {key: found for key, found in contrasts.items() if key[1] not in (key[2], MORE)}
-    told = []
+    counts = []
     for said, words in {"better": "score higher than", "worse": "score lower than"}.items():
         names = [f"{first} → {target}" for (_, first, target), found in pairs.items() if found.said == said]
         if names:
             which = f": {listed(names)}" if len(names) <= NAMED else ""
-            told.append(f"{len(names)} of {len(pairs)} pairs {words} the target alone{which}")
-    if not told:
+            counts.append(f"{len(names)} of {len(pairs)} pairs {words} the target alone{which}")
+    if not counts:
         yield f"Of {len(pairs)} pairs none is established to differ from the target alone."
     else:
         clear = sum(found.established for found in pairs.values())
-        yield f"{'; '.join(told)}.{'' if clear == len(pairs) else ' The rest may be chance.'}"
+        yield f"{'; '.join(counts)}.{'' if clear == len(pairs) else ' The rest may be chance.'}"
     gains = [key for key, found in pairs.items() if found.said == "better"]
     beside = [found for key in gains if (found := outcome.compared.of(key, STEPS)) is not None]
     if beside:
