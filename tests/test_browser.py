@@ -348,7 +348,7 @@ def cells_of(browser: webdriver.Chrome, page: Path, **window: Any) -> list[WebEl
 
 def told(browser: webdriver.Chrome) -> dict[str, str]:
     """What the box says of a cell, by its headings; empty where it does not show."""
-    box = browser.find_element(By.ID, "told")
+    box = browser.find_element(By.ID, "detail")
     if not box.is_displayed():
         return {}
     names, values = (box.find_elements(By.TAG_NAME, name) for name in ("dt", "dd"))
@@ -380,7 +380,7 @@ def test_a_cell_that_is_pointed_at_or_focused_tells_its_comparison(browser, page
         assert all(name.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\\u202e") in found[""] for name in (first, target))
         assert found["verdict"] == cell.said
         assert f"{abs(100 * cell.comparison.difference):.1f} [" in found["difference"]
-        box = browser.find_element(By.ID, "told")
+        box = browser.find_element(By.ID, "detail")
         assert box.rect["x"] >= 0
         assert box.rect["x"] + box.rect["width"] <= width
         assert browser.execute_script(UNCOVERED, link), "the box hides the cell that it tells of"

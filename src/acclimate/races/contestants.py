@@ -318,8 +318,8 @@ def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
     names = recipe.names(**raw, kind=materials.task.kind, config=config)
     if recipe.finetune.head == "kept" and (others := [name for name in names if name != BASELINE]):
         raise ValueError(
-            f"finetune.head = 'kept' goes on with the head of the given model, which {others[0]} has not. Leave it out, "
-            f"or set contestants=[] (as acclimate evaluate does)"
+            f"finetune.head = 'kept' goes on with the head of the given model, which {others[0]} has not. Leave it "
+            f"out, or set contestants=[] (as acclimate evaluate does)"
         )
     linked = {link: recipe.stated(link) for name in names for link in recipe.links(name) if link in _known(recipe)}
     losses_read = materials.heldout is not None or materials.general_heldout is not None

@@ -1,6 +1,6 @@
-"""Scores label by label, and which label is taken for which: rows of `Score` in, plain values for tables out.
+"""F1 of each label, and confusions between labels, computed from the predictions of `Score`s.
 
-A label here is a class. An item of several classes (a tuple as its label) counts for each of them.
+A label is a class. An item with several classes (its label is a tuple) counts for each of them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from acclimate.core.types import Label, Score
 from acclimate.tasks.tags import entities, parts_of
 
-MOST = 15  # labels of a confusion table; more cannot be read
+MOST = 15  # labels in a confusion table; a larger table is illegible
 
 
 @dataclass(frozen=True, slots=True)
 class LabelScore:
-    """F1 of one label, as the mean over seeds; `support` test items carry it."""
+    """Mean F1 of one label over seeds, of the untouched model and of a contestant. support: test items that have it."""
 
     label: str
     support: int
@@ -29,10 +29,10 @@ class LabelScore:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """How many test items of each gold label got which prediction, as the mean over seeds.
+    """Mean number over seeds of test items with each pair of gold and predicted label.
 
-    labels  by falling number of gold items; where `pooled` is over 0 the last stands for that many labels together
-    counts  [gold][predicted], a list for each label in the order of `labels`
+    labels  by falling number of gold items; if `pooled` is above 0, the last one stands for that many labels together
+    counts  [gold][predicted], in the order of `labels`
     """
 
     contestant: str
@@ -42,12 +42,12 @@ class Confusion:
 
     @property
     def largest(self) -> int:
-        """Items of the most frequent label."""
+        """The number of items of the most frequent label."""
         return max(round(sum(row)) for row in self.counts)
 
 
 def per_label(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
-    """F1 of every gold label for two contestants, in order of falling support, equal ones by name."""
+    """Return the F1 of every gold label for two contestants, by falling support, then by name."""
     support = Counter(label for labels in untouched[0].gold for label in _classes(labels))
     order = sorted(support, key=lambda label: (-support[label], label))
     ours, theirs = (_mean_f1(side, order) for side in (contestant, untouched))
@@ -55,8 +55,9 @@ def per_label(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[L
 
 
 def per_type(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
-    """The same for a task of tags: F1 of every type of entity, of which there are `support` in the test set; where the
-    metric counts words, F1 of each tag over words.
+    """Return the same for tags: F1 of every type of entity, or of each tag over words if the metric counts words.
+
+    support: number of such entities or words in the test set.
     """
     named = untouched[0].metric == "entity_f1"
     support = Counter(each[-1] for label in untouched[0].gold for each in _found(label, named=named))
@@ -66,14 +67,14 @@ def per_type(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[La
 
 
 def confusion(scores: Sequence[Score], *, most: int = MOST) -> Confusion:
-    """Gold label by predicted label for one contestant's seeds; labels past the `most` most frequent are pooled.
+    """Return how often each label was predicted for each gold label, by one contestant; rarer labels than `most` pooled.
 
-    For tasks with one label an item. The order depends on the gold labels first, so that two contestants' tables of
-    one task stand side by side; a label that was predicted but that no item has comes last.
+    For tasks with one label an item. Labels are ordered by their gold items, so that tables of two contestants have the
+    same order. A label that was predicted but that no item has comes last.
     """
     gold = Counter(str(label) for label in scores[0].gold)
     names = sorted({*gold, *(str(label) for score in scores for label in score.predicted)}, key=lambda x: (-gold[x], x))
-    pooled = names[most:] if len(names) > most + 1 else []  # to pool a single label would hide it and save nothing
+    pooled = names[most:] if len(names) > most + 1 else []  # pooling a single label would hide it and save no row
     shown = names[: len(names) - len(pooled)]
     size = len(shown) + bool(pooled)
     place = {name: i for i, name in enumerate(shown)} | dict.fromkeys(pooled, size - 1)
@@ -87,14 +88,14 @@ def confusion(scores: Sequence[Score], *, most: int = MOST) -> Confusion:
 
 
 def mean_predictions(scores: Sequence[Score]) -> list[tuple[float, float]]:
-    """(gold, predicted) of each test item of a task whose label is a number, predictions as the mean over seeds."""
+    """Return (gold, mean prediction over seeds) of each test item of a task that predicts a number."""
     gold = [_number(label) for label in scores[0].gold]
     predicted = np.mean([[_number(label) for label in score.predicted] for score in scores], axis=0)
     return list(zip(gold, (float(value) for value in predicted), strict=True))
 
 
 def _mean_f1(scores: Sequence[Score], labels: Sequence[str]) -> dict[str, float]:
-    """F1 = 2 TP / (gold + predicted) of each label; none here is without gold items, so nothing is divided by zero."""
+    """Return F1 = 2 TP / (gold + predicted) of each label, as the mean over seeds. Each label has a gold item."""
     total = dict.fromkeys(labels, 0.0)
     for score in scores:
         hits: Counter[str] = Counter()
@@ -123,8 +124,8 @@ def _mean_f1_of_types(scores: Sequence[Score], types: Sequence[str], *, named: b
 
 
 def _found(label: Label, *, named: bool) -> set[tuple[int, int, str]]:
-    """(first word, last word, type) of each entity that the tags name, or of each word with its tag."""
-    assert isinstance(label, tuple)  # asked of tasks of tags only
+    """Return (first word, last word, type) of each entity if the tags name entities, else of each word with its tag."""
+    assert isinstance(label, tuple)  # only called for tasks of tags
     return (
         entities(label)
         if named
@@ -137,5 +138,5 @@ def _classes(label: Label) -> frozenset[str]:
 
 
 def _number(label: Label) -> float:
-    assert not isinstance(label, tuple)  # asked of tasks that predict a number only
+    assert not isinstance(label, tuple)  # only called for tasks that predict a number
     return float(label)

@@ -1,4 +1,4 @@
-"""The outcome of a race in one sentence for people who read no tables."""
+"""The verdict: the outcome of a race in one sentence."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from acclimate.statistics.significance import LEVEL, Comparison
 
 
 def verdict(outcome: Outcome, *, baselines: Collection[str] = (), cut: Sequence[str] = (), stopped: str = "") -> str:
-    """What the race came to, in one sentence, and who has no score. "Better" stands in it only where the Holm-corrected
-    test bears it out.
+    """Return the outcome of a race in one sentence, and which contestants have no score.
 
-    baselines  contestants without an encoder (TF-IDF with a linear classifier); that no encoder beats one comes first
-    cut        contestants that were given up on dev, so that the test set never saw them and no cell is theirs
+    It says "better" only if the Holm-corrected test is significant, and gives the score itself if there are no rivals.
+
+    baselines  contestants without an encoder, such as TF-IDF. If no encoder beats them, the sentence begins with that
+    cut        contestants that the search dropped on dev, so that they were not tested
     stopped    why the race ended before its budget, as a clause such as "nothing could win any more"
 
-    Without rivals the sentence has the score itself. Raises ValueError where there is no untouched model or more than
-    one.
+    Raises ValueError unless there is exactly one untouched model.
     """
     raced, failed = rows(outcome), [row for _, row, _ in outcome.failed]
     rivals = _rivals(raced)
@@ -36,7 +36,7 @@ def verdict(outcome: Outcome, *, baselines: Collection[str] = (), cut: Sequence[
 
 
 def claims(outcome: Outcome, *, baselines: Collection[str] = ()) -> list[str]:
-    """What `verdict` establishes or reports first, a clause each: two outcomes agree where these do."""
+    """Return the main claims of `verdict`, one clause each. Two outcomes agree if their claims are equal."""
     raced = rows(outcome)
     said = [f"{row.contestant} is better than the untouched model" for row in _rivals(raced) if _supported(row)]
     simple, encoders = _sides(raced, baselines)
@@ -50,7 +50,7 @@ def _rivals(rows: Sequence[Row]) -> list[Row]:
 
 
 def _sides(rows: Sequence[Row], baselines: Collection[str]) -> tuple[Row | None, list[Row]]:
-    """The best baseline, and the encoders by falling mean."""
+    """Return the best baseline, or None, and the encoders by falling mean."""
     simple = max((row for row in rows if row.contestant in baselines), key=_mean, default=None)
     return simple, sorted((row for row in rows if row.contestant not in baselines), key=_mean, reverse=True)
 
@@ -102,7 +102,7 @@ def _nothing_better(nearest: Row) -> str:
     gain, unit = _gain(nearest), f"points of {metric_text(nearest.metric)}"
     opening = "Nothing here beats plain fine-tuning of the untouched model"
     if gain > 0:
-        # an interval of one comparison may leave out zero where the test that counts them all cannot
+        # one interval may exclude zero although the test over all comparisons is not significant
         doubt = "is within noise" if _comparison(nearest).low <= 0 else "may be chance, all comparisons counted"
         said = f"the largest difference, {nearest.contestant}'s {points(gain, sign='+')} {unit}, {doubt}"
     else:
@@ -134,7 +134,7 @@ def _mean(row: Row) -> float:
 
 
 def _comparison(row: Row) -> Comparison:
-    assert row.comparison is not None  # asked of rivals only
+    assert row.comparison is not None  # only called for rivals
     return row.comparison
 
 
