@@ -67,7 +67,7 @@ def per_type(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[La
 
 
 def confusion(scores: Sequence[Score], *, most: int = MOST) -> Confusion:
-    """Return how often each label was predicted for each gold label, by one contestant; rarer labels than `most` pooled.
+    """Return how often a contestant predicted each label for each gold label; all but the `most` frequent are pooled.
 
     For tasks with one label an item. Labels are ordered by their gold items, so that tables of two contestants have the
     same order. A label that was predicted but that no item has comes last.

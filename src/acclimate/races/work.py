@@ -38,7 +38,7 @@ def pretrain(
     tokenizer: str | Path = "",
     dev: Path | None = None,
 ) -> Result:
-    """Pretrain an encoder: from random weights, with a new vocabulary or that of `tokenizer`; or from those of `model`."""
+    """Pretrain an encoder from random weights, with a new vocabulary or that of `tokenizer`; or from `model`."""
     places = {"corpus": str(corpus), "dev": str(dev or Path())}
     places |= {name: checkpoint_of(of) for name, of in (("model", model), ("tokenizer", tokenizer)) if of}
     stated = settings.from_mapping(scratch.ScratchRecipe, {**recipe, **places})
