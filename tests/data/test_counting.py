@@ -20,7 +20,6 @@ TOY = Dataset(
     kind="tokens",
     labels=("O", "B-X", "I-X"),
     metric=METRICS["entity_f1"],
-    averaging="micro",
     max_tokens=16,
     counted="mentions",
     sizes={"train": 2, "dev": 1, "test": 1},

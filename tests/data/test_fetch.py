@@ -73,7 +73,7 @@ def listed(url, **stated):
 def dataset(*downloads):
     files = {split: f"{split}.tsv" for split in ("train", "dev", "test")}
     return Dataset(
-        name="Toy", type="NER", folder="toy", kind="tokens", labels=("O",), metric=METRICS["entity_f1"], averaging="",
+        name="Toy", type="NER", folder="toy", kind="tokens", labels=("O",), metric=METRICS["entity_f1"],
         max_tokens=16, counted="mentions", sizes={}, forms=(split_form("BIO", files, iob_examples),), citation="",
         licence="", downloads=downloads, obtain="Ask its authors",
     )  # fmt: skip

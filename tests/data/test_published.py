@@ -42,7 +42,6 @@ TOPICS = Dataset(
     kind="sequence",
     labels=("soil", "orbit", "heart", "sea"),
     metric=metric_named("micro_f1"),
-    averaging="micro",
     max_tokens=24,
     counted="instances",
     sizes={},

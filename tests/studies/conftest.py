@@ -34,7 +34,6 @@ def dataset(name: str, type: str, kind: Any, *, labels: tuple[str, ...], metric:
         kind=kind,
         labels=labels,
         metric=METRICS[metric],
-        averaging="",
         max_tokens=64,
         counted="instances",
         sizes={},

@@ -58,7 +58,7 @@ def classified(_: Path, split: str) -> Iterator[Example]:
 
 
 def dataset(name: str, kind: str, labels: tuple[str, ...], metric: str, forms: tuple[Form, ...]) -> Dataset:
-    about = {"averaging": "", "counted": "instances", "sizes": {}, "citation": "Made up.", "licence": "none"}
+    about = {"counted": "instances", "sizes": {}, "citation": "Made up.", "licence": "none"}
     return Dataset(name, kind, name.lower(), kind, labels, METRICS[metric], max_tokens=32, forms=forms, **about)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from acclimate.core.figures import percent, points
 from acclimate.core.types import Cost
 from acclimate.statistics.significance import Comparison, Interval

@@ -20,7 +20,6 @@ TOY = Dataset(
     kind="sequence",
     labels=("a", "b"),
     metric=METRICS["accuracy"],
-    averaging="over examples",
     max_tokens=16,
     counted="instances",
     sizes={"train": 4, "dev": 2, "test": 2},

@@ -106,8 +106,8 @@ def _tagged(
         folder=folder,
         kind="tokens",
         labels=("O", f"B{tail}", f"I{tail}"),
+        # average: micro, over the entities of the split: right where both ends are
         metric=METRICS["entity_f1"],
-        averaging="micro, over the entities of the split: right where both ends are",
         max_tokens=LONGEST,
         counted="mentions",
         sizes=counts,
@@ -191,8 +191,8 @@ PICO = Dataset(
     folder="ebm_pico",
     kind="tokens",
     labels=("O", "I-INT", "I-OUT", "I-PAR"),
+    # average: macro, over participants, interventions and outcomes: of each the F1 over the words of the split
     metric=METRICS["word_type_macro_f1"],
-    averaging="macro, over participants, interventions and outcomes: of each the F1 over the words of the split",
     max_tokens=LONGEST,
     counted="words",
     sizes=sizes(339167, 85321, 16364),
@@ -278,8 +278,8 @@ CHEMPROT = Dataset(
     folder="chemprot",
     kind="sequence",
     labels=CHEMPROT_LABELS,
+    # average: micro, over the five kinds of relation; `false` is no relation
     metric=micro_f1_without("false"),
-    averaging="micro, over the five kinds of relation; `false` is no relation",
     max_tokens=256,
     counted="instances",
     sizes=sizes(18035, 11268, 15745),
@@ -324,8 +324,8 @@ DDI = Dataset(
     folder="ddi",
     kind="sequence",
     labels=DDI_LABELS,
+    # average: micro, over the four kinds of interaction; `DDI-false` is none
     metric=micro_f1_without("DDI-false"),
-    averaging="micro, over the four kinds of interaction; `DDI-false` is none",
     max_tokens=256,
     counted="instances",
     sizes=sizes(22233, 5559, 5716),
@@ -360,8 +360,8 @@ GAD = Dataset(
     folder="gad",
     kind="sequence",
     labels=("0", "1"),
+    # average: F1 of class 1, an association: micro without the negative class
     metric=micro_f1_without("0"),
-    averaging="F1 of class 1, an association: micro without the negative class",
     max_tokens=128,
     counted="instances",
     sizes=sizes(4261, 534, 535),
@@ -388,8 +388,8 @@ BIOSSES = Dataset(
     folder="biosses",
     kind="score",
     labels=(),
+    # average: none: one correlation over the pairs
     metric=METRICS["pearson"],
-    averaging="none: one correlation over the pairs",
     max_tokens=LONGEST,
     counted="pairs",
     sizes=sizes(64, 16, 20),
@@ -413,8 +413,8 @@ HOC = Dataset(
     folder="hoc",
     kind="multilabel",
     labels=HALLMARKS,
+    # average: macro, over the ten hallmarks: of each the F1 over the abstracts of the split
     metric=METRICS["hoc_micro_per_hallmark_mean"],
-    averaging="macro, over the ten hallmarks: of each the F1 over the abstracts of the split",
     max_tokens=LONGEST,
     counted="documents",
     sizes=sizes(1295, 186, 371),
@@ -439,8 +439,8 @@ PUBMEDQA = Dataset(
     folder="pubmedqa",
     kind="sequence",
     labels=ANSWERS,
+    # average: over questions, three answers
     metric=METRICS["accuracy"],
-    averaging="over questions, three answers",
     max_tokens=512,
     counted="questions",
     sizes=sizes(450, 50, 500),
@@ -458,8 +458,8 @@ BIOASQ = Dataset(
     folder="bioasq_yesno_7b",
     kind="sequence",
     labels=("yes", "no"),
+    # average: over questions, two answers
     metric=METRICS["accuracy"],
-    averaging="over questions, two answers",
     max_tokens=512,
     counted="questions",
     sizes=sizes(670, 75, 140),

@@ -86,7 +86,6 @@ class Dataset:
     name       as its paper writes it
     type       of task, as its benchmark groups them
     folder     below the folder of the catalogue
-    averaging  of what the metric is the mean, and over what
     counted    what `sizes` count
     sizes      of the splits, by the paper's table; a split that the paper has not is left out
     downloads  the files that may be fetched
@@ -102,7 +101,6 @@ class Dataset:
     kind: Kind
     labels: tuple[str, ...]
     metric: Metric
-    averaging: str
     max_tokens: int
     counted: Counted
     sizes: Mapping[Split, int]

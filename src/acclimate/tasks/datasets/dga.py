@@ -36,7 +36,7 @@ from acclimate.tasks.datasets.catalogue import (
     held_back,
     split_form,
 )
-from acclimate.tasks.datasets.tlm import ACL_LABELS, AI_LABELS, MACRO, MICRO, PROTEIN_LABELS
+from acclimate.tasks.datasets.tlm import ACL_LABELS, AI_LABELS, PROTEIN_LABELS
 from acclimate.tasks.formats import aspects
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.task import Metric
@@ -92,7 +92,6 @@ def _dga(
         kind="sequence",
         labels=labels,
         metric=metric,
-        averaging=MACRO if metric.name == "macro_f1" else MICRO,
         max_tokens=164,
         counted="instances",
         sizes=counts,

@@ -34,7 +34,6 @@ def _glue(
     counts: tuple[int, int],
     *,
     metric: Metric,
-    averaging: str = "over examples",
     forms: tuple[Form, ...] = (),
     dev_file: str = "dev.tsv",
     columns: Mapping[str, Any],
@@ -52,7 +51,6 @@ def _glue(
         kind="sequence",
         labels=labels,
         metric=metric,
-        averaging=averaging,
         max_tokens=128,
         counted="instances",
         sizes={"train": train, "test": test},
@@ -76,8 +74,8 @@ STS_B = Dataset(
     folder="glue/stsb",
     kind="score",
     labels=(),
+    # average: mean of the two correlations over the pairs
     metric=METRICS["pearson_and_spearman"],
-    averaging="mean of the two correlations over the pairs",
     max_tokens=128,
     counted="pairs",
     sizes={"train": 5749, "dev": 1500, "test": 1379},
@@ -109,8 +107,8 @@ DATASETS: tuple[Dataset, ...] = (
         "cola",
         YES_NO,
         (8551, 1043),
+        # average: one correlation over the sentences
         metric=METRICS["matthews"],
-        averaging="one correlation over the sentences",
         forms=(
             split_form(
                 "in three",
@@ -135,8 +133,8 @@ DATASETS: tuple[Dataset, ...] = (
         "mrpc",
         YES_NO,
         (3668, 408),
+        # average: mean of accuracy and the F1 of paraphrases
         metric=accuracy_and_f1("1"),
-        averaging="mean of accuracy and the F1 of paraphrases",
         columns={"text": "#1 String", "pair": "#2 String", "label": "Quality"},
     ),
     _glue(
@@ -144,8 +142,8 @@ DATASETS: tuple[Dataset, ...] = (
         "qqp",
         YES_NO,
         (363846, 40430),
+        # average: mean of accuracy and the F1 of duplicates
         metric=accuracy_and_f1("1"),
-        averaging="mean of accuracy and the F1 of duplicates",
         columns={"text": "question1", "pair": "question2", "label": "is_duplicate"},
     ),
     _glue(
@@ -169,8 +167,8 @@ DATASETS: tuple[Dataset, ...] = (
         "mnli",
         ("contradiction", "entailment", "neutral"),
         (392702, 9815),
+        # average: over examples, of the matched dev file
         metric=METRICS["accuracy"],
-        averaging="over examples, of the matched dev file",
         dev_file="dev_matched.tsv",
         columns={"text": "sentence1", "pair": "sentence2", "label": "gold_label"},
     ),

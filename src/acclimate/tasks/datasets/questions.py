@@ -86,8 +86,8 @@ SQUAD = Dataset(
     folder="qa",
     kind="span",
     labels=(),
+    # average: over questions, of the F1 over words with the gold answer that suits best
     metric=METRICS["f1"],
-    averaging="over questions, of the F1 over words with the gold answer that suits best",
     max_tokens=MAX_TOKENS,
     counted="questions",
     sizes={"train": 87_599, "test": 10_570},
@@ -137,8 +137,8 @@ BIOASQ = Dataset(
     folder="qa/bioasq",
     kind="span",
     labels=(),
+    # average: over questions, of the reciprocal rank of the first of five answers that is a synonym of the gold one
     metric=METRICS["mrr"],
-    averaging="over questions, of the reciprocal rank of the first of five answers that is a synonym of the gold one",
     max_tokens=MAX_TOKENS,
     counted="questions",
     sizes={"train": 4_950, "test": 150},

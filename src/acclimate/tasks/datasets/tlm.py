@@ -34,8 +34,6 @@ TABLE = "Table 2 of Gururangan et al. (2020)"
 JSONL: dict[Split, str] = {"train": "train.jsonl", "dev": "dev.jsonl", "test": "test.jsonl"}
 DAPT = "Its splits are linked from https://github.com/allenai/dont-stop-pretraining"
 FREE = "Apache-2.0 (the files); the corpus has its own terms"
-MACRO = "macro, over classes"
-MICRO = "micro, over classes: accuracy"
 
 ACL_LABELS = ("Background", "CompareOrContrast", "Extends", "Future", "Motivation", "Uses")
 AI_LABELS = ("COMPARE", "CONJUNCTION", "EVALUATE-FOR", "FEATURE-OF", "HYPONYM-OF", "PART-OF", "USED-FOR")
@@ -104,7 +102,6 @@ def _tlm(
         kind="sequence",
         labels=labels,
         metric=METRICS["micro_f1" if micro else "macro_f1"],
-        averaging=MICRO if micro else MACRO,
         max_tokens=512 if name == "IMDB" else 128,
         counted="instances",
         sizes=dict(zip(("train", "dev", "test"), counts, strict=True)),
