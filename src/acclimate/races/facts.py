@@ -108,7 +108,7 @@ def facts_of(ended: Ended, run: Path, command: str, winner: str, failed: Mapping
 
 
 def adapting_jobs(name: str, jobs: Entries) -> list[Job]:
-    """What made the contestant's model of the untouched one, or of nothing, in its order."""
+    """Return the jobs that made the contestant's model of the untouched one, or of nothing, in their order."""
     found: list[Job] = []
     job = jobs.models.get(name)
     while job is not None and job is not jobs.base:
@@ -137,7 +137,7 @@ def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
 
 
 def _losses(measured: Mapping[str, Job], jobs: Entries, run: Path) -> dict[str, tuple[float, float]]:
-    """Contestants that adapted the untouched model -> its loss, and theirs."""
+    """Return the contestants that adapted the untouched model -> (its loss, theirs)."""
     losses = {name: _result(job, run)["loss"] for name, job in measured.items()}
     before = losses.get("untouched")
     adapted = {name: loss for name, loss in losses.items() if adapting_jobs(name, jobs)}
@@ -145,13 +145,13 @@ def _losses(measured: Mapping[str, Job], jobs: Entries, run: Path) -> dict[str, 
 
 
 def _has_head(jobs: Entries, run: Path) -> bool:
-    """True if the untouched model predicts words at all: else its loss does not say what adapting forgot."""
+    """Return True if the untouched model predicts words; if not, its loss does not say what adapting forgot."""
     job = jobs.general_losses.get("untouched")
     return job is None or bool(_result(job, run)["head"])
 
 
 def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
-    """Contestants that rest on a model that was pretrained here -> what that took, once for all of them."""
+    """Return the contestants that start from a model that was pretrained here -> what that took, once for all."""
     if jobs.base is None:
         return {}
     cost = spent(jobs.base.directory(run))
@@ -189,7 +189,7 @@ def _given(name: str, ended: Ended, run: Path, failed: Mapping[str, str]) -> dic
 
 
 def _retrieved(jobs: Entries, run: Path) -> list[dict[str, Any]]:
-    """A few training texts and what they brought up, where a contestant retrieves."""
+    """Return a few training texts with the documents that they retrieved; empty if no contestant retrieves."""
     retrieved = [job.needs["retrieved"] for job in jobs.models.values() if job and "retrieved" in job.needs]
     shown: list[dict[str, Any]] = files.read_json(retrieved[0].directory(run) / work.SHOWN) if retrieved else []
     return shown
@@ -200,7 +200,7 @@ def _extent(result: Mapping[str, Any]) -> str:
 
 
 def _looks(task: Prepared, run: Path) -> Looks:
-    """How often the labels of the test set were opened, here and, as far as this machine remembers, elsewhere."""
+    """Return how often the labels of the test set were opened: here, and by earlier races on this machine."""
     by = [look["by"] for look in task.looks()]
     # as it was when this race first ended: what others look at later is not earlier
     looks, runs = decided(
@@ -258,9 +258,9 @@ def both_sides(curves: Sequence[Curve]) -> dict[str, dict[str, Points]]:
 
 
 def read_curve(name: str, model: str) -> Curve | None:
-    """That of the run whose checkpoint `model` is; None where it is none, or trained on none of TERMS.
+    """Return the curve of the run whose checkpoint `model` is; None if no run made it, or none with TERMS.
 
-    train  of curve.json where there is one, else the means of about POINTS stretches of log.jsonl
+    The losses on train are those of curve.json if it exists, else the means of CURVE_POINTS stretches of log.jsonl.
     """
     run = Path(model).parent
     train: dict[str, Points] = {}

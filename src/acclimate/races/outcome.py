@@ -1,8 +1,8 @@
-"""What a race leaves in its directory besides the jobs, and the page made of it: rows are read, nothing is trained.
+"""What a race leaves in its directory besides the jobs, and the page that is made of it; nothing is trained here.
 
 scores.json    a `Score` for each contestant and seed
 facts.json     what the page says around them (races/report.py: Facts)
-report.html, table.txt, table.csv    made of these two, again whenever asked, by the writer of all studies
+report.html, table.txt, table.csv    made of these two by the writer of all studies, and again by `acclimate report`
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def study_of(run: Path) -> Study:
 
 
 def outcome_of(scores: Sequence[Score], facts: Facts) -> Outcome:
-    """A race as a study that has run: a row for each contestant, the untouched model first, then by falling mean."""
+    """Return a race as a study that has run: a row a contestant, the untouched model first, then by falling mean."""
     by_contestant: dict[str, list[Score]] = {}
     for score in sorted(scores, key=lambda score: score.seed):
         by_contestant.setdefault(score.contestant, []).append(score)
@@ -128,13 +128,13 @@ def _ran(cell: Cell, scores: Sequence[Score], facts: Facts) -> Ran:
 
 
 def against_untouched(names: Iterable[str], task: str) -> tuple[Against, ...]:
-    """Each contestant is compared with the untouched model."""
+    """Return a comparison of each contestant with the untouched model."""
     reference = ("", UNTOUCHED, task)
     return tuple(Against(("", name, task), (reference,), UNTOUCHED, FAMILY) for name in names if name != UNTOUCHED)
 
 
 def without(outcome: Outcome, ids: Collection[str]) -> Outcome:
-    """The outcome on the test items that are not among `ids`, scored anew from the predictions; dev and costs stay.
+    """Return the outcome on the test items that are not among `ids`, scored anew; dev and costs stay.
 
     Raises ValueError where fewer than two items are left: a score of one says nothing.
     """
@@ -158,7 +158,7 @@ def _without(scores: Sequence[Score], ids: Collection[str]) -> Iterable[Score]:
 def leakage_of(
     leaks: Sequence[Leak], outcome: Outcome, leaked: Collection[str], *, baselines: Collection[str] = ()
 ) -> Leakage:
-    """The leaks, and the race scored again without the leaked test items, where at least two others are left."""
+    """Return the leaks, and the race scored again without the leaked test items if at least two others are left."""
     scored = next(ran.scores[0].ids for ran in outcome.ran.values() if ran.scores)
     ids, items = frozenset(leaked).intersection(scored), len(scored)
     if not ids or items - len(ids) < 2:
@@ -171,8 +171,8 @@ def leakage_of(
 
 
 def untaught(rows: Sequence[Row], scores: Sequence[Score], kind: Kind, *, baselines: Collection[str]) -> list[str]:
-    """A warning where no encoder scores above one constant answer: it has not learnt the task, whatever it is compared
-    with. The constant is the best that the test labels allow: their commonest, or any one number.
+    """Return a warning if no encoder scores above a constant answer: then none has learnt the task. The constant is the
+    best that the test labels allow: their commonest, or any one number.
     """
     least = constant_score(scores[0].gold, kind, metric_named(scores[0].metric))
     best = max((row.score.mean for row in rows if row.contestant not in baselines), default=1.0)
@@ -185,12 +185,12 @@ def untaught(rows: Sequence[Row], scores: Sequence[Score], kind: Kind, *, baseli
 
 
 def constant_score(gold: Sequence[Label], kind: Kind, metric: Metric) -> float:
-    """Of one answer to every text: the commonest of these labels, or any one number."""
+    """Return the score of one answer to every text: the commonest of these labels, or any one number."""
     return 0.0 if kind == "score" else metric.compute(gold, _constant(gold, kind))
 
 
 def _constant(gold: Sequence[Label], kind: Kind) -> list[Label]:
-    """The same answer to everything: the commonest label, or the commonest tag for every word."""
+    """Return the same answer for every text: the commonest label, or the commonest tag for every word."""
     if kind == "tokens":
         tags = [label for label in gold if isinstance(label, tuple)]
         tag = Counter(tag for label in tags for tag in label).most_common(1)[0][0]
@@ -199,7 +199,7 @@ def _constant(gold: Sequence[Label], kind: Kind) -> list[Label]:
 
 
 def write_pages(run: Path) -> Study:
-    """Write the page and the tables of a finished race; what they show."""
+    """Write the page and the tables of a finished race, and return what they show."""
     study = study_of(run)
     page = page_of(study)
     write_report(run / PAGE, page)
@@ -209,7 +209,7 @@ def write_pages(run: Path) -> Study:
 
 
 def _label_parts(kind: Kind, scores: Sequence[Score], winner: str) -> dict[str, Any]:
-    """Of a Study, what is shown label by label or item by item: for the untouched model and the winner."""
+    """Return the fields of `Study` that compare the untouched model and the winner by label or by item."""
     names = dict.fromkeys((UNTOUCHED, winner))
     by_contestant = {name: [score for score in scores if score.contestant == name] for name in names}
     if kind == "score":

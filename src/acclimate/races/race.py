@@ -86,8 +86,9 @@ def run_race(
 def design(
     recipe: RaceRecipe, materials: Materials, *, budget: Budget | None = None, estimator: Estimator | None = None
 ) -> Design:
-    """The race as a study: its cells are what a search among the contestants yields, each compared with the untouched
-    model. Raises ValueError where a contestant cannot race, and where budget and search do not go together.
+    """Return the race as a study: a search among the contestants yields its cells, each compared with `untouched`.
+
+    Raises ValueError if a contestant cannot race, or if budget and search do not go together.
     """
     if budget is not None:
         budgets.with_search(recipe)
@@ -112,7 +113,7 @@ def design(
 
 
 def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estimator: Estimator) -> Allowed:
-    """The entries cut down to the budget, as was decided when this race began.
+    """Return the entries cut down to the budget, as was decided when this race began.
 
     writes: whether a decision that is made now is kept in `run`, as a dry run does not
     """
@@ -146,14 +147,14 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
 
 
 def _race_of(entries: Entries, budget: Budget) -> str:
-    """What a decision is about, as 12 hex digits: recipe, budget, data, and the models with what they are made of."""
+    """Return the key of a decision, 12 hex digits: of recipe, budget, data, and the models with all that makes them."""
     models = {name: job.name if job else entries.materials.identity() for name, job in entries.models.items()}
     asked = [settings.to_mapping(entries.recipe), budget.stated, dict(entries.materials.task.hashes), models]
     return settings.digest(asked)[:12]
 
 
 def _winner(outcome: Outcome) -> Score:
-    """Of the encoder with the best mean on dev the seed that is best on dev: the test set chooses nothing.
+    """Return the score of the seed that is best on dev, of the encoder with the best mean on dev.
 
     Raises ValueError where the untouched model has no score.
     """
@@ -166,7 +167,7 @@ def _winner(outcome: Outcome) -> Score:
 
 
 def _hand_over(tuned: Job, run: Path, who: Mapping[str, Any]) -> None:
-    """The winner's checkpoint as `run/winner`, an ordinary directory that transformers loads."""
+    """Copy the winner's checkpoint to `run/winner`, an ordinary directory that transformers loads."""
     source = tuned.directory(run) / CHECKPOINT
     with files.new_directory(run / WINNER) as temporary:
         for file in source.iterdir():
@@ -260,7 +261,7 @@ def stated_files(train: str | Path | LabelledFiles, files: Mapping[str, Any]) ->
 
 
 def recipe_of(contestants: Sequence[str | Method] | None, recipe: RaceRecipe | None, model: str | None) -> RaceRecipe:
-    """What is raced: the recipe or the usual one, with these contestants if any are named."""
+    """Return the given recipe or the usual one, with these contestants if any are named."""
     if contestants is None:
         return recipe or recipe_for(model)
     methods = {each.name: each for each in contestants if isinstance(each, Method)}
@@ -273,7 +274,7 @@ def recipe_of(contestants: Sequence[str | Method] | None, recipe: RaceRecipe | N
 
 
 def recipe_for(model: str | None, methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:
-    """What is raced where nothing is stated. methods: a user's own, as `with_methods` takes them."""
+    """Return the recipe of a race for which none is stated. methods: a user's methods, as `with_methods` takes them."""
     return for_model(methods) if model else with_methods(methods, RaceRecipe())
 
 
@@ -283,8 +284,8 @@ def hold_first(out: Path) -> AbstractContextManager[None]:
 
 
 def materials_of(inputs: Inputs, recipe: RaceRecipe, *, rows: int = 0) -> Materials:
-    """What the race runs on: the user's files; or the dataset of that name in the folder `inputs.data`; or the embedded
-    default, where the labelled file is called "docstrings".
+    """Return what the race runs on: the user's files, or the dataset of that name in the folder `inputs.data`, or the
+    embedded default if the labelled file is called "docstrings".
 
     rows: number of training rows to sample, every class among them; 0: all
 
@@ -317,8 +318,8 @@ def materials_of(inputs: Inputs, recipe: RaceRecipe, *, rows: int = 0) -> Materi
 
 
 def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | Labelled:
-    """What `gather` reads the labelled files from: the dataset that `labelled.train` names, of those in the folder
-    `data`, or the files as they are stated.
+    """Return what `gather` reads the labelled files from: the dataset in the folder `data` that `labelled.train`
+    names, or the files as they are stated.
 
     Raises ValueError for options that a dataset would ignore, and for the name of one without its folder.
     """
@@ -338,14 +339,14 @@ def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | L
 
 
 def labelled_rows(labelled: LabelledFiles, data: Path | None, rows: int) -> LabelledFiles | Labelled:
-    """As `labelled_of`, with that number of training rows, every class among them, sampled; 0: all."""
+    """Return what `labelled_of` does, with `rows` training rows, sampled so that every class is among them; 0: all."""
     read = labelled_of(labelled, data)
     return fewer(read if isinstance(read, Labelled) else read_files(read), rows, seed=0) if rows else read
 
 
 def dataset_of(given: str | LabelledFiles, data: Path | None) -> Labelled:
-    """Of several datasets one: a labelled file, by its path or with what is stated of it; or else a dataset of those in
-    the folder `data`. Raises ValueError as `labelled_of` and `read_files` do.
+    """Return one of several datasets: a labelled file, by its path or with what is stated of it, or
+    else a dataset in the folder `data`. Raises ValueError as `labelled_of` and `read_files` do.
     """
     labelled = given if isinstance(given, LabelledFiles) else LabelledFiles(train=Path(given))
     is_file = labelled.train.is_file() or (labelled.kind == "tokens" and labelled.train.is_dir())
@@ -375,12 +376,12 @@ def start(
 
 
 def _called(watch: Watch) -> Watch:
-    """The watch of a model that runs alone."""
+    """Return the watch for a model that runs alone, which is not called untouched."""
     return lambda progress: watch(replace(progress, stage=progress.stage.replace(UNTOUCHED, ALONE)))
 
 
 def plan_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, rows: int = 0) -> str:
-    """What a race would still do in `inputs.out`, what that takes, and what a budget leaves out; writes nothing there.
+    """Return what a race would still do in `inputs.out`, its cost, and what a budget leaves out; writes nothing there.
 
     rows: as `materials_of` has it
     """

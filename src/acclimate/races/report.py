@@ -43,6 +43,8 @@ from acclimate.reports.plots import (
 from acclimate.reports.table import ALONE, UNTOUCHED, Losses, Row
 from acclimate.tasks.task import Kind
 
+LARGEST = 2_000_000  # bytes, so that a page can be mailed
+
 
 @dataclass(frozen=True)
 class Leakage:
@@ -118,9 +120,6 @@ def search_remark(search: Sequence[Trial]) -> str:
 
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number:,} times"
-
-
-LARGEST = 2_000_000  # bytes: a page that a mail takes
 
 
 @dataclass(frozen=True)

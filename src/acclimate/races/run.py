@@ -1,11 +1,12 @@
-"""Does what is missing of a study or race, or says what that would take. One failure policy: a cell whose jobs fail
-stands as failed with its reason, and the others go on.
+"""`run` does what is missing of a study or race, `plan` says what that would take.
+
+A cell whose jobs fail stands as failed with its reason, and the others go on: in every study.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,30 +46,8 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
     the error of the untouched model's jobs where a search has several contestants: there is nothing to compare then.
     """
     claim(out, design.called)
-    cells = list(design.cells)
-    trials: dict[Key, Sequence[Trial]] = {}
-    ended: dict[Key, Ended] = {}
-    failed: dict[Key, str] = {}
-    for search in design.searches:
-        if not search.row:
-            ended[search.key] = together = _together(search, out, watch)
-            trials[search.key] = together.found.record
-            failed |= {("", name, search.column): _named(why, design) for name, why in together.failed.items()}
-            cells += _contestants(search, together)
-            continue
-        try:
-            cell, trials[search.key] = _searched(search, out, _naming(watch, design, search.column))
-            cells.append(cell)
-        except NotDoneError:
-            raise
-        except Exception as error:
-            if not isinstance(error, ValueError) and not failed_with(error, out):
-                raise  # no job failed and no setting is at fault, so it is a mistake in the code
-            failed[search.key] = _named(first_line(error), design)
-            watch(Progress(f"{search.column}: {search.row}", 0, 0, "steps", {"note": f"failed: {failed[search.key]}"}))
-            cells.append(Cell(search.row, search.column, {}, {}, search.entries.materials, facts=search.facts))
-    cells = _in_order(design, cells)
-
+    found = _search(design, out, watch)
+    cells = _in_order(design, [*design.cells, *found.cells])
     training = [job for cell in cells for job in _before_scoring(cell, design.split)]
     measuring = [job for losses in design.losses for job in losses.jobs]
     watches: dict[str, Watch] = {}
@@ -86,10 +65,46 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
         errors |= do_all(tests, out, watch=watch, watches=watches)
 
     reasons = {name: _named(first_line(error), design) for name, error in errors.items()}
-    ran = {cell.key: _ran(cell, design, failed.get(cell.key, ""), reasons, out) for cell in cells}
+    ran = {cell.key: _ran(cell, design, found.failed.get(cell.key, ""), reasons, out) for cell in cells}
     losses = {each.name: _losses(each, [cell.row for cell in cells], out) for each in design.losses}
     chosen = _chosen(design, ran, out, watch) if design.chosen_is_tested else None
-    return Outcome(design, ran, losses, trials, chosen, ended)
+    return Outcome(design, ran, losses, found.trials, chosen, found.ended)
+
+
+@dataclass
+class _Found:
+    """What the searches of a design yield. trials, ended: search -> its record, and all that it came to; failed: cell
+    -> why it has no jobs.
+    """
+
+    cells: list[Cell] = field(default_factory=list)
+    trials: dict[Key, Sequence[Trial]] = field(default_factory=dict)
+    ended: dict[Key, Ended] = field(default_factory=dict)
+    failed: dict[Key, str] = field(default_factory=dict)
+
+
+def _search(design: Design, out: Path, watch: Watch) -> _Found:
+    """Run the searches. One that fails yields a cell without jobs; several contestants need the untouched model."""
+    found = _Found()
+    for search in design.searches:
+        if not search.row:
+            together = _together(search, out, watch)
+            found.ended[search.key], found.trials[search.key] = together, together.found.record
+            found.failed |= {("", name, search.column): _named(why, design) for name, why in together.failed.items()}
+            found.cells += _contestants(search, together)
+            continue
+        try:
+            cell, found.trials[search.key] = _searched(search, out, _naming(watch, design, search.column))
+        except NotDoneError:
+            raise
+        except Exception as error:
+            if not isinstance(error, ValueError) and not failed_with(error, out):
+                raise  # no job failed and no setting is at fault, so it is a mistake in the code
+            found.failed[search.key] = why = _named(first_line(error), design)
+            watch(Progress(f"{search.column}: {search.row}", 0, 0, "steps", {"note": f"failed: {why}"}))
+            cell = Cell(search.row, search.column, {}, {}, search.entries.materials, facts=search.facts)
+        found.cells.append(cell)
+    return found
 
 
 def _together(search: Search, out: Path, watch: Watch) -> Ended:
@@ -267,12 +282,9 @@ def _columns(cells: Iterable[Cell]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((cell.model, cell.column) for cell in cells))
 
 
-# The dry run
-
-
 @dataclass(frozen=True)
 class Planned:
-    """A line of a plan. trained: rows of the train set; tunings: fine-tunings left, given up ones too."""
+    """A line of a plan. trained: rows of the train set; tunings: fine-tunings left, those too that will be given up."""
 
     label: str
     trained: int
@@ -285,7 +297,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is left of a study. done: jobs that are; memory, disk: bytes."""
+    """What is left of a study. done, left: numbers of jobs; memory, disk: bytes."""
 
     design: Design
     lines: tuple[Planned, ...]
@@ -300,7 +312,7 @@ class Plan:
         return sum(line.seconds for line in self.lines)
 
     def as_text(self) -> str:
-        """At most 110 columns wide."""
+        """Return the plan as a table, at most 110 columns wide."""
         rows = []
         for line in self.lines:
             counts = f"{line.trained:,}", str(line.seeds), str(line.tunings)
@@ -329,7 +341,7 @@ class _Waiting:
 
 
 def plan(design: Design, out: Path) -> Plan:
-    """What `run` would still do in `out`, and what that takes. Trains a few steps to try; writes nothing there."""
+    """Return what `run` would still do in `out`, and its cost. Tries a few steps; writes nothing there."""
     lines: dict[str, Planned] = {}
     waiting: dict[str, _Waiting] = {}
     everything: list[Job] = []

@@ -1,4 +1,4 @@
-"""What a study or race came to, as text, CSV, JSON and a page: the same tables for all.
+"""Writes the outcome of a study or race as text, CSV, JSON and a page: the same tables for all.
 
 Text and page give scores and differences in points (the metric times 100) and costs in readable units; CSV and JSON
 give everything unrounded, in units of the metric, tokens, FLOP and seconds.
@@ -40,7 +40,7 @@ Row = tuple[str | Cell, ...]
 
 
 def write(outcome: Outcome, out: Path) -> str:
-    """Write `out/STUDY.txt`, `.csv`, `.scores.json` and `.html`, and give the text."""
+    """Write `out/STUDY.txt`, `.csv`, `.scores.json` and `.html`, and return the text."""
     name, page = outcome.design.name, page_of(outcome)
     text = page.as_text()
     if ranks.is_first():
@@ -55,20 +55,20 @@ def write(outcome: Outcome, out: Path) -> str:
 
 
 def page_of(outcome: Outcome) -> Page:
-    """Text, page and CSV in one."""
+    """Return the page, from which text and CSV are written too."""
     design = outcome.design
     sheets = {f"{design.name}.csv": as_csv(outcome)}
     return Page(design.title, verdict(outcome), sections(outcome), sheets=sheets, source=design.source)
 
 
 def verdict(outcome: Outcome) -> str:
-    """What is established, in a sentence or two."""
+    """Return what is established, in a sentence or two."""
     names = dict.fromkeys(contrast.against.name for contrast in outcome.compared.contrasts)
     return " ".join(_established(outcome, name) for name in names) or "Nothing was compared."
 
 
 def sections(outcome: Outcome) -> list[Section]:
-    """The tables of text and page: what only this study has, scores, comparisons, and what stands behind them."""
+    """Return the tables of text and page: those of this study alone, scores, comparisons, seeds, costs, facts, data."""
     design = outcome.design
     made = [*design.sections(outcome)]
     for model in dict.fromkeys(ran.cell.model for ran in outcome.ran.values()):
@@ -79,9 +79,6 @@ def sections(outcome: Outcome) -> list[Section]:
     if outcome.chosen is not None:
         made.append(_chosen(outcome))
     return [section for section in made if section.rows or section.lines or section.parts]
-
-
-# Tables
 
 
 def _scores(outcome: Outcome, model: str) -> Section:
@@ -146,7 +143,7 @@ def _of_one_task(outcome: Outcome, ran: list[Ran]) -> _Table:
 
 
 def _of_tasks_scores(outcome: Outcome, ran: list[Ran]) -> _Table:
-    """Rows and columns of the design, or turned where there are more columns than a line holds."""
+    """Rows and columns of the design; turned if there are more columns than a line holds."""
     model = ran[0].cell.model
     rows = list(dict.fromkeys(each.cell.row for each in ran))
     columns = list(dict.fromkeys(each.cell.column for each in ran))
@@ -178,7 +175,7 @@ def _means(outcome: Outcome, model: str) -> Section:
 
 
 def _differences(outcome: Outcome, name: str) -> Section:
-    """Every comparison of a name, what Holm's correction counts together, and what is established."""
+    """Return the table of the comparisons of this name: what Holm's correction counts together, what is established."""
     compared = outcome.compared
     contrasts = [each for each in compared.contrasts if each.against.name == name]
     varied = any(len(each.against.references) > 1 for each in contrasts)
@@ -230,7 +227,8 @@ def _differences(outcome: Outcome, name: str) -> Section:
 
 
 def _not_compared(outcome: Outcome, name: str) -> list[Against]:
-    """What was to be compared, but one of the two failed; what never came to be scored is in no table."""
+    """Return the comparisons that could not be made because one of the two failed."""
+    # a contestant that was given up on dev was never to be scored
     there = {*outcome.ran, *(mean.key for mean in outcome.design.means)}
     return [
         asked
@@ -240,12 +238,12 @@ def _not_compared(outcome: Outcome, name: str) -> list[Against]:
 
 
 def row_id(name: str, key: Key, metric: str = MAIN) -> str:
-    """Where a link to the comparison of this cell leads."""
+    """Return the id of the table row that compares this cell, to which links lead."""
     return f"cell-{settings.digest([name, *key, metric])[:12]}"
 
 
 def _established(outcome: Outcome, name: str) -> str:
-    """Which differences by the tasks' main metrics the corrected test over seeds and items bears out."""
+    """Return which differences by the main metrics are established: Holm's p over seeds and items is below .05."""
     contrasts = [each for each in outcome.compared.contrasts if each.against.name == name and each.metric == MAIN]
     if not contrasts:
         return ""
@@ -263,7 +261,7 @@ def _established(outcome: Outcome, name: str) -> str:
 
 
 def _seeds(outcome: Outcome) -> Section:
-    """The scores of each seed, ascending."""
+    """Return the table of each seed's score."""
     rows: list[Row] = []
     on_test = outcome.design.split == "test"
     for ran in _shown(outcome):
@@ -280,7 +278,7 @@ def _seeds(outcome: Outcome) -> Section:
 
 
 def _costs(outcome: Outcome) -> Section:
-    """What each stage took."""
+    """Return the table of what each stage took."""
     shown = _shown(outcome)
     stages = list(dict.fromkeys(stage for ran in shown for stage in ran.costs))
     rows: list[Row] = []
@@ -296,7 +294,7 @@ def _costs(outcome: Outcome) -> Section:
 
 
 def _facts(outcome: Outcome) -> Section:
-    """What else is known of each cell; what all cells of a task share stands with the task."""
+    """Return the table of the cells' facts; facts that all cells of a task share stand in the table of the tasks."""
     shown = _shown(outcome)
     names = [name for name in _fact_names(shown) if name not in _of_tasks(outcome)]
     if not names:
@@ -310,7 +308,7 @@ def _fact_names(several: Iterable[Ran]) -> list[str]:
 
 
 def _of_tasks(outcome: Outcome) -> list[str]:
-    """The facts that all cells of a task share."""
+    """Return the names of the facts that all cells of a task share."""
     shown = _shown(outcome)
     columns = {ran.cell.column for ran in shown}
     return [
@@ -321,7 +319,7 @@ def _of_tasks(outcome: Outcome) -> list[str]:
 
 
 def _tasks(outcome: Outcome) -> Section:
-    """The tasks, what was done to the data, and what is not there."""
+    """Return the table of the tasks, what was done to the data, and which data are not there."""
     design, names = outcome.design, _of_tasks(outcome)
     rows: dict[str, Row] = {}
     for ran in outcome.ran.values():
@@ -357,11 +355,8 @@ def _chosen(outcome: Outcome) -> Section:
     return Section("The choice, tested", lines=(told,))
 
 
-# CSV and JSON
-
-
 def as_csv(outcome: Outcome) -> str:
-    """A line a cell and metric, then a line a mean; lists are separated by spaces."""
+    """Return a line for each cell and metric, then one for each mean; lists are separated by spaces."""
     design = outcome.design
     facts = _fact_names(outcome.ran.values())
     stages = list(dict.fromkeys(stage for ran in outcome.ran.values() for stage in ran.costs))
@@ -401,7 +396,7 @@ def as_csv(outcome: Outcome) -> str:
 
 
 def records(outcome: Outcome) -> list[dict[str, Any]]:
-    """A record for each cell and seed. job: whose directory has the predictions, as result.json."""
+    """Return a record for each cell and seed. `job` in it names the job whose result.json has the predictions."""
     found = []
     for ran in [*outcome.ran.values(), *([outcome.chosen.ran] if outcome.chosen else [])]:
         split = "test" if outcome.chosen and ran is outcome.chosen.ran else outcome.design.split
@@ -437,17 +432,14 @@ def _contrast(name: str, contrast: Contrast | None) -> dict[str, Any]:
     return values
 
 
-# Words and cells
-
-
 def interval_cell(found: Interval) -> Cell:
-    """A score with its interval."""
+    """Return a score with its interval."""
     beside = f"{points(found.low)} to {points(found.high)}"
     return Cell(points(found.mean), found.mean, beside, look="main", plain=interval_text(found))
 
 
 def difference_cell(contrast: Contrast | None) -> Cell:
-    """A difference with its interval; in colour where Holm's p is below .05."""
+    """Return a difference with its interval; in colour if Holm's p is below .05."""
     if contrast is None:
         return Cell("-", 0.0)
     found = contrast.comparison
@@ -466,7 +458,7 @@ def _improvement(found: Comparison) -> Cell:
 
 
 def _label(outcome: Outcome, key: Key) -> str:
-    """A cell or mean in words: its row, and column and model where there are several."""
+    """Return the name of a cell or mean: its row, and column and model if there are several."""
     model, row, column = key
     cells = [ran.cell for ran in outcome.ran.values()]
     if key not in outcome.ran:  # a mean
@@ -493,13 +485,13 @@ def _spread(outcome: Outcome, key: Key, metric: str) -> Cell:
 
 
 def _each_seed(outcome: Outcome, ran: Ran, metric: str) -> list[float]:
-    """The scores of the seeds by this metric."""
+    """Return the score of each seed by this metric."""
     drawn = outcome.compared.draws.get((ran.cell.key, metric))
     return [float(value) for value in drawn.points_S] if drawn is not None else [score.test for score in ran.scores]
 
 
 def _metrics(outcome: Outcome, ran: Ran) -> dict[str, str]:
-    """MAIN and the other metrics that are reported of the cell -> their names."""
+    """Return MAIN and the other metrics that are reported of the cell -> their names."""
     main = ran.cell.task.metric.name
     named = [metric.name for metric in outcome.design.metrics(ran.cell.task.metric)]
     return {MAIN if name == main else name: name for name in named}
@@ -510,7 +502,7 @@ def _slug(name: str) -> str:
 
 
 def _fact(value: Any) -> str:
-    """An amount with its thousands marked, a share or rate in three digits, and words as they are."""
+    """Return a fact as text: an amount with its thousands marked, another number rounded, words as they are."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool | str):
@@ -519,7 +511,7 @@ def _fact(value: Any) -> str:
 
 
 def cautions(outcome: Outcome) -> list[str]:
-    """Each caution of the statistics once, for where the tables are not: a model card."""
+    """Return each caution of the statistics once, for a text without the tables, such as a model card."""
     several = [
         (f"the score of {_label(outcome, key)}", found.caution)
         for (key, metric), found in outcome.compared.intervals.items()
@@ -534,7 +526,7 @@ def cautions(outcome: Outcome) -> list[str]:
 
 
 def _cautions(several: Iterable[tuple[str, str]], all_of_them: str = "these") -> list[str]:
-    """Each caution of the statistics once, with the labels that it is about. several: (label, its cautions)."""
+    """Return each caution of the statistics once, with the labels that it is about. several: (label, its cautions)"""
     about: dict[str, list[str]] = {}
     total = 0
     for label, cautions in several:
