@@ -49,7 +49,7 @@ class Files(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body[: len(body) // 2] if self.path == "/torn" and not start else body)
 
-    def log_message(self, *told):
+    def log_message(self, *arguments):
         pass
 
 
@@ -144,10 +144,10 @@ def test_a_file_that_cannot_be_had_does_not_keep_the_others_away(server, tmp_pat
 
 def test_a_server_that_cannot_be_reached_is_asked_once(server, tmp_path):
     gone = [replace(listed("http://127.0.0.1:9/file"), path=name) for name in ("dev.tsv", "test.tsv")]
-    with pytest.raises(ValueError, match="refused") as told:
+    with pytest.raises(ValueError, match="refused") as caught:
         fetch([dataset(*gone, listed(f"{server}/file"))], tmp_path, schemes=("http",))
-    assert str(told.value).count("cannot be fetched") == 1
-    assert str(told.value).endswith("2 of 3 files are not there; the same command goes on.")
+    assert str(caught.value).count("cannot be fetched") == 1
+    assert str(caught.value).endswith("2 of 3 files are not there; the same command goes on.")
     assert (tmp_path / "toy" / "train.tsv").exists()
 
 

@@ -1,8 +1,8 @@
-"""`acclimate data fetch`: the published files of a catalogue into a folder, from their sources or from a local copy.
+"""`acclimate data fetch`: download or copy the published files of a catalogue into a folder.
 
-A file is there once it is whole: what arrives goes to `<name>.part` beside it, which the same command goes on with
-after an interruption, and is renamed when all of it is there and has the hash that the catalogue states. What is there
-already is checked and left alone. Nothing that arrives is unpacked or run.
+A download is written to `<name>.part`, and renamed when it is complete and has the hash that the catalogue states.
+After an interruption the same command goes on with the part. Files that exist are checked and not changed. Nothing that
+is downloaded is unpacked or run.
 """
 
 from __future__ import annotations
@@ -25,40 +25,9 @@ from acclimate.tasks.formats.archives import ENDINGS, only_file
 from acclimate.text.untrusted import Limits, blocks, named
 
 SCHEMES = ("https",)
-LARGEST = 64 << 20  # bytes of a file whose size the catalogue does not state
-PATIENCE = 60.0  # seconds without a byte
+LARGEST = 64 << 20  # most bytes of a file whose size the catalogue does not state
+PATIENCE = 60.0  # seconds that a server may send nothing
 BLOCK = 1 << 16
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """What became of the files of a catalogue.
-
-    new, kept   files that were fetched or copied; that were there already
-    unchecked   of both, those whose hash is unknown
-    wanting     name of the dataset -> what of it is not there, and what to do about it
-    """
-
-    to: Path
-    new: tuple[str, ...]
-    kept: tuple[str, ...]
-    unchecked: tuple[str, ...]
-    wanting: dict[str, str]
-
-    def as_text(self) -> str:
-        lines = [f"{named(self.to)}: {len(self.new)} files fetched, {len(self.kept)} there already."]
-        if self.unchecked:
-            lines.append(f"No hash is known of {', '.join(self.unchecked)}.")
-        lines += [f"{name}: {what}" for name, what in self.wanting.items()]
-        return "\n".join(lines)
-
-
-class UnfitError(ValueError):
-    """Bytes that are not the file that the catalogue lists."""
-
-
-class UnreachableError(ValueError):
-    """A server that cannot be asked for anything."""
 
 
 def fetch(
@@ -68,12 +37,12 @@ def fetch(
     schemes: Sequence[str] = SCHEMES,
     watch: Watch = unwatched,
 ) -> Fetched:
-    """Return every file of the datasets that may be fetched, below `to`; the datasets one after the other.
+    """Fetch every file of the datasets that may be fetched, below `to`, and return the outcome.
 
-    schemes  of addresses that are asked, also when a server names another one
+    schemes  schemes of addresses that may be asked, those of redirects included
 
-    A file that cannot be had does not keep the others from coming, but a server that cannot be reached is asked once.
-    Raises ValueError at the end, saying what could not be had and why; what came is there then.
+    If a file cannot be fetched, the others are still fetched. A server that cannot be reached is asked once. At the
+    end, raises ValueError with each file that could not be fetched, and why; the others are in the folder.
     """
     new, kept, failed = [], [], []
     unreachable: set[str] = set()
@@ -104,10 +73,10 @@ def fetch(
 
 
 def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = unwatched) -> Fetched:
-    """Return the files of the datasets that are below `source`, in the same layout and packed or not, below `to`.
+    """Copy the datasets' files from below `source`, in the same layout, packed or not, to `to`, and return the outcome.
 
-    Each must be what the catalogue lists, where it does. Files that any form of a dataset reads are taken too, such as
-    those that only a registered user has. Raises ValueError, naming each file that is another one.
+    Files that any form of a dataset reads are copied too, such as those that only registered users have. Each file that
+    the catalogue lists must have the listed size and hash. Raises ValueError, naming each file that has not.
     """
     if not source.is_dir():
         raise ValueError(f"--from {named(source)}: there is no such folder")
@@ -148,37 +117,11 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
     return _fetched(datasets, to, new, kept)
 
 
-def check(path: Path, download: Download) -> None:
-    """Raises UnfitError where the file is not the one listed; what was packed here is compared unpacked."""
-    if not download.size and not download.sha256:
-        return
-    if path.is_dir():
-        raise UnfitError(f"{named(path)}: a folder, where a file is expected. Remove it to fetch the file")
-    size, digest = 0, sha256()
-    for block in _published(path, download):
-        size += len(block)
-        digest.update(block)
-    _compare(named(path), size, digest.hexdigest(), download, "Remove it to fetch it again")
-
-
-def _published(path: Path, download: Download) -> Iterable[bytes]:
-    """Return the bytes of the file as it is published, whatever it was packed into here."""
-    if path.name != Path(download.path).name:
-        return [only_file(path)[1]] if path.name.endswith(ENDINGS) else blocks(path, Limits())
-    return _bytes(path)
-
-
-def _bytes(path: Path) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        while block := file.read(BLOCK):
-            yield block
-
-
 def download_to(path: Path, download: Download, *, schemes: Sequence[str] = SCHEMES) -> None:
     """Fetch the file, going on where an earlier attempt stopped; `path` is whole or absent.
 
-    Raises UnfitError, with what arrived removed, where it is not the file that the catalogue lists, and ValueError
-    where it cannot be had.
+    Raises UnfitError, and removes the download, if it is not the file that the catalogue lists; ValueError if it cannot
+    be fetched.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
@@ -202,8 +145,75 @@ def download_to(path: Path, download: Download, *, schemes: Sequence[str] = SCHE
     settle(part, path)
 
 
+def check(path: Path, download: Download) -> None:
+    """Raise UnfitError if the file is not the listed one. A file that was packed here is compared unpacked."""
+    if not download.size and not download.sha256:
+        return
+    if path.is_dir():
+        raise UnfitError(f"{named(path)}: a folder, where a file is expected. Remove it to fetch the file")
+    size, digest = 0, sha256()
+    for block in _published(path, download):
+        size += len(block)
+        digest.update(block)
+    _compare(named(path), size, digest.hexdigest(), download, "Remove it to fetch it again")
+
+
+def _compare(name: str, size: int, digest: str, download: Download, way_out: str) -> None:
+    if download.size and size != download.size:
+        raise UnfitError(f"{name}: has {size:,} bytes, where what was published has {download.size:,}. {way_out}")
+    if download.sha256 and digest != download.sha256:
+        raise UnfitError(
+            f"{name}: its SHA-256 is {digest}, where that of what was published is {download.sha256}. {way_out}"
+        )
+
+
+def _published(path: Path, download: Download) -> Iterable[bytes]:
+    """Return the bytes of the published file, unpacked if the file at `path` is a packed copy."""
+    if path.name != Path(download.path).name:
+        return [only_file(path)[1]] if path.name.endswith(ENDINGS) else blocks(path, Limits())
+    return _bytes(path)
+
+
+def _bytes(path: Path) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            yield block
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """The outcome of `fetch` or `copy`.
+
+    new        files that were fetched or copied
+    kept       files that existed already
+    unchecked  files of `new` and `kept` whose hash is unknown
+    wanting    name of a dataset -> its missing files, and how to get them
+    """
+
+    to: Path
+    new: tuple[str, ...]
+    kept: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    wanting: dict[str, str]
+
+    def as_text(self) -> str:
+        lines = [f"{named(self.to)}: {len(self.new)} files fetched, {len(self.kept)} there already."]
+        if self.unchecked:
+            lines.append(f"No hash is known of {', '.join(self.unchecked)}.")
+        lines += [f"{name}: {what}" for name, what in self.wanting.items()]
+        return "\n".join(lines)
+
+
+class UnfitError(ValueError):
+    """A file is not the one that the catalogue lists."""
+
+
+class UnreachableError(ValueError):
+    """A server cannot be reached."""
+
+
 def _arrive(part: Path, download: Download, largest: int, schemes: Sequence[str]) -> None:
-    """All of the file's bytes into `part`, those that are there already left alone."""
+    """Write the file's bytes into `part`, after those that it has already."""
     have = part.stat().st_size if part.exists() else 0
     if download.size and have == download.size:
         return
@@ -217,7 +227,7 @@ def _arrive(part: Path, download: Download, largest: int, schemes: Sequence[str]
     try:
         answer = _opener(schemes).open(request, timeout=PATIENCE)
     except urllib.error.HTTPError as error:
-        if not (have and error.code == 416):  # nothing follows: the part may be all there is, its hash tells
+        if not (have and error.code == 416):  # no more bytes: the part may be complete, which its hash will show
             raise
         error.close()
         return
@@ -239,14 +249,14 @@ def _arrive(part: Path, download: Download, largest: int, schemes: Sequence[str]
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a server to another address only where its scheme is one of those allowed."""
+    """Follows redirects only to addresses with an allowed scheme."""
 
     def __init__(self, schemes: Sequence[str]) -> None:
         self.schemes = schemes
 
-    def redirect_request(self, *told: Any) -> Any:
-        _check_scheme(told[-1], self.schemes)
-        return super().redirect_request(*told)
+    def redirect_request(self, *redirect: Any) -> Any:
+        _check_scheme(redirect[-1], self.schemes)  # its last argument is the new address
+        return super().redirect_request(*redirect)
 
 
 def _opener(schemes: Sequence[str]) -> urllib.request.OpenerDirector:
@@ -256,15 +266,6 @@ def _opener(schemes: Sequence[str]) -> urllib.request.OpenerDirector:
 def _check_scheme(url: str, schemes: Sequence[str]) -> None:
     if urlsplit(url).scheme not in schemes:
         raise ValueError(f"{url}: is not fetched, for its address does not begin with {' or '.join(schemes)}://")
-
-
-def _compare(name: str, size: int, digest: str, download: Download, way_out: str) -> None:
-    if download.size and size != download.size:
-        raise UnfitError(f"{name}: has {size:,} bytes, where what was published has {download.size:,}. {way_out}")
-    if download.sha256 and digest != download.sha256:
-        raise UnfitError(
-            f"{name}: its SHA-256 is {digest}, where that of what was published is {download.sha256}. {way_out}"
-        )
 
 
 def _short(dataset: Dataset, download: Download) -> str:

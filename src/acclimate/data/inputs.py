@@ -26,22 +26,23 @@ from acclimate.text.untrusted import printable
 
 EXAMINATION = "examination.json"
 SEALED: tuple[Split, ...] = ("dev", "test")
-HELD_OUT = 20  # one document of so many of the raw text is held out for measuring the loss
-MOST_HELD_OUT = 2_000  # documents of general text that are; of more than 20 times as many a smaller share is
-HELDOUT = {"domain": "heldout", "general": "general-heldout"}  # folder of what is held out of each raw text
+HELD_OUT = 20  # of this many documents of raw text, one is held out to measure the loss
+MOST_HELD_OUT = 2_000  # documents of general text that are held out; from a large corpus a smaller share
+HELDOUT = {"domain": "heldout", "general": "general-heldout"}  # raw text -> folder of its held-out documents
 
 Leaks = Literal["keep", "drop"]
 
 
 @dataclass(frozen=True)
 class Raw:
-    """A user's raw text: files or folders. separated: how documents stand in .txt files."""
+    """A user's raw text: files or folders. separated: what ends a document in .txt files."""
 
     domain: Path | None = None
     general: Path | None = None
     separated: Literal["line", "blank"] = "line"
 
     def places(self) -> dict[str, Path]:
+        """Return the paths that were given, by name."""
         given = {"domain": self.domain, "general": self.general}
         return {name: path for name, path in given.items() if path is not None}
 
@@ -49,7 +50,7 @@ class Raw:
 def examined(
     stated: LabelledFiles, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch = unwatched
 ) -> tuple[Labelled, Examination]:
-    """Return the labelled files as they were read, and the doctor's examination.
+    """Return the labelled files and the doctor's examination of them.
 
     Raises ValueError if the files cannot be read.
     """
@@ -76,9 +77,9 @@ def made_ready(
     model = resolved(model) if model else None
     labelled = stated if isinstance(stated, Labelled) else read_files(stated)
     given: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
-    # the first of several processes examines, which may take a minute of all cores, and sends the result to the others
-    told = ranks.agree(_said_of(labelled, raw, **given).to_json() if ranks.is_first() else {})
-    found = Examination.from_json(told)
+    # an examination may take a minute of all cores: the first of several processes does it and sends the result
+    examination = ranks.agree(_said_of(labelled, raw, **given).to_json() if ranks.is_first() else {})
+    found = Examination.from_json(examination)
     if found.errors:
         raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in found.errors))
     if leaks == "drop":
@@ -102,13 +103,16 @@ def gather(
     comparisons: int = 4,
     watch: Watch = unwatched,
 ) -> Materials:
-    """Labelled files, or what was read already, and raw text where there is any; `run/examination.json` holds what the
-    doctor said.
+    """Return the materials of a race, and write the doctor's examination to `run/examination.json`.
 
-    Documents that contain a dev or test text are left out. leaks: what becomes of labelled rows with a test text:
-    kept, and the race is scored both ways; or dropped. One in HELD_OUT documents of the domain, and at most as many of
-    the general text, are held out of all training and retrieval, to measure the loss on. Raises ValueError for whatever
-    is wrong with the files, before anything is trained.
+    stated  labelled files, or their rows if they have been read
+    raw     raw text, if any. Documents that contain a dev or test text are left out. One in HELD_OUT documents of the
+            domain, and at most the same share of the general text, are held out of all training and retrieval, to
+            measure the loss on
+    leaks   what to do with labelled rows that contain a test text: "keep" scores the race with and without them,
+            "drop" removes them
+
+    Raises ValueError for faults of the files, before anything is trained.
     """
     if raw.general is None and model is None:
         raise ValueError(
@@ -136,20 +140,6 @@ def gather(
     )
 
 
-def _said_of(
-    labelled: Labelled, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch
-) -> Examination:
-    return examine(
-        labelled,
-        model=model,
-        corpora=raw.places(),
-        separated=raw.separated,
-        seeds=seeds,
-        comparisons=comparisons,
-        watch=watch,
-    )
-
-
 @dataclass(frozen=True)
 class _Making:
     """Makes corpora from raw text, each once for these files and this task."""
@@ -172,11 +162,10 @@ class _Making:
         return adapting, heldout, [note]
 
     def general(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
-        """Return the documents to pretrain on or to retrieve from, those that measure forgetting, and what to say of
-        it.
+        """Return the documents to pretrain on or to retrieve from, those that measure forgetting, and a note.
 
-        One in a multiple of HELD_OUT is held out: of a corpus of any size at most about MOST_HELD_OUT, and what stands
-        in the domain's text too is held out there as well, so no model adapts on it.
+        One in a multiple of HELD_OUT is held out, about MOST_HELD_OUT at most. Because it is a multiple, a document
+        that is in the domain's text too is held out there as well, so no model adapts on it.
         """
         if self.raw.general is None:
             return None, None, []
@@ -191,11 +180,11 @@ class _Making:
         return used, heldout, [note]
 
     def _parted(self, name: str, source: Path, one_in: int) -> tuple[Corpus, Corpus | None, _Counts]:
-        """Return the documents that are trained on or retrieved from; one in so many, held out (None where there are
-        none).
+        """Return the documents to train on or to retrieve from, one in `one_in` held out (None if there are none), and
+        counts.
 
-        A document that is held out by its text and is a text of the task too is in neither: TAPT trains on the task's.
-        Nor is one that one_in does not hold out, but HELD_OUT does: it may stand in the other raw text, held out there.
+        A held-out document that is a text of the task too is in neither corpus, because TAPT trains on it. Nor is a
+        document that HELD_OUT holds out and `one_in` does not: the other raw text may have it, held out.
         """
         seen = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
 
@@ -213,7 +202,7 @@ class _Making:
         return training, heldout, self._counts(name)
 
     def _left(self, name: str, source: Path, keep: Callable[[Document], bool]) -> Iterator[Document]:
-        """Yield the documents with text that hold no dev or test text and are to be kept."""
+        """Yield the documents that have text, contain no dev or test text, and for which `keep` is True."""
         leaked = self.found.leaked.get(name, frozenset())
         for number, document in enumerate(documents_of(source, separated=self.raw.separated), 1):
             if str(number) not in leaked and document.text.strip() and keep(document):
@@ -263,14 +252,29 @@ class _Counts:
         return f"{said}, and {self.empty:,} without text." if self.empty else f"{said}."
 
 
+def _said_of(
+    labelled: Labelled, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch
+) -> Examination:
+    return examine(
+        labelled,
+        model=model,
+        corpora=raw.places(),
+        separated=raw.separated,
+        seeds=seeds,
+        comparisons=comparisons,
+        watch=watch,
+    )
+
+
 def _held(document: Document, one_in: int) -> bool:
     """Return True if the document is held out; its text decides, so that copies stay together."""
     return int(hashlib.sha256(normalised(document.text).encode()).hexdigest(), 16) % one_in == 0
 
 
 def _texts(row: Example) -> set[str]:
-    """Return what of an example must not be met again: its text, that of its pair, and both as TAPT would read them; of
-    a question with several contexts each of them.
+    """Return the texts of an example, normalised, that held-out documents must not repeat.
+
+    These are its text, its pair, and both joined as TAPT reads them; for a question each of its contexts too.
     """
     parts = (*row.text.split(PASSAGE), row.text, row.pair or row.text, f"{row.text} {row.pair or ''}")
     return {normalised(text) for text in parts}

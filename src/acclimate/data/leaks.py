@@ -145,9 +145,9 @@ class Sealed:
     def in_rows(self, rows: Sequence[Example]) -> Iterator[tuple[Example, list[Match]]]:
         """Yield each row with the matches of the items that it contains, in order."""
         texts = ((row.id, text) for row in rows for text in _parts(row))
-        told = self._references.scan(texts, most=MOST_PARTS)
+        scanned = self._references.scan(texts, most=MOST_PARTS)
         for row in rows:
-            first, *others = (self._met(text, next(told)) for text in _parts(row))
+            first, *others = (self._met(text, next(scanned)) for text in _parts(row))
             if others:
                 yield row, _strongest(self._paired(first, others[0]))
             else:

@@ -1,6 +1,6 @@
-"""The materials of a race: a prepared task, raw text, a model.
+"""The materials of a race: a prepared task, raw text and a model.
 
-This file makes those of the embedded default; data/inputs.py makes them of a user's files.
+This file makes those of the embedded default, data/inputs.py those of a user's files.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ DOCSTRINGS = "docstrings"
 
 @dataclass(frozen=True)
 class Materials:
-    """What a race runs on: `model` (a directory or hub id), or else a small encoder that is pretrained on `general`.
+    """The inputs of a race.
 
-    task_text        its training texts, as `texts_of` has them, to adapt on (TAPT, TAPTER)
-    general          TLM retrieves from it too
+    task             the labelled dataset
+    task_text        its training texts, made by `texts_of`, to adapt on (TAPT, TAPTER)
+    model            directory or hub id; None: a small encoder is pretrained on `general`
+    general          general text; TLM retrieves from it too
+    domain           text of the domain, to adapt on
     heldout          text of the domain on which no model adapts, to measure the loss
-    general_heldout  general text that no model pretrains or adapts on, and that is not retrieved, for forgetting
-    notes            what was done to the files, in sentences
-    examination      what the doctor found; None for the embedded default
+    general_heldout  general text that is neither trained on nor retrieved, to measure forgetting
+    notes            sentences on changes to the files
+    examination      the doctor's findings; None for the embedded default
     """
 
     task: Prepared
@@ -56,14 +59,14 @@ class Materials:
             )
 
     def identity(self) -> str:
-        """Return what tells the given model from others; "" where none was given."""
+        """Return the identity of the given model (models.loading.identity); "" if no model was given."""
         return identity(self.model) if self.model else ""
 
 
 def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, watch: Watch = unwatched) -> Materials:
-    """Return the embedded default (tasks/datasets/docstrings.py); its general corpus is pretrained on where no model is
-    given, and
-    retrieved from.
+    """Return the embedded default (tasks/datasets/docstrings.py).
+
+    Its general corpus serves for retrieval, and for pretraining if no model is given.
     """
     built = ranks.first_then_all(
         lambda: build_docstrings(cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)
@@ -83,10 +86,9 @@ def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, wa
 def corpus_at(
     source: Path, out: Path, *, separated: Literal["line", "blank"] = "line", watch: Watch = unwatched
 ) -> Corpus:
-    """Return the corpus that `source` is, or that was prepared in it, or one made in `out` of the raw text that it
-    holds.
+    """Return the corpus at `source`, or the one that was prepared in it, or one that is made in `out` of its raw text.
 
-    Raises ValueError where there is none of these.
+    Raises ValueError if `source` is none of these.
     """
     source = prepared(source)
     if (source / "corpus.json").exists():
@@ -110,14 +112,14 @@ def corpus_at(
 
 
 def prepared(source: Path) -> Path:
-    """Return the corpus in a folder that `acclimate data corpus` wrote; else the path as it is."""
+    """Return the path of the corpus in a folder that `acclimate data corpus` wrote; another path as it is."""
     from acclimate.text.preparation import CORPUS, FACTS  # loads numba
 
     return source / CORPUS if (source / FACTS).exists() and (source / CORPUS).exists() else source
 
 
 def note_on(corpus: Corpus) -> str:
-    """Return what `corpus_at` left out of raw text because nothing can be made of it, as a sentence; "" for nothing."""
+    """Return a sentence on the documents that `corpus_at` had to leave out of raw text; "" if there are none."""
     if not _rejections(corpus).exists():
         return ""
     found = files.read_json(_rejections(corpus))
@@ -132,9 +134,9 @@ def _rejections(corpus: Corpus) -> Path:
 
 
 def listing(source: Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of change of each file that is read: whether a corpus was made of what is there now.
+    """Return name, size and time of change of each file of raw text: they show if a corpus was made from these files.
 
-    source: raw text, or a folder made by write_corpus. Raises ValueError where there is nothing to read.
+    source: raw text, or a folder made by write_corpus. Raises ValueError if there is no file to read.
     """
     if not source.exists():
         raise ValueError(f"{source}: there is no such file or folder of raw text")
@@ -145,10 +147,9 @@ def listing(source: Path) -> list[tuple[str, int, int]]:
 
 
 def texts_of(task: Prepared, split: Split, place: Path, watch: Watch = unwatched) -> Corpus:
-    """Return the split's texts as a corpus in the directory `place`: a document a row, of its text and that of its
-    pair.
+    """Return the split's texts as a corpus in the directory `place`: a document for each row, its text and its pair.
 
-    Of questions each different context once, whatever is asked of it, and no question (docs/methods/tapter.md).
+    For questions, a document for each different context, without the questions (docs/methods/tapter.md).
     """
     asked = task.kind == "span"
     texts = _contexts(task, split) if asked else _rows(task, split)
@@ -162,15 +163,16 @@ def _rows(task: Prepared, split: Split) -> Iterator[Document]:
 
 
 def _contexts(task: Prepared, split: Split) -> Iterator[Document]:
-    told: set[str] = set()
+    seen: set[str] = set()
     for row in task.examples(split):
         for context in row.text.split(PASSAGE):
-            if context.strip() and context not in told:
-                told.add(context)
+            if context.strip() and context not in seen:
+                seen.add(context)
                 yield Document(row.id, context, task.name)
 
 
 def built_corpus(path: Path, documents: Iterable[Document], watch: Watch) -> Corpus:
+    """Return the corpus at `path`, made from the documents if it does not exist."""
     if (path / "corpus.json").exists():
         return Corpus(path)
     return write_corpus(counted(documents, watch, f"reading {path.name.partition('-')[0]}"), path)

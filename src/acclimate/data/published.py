@@ -1,4 +1,10 @@
-"""A published dataset by its name, as a user's own labelled files are: `acclimate evaluate MODEL SciERC --data DIR`."""
+"""Published datasets by name: read as labelled files are, and counted beside the counts of their papers.
+
+`acclimate evaluate MODEL SciERC --data DIR` reads one with `published`. `acclimate doctor blurb --data DIR` counts the
+splits of a catalogue with `count`. A count that differs is listed with its reason if the catalogue states one for that
+count; any other difference should be mended. Everything is read as for fine-tuning, so a file that cannot make a task
+is found.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +20,6 @@ from acclimate.tasks.labelled import Labelled
 from acclimate.tasks.tables import FileRead
 from acclimate.text.untrusted import named
 
-# `acclimate doctor blurb --data DIR`: the splits of a catalogue's datasets counted, beside the counts of its paper.
-#
-# A count that differs is named with its reason where the catalogue knows one for just that count; any other difference
-# is something to mend. Everything is read as fine-tuning would read it, so a file that a task could not be made of is
-# found.
-
 Verdict = Literal["equal", "known", "wrong"]
 CATALOGUES: dict[str, tuple[str, tuple[Dataset, ...]]] = {
     "blurb": (blurb.TABLE, blurb.DATASETS),
@@ -28,86 +28,83 @@ CATALOGUES: dict[str, tuple[str, tuple[Dataset, ...]]] = {
     "glue": (glue.TABLE, glue.DATASETS),
     "questions": (questions.TABLE, questions.DATASETS),
 }
-CUT = "drawn from train, with which it is counted"
+CUT = "drawn from train, with which it is counted"  # reason for a dev set that the paper does not have
 MANY = 3  # rejected rows that are listed
 
 
-@dataclass(frozen=True)
-class Count:
-    """A split's count beside that of the paper.
+def published(name: str, folder: Path) -> Labelled:
+    """Return the splits of a dataset of any catalogue, with its kind, labels, metric and length.
 
-    stated  None where the paper has no such split
-    reason  why it differs; "" if it does not, or if that is unknown
+    name    name of the dataset, in any case, and optionally a form after a comma: "ChemProt, markers"
+    folder  folder of the catalogue, which `acclimate data fetch` fills
+
+    Raises ValueError if there is no such dataset, if its files are missing, and for a row that cannot be used.
     """
-
-    dataset: str
-    form: str
-    counted: str
-    split: Split
-    stated: int | None
-    found: int
-    verdict: Verdict
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What was counted, what was rejected, and why datasets cannot be read at all."""
-
-    table: str
-    folder: Path
-    counts: tuple[Count, ...]
-    rejected: tuple[tuple[str, Rejected], ...]
-    unread: tuple[str, ...]
-    notes: tuple[tuple[str, str], ...]
-
-    @property
-    def in_order(self) -> bool:
-        """Whether every dataset was read whole, and every count is the paper's or differs for a reason."""
-        return not self.rejected and not self.unread and all(count.verdict != "wrong" for count in self.counts)
-
-    def as_text(self) -> str:
-        """Return a line a split, then what there is to say."""
-        rows = [("dataset", "form", "counted", "split", "paper", "found", "")]
-        rows += [
-            (each.dataset, each.form, each.counted, each.split, _figure(each.stated), _figure(each.found), _said(each))
-            for each in self.counts
-        ]
-        widths = [max(len(row[at]) for row in rows) for at in range(6)]
-        right = {4, 5}
-        lines = [f"{named(self.folder)} against {self.table}", ""]
-        for row in rows:
-            cells = [
-                cell.rjust(width) if at in right else cell.ljust(width)
-                for at, (cell, width) in enumerate(zip(row[:6], widths, strict=True))
-            ]
-            lines.append("  ".join([*cells, row[6]]).rstrip())
-        lines.append("")
-        lines += [f"{name}: {note}" for name, note in self.notes]
-        lines += [f"{name}: {rejected.place}: {rejected.reason}" for name, rejected in self.rejected[:MANY]]
-        if len(self.rejected) > MANY:
-            lines.append(f"{len(self.rejected) - MANY:,} more rows were rejected.")
-        lines += [f"Not read: {why}" for why in self.unread]
-        verdicts = [count.verdict for count in self.counts]
-        lines.append(
-            f"{verdicts.count('equal')} of {len(verdicts)} counts are the paper's, {verdicts.count('known')} differ "
-            f"as the catalogue foresees, {verdicts.count('wrong')} otherwise; {len(self.rejected):,} rows rejected, "
-            f"{len(self.unread)} datasets not read."
-        )
-        return "\n".join(lines)
+    dataset, form = check_published(name, folder)
+    task = dataset.task(form.name)
+    splits = {split: tuple(task.read(folder, split)) for split in SPLITS}
+    notes = [f"{dataset.name} is read from {folder / dataset.folder} in the form '{form.name}'."]
+    notes += [form.note] if form.note else []
+    odd = [each for each in counts_of(dataset, form, folder, splits) if each.verdict == "wrong"]
+    cautions = [
+        f"{each.split} has {each.found:,} {each.counted}, where the paper has {each.stated:,}: the files in "
+        f"{named(folder / dataset.folder)} are not those of {dataset.name}, so scores cannot be compared with the "
+        "paper's."
+        for each in odd
+    ]
+    return Labelled(
+        name=f"{dataset.name}, {form.name}" if "," in name else dataset.name,
+        kind=dataset.kind,
+        labels=task.labels,
+        metric=dataset.metric,
+        max_tokens=dataset.max_tokens,
+        splits=splits,
+        files=tuple(
+            FileRead(Path(f"{dataset.name} {split}"), len(examples), len(examples), ())
+            for split, examples in splits.items()
+        ),
+        notes=tuple(notes),
+        cautions=tuple(cautions),
+        source=task.source,
+        untaught=task.untaught,
+    )
 
 
-def datasets_of(catalogue: str) -> tuple[Dataset, ...]:
-    """Return the datasets of the catalogue. Raises ValueError where there is none of this name."""
-    if catalogue not in CATALOGUES:
-        raise ValueError(f"no catalogue is called {catalogue!r}. Known: {', '.join(CATALOGUES)}")
-    return CATALOGUES[catalogue][1]
+def check_published(name: str, folder: Path) -> tuple[Dataset, Form]:
+    """Return the dataset and its form in the folder, without reading rows.
+
+    Raises ValueError if there is no such folder or dataset, or its files are missing.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"--data {folder}: there is no such folder")
+    called, _, stated = (part.strip() for part in name.partition(","))
+    dataset = dataset_named(called, (each for _, datasets in CATALOGUES.values() for each in datasets))
+    asked = replace(dataset, forms=(dataset.form(stated),)) if stated else dataset
+    return dataset, asked.form_in(folder)
+
+
+def unplaced(name: str) -> str:
+    """Return the way out for a task that is the name of a dataset or catalogue, given without --data; "" for others."""
+    called = name.partition(",")[0].strip().lower()
+    if called in CATALOGUES:
+        return f"'{name}' is a catalogue of published datasets: add --data DIR, the folder that has their files"
+    if any(dataset.name.lower() == called for _, datasets in CATALOGUES.values() for dataset in datasets):
+        return f"'{name}' is a published dataset: add --data DIR, the folder of its catalogue"
+    return ""
+
+
+def check_order(model: str, task: str) -> None:
+    """Raise ValueError if model and task of `evaluate MODEL TASK` are the wrong way round."""
+    holds_model = any((Path(task) / name).is_file() for name in ("config.json", "checkpoint/config.json"))
+    is_task = not Path(model).is_dir() and (unplaced(model) or Path(model).is_file())
+    if is_task and (holds_model or not (unplaced(task) or Path(task).exists())):
+        raise ValueError(f"'{model}' is a task and {task} a model: the model comes first, evaluate {task} {model}")
 
 
 def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Counts:
     """Return the counts of every dataset of the catalogue below the folder.
 
-    Raises ValueError where there is no such catalogue or folder, or none of the datasets is in it.
+    Raises ValueError if there is no such catalogue or folder, or the folder has none of the datasets.
     """
     datasets, table = datasets_of(catalogue), CATALOGUES[catalogue][0]
     if not any((folder / dataset.folder).is_dir() for dataset in datasets):
@@ -138,6 +135,13 @@ def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Counts:
     return Counts(table, folder, tuple(counts), tuple(rejected), tuple(unread), tuple(notes))
 
 
+def datasets_of(catalogue: str) -> tuple[Dataset, ...]:
+    """Return the datasets of the catalogue. Raises ValueError if there is no catalogue of this name."""
+    if catalogue not in CATALOGUES:
+        raise ValueError(f"no catalogue is called {catalogue!r}. Known: {', '.join(CATALOGUES)}")
+    return CATALOGUES[catalogue][1]
+
+
 def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[Count], list[Rejected]]:
     rejected: list[Rejected] = []
     splits: dict[Split, list[Example]] = {}
@@ -148,7 +152,7 @@ def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[Count], l
 
 
 def counts_of(dataset: Dataset, form: Form, folder: Path, splits: Mapping[Split, Sequence[Example]]) -> list[Count]:
-    """Return the counts of what was read of a dataset in this form, beside the paper's."""
+    """Return the counts of a dataset's splits that were read in this form, beside the paper's."""
     counts = []
     sizes = {split: size_of(examples, dataset.counted) for split, examples in splits.items()}
     if form.undivided is not None:
@@ -166,6 +170,79 @@ def counts_of(dataset: Dataset, form: Form, folder: Path, splits: Mapping[Split,
     return counts
 
 
+@dataclass(frozen=True)
+class Count:
+    """A split's count beside that of the paper.
+
+    counted  unit, such as "sentences"
+    stated   the paper's count; None if it has no such split
+    verdict  "known": differs, and the catalogue has a reason; "wrong": differs without one
+    reason   the catalogue's reason; "" for another verdict
+    """
+
+    dataset: str
+    form: str
+    counted: str
+    split: Split
+    stated: int | None
+    found: int
+    verdict: Verdict
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The counts of a catalogue.
+
+    table     the paper's table
+    rejected  (dataset, row that cannot be used)
+    unread    a message for each dataset that cannot be read
+    notes     (dataset, note on its form)
+    """
+
+    table: str
+    folder: Path
+    counts: tuple[Count, ...]
+    rejected: tuple[tuple[str, Rejected], ...]
+    unread: tuple[str, ...]
+    notes: tuple[tuple[str, str], ...]
+
+    @property
+    def in_order(self) -> bool:
+        """True if every row was read, and every count is the paper's or differs for a known reason."""
+        return not self.rejected and not self.unread and all(count.verdict != "wrong" for count in self.counts)
+
+    def as_text(self) -> str:
+        """Return a line for each split, then notes, rejected rows, messages and a summary."""
+        rows = [("dataset", "form", "counted", "split", "paper", "found", "")]
+        rows += [
+            (each.dataset, each.form, each.counted, each.split, _figure(each.stated), _figure(each.found), _said(each))
+            for each in self.counts
+        ]
+        widths = [max(len(row[at]) for row in rows) for at in range(6)]
+        right = {4, 5}
+        lines = [f"{named(self.folder)} against {self.table}", ""]
+        for row in rows:
+            cells = [
+                cell.rjust(width) if at in right else cell.ljust(width)
+                for at, (cell, width) in enumerate(zip(row[:6], widths, strict=True))
+            ]
+            lines.append("  ".join([*cells, row[6]]).rstrip())
+        lines.append("")
+        lines += [f"{name}: {note}" for name, note in self.notes]
+        lines += [f"{name}: {rejected.place}: {rejected.reason}" for name, rejected in self.rejected[:MANY]]
+        if len(self.rejected) > MANY:
+            lines.append(f"{len(self.rejected) - MANY:,} more rows were rejected.")
+        lines += [f"Not read: {why}" for why in self.unread]
+        verdicts = [count.verdict for count in self.counts]
+        lines.append(
+            f"{verdicts.count('equal')} of {len(verdicts)} counts are the paper's, {verdicts.count('known')} differ "
+            f"as the catalogue foresees, {verdicts.count('wrong')} otherwise; {len(self.rejected):,} rows rejected, "
+            f"{len(self.unread)} datasets not read."
+        )
+        return "\n".join(lines)
+
+
 def _figure(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
@@ -174,68 +251,3 @@ def _said(each: Count) -> str:
     if each.verdict == "equal":
         return "equal"
     return f"known: {each.reason}" if each.verdict == "known" else "DIFFERS, and no reason is known"
-
-
-def check_published(name: str, folder: Path) -> tuple[Dataset, Form]:
-    """Return the dataset and its form in the folder. Raises ValueError as `published` does, but for faulty rows."""
-    if not folder.is_dir():
-        raise ValueError(f"--data {folder}: there is no such folder")
-    called, _, stated = (part.strip() for part in name.partition(","))
-    dataset = dataset_named(called, (each for _, datasets in CATALOGUES.values() for each in datasets))
-    asked = replace(dataset, forms=(dataset.form(stated),)) if stated else dataset
-    return dataset, asked.form_in(folder)
-
-
-def published(name: str, folder: Path) -> Labelled:
-    """Return the splits of a dataset of any catalogue, with its kind, labels, metric and length.
-
-    name    of the dataset, whatever its case; after it, with a comma between, that of a form: "ChemProt, markers"
-    folder  the catalogue's, as `acclimate data fetch` fills it
-
-    Raises ValueError where nothing is called so, where its files are not there, and for a row that cannot be used.
-    """
-    dataset, form = check_published(name, folder)
-    task = dataset.task(form.name)
-    splits = {split: tuple(task.read(folder, split)) for split in SPLITS}
-    notes = [f"{dataset.name} is read from {folder / dataset.folder} in the form '{form.name}'."]
-    notes += [form.note] if form.note else []
-    odd = [each for each in counts_of(dataset, form, folder, splits) if each.verdict == "wrong"]
-    cautions = [
-        f"{each.split} has {each.found:,} {each.counted}, where the paper has {each.stated:,}: the files in "
-        f"{named(folder / dataset.folder)} are not those of {dataset.name}, whose scores these cannot be beside."
-        for each in odd
-    ]
-    return Labelled(
-        name=f"{dataset.name}, {form.name}" if "," in name else dataset.name,
-        kind=dataset.kind,
-        labels=task.labels,
-        metric=dataset.metric,
-        max_tokens=dataset.max_tokens,
-        splits=splits,
-        files=tuple(
-            FileRead(Path(f"{dataset.name} {split}"), len(examples), len(examples), ())
-            for split, examples in splits.items()
-        ),
-        notes=tuple(notes),
-        cautions=tuple(cautions),
-        source=task.source,
-        untaught=task.untaught,
-    )
-
-
-def unplaced(name: str) -> str:
-    """Return what to do about a task that is no file but the name of a dataset or catalogue; "" where it is neither."""
-    called = name.partition(",")[0].strip().lower()
-    if called in CATALOGUES:
-        return f"'{name}' is a catalogue of published datasets: add --data DIR, the folder that has their files"
-    if any(dataset.name.lower() == called for _, datasets in CATALOGUES.values() for dataset in datasets):
-        return f"'{name}' is a published dataset: add --data DIR, the folder of its catalogue"
-    return ""
-
-
-def check_order(model: str, task: str) -> None:
-    """Raises ValueError where the two of `evaluate MODEL TASK` stand the other way round."""
-    holds_model = any((Path(task) / name).is_file() for name in ("config.json", "checkpoint/config.json"))
-    is_task = not Path(model).is_dir() and (unplaced(model) or Path(model).is_file())
-    if is_task and (holds_model or not (unplaced(task) or Path(task).exists())):
-        raise ValueError(f"'{model}' is a task and {task} a model: the model comes first, evaluate {task} {model}")

@@ -26,7 +26,7 @@ from acclimate.text.pubmed import DELETED, LEFT_OUT, Citation, Deletion
 
 UNIT = 64 << 20  # bytes of files after which a unit ends
 PART = 32 << 20  # characters after which a part ends
-TOLD = 3  # examples of each kind that a part lists
+EXAMPLES = 3  # examples of each kind that a part lists
 _EXCERPT = 160  # characters
 _BATCH = 1 << 20  # characters whose sketches are made at a time
 _ARRAYS = ("hashes", "bands", "signatures", "lengths", "citations")
@@ -66,7 +66,7 @@ class Unit:
 
 @dataclass
 class Counts:
-    """Documents and characters of each kind; examples: kind -> the first TOLD as [id, what was found, excerpt]."""
+    """Documents and characters of each kind; examples: kind -> the first as [id, what was found, excerpt]."""
 
     documents: dict[str, int] = field(default_factory=dict)
     characters: dict[str, int] = field(default_factory=dict)
@@ -77,18 +77,18 @@ class Counts:
         """Count a document. example: its id, what was found, its text."""
         self.documents[kind] = self.documents.get(kind, 0) + 1
         self.characters[kind] = self.characters.get(kind, 0) + characters
-        told = self.examples.setdefault(kind, []) if example else []
-        if example and len(told) < TOLD:
-            told.append([example[0], example[1], " ".join(example[2][: 4 * _EXCERPT].split())[:_EXCERPT]])
+        listed = self.examples.setdefault(kind, []) if example else []
+        if example and len(listed) < EXAMPLES:
+            listed.append([example[0], example[1], " ".join(example[2][: 4 * _EXCERPT].split())[:_EXCERPT]])
 
     def merge(self, other: Counts) -> None:
         for name in ("documents", "characters", "languages"):
             mine = getattr(self, name)
             for kind, count in getattr(other, name).items():
                 mine[kind] = mine.get(kind, 0) + count
-        for kind, told in other.examples.items():
+        for kind, listed in other.examples.items():
             kept = self.examples.setdefault(kind, [])
-            kept += told[: TOLD - len(kept)]
+            kept += listed[: EXAMPLES - len(kept)]
 
 
 @dataclass(frozen=True)
@@ -159,9 +159,9 @@ def read_unit(
     for _ in islice(rows, facts["rows"]):
         pass
     number, seen, last = len(done), int(facts["rows"]), False
-    told = counted(rows, watch, "reading", unit="documents")
+    reported = counted(rows, watch, "reading", unit="documents")
     while not last:
-        reading = _Reading(told, filters, near, column)
+        reading = _Reading(reported, filters, near, column)
         with new_directory(folder / f"{unit.number:06}-{number:06}") as directory:
             reading.write(directory, seen)
         seen, last, number = seen + reading.rows, reading.last, number + 1

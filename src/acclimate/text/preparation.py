@@ -30,7 +30,7 @@ from acclimate.core.machines import in_processes
 from acclimate.core.types import Document, Progress, Rejected, Watch, counted, unwatched
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import Separated, check_rows, files_of, unread_in
-from acclimate.text.filters import TOLD, Counts, Filters, Part, counts_of, parts_of, read_unit, units
+from acclimate.text.filters import EXAMPLES, Counts, Filters, Part, counts_of, parts_of, read_unit, units
 from acclimate.text.language import check_language
 from acclimate.text.overlap.near_duplicates import Sketches, exact_repeats, grams, near_repeats
 from acclimate.text.overlap.references import jaccard
@@ -237,7 +237,7 @@ def _count(counts: Counts, texts: Texts, kind: str, numbers: np.ndarray, met: An
     lengths = texts.lengths
     for place, number in enumerate(numbers.tolist()):
         example = None
-        if place < TOLD:
+        if place < EXAMPLES:
             document = texts.document(number)
             example = (document.id, met(number), document.text)
         counts.add(kind, int(lengths[number]), example)

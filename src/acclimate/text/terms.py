@@ -51,7 +51,12 @@ _WORD = re.compile(r"[^\W\d_]\w{2,}")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term. own, general: its occurrences in the domain and in general text, None if not counted; z: or None."""
+    """A term.
+
+    own      number of its occurrences in the domain; None if not counted
+    general  number of its occurrences in general text; None if not counted
+    z        its weighted log odds; None if not computed
+    """
 
     word: str
     own: int | None = None

@@ -13,9 +13,9 @@ Readings
   Words are those of `words.word_spans`: punctuation stands alone ("protein," is two words), as in the text of the
   public vectors. A window never leaves a line of text. wiki.*.bin were trained on text in lower case (set lower=True)
   without digits; cc.*.bin keep case.
-  Negatives and sub-sampling follow the counts of the new text, also in continued training: only its words have to be
-  told apart, and no other output row is needed. As in the tool, a word's share for sub-sampling is of all words read,
-  rare ones included. The file gets the sum of both counts.
+  Negatives and sub-sampling follow the counts of the new text, also in continued training: the model must distinguish
+  only its words, and no other output row is needed. As in the tool, a word's share for sub-sampling is of all words
+  read, rare ones included. The file gets the sum of both counts.
   New words begin as the mean of their n-grams' rows, so that their vectors do not jump, and with output rows of 0.
   They come after the start's words, whatever their counts.
   min_count applies to all words of the new text, also to those that the start has: rarer ones keep their rows.
