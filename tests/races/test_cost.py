@@ -132,3 +132,4 @@ def test_it_is_said_where_looks_at_dev_take_most_of_the_time():
     assert told_of_reading([learns]) == []
     [told] = told_of_reading([learns, looks])
     assert told.startswith("75% of the time goes into looks at dev and the test, more than into training")
+    assert "(finetune.looks and tapter.looks)" in told

@@ -216,7 +216,7 @@ class EmbeddingsAnalysis:
                     dev = curve.dev.get(term, [])
                     ends = [f"{points[0][1]:.3f} to {points[-1][1]:.3f}" if points else "-" for points in (train, dev)]
                     rows.append((f"{curve.name}, {term}", f"{train[-1][0]:,.0f}", *ends))
-        units = "; ".join(f"{term}: {unit}" for term, unit in TERMS.items())
+        units = "; ".join(f"{term}: {unit}" for term, (_, unit) in TERMS.items())
         lines = (f"First to last value; {units}. Of a run that kept no curve, means of stretches of its log.",)
         lead = "What the terms of the loss were while adapting: full lines on what was trained on, broken ones on dev."
         columns = ("term", "steps", "train", "dev")
@@ -409,7 +409,7 @@ def losses(curves: Sequence[Curve]) -> str:
         panels: Any = figure.subplots(len(by_term), 1, sharex=True, squeeze=False)
         marks = []
         for axes, (term, lines) in zip(panels[:, 0], by_term.items(), strict=True):
-            axes.set_ylabel(TERMS[term])
+            axes.set_ylabel(TERMS[term][1])
             ends = []
             for name, points in lines.items():
                 model, side = name.rsplit(", ", 1)

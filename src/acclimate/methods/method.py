@@ -136,6 +136,8 @@ class Method:
     first        work before it that contestants share; None: none
     looked       largest number of held-out rows in each of its `recipe.looks` looks; 0: it has no looks
     moves        True if the race measures how far word embeddings moved
+    curves       term of its loss -> (title, unit) of the curve that pages draw of it
+    modelling    term of its loss that is masked language modelling of the corpus
     """
 
     name: str
@@ -156,6 +158,8 @@ class Method:
     first: First | None = None
     looked: int = 0
     moves: bool = False
+    curves: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    modelling: str = "mlm"
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():

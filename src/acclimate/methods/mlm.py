@@ -242,4 +242,5 @@ METHOD = Method(
         Contestant("TAPT", "task", group="tapt", small=_SMALL, default=True, after=("DAPT",)),
         Contestant("DAPT", "domain", group="dapt", small=_SMALL, usual=_USUAL_ON_DOMAIN, default=True),
     ),
+    curves={"mlm": ("Language modelling", "masked tokens, nats")},
 )

@@ -425,4 +425,5 @@ METHOD = Method(
     ),
     looked=DEV_SEGMENTS,
     moves=True,
+    curves={"embedding": ("Distance to the vectors of fastText", "distance to fastText, squared")},
 )

@@ -496,4 +496,5 @@ METHOD = Method(
     new_model=new_model,
     encoder=joint,
     raced=raced,
+    modelling="external",
 )

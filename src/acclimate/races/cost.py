@@ -23,11 +23,12 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import ranks, settings
+from acclimate.core.figures import listed
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, Batch, Document, Stream, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
-from acclimate.methods import Method, finetune, mlm
+from acclimate.methods import METHODS, Method, finetune, mlm
 from acclimate.methods.domain import appended
 from acclimate.methods.finetune import SPANS, Tuning
 from acclimate.methods.scratch import positions
@@ -129,9 +130,10 @@ def told_of_reading(planned: Sequence[Stage]) -> list[str]:
     share = sum(stage.reading for stage in planned) / max(sum(stage.seconds for stage in planned), 1e-9)
     if share < MOST_OF_IT:
         return []
+    looks = listed(["finetune.looks", *(f"{method.name}.looks" for method in METHODS.values() if method.looked)])
     return [
         f"{share:.0%} of the time goes into looks at dev and the test, more than into training: fewer looks "
-        f"(finetune.looks, and tapter.looks) take less."
+        f"({looks}) take less."
     ]
 
 

@@ -14,6 +14,7 @@ from acclimate.core.figures import listed, metric_text
 from acclimate.core.types import Cost
 from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import RESULT, Job, decided
+from acclimate.methods import METHODS, method_called
 from acclimate.methods.baselines import baseline_of
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.models.word_embeddings import Distances
@@ -30,9 +31,8 @@ if TYPE_CHECKING:
 
 
 POINTS = 120  # of a learning curve
-WATCHED = {"mlm": "Language modelling", "embedding": "Distance to the vectors of fastText"}
-# terms of TAPTER's loss (Figure 1), and what they are measured in
-TERMS = {"mlm": "masked tokens, nats", "embedding": "distance to fastText, squared"}
+# term of a method's loss -> title and unit of its curve
+TERMS = {term: words for method in METHODS.values() for term, words in method.curves.items()}
 CURVE_POINTS = 60  # of a curve that is made of a log
 
 Points = list[tuple[float, float]]
@@ -52,13 +52,14 @@ def facts_of(ended: Ended, run: Path, command: str, winner: str, failed: Mapping
             "tokens seen, millions",
             "loss, nats a masked token",
             {
-                "pretraining" if job is jobs.base else name: _smoothed(job.directory(run))
+                "pretraining" if job is jobs.base else name: _smoothed(job.directory(run), _modelling(job))
                 for name, job in adaptations.items()
             },
         )
     kept = (read_curve(name, str(job.directory(run) / CHECKPOINT)) for name, job in adaptations.items())
     for term, lines in both_sides([curve for curve in kept if curve is not None and curve.dev]).items():
-        curves[f"{WATCHED[term]}, on train and dev"] = Curves("steps", TERMS[term], lines)
+        title, unit = TERMS[term]
+        curves[f"{title}, on train and dev"] = Curves("steps", unit, lines)
     curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = Curves(
         "steps",
         f"dev {metric_text(task.metric.name)}, points",
@@ -118,15 +119,19 @@ def adapting_jobs(name: str, jobs: Entries) -> list[Job]:
     return found
 
 
-def _smoothed(directory: Path) -> list[tuple[float, float]]:
-    """(millions of tokens, mean loss) of about POINTS stretches of a log; of those on external text, if any."""
+def _modelling(job: Job) -> str:
+    """Return the term of the job's loss that is masked language modelling of its corpus."""
+    name = job.settings.get("method")  # pretraining states none
+    return method_called(name, job.places.get("code")).modelling if name else "mlm"
+
+
+def _smoothed(directory: Path, term: str) -> list[tuple[float, float]]:
+    """Return (millions of tokens, mean loss) of about POINTS stretches of a log; of the steps that have the term."""
     log = read_log(directory)
     tokens = np.cumsum([line["tokens"] for line in log]) / 1e6
-    if both := "loss.external" in log[0]:
-        external = np.array([line["loss.external"] > 0 for line in log])
-        log, tokens = [line for line, there in zip(log, external, strict=True) if there], tokens[external]
-    losses = np.array([line.get("loss" if both else "loss.mlm", line["loss"]) for line in log])
-    stretches = np.array_split(np.arange(len(log)), min(POINTS, len(log)))
+    losses = np.array([line.get(f"loss.{term}", line["loss"]) for line in log])
+    tokens, losses = tokens[losses > 0], losses[losses > 0]  # 0: a step without rows of that term
+    stretches = np.array_split(np.arange(len(losses)), min(POINTS, len(losses)))
     return [(float(tokens[part[-1]]), float(losses[part].mean())) for part in stretches]
 
 
