@@ -1,4 +1,6 @@
-"""Imports go down only (docs: the house): two wings on one floor do not see each other."""
+"""The house (docs/architecture.md): imports go down only, and two wings on one floor do not see each other; folders
+stay small; a test stands in the folder of the module that it tests.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -22,6 +24,17 @@ WINGS = (  # of each floor
 )
 FLOORS = {"__version__": -1} | {wing: floor for floor, wings in enumerate(WINGS) for wing in wings}
 MODULES = 20  # of a folder
+TESTS = Path(__file__).parent
+OF_SEVERAL = {  # test modules that test no single module of their folder
+    "cli/test_bad_commands.py": "each verb refuses faulty settings and files in one line",
+    "cli/test_bad_input.py": "each reader of files, as each verb calls it",
+    "methods/test_conformance.py": "each value of METHODS",
+    "methods/test_pages.py": "docs/methods",
+    "races/test_searching.py": "search.py, as a process runs it",
+    "studies/test_conformance.py": "each study of STUDIES",
+    "studies/test_recipes_of_studies.py": "the recipe of each study",
+    "tasks/formats/test_same_documents.py": "the same documents, by each format's reader",
+}
 REPORT = ["acclimate." + name for name in ("statistics.significance", "reports.table", "reports.plots", "races.report")]
 
 
@@ -86,3 +99,18 @@ def test_no_folder_has_more_modules_than_a_reader_can_hold():
     for folder in {file.parent for file in FILES.values()}:
         modules = [file.stem for file in folder.glob("*.py") if file.stem != "__init__"]
         assert len(modules) <= MODULES, f"{folder.relative_to(SOURCE)} has {len(modules)} modules"
+
+
+@pytest.mark.parametrize("folder", sorted({file.parent for file in TESTS.rglob("test_*.py")} - {TESTS}))
+def test_a_test_module_is_named_for_the_module_that_it_tests(folder):
+    """test_NAME.py or test_NAME_ASPECT.py, in the folder of the tests that NAME.py has in src/acclimate."""
+    place = folder.relative_to(TESTS)
+    modules = {file.stem for file in (SOURCE / "acclimate" / place).glob("*.py")} - {"__init__"}
+    for file in sorted(folder.glob("test_*.py")):
+        words = file.stem.removeprefix("test_").split("_")
+        named = {"_".join(words[:end]) for end in range(1, len(words) + 1)} & modules
+        assert named or str(place / file.name) in OF_SEVERAL, f"{place / file.name} names no module of {place}"
+
+
+def test_test_modules_of_several_modules_exist():
+    assert all((TESTS / name).is_file() for name in OF_SEVERAL)

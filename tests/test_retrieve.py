@@ -1,4 +1,4 @@
-"""The verb `retrieve` on toy files; what it must refuse is in tests/test_bad_commands.py."""
+"""The verb `retrieve` on toy files; what it must refuse is in tests/cli/test_bad_commands.py."""
 
 import json
 import subprocess

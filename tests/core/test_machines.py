@@ -1,4 +1,7 @@
-"""Work in this process, and what is said where there is no cluster. On a real one: tests/text/bm25/test_ray.py."""
+"""Work in this process, and what is said where there is no cluster.
+
+tests/text/bm25/test_shards_ray.py works on a real one.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Alone, everything about several processes is trivial; several are tested in tests/training/test_ranks.py."""
+"""Alone, everything about several processes is trivial; several are tested in tests/training/test_loop_ranks.py."""
 
 from acclimate.core import ranks
 

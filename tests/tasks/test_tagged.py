@@ -1,4 +1,4 @@
-"""Files of words and tags; what is wrong with them is in tests/test_bad_input.py."""
+"""Files of words and tags; what is wrong with them is in tests/cli/test_bad_input.py."""
 
 from __future__ import annotations
 

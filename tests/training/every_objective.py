@@ -1,6 +1,6 @@
 """Trains every objective of conformance.py, and then does what `acclimate` does with the arguments that are left.
 
-test_ranks.py trains them in one process and in two, and compares.
+test_loop_ranks.py trains them in one process and in two, and compares.
 """
 
 from __future__ import annotations

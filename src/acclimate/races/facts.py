@@ -126,11 +126,14 @@ def _modelling(job: Job) -> str:
 
 
 def _smoothed(directory: Path, term: str) -> list[tuple[float, float]]:
-    """Return (millions of tokens, mean loss) of about POINTS stretches of a log; of the steps that have the term."""
+    """Return (millions of tokens, mean loss) of about POINTS stretches of a log; of the term, if the log has it."""
     log = read_log(directory)
     tokens = np.cumsum([line["tokens"] for line in log]) / 1e6
-    losses = np.array([line.get(f"loss.{term}", line["loss"]) for line in log])
-    tokens, losses = tokens[losses > 0], losses[losses > 0]  # 0: a step without rows of that term
+    losses = np.array([line.get(f"loss.{term}", 0.0) for line in log])
+    if losses.any():
+        tokens, losses = tokens[losses != 0], losses[losses != 0]  # 0: a step without rows of that term
+    else:  # the loss has no such term
+        losses = np.array([line["loss"] for line in log])
     stretches = np.array_split(np.arange(len(losses)), min(POINTS, len(losses)))
     return [(float(tokens[part[-1]]), float(losses[part].mean())) for part in stretches]
 

@@ -1,6 +1,6 @@
 """What a stranger may type, or have around a command: one entry a case, one clear line each, and nothing trained.
 
-The files themselves are tests/test_bad_input.py's matter.
+The files themselves are tests/cli/test_bad_input.py's matter.
 """
 
 from __future__ import annotations
