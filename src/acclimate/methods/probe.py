@@ -1,0 +1,339 @@
+"""Probe a frozen encoder: what of a task can be read off its states by one linear layer, nothing else being trained.
+
+Alain and Bengio (2016), "Understanding intermediate layers using linear classifier probes" (1610.01644), on the last
+layer. A probe shows in seconds whether an adaptation changed what the encoder represents, and it has no seed. It is
+also where fine-tuning begins with head = "probe": Kumar et al. (2022), "Fine-Tuning can Distort Pretrained Features and
+Underperform Out-of-Distribution" (2202.10054), LP-FT.
+
+The read-out is what the layer reads of a text:
+
+    first   the state of its first token
+    mean    the mean of the states of all its tokens, those that frame it among them
+    pooler  what the encoder's pooler makes of the first token, if the checkpoint has a trained one
+    pieces  of each tagged word the state of its first piece
+
+and the layer, with weights W and a bias b, minimises over the training rows (strength = lambda)
+
+    sequence    mean of - log softmax(W x + b)[label]                        + lambda / 2 |W|^2
+    multilabel  mean over rows and labels of - log p(the row has the label)  + lambda / 2 |W|^2
+    score       mean of (W x + b - number)^2 in standard deviations          + lambda |W|^2
+    tokens      as sequence, over tagged words
+
+with x the state in standard deviations of the training rows. Read-out and strength are those with the least loss on the
+folds that were left out of five, of the training rows alone: dev and test choose nothing.
+
+Readings
+  The scale of a dimension is bounded from below at a thousandth of the median scale: MiniLM's mean state has a
+  dimension that is constant to 1e-28, and a layer that divides by it moves nothing else.
+  Of a label that only the fold left out has, no fold can know: such rows do not count in the choice.
+  b is not regularised, so that with lambda without bound the probe predicts the base rates.
+
+Shape suffixes: R rows (of tags: words), D dimensions of a state, C labels (1 for a number), F folds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from transformers import PreTrainedModel
+
+from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
+from acclimate.methods.task_loss import PREDICTIONS
+from acclimate.models.encoder import load_tokenizer
+from acclimate.models.heads import inputs_of
+from acclimate.models.loading import configuration, load_weights, reading
+from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.rows import WORD, by_word, encoded, labelled
+from acclimate.tasks.tags import fallback
+from acclimate.training.pieces import cut, pad
+from acclimate.training.plan import Plan, device, piece_tokens
+
+ReadOut = Literal["first", "mean", "pooler", "pieces"]
+
+STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # lambda, the strongest first
+FOLDS = 5
+LEAST_SCALE = 1e-3  # of a dimension, in medians of all scales
+CHOOSING = 20_000  # rows at most that choose read-out and strength
+STEPS = 200  # of L-BFGS at most; while choosing, CHOOSING_STEPS suffice to rank
+CHOOSING_STEPS = 40
+PROBED = ("sequence", "multilabel", "score", "tokens")  # kinds of task; a span's ends are no label of a state
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A fitted linear layer on states as they are: standardisation is folded in.
+
+    weight_CD, bias_C  float64; of a number in its own unit
+    loss               the mean over rows that were left out, in nats (a number: in variances)
+    """
+
+    read_out: ReadOut
+    strength: float
+    loss: float
+    weight_CD: np.ndarray
+    bias_C: np.ndarray
+
+    def __call__(self, states_RD: np.ndarray) -> np.ndarray:
+        """(R, C) the outputs: logits, or numbers."""
+        outputs: np.ndarray = states_RD @ self.weight_CD.T + self.bias_C
+        return outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A probe of an encoder on a task.
+
+    losses  read-out -> its least loss on the folds left out
+    dev     score on dev; predicted_dev: its predictions, in dev's order
+    """
+
+    layer: Layer
+    losses: Mapping[ReadOut, float]
+    dev: float
+    predicted_dev: tuple[Label, ...]
+    seconds: float
+    model: PreTrainedModel
+    tokenizer: Any
+
+
+def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
+    """Fit a probe of the checkpoint on the training rows, and score it on dev. The test set stays sealed.
+
+    Raises ValueError for a kind of task whose labels no state bears ("span").
+    """
+    begun = time.perf_counter()
+    if task.kind not in PROBED:
+        raise ValueError(f"a task of kind '{task.kind}' cannot be probed; these can: {', '.join(PROBED)}")
+    tokenizer = load_tokenizer(model)
+    encoder, has_pooler = load_encoder(model)
+    encoder.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
+    train = task.examples("train")
+    rows = labelled(encoded(task, "train", train, tokenizer), train, task.kind, task.labels)
+    read_outs = read_outs_of(task.kind, has_pooler)
+    states = states_of(encoder, rows, read_outs, watch=watch)
+    layer, losses = fit(states, target_of(rows), task.kind, max(1, len(task.labels)))
+    dev = task.examples("dev")
+    predicted = _predicted(encoder, encoded(task, "dev", dev, tokenizer), layer, task, watch)
+    score = task.score([example.label for example in dev], predicted)
+    return Probe(layer, losses, score, tuple(predicted), time.perf_counter() - begun, encoder, tokenizer)
+
+
+def test_probe(found: Probe, task: Prepared, *, by: str, watch: Watch) -> dict[str, Any]:
+    """Predict the sealed texts, then open their labels in the name of `by`: ids, gold and predicted labels, and the
+    score as `test`.
+    """
+    examples = task.examples("test")
+    predicted = _predicted(found.model, encoded(task, "test", examples, found.tokenizer), found.layer, task, watch)
+    gold = task.unseal(by)
+    return {
+        "ids": tuple(example.id for example in examples),
+        "gold": tuple(gold),
+        "predicted": tuple(predicted),
+        "test": task.score(gold, predicted),
+    }
+
+
+def load_encoder(model: str) -> tuple[PreTrainedModel, bool]:
+    """The encoder of a checkpoint without its head, in float32 and evaluation mode; whether it has a trained pooler."""
+    from transformers import AutoModel
+
+    with reading(model) as where:
+        encoder, absent = load_weights(AutoModel, where, configuration(where), seed=0)
+    pooler = getattr(encoder, "pooler", None) is not None and not any(name.startswith("pooler.") for name in absent)
+    return encoder, pooler
+
+
+def read_outs_of(kind: str, has_pooler: bool) -> tuple[ReadOut, ...]:
+    if kind == "tokens":
+        return ("pieces",)
+    return ("first", "mean", "pooler") if has_pooler else ("first", "mean")
+
+
+@torch.no_grad()
+def states_of(
+    encoder: PreTrainedModel, rows: Batch, read_outs: Sequence[ReadOut], *, watch: Watch = unwatched
+) -> dict[ReadOut, np.ndarray]:
+    """Read-out -> (R, D) float32, of each row or of each word in the order of the batch; one pass without dropout."""
+    where, training = encoder.device, encoder.training
+    encoder.train(False)
+    words = read_outs == ("pieces",)
+    first = np.flatnonzero(rows.tokens[WORD] != NOT_PREDICTED) if words else np.empty(0, np.int64)
+    slot_N = np.full(len(rows.ids), -1)  # of each token that begins a word, the word's place among the states
+    slot_N[first] = np.arange(len(first))
+    states: dict[ReadOut, np.ndarray] = {
+        name: np.zeros((len(first) if words else len(rows), encoder.config.hidden_size), np.float32)
+        for name in read_outs
+    }
+    pieces = cut(rows.lengths, piece_tokens(Plan(), where))
+    for layout in counted(pieces, watch, "probe", total=len(pieces), unit="pieces", every=1):
+        piece = pad(rows, layout, where)
+        inputs = inputs_of(encoder, piece)
+        outputs = encoder(**inputs)
+        hidden_BTD = outputs.last_hidden_state
+        if words:
+            for row, hidden_TD in zip(layout.rows_R, hidden_BTD.cpu().numpy(), strict=True):
+                slots_T = slot_N[rows.offsets[row] : rows.offsets[row + 1]]
+                states["pieces"][slots_T[slots_T >= 0]] = hidden_TD[: len(slots_T)][slots_T >= 0]
+            continue
+        for name in read_outs:
+            if name == "mean":
+                mask_BT = inputs.get("attention_mask", torch.ones(hidden_BTD.shape[:2], device=where))
+                read_BD = mean_of(hidden_BTD, mask_BT)
+            else:
+                read_BD = hidden_BTD[:, 0] if name == "first" else outputs.pooler_output
+            states[name][layout.rows_R] = read_BD.float().cpu().numpy()
+    encoder.train(training)
+    return states
+
+
+def mean_of(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
+    """(B, D) the mean over the real tokens of each row."""
+    weights_BT1 = mask_BT[..., None].to(hidden_BTD.dtype)
+    return (hidden_BTD * weights_BT1).sum(1) / weights_BT1.sum(1)
+
+
+def target_of(rows: Batch) -> np.ndarray:
+    """The labels of rows, or of the words that begin with a token: (R,) codes or numbers, or (R, C) zeros and ones."""
+    return rows.tokens[TAGS][rows.tokens[WORD] != NOT_PREDICTED] if TAGS in rows.tokens else rows.rows["label"]
+
+
+def fit(
+    states: Mapping[ReadOut, np.ndarray], target_R: np.ndarray, kind: str, labels: int
+) -> tuple[Layer, dict[ReadOut, float]]:
+    """The layer on the read-out and at the strength that cross-validation chose, fitted on all rows; and read-out ->
+    its least loss there.
+
+    target_R  as `target_of` gives it
+    """
+    loss_of = _LOSSES[kind]
+    if kind == "score":
+        centre, unit = float(np.mean(target_R)), float(np.std(target_R)) or 1.0
+    else:
+        centre, unit = 0.0, 1.0
+    wanted_RC = _wanted(target_R, kind, labels, centre, unit)
+    kept = np.random.default_rng(0).permutation(len(wanted_RC))[:CHOOSING]
+    fold_R = folds_of(target_R[kept])
+    found: dict[ReadOut, tuple[float, float]] = {}
+    for name, states_RD in states.items():
+        losses = np.zeros(len(STRENGTHS))
+        counted_rows = 0
+        for fold in range(FOLDS):
+            held = fold_R == fold
+            if not held.any() or held.all():
+                continue
+            inside, outside = kept[~held], kept[held]
+            known_C = wanted_RC[inside].any(axis=0)
+            if kind in ("sequence", "tokens"):
+                outside = outside[known_C[wanted_RC[outside].argmax(1)]]
+            centre_D, scale_D = _scales(states_RD[inside])
+            x_RD = (states_RD[inside] - centre_D) / scale_D
+            y_RD = (states_RD[outside] - centre_D) / scale_D
+            path = _path(x_RD, wanted_RC[inside], kind, STRENGTHS, CHOOSING_STEPS)
+            for at, (weight_CD, bias_C) in enumerate(path):
+                losses[at] += loss_of(y_RD @ weight_CD.T + bias_C, wanted_RC[outside])[0].sum()
+            counted_rows += len(outside)
+        # without two folds nothing can be compared: the strongest
+        best = int(np.argmin(losses)) if counted_rows else 0
+        found[name] = (float(losses[best]) / max(1, counted_rows), STRENGTHS[best])
+    read_out = min(found, key=lambda name: found[name][0])
+    loss, strength = found[read_out]
+    centre_D, scale_D = _scales(states[read_out])
+    x_RD = (states[read_out] - centre_D) / scale_D
+    *_, (weight_CD, bias_C) = _path(x_RD, wanted_RC, kind, [each for each in STRENGTHS if each >= strength], STEPS)
+    weight_CD = unit * weight_CD / scale_D
+    bias_C = unit * bias_C + centre - weight_CD @ centre_D
+    return Layer(read_out, strength, loss, weight_CD, bias_C), {name: each[0] for name, each in found.items()}
+
+
+def folds_of(target_R: np.ndarray) -> np.ndarray:
+    """(R,) the fold of each row; rows of one label, or of numbers near each other, are spread over all folds."""
+    rows = len(target_R)
+    keys = target_R if target_R.ndim == 1 else target_R @ np.arange(1, target_R.shape[1] + 1)
+    order = np.argsort(keys, kind="stable")
+    fold_R = np.empty(rows, np.int64)
+    fold_R[order] = np.arange(rows) % FOLDS
+    return fold_R
+
+
+def _wanted(target_R: np.ndarray, kind: str, labels: int, centre: float, unit: float) -> np.ndarray:
+    """(R, C) float64: ones at the labels, or the number in standard deviations."""
+    if kind == "multilabel":
+        return target_R.astype(np.float64)
+    if kind == "score":
+        return ((target_R.astype(np.float64) - centre) / unit)[:, None]
+    return np.eye(labels)[target_R]
+
+
+def _scales(states_RD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    centre_D, scale_D = states_RD.mean(0, dtype=np.float64), states_RD.std(0, dtype=np.float64)
+    least = LEAST_SCALE * float(np.median(scale_D)) or 1.0
+    return centre_D, np.maximum(scale_D, least)
+
+
+def _path(
+    x_RD: np.ndarray, wanted_RC: np.ndarray, kind: str, strengths: Sequence[float], steps: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """W (C, D) and b (C,) at each strength; a fit by L-BFGS starts from the one before."""
+    rows, size = x_RD.shape
+    if kind == "score":  # W = (x'x / R + lambda I)^-1 x'y / R, for all strengths by one decomposition
+        values_D, vectors_DD = np.linalg.eigh(x_RD.T @ x_RD / rows)
+        along_D = vectors_DD.T @ (x_RD.T @ wanted_RC[:, 0]) / rows
+        for strength in strengths:
+            yield (vectors_DD @ (along_D / (np.maximum(values_D, 0) + strength)))[None], wanted_RC.mean(0)
+        return
+    labels, loss_of = wanted_RC.shape[1], _LOSSES[kind]
+    rates_C = np.clip(wanted_RC.mean(0), 1 / (2 * rows), 1 - 1 / (2 * rows))
+    start_C = np.log(rates_C) if kind != "multilabel" else np.log(rates_C / (1 - rates_C))
+    flat = np.concatenate([np.zeros(labels * size), start_C])
+    for strength in strengths:
+
+        def objective(flat: np.ndarray, strength: float = strength) -> tuple[float, np.ndarray]:
+            weight_CD, bias_C = flat[:-labels].reshape(labels, size), flat[-labels:]
+            loss_R, slope_RC = loss_of(x_RD @ weight_CD.T + bias_C, wanted_RC)
+            slope_CD = slope_RC.T @ x_RD / rows + strength * weight_CD
+            value = loss_R.mean() + strength / 2 * np.sum(weight_CD**2)
+            return float(value), np.concatenate([slope_CD.ravel(), slope_RC.mean(0)])
+
+        flat = minimize(objective, flat, jac=True, method="L-BFGS-B", options={"maxiter": steps, "gtol": 1e-4}).x
+        yield flat[:-labels].reshape(labels, size), flat[-labels:]
+
+
+def _of_one(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(R,) - log softmax(o)[label], and (R, C) its slope in o."""
+    outputs_RC = outputs_RC - outputs_RC.max(1, keepdims=True)
+    share_RC = np.exp(outputs_RC)
+    total_R1 = share_RC.sum(1, keepdims=True)
+    loss_R = np.log(total_R1[:, 0]) - (outputs_RC * wanted_RC).sum(1)
+    return loss_R, share_RC / total_R1 - wanted_RC
+
+
+def _of_several(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(R,) the mean over labels of the binary cross entropy, and (R, C) its slope in o."""
+    labels = outputs_RC.shape[1]
+    loss_RC = np.logaddexp(0, outputs_RC) - wanted_RC * outputs_RC
+    return loss_RC.mean(1), (1 / (1 + np.exp(-outputs_RC)) - wanted_RC) / labels
+
+
+def _of_number(outputs_R1: np.ndarray, wanted_R1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    error_R1 = outputs_R1 - wanted_R1
+    return error_R1[:, 0] ** 2, 2 * error_R1
+
+
+_LOSSES = {"sequence": _of_one, "tokens": _of_one, "multilabel": _of_several, "score": _of_number}
+
+
+def _predicted(encoder: PreTrainedModel, rows: Batch, layer: Layer, task: Prepared, watch: Watch) -> list[Label]:
+    states_RD = states_of(encoder, rows, (layer.read_out,), watch=watch)[layer.read_out]
+    outputs_RC = layer(states_RD)
+    if task.kind != "tokens":
+        return PREDICTIONS[task.kind](outputs_RC, task.labels)
+    codes_N = np.zeros(len(rows.ids), np.int64)
+    codes_N[rows.tokens[WORD] != NOT_PREDICTED] = outputs_RC.argmax(1)
+    names = [*task.labels, fallback(task.labels)]  # the last one is for -1, a word without a piece
+    return [tuple(names[code] for code in codes) for codes in by_word(codes_N, rows)]

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from acclimate.core.types import Example, Split, unwatched
+from acclimate.methods import probe
+from acclimate.models.encoder import load_tokenizer
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.rows import encoded, labelled
+from acclimate.tasks.task import Task
+
+KINDS = ("sequence", "multilabel", "score", "tokens")
+ROWS, SIZE, LABELS = 90, 12, 3
+
+
+def states(seed: int = 0, rows: int = ROWS) -> np.ndarray:
+    """(R, D) states whose dimensions have very different scales."""
+    generator = np.random.default_rng(seed)
+    return (generator.normal(size=(rows, SIZE)) * np.geomspace(0.01, 100, SIZE) + 3).astype(np.float32)
+
+
+def codes(states_RD: np.ndarray, noise: float = 0.7) -> np.ndarray:
+    """(R,) the label that a linear layer on the standardised states gives, with noise."""
+    generator = np.random.default_rng(1)
+    x_RD = (states_RD - states_RD.mean(0)) / states_RD.std(0)
+    outputs_RC = x_RD @ generator.normal(size=(SIZE, LABELS)) + noise * generator.normal(size=(len(x_RD), LABELS))
+    return outputs_RC.argmax(1)
+
+
+def test_the_layer_for_one_label_is_that_of_scikit_learn():
+    """lambda / 2 |W|^2 beside a mean over R rows is C = 1 / (lambda R)."""
+    states_RD = states()
+    label_R = codes(states_RD)
+    layer, _ = probe.fit({"mean": states_RD}, label_R, "sequence", LABELS)
+    x_RD = (states_RD - states_RD.mean(0)) / states_RD.std(0)
+    model = LogisticRegression(C=1 / (layer.strength * ROWS), tol=1e-8, max_iter=5000).fit(x_RD, label_R)
+    expected_RC = torch.from_numpy(model.decision_function(x_RD)).softmax(1).numpy()
+    assert torch.from_numpy(layer(states_RD)).softmax(1).numpy() == pytest.approx(expected_RC, abs=2e-3)
+
+
+def test_the_layer_for_several_labels_is_a_logistic_regression_each():
+    states_RD = states()
+    has_RC = np.stack([codes(states_RD) == 0, codes(states_RD) != 1], axis=1).astype(np.float32)
+    layer, _ = probe.fit({"mean": states_RD}, has_RC, "multilabel", 2)
+    x_RD = (states_RD - states_RD.mean(0)) / states_RD.std(0)
+    for label in range(2):
+        model = LogisticRegression(C=1 / (layer.strength * ROWS * 2), tol=1e-8, max_iter=5000)
+        expected_R = model.fit(x_RD, has_RC[:, label]).predict_proba(x_RD)[:, 1]
+        found_R = 1 / (1 + np.exp(-layer(states_RD)[:, label]))
+        assert found_R == pytest.approx(expected_R, abs=2e-3)
+
+
+def test_the_layer_for_a_number_is_a_ridge_regression_in_the_number_s_unit():
+    """lambda |W|^2 beside a mean over R rows is alpha = lambda R."""
+    states_RD = states()
+    number_R = 500 + 20 * (states_RD[:, 3] / states_RD[:, 3].std()) + np.random.default_rng(2).normal(size=ROWS)
+    layer, losses = probe.fit({"mean": states_RD}, number_R, "score", 1)
+    x_RD = (states_RD - states_RD.mean(0)) / states_RD.std(0)
+    model = Ridge(alpha=layer.strength * ROWS).fit(x_RD, number_R)
+    assert layer(states_RD)[:, 0] == pytest.approx(model.predict(x_RD), rel=1e-4)
+    assert losses["mean"] < 0.05  # in variances
+
+
+def test_the_read_out_is_the_one_that_bears_the_label():
+    states_RD = states()
+    label_R = codes(states_RD)
+    layer, losses = probe.fit({"first": states(seed=5), "mean": states_RD}, label_R, "sequence", LABELS)
+    assert layer.read_out == "mean"
+    assert losses["mean"] < np.log(LABELS) < losses["first"] + 0.2
+
+
+def test_a_dimension_that_is_nearly_constant_does_not_blow_the_layer_up():
+    states_RD = states()
+    states_RD[:, 5] = 0.1 + 1e-12 * np.random.default_rng(0).normal(size=ROWS)
+    layer, _ = probe.fit({"mean": states_RD}, codes(states_RD), "sequence", LABELS)
+    others = np.delete(np.abs(layer.weight_CD) * states_RD.std(0), 5, axis=1)
+    assert np.abs(layer.weight_CD[:, 5]).max() * 1e-9 < others.max()
+    moved_RD = states_RD + np.where(np.arange(SIZE) == 5, 1e-9, 0)
+    assert layer(moved_RD) == pytest.approx(layer(states_RD), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "target_R", "labels"),
+    [
+        pytest.param("sequence", np.zeros(40, np.int64), 2, id="all rows of one label"),
+        pytest.param("sequence", np.array([0] * 39 + [1]), 2, id="a label of one row"),
+        pytest.param("sequence", np.array([0, 1, 0]), 2, id="fewer rows than folds"),
+        pytest.param("sequence", np.array([1]), 2, id="one row"),
+        pytest.param("multilabel", np.zeros((40, 3), np.float32), 3, id="no row has a label"),
+        pytest.param("score", np.full(40, 7.5), 1, id="a number that is always the same"),
+        pytest.param("score", np.array([1.0, 2.0]), 1, id="two numbers"),
+    ],
+)
+def test_few_or_constant_labels_give_a_layer_of_finite_weights(kind, target_R, labels):
+    states_RD = states(rows=len(target_R))
+    layer, losses = probe.fit({"mean": states_RD}, target_R, kind, labels)
+    outputs_RC = layer(states_RD)
+    assert np.isfinite(outputs_RC).all()
+    assert np.isfinite(losses["mean"])
+    if target_R.ndim == 1 and len(np.unique(target_R)) == 1:
+        same = outputs_RC.argmax(1) if kind == "sequence" else outputs_RC[:, 0]
+        assert same == pytest.approx(target_R)
+
+
+def test_states_are_those_of_the_encoder_row_by_row(encoder, toy_task):
+    """Read alone, without padding, each row has the same first state and the same mean."""
+    model, has_pooler = probe.load_encoder(str(encoder))
+    assert not has_pooler  # a masked language model is saved without one
+    task = toy_task("sequence")
+    examples = task.examples("dev")
+    rows = encoded(task, "dev", examples, load_tokenizer(encoder))
+    found = probe.states_of(model, rows, ("first", "mean"))
+    for row in range(5):
+        ids = torch.from_numpy(rows.ids[rows.offsets[row] : rows.offsets[row + 1]])[None]
+        with torch.no_grad():
+            hidden_TD = model(input_ids=ids).last_hidden_state[0].numpy()
+        assert found["first"][row] == pytest.approx(hidden_TD[0], abs=1e-5)
+        assert found["mean"][row] == pytest.approx(hidden_TD.mean(0), abs=1e-5)
+
+
+def test_states_of_words_are_those_of_their_first_pieces(encoder, toy_task):
+    task = toy_task("tokens")
+    examples = task.examples("dev")
+    rows = labelled(encoded(task, "dev", examples, load_tokenizer(encoder)), examples, "tokens", task.labels)
+    model, _ = probe.load_encoder(str(encoder))
+    states_RD = probe.states_of(model, rows, ("pieces",))["pieces"]
+    target_R = probe.target_of(rows)
+    assert len(states_RD) == len(target_R) == sum(len(example.label) for example in examples)
+    assert (target_R >= 0).all()
+    row = 3
+    ids = torch.from_numpy(rows.ids[rows.offsets[row] : rows.offsets[row + 1]])[None]
+    begins_T = rows.tokens["word"][rows.offsets[row] : rows.offsets[row + 1]] >= 0
+    before = int((rows.tokens["word"][: rows.offsets[row]] >= 0).sum())
+    with torch.no_grad():
+        hidden_TD = model(input_ids=ids).last_hidden_state[0].numpy()
+    assert states_RD[before : before + begins_T.sum()] == pytest.approx(hidden_TD[begins_T], abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_learns_the_toy_opens_the_test_set_last_and_repeats_itself(kind, encoder, toy_task):
+    task = toy_task(kind)
+    found = [probe.probe(str(encoder), task) for _ in range(2)]
+    tests = [probe.test_probe(one, task, by="me", watch=unwatched) for one in found]
+    assert tests[0] == tests[1]
+    assert (found[0].dev, found[0].predicted_dev) == (found[1].dev, found[1].predicted_dev)
+    gold = [example.label for example in task.examples("dev")]
+    assert task.score(gold, found[0].predicted_dev) == found[0].dev
+    assert tests[0]["test"] > {"tokens": 0.2}.get(kind, 0.6)  # of words without a neighbour's state
+
+
+def test_a_span_cannot_be_probed(encoder, toy_task):
+    with pytest.raises(ValueError, match="a task of kind 'span' cannot be probed; these can: sequence"):
+        probe.probe(str(encoder), toy_task("span"))
+
+
+def test_a_text_that_the_tokenizer_empties_is_predicted_all_the_same(encoder, tmp_path):
+    """It has the state of its frame alone."""
+    texts = [("\u200b", "x"), ("heart", "y"), ("pulse", "y"), ("orbit", "x"), ("moon", "x"), ("heart pulse", "y")]
+
+    def read(path: Path, split: Split) -> list[Example]:
+        return [Example(f"{split}-{number}", text, label) for number, (text, label) in enumerate(texts)]
+
+    task = Task("emptied", "sequence", read, ("x", "y"), metric_named("accuracy"), 16)
+    found = probe.probe(str(encoder), prepare(task, tmp_path, tmp_path / "data"))
+    assert len(found.predicted_dev) == len(texts)
