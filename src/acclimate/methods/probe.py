@@ -48,6 +48,7 @@ from acclimate.methods.task_loss import PREDICTIONS
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.heads import inputs_of
 from acclimate.models.loading import configuration, load_weights, reading
+from acclimate.models.task_layers import mean_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import WORD, by_word, encoded, labelled
 from acclimate.tasks.tags import fallback
@@ -183,19 +184,12 @@ def states_of(
             continue
         for name in read_outs:
             if name == "mean":
-                mask_BT = inputs.get("attention_mask", torch.ones(hidden_BTD.shape[:2], device=where))
-                read_BD = mean_of(hidden_BTD, mask_BT)
+                read_BD = mean_of(hidden_BTD, inputs.get("attention_mask"))
             else:
                 read_BD = hidden_BTD[:, 0] if name == "first" else outputs.pooler_output
             states[name][layout.rows_R] = read_BD.float().cpu().numpy()
     encoder.train(training)
     return states
-
-
-def mean_of(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
-    """(B, D) the mean over the real tokens of each row."""
-    weights_BT1 = mask_BT[..., None].to(hidden_BTD.dtype)
-    return (hidden_BTD * weights_BT1).sum(1) / weights_BT1.sum(1)
 
 
 def target_of(rows: Batch) -> np.ndarray:

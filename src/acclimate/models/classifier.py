@@ -83,7 +83,7 @@ def load_classifier(
     attention_dropout: float | None = None,
     hidden_dropout: float | None = None,
     pooler: Literal["fresh", "kept"] = "fresh",
-    pooling: Pooling = "first",
+    pooling: Pooling = "pooler",
     sequence_layer: SequenceLayer = "linear",
     layer: Layer = "linear",
     transitions: Transitions = "any",
@@ -110,7 +110,7 @@ def load_classifier(
     """
     if kind not in KINDS:
         raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned; these can: {', '.join(KINDS)}")
-    for name, value, usual in (("pooling", pooling, "first"), ("sequence_layer", sequence_layer, "linear")):
+    for name, value, usual in (("pooling", pooling, "pooler"), ("sequence_layer", sequence_layer, "linear")):
         if kind in _AUTO and value != usual:
             raise ValueError(f"{name}='{value}' is for labels of whole texts, not for kind '{kind}'. Leave it out")
     if kind != TOKENS and layer != "linear":
@@ -201,7 +201,7 @@ def outputs_of_kind(kind: str, labels: Sequence[str]) -> tuple[str, ...]:
 def _auto(kind: str, pooling: Pooling, sequence_layer: SequenceLayer, layer: Layer) -> Any:
     if layer != "linear":
         return SequenceTaggers
-    pooled_states = pooling != "first" or sequence_layer != "linear"
+    pooled_states = pooling != "pooler" or sequence_layer != "linear"
     return PooledClassifiers if pooled_states else _AUTO.get(kind, _SequenceClassifier)
 
 
@@ -226,7 +226,7 @@ class Head:
 
     kind: str
     outputs: tuple[str, ...]
-    pooling: Pooling = "first"
+    pooling: Pooling = "pooler"
     sequence_layer: SequenceLayer = "linear"
     tag_layer: Layer = "linear"
     tag_transitions_rate: float = 1.0
@@ -262,7 +262,7 @@ def load_with_head(
     dropout: float | None = None,
     attention_dropout: float | None = None,
     hidden_dropout: float | None = None,
-    pooling: Pooling = "first",
+    pooling: Pooling = "pooler",
     sequence_layer: SequenceLayer = "linear",
     layer: Layer = "linear",
     transitions: Transitions = "any",

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import MENTIONS
 from acclimate.models.encoder import encoder_of, family
-from acclimate.models.task_layers import pooling_of
+from acclimate.models.task_layers import OF_MENTIONS, pooling_of
 
 
 def _bert(model: Any, hidden_MD: Tensor) -> Tensor:
@@ -140,7 +140,7 @@ def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, 
     names = ["input_ids", "attention_mask"]
     if getattr(model.config, "type_vocab_size", 0) >= 2:
         names.append("token_type_ids")
-    if pooling_of(model.config) != "first":
+    if pooling_of(model.config) in OF_MENTIONS:
         names.append(MENTIONS)
     inputs = {name: piece[name] for name in names if name in piece}
     if "position_ids" in piece:

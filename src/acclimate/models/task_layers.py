@@ -1,10 +1,13 @@
 """Heads that transformers has no class for: layers between an encoder and the labels of a text or its words' tags.
 
-Classifiers of a text that read other states than the encoder's at the first token:
+Classifiers of a text, by what their linear layer reads:
 
 pooling         what of the text is read
-first           its first token; of an LSTM the state of each direction once it has read the whole row (at the first
-                token one direction has read no more than that token)
+pooler          what the family's own head makes of it, before its last layer: of BERT the first token through a dense
+                layer and tanh; the class is transformers' AutoModelForSequenceClassification
+first           the state of its first token; of an LSTM the state of each direction once it has read the whole row (at
+                the first token one direction has read no more than that token)
+mean            the mean of the states of all its tokens
 mentions        of each of two mentions the largest value, in each dimension, of the states of its tokens
 starts          of each of two mentions the state of its first token: its opening marker if it has one
 
@@ -12,8 +15,7 @@ sequence_layer  whose states
 linear          the encoder's
 bilstm          those of an LSTM in both directions over all tokens of the row (Gu et al., 2021, Table 10)
 
-Two mentions are put side by side. A linear layer after dropout reads the result (Gu et al., Table 12). The encoder's
-state at the first token is what transformers' AutoModelForSequenceClassification reads.
+Two mentions are put side by side. A linear layer after dropout reads the result (Gu et al., Table 12).
 
 Taggers of words that look at more than one word:
 
@@ -25,7 +27,7 @@ bilstm-crf   both (Lample et al., 2016; Huang et al., 2015)
 
 A class is made for each family as transformers makes its own: below the family's base class, with the encoder under the
 family's name, so that AutoModel loads the encoder from its checkpoints; `classifier.load_finetuned` loads all of it. In
-config.json a classifier is `<Family>ForPooledStates`, with `mention_pooling` and `sequence_layer`; a tagger is
+config.json a classifier is `<Family>ForPooledStates`, with `text_pooling` and `sequence_layer`; a tagger is
 `<Family>ForTagSequences`, with `tag_layer`, and with a CRF also `tag_transitions`, if it predicts only sequences of its
 tags' scheme, and `tag_transitions_rate`. LSTM and CRF are float32 under autocast too.
 
@@ -122,15 +124,16 @@ def both_ways(lstm: nn.LSTM, hidden_BTD: Tensor, mask_BT: Tensor | None) -> tupl
         return padded_BTD, last_2BD.transpose(0, 1).flatten(1)
 
 
-Pooling = Literal["first", "mentions", "starts"]
+Pooling = Literal["pooler", "first", "mean", "mentions", "starts"]
+OF_MENTIONS: tuple[Pooling, ...] = ("mentions", "starts")  # read where two mentions stand
 SequenceLayer = Literal["linear", "bilstm"]
 COUNT = 2  # mentions
-_FIELDS = {"mention_pooling": "first", "sequence_layer": "linear"}  # of config.json, and what they are where missing
+_FIELDS = {"text_pooling": "pooler", "sequence_layer": "linear"}  # of config.json, and what they are where missing
 
 
 def pooling_of(config: PreTrainedConfig) -> Pooling:
-    """Return what the classifier of a config reads: "first" where it is one of transformers' own."""
-    pooling: Pooling = getattr(config, "mention_pooling", "first")
+    """Return what the classifier of a config reads: "pooler" where it is one of transformers' own."""
+    pooling: Pooling = getattr(config, "text_pooling", "pooler")
     return pooling
 
 
@@ -146,6 +149,14 @@ def set_pooling(config: PreTrainedConfig, pooling: Pooling, layer: SequenceLayer
             setattr(config, field, value)
         elif hasattr(config, field):
             delattr(config, field)
+
+
+def mean_of(states_BTD: Tensor, mask_BT: Tensor | None) -> Tensor:
+    """(B, D) the mean over the real tokens of each row. mask_BT: 1 on real tokens; None: there is no padding."""
+    if mask_BT is None:
+        return states_BTD.mean(1)
+    weights_BT1 = mask_BT[..., None].to(states_BTD.dtype)
+    return (states_BTD * weights_BT1).sum(1) / weights_BT1.sum(1)
 
 
 def pooled(states_BTD: Tensor, places_B22: Tensor, pooling: Pooling) -> Tensor:
@@ -177,18 +188,20 @@ def _class_for(kind: Any) -> Any:
             self.lstm = bidirectional(config) if sequence_layer_of(config) == "bilstm" else None
             self.dropout = nn.Dropout(head_dropout(config))
             width = 2 * self.lstm.hidden_size if self.lstm else config.hidden_size
-            vectors = 1 if pooling_of(config) == "first" else COUNT
+            vectors = COUNT if pooling_of(config) in OF_MENTIONS else 1
             self.classifier = nn.Linear(vectors * width, config.num_labels)
             self.post_init()
             draw_output_layer(self.classifier, config)
 
         def forward(self, mentions: Tensor | None = None, **inputs: Tensor) -> SequenceClassifierOutput:
             states_BTD = self.base_model(**inputs).last_hidden_state
-            summary_BD = states_BTD[:, 0]
+            summary_BD, mask_BT = states_BTD[:, 0], inputs.get("attention_mask")
             if self.lstm is not None:
-                states_BTD, summary_BD = both_ways(self.lstm, states_BTD, inputs.get("attention_mask"))
+                states_BTD, summary_BD = both_ways(self.lstm, states_BTD, mask_BT)
             pooling = pooling_of(self.config)
-            if pooling != "first":
+            if pooling == "mean":
+                summary_BD = mean_of(states_BTD, mask_BT)
+            elif pooling in OF_MENTIONS:
                 assert mentions is not None
                 summary_BD = pooled(states_BTD, mentions, pooling)
             return SequenceClassifierOutput(logits=self.classifier(self.dropout(summary_BD)))
