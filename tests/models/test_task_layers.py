@@ -326,7 +326,7 @@ def test_a_checkpoint_of_any_family_says_what_it_said(encoder_directory, tmp_pat
         assert torch.equal(again(**pooled_inputs()).logits, said)
         assert torch.equal(encoder(input_ids=inputs()["input_ids"]).last_hidden_state, hidden)
     config = json.loads((tmp_path / "tuned" / "config.json").read_text())
-    assert config.get("mention_pooling", "first") == pooling
+    assert config.get("text_pooling", "pooler") == pooling
     assert config.get("sequence_layer", "linear") == layer
     assert config["architectures"][0].endswith("ForPooledStates")
 
@@ -383,7 +383,7 @@ def test_a_checkpoint_that_read_mentions_can_be_tuned_to_read_the_first_token(tm
         load_classifier(tmp_path / "encoder", ("a", "b"), seed=1, pooling="starts").save_pretrained(tmp_path / "tuned")
     plain = load_classifier(tmp_path / "tuned", ("a", "b"), seed=1)
     assert type(plain).__name__ == "BertForSequenceClassification"
-    assert not hasattr(plain.config, "mention_pooling")
+    assert not hasattr(plain.config, "text_pooling")
 
 
 def test_tags_have_no_two_mentions_and_a_layer_of_their_own(tmp_path):

@@ -229,7 +229,7 @@ class SmartLoss(Objective):
     """SMART. Terms: `task`, as TaskLoss has it, and `smooth`, l_s, averaged over the same.
 
     weight     lambda_s
-    head_rate  as in TaskLoss; the other settings are those of Perturbation
+    head_rate, layer_decay  as in TaskLoss; the other settings are those of Perturbation
 
     Raises ValueError for settings out of range, and for a model with a CRF.
     """
@@ -244,13 +244,14 @@ class SmartLoss(Objective):
         radius: float = 1e-5,
         ascents: int = 1,
         head_rate: float = 1.0,
+        layer_decay: float = 1.0,
     ) -> None:
         super().__init__()
         if weight <= 0:
             raise ValueError(f"weight = {weight} is out of range: above 0, or take TaskLoss")
         if crf_of(model) is not None:
             raise ValueError("SMART compares the tags of words, but this model's CRF predicts whole sentences")
-        self.task = TaskLoss(model, head_rate=head_rate)
+        self.task = TaskLoss(model, head_rate=head_rate, layer_decay=layer_decay)
         self.distance = DISTANCES[kind_of(model)]
         self.weights = {"task": 1.0, "smooth": weight}
         self.shares_lines = self.task.shares_lines

@@ -47,6 +47,8 @@ Deviations
 from __future__ import annotations
 
 import json
+import math
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -59,10 +61,11 @@ from safetensors import safe_open
 from safetensors.torch import save
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from acclimate.core import files, ranks
+from acclimate.core import files, ranks, settings
 from acclimate.core.prompt import prompt_length
 from acclimate.core.replay import check_may_work
 from acclimate.core.types import (
+    NOT_PREDICTED,
     Batch,
     Checkpoint,
     Cost,
@@ -76,6 +79,7 @@ from acclimate.core.types import (
     label_of,
     unwatched,
 )
+from acclimate.methods import probe
 from acclimate.methods.adversarial import SmartLoss, check_smart
 from acclimate.methods.method import Method
 from acclimate.methods.mlm import check_length, with_steps
@@ -88,6 +92,7 @@ from acclimate.methods.task_loss import (
     as_trained,
     learnable,
     merged,
+    outputs_of,
     predict,
     probabilities,
     trained_labels,
@@ -95,19 +100,21 @@ from acclimate.methods.task_loss import (
 from acclimate.models.classifier import kind_of, labels_of, load_classifier, load_finetuned, load_with_head, register
 from acclimate.models.encoder import dropout_known, load_tokenizer, longest_input
 from acclimate.models.loading import identity
-from acclimate.models.scale import Scale, fold, folded, scale_of
-from acclimate.models.task_layers import CRF_LAYERS, Layer, Pooling, SequenceLayer, Transitions, pooling_of
+from acclimate.models.scale import Scale, fold, folded, output_layer, scale_of
+from acclimate.models.task_layers import CRF_LAYERS, OF_MENTIONS, Layer, Pooling, SequenceLayer, Transitions, pooling_of
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.relations import marked_spans, mention_spans
-from acclimate.tasks.rows import cut_off, encoded, labelled
+from acclimate.tasks.rows import WORD, cut_off, encoded, labelled
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import finish, spent
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective
+from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan, device
 from acclimate.training.run import finished, run, write_checkpoint
 
-BEST = "best.safetensors"  # the best weights so far, with their predictions for dev; removed when the run ends
+BEST = "best-{}.safetensors"  # the weights of a look, by its step, with their predictions for dev; only while it runs
+CHOSEN = "chosen.json"  # where the mean of several looks was chosen: their steps, and its score on dev
 DEV = "dev.json"  # [[step, score], ...] of the looks at dev
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
 BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that a search stopped early
@@ -117,10 +124,19 @@ OF_TEXTS = ("sequence_layer",)  # settings for labels of whole texts alone
 
 # pooling -> a function that gives the places of the pooled mentions in a text
 SPANS: dict[Pooling, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
+    "pooler": None,
     "first": None,
+    "mean": None,
     "mentions": mention_spans,
     "starts": marked_spans,
 }
+NO_PROBE_RATE = 10.0  # multiples of the rate at which a drawn head learns where head = "probe" finds no probe
+WIDTH = 768  # dimensions of the encoder whose rate `rate_by_width` states
+DEEP = 12  # layers from which on layer_decay = None decays
+DECAY = 0.9
+CHECKED = 4  # rows on which a head that begins as a probe is compared with it
+PROBE_ROUNDING = 1e-3  # of the largest output
+STARTS_KEPT = 16
 
 
 @dataclass(frozen=True)
@@ -135,6 +151,17 @@ class FinetuneRecipe:
     epochs: float = 10.0  # passes over the training rows; 0: plan.steps sets the length; BLURB: 2 to 60
     plan: Plan = field(default_factory=lambda: Plan(batch=32, rate=3e-5, warmup=0.1))
     """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up"""
+    rate_by_width: bool = False
+    """Whether plan.rate is the rate of an encoder of 768 dimensions: one of D dimensions then learns at (768 / D)^2
+    times that rate."""
+    layer_decay: float | None = 1.0
+    """Rate of each layer in multiples of the rate of the layer above it, above 0 and at most 1; the embeddings are the
+    lowest layer. None: 0.9 for an encoder of 12 layers or more, 1 for others."""
+    least_steps: int = 0  # number of steps at least, where `epochs` gives fewer
+    most_epochs: float = (
+        0.0  # number of passes over the training rows at most, whatever `least_steps` says; 0: no limit
+    )
+    patience: int = 0  # training stops after so many looks in a row without a better dev score; 0: it never stops early
     dropout: float = 0.1  # dropout of hidden states and before the output layer, 0 to 1; BLURB: .1
     attention_dropout: float | None = None  # dropout of attention, 0 to 1; None: as the model's configuration has it
 
@@ -142,15 +169,24 @@ class FinetuneRecipe:
     looks: int = 10  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
     choose: Literal["best", "last"] = "best"
     """Which weights are kept: those of the best look at dev, or of the last step."""
+    averaged: int = 1
+    """Keep the mean of the weights of so many of the best looks, if it scores no lower on dev than the best look."""
 
     # the head
-    head: Literal["fresh", "kept"] = "fresh"
-    """"fresh": a new head. "kept": the head of the fine-tuned checkpoint that `model` names."""
+    head: Literal["fresh", "probe", "kept"] = "fresh"
+    """"fresh": a new head with random weights. "probe": a new head that starts as the linear layer that a probe fits on
+    the frozen encoder; where no probe exists (spans, CRFs, LSTMs), random weights that learn ten times as fast. "kept":
+    the head of the fine-tuned checkpoint that `model` names."""
     head_rate: float = 1.0  # learning rate of the head and pooler in multiples of plan.rate, above 0; not of a CRF
     special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
 
     # the head of whole texts
-    pooling: Pooling = "first"  # what represents a relation's text: its first token, or its two mentions (Table 12)
+    pooling: Literal[Pooling, "auto"] = "pooler"
+    """What the output layer reads of a text. "pooler": the first token through the family's own layers, as transformers
+    has it. "first": the state of the first token. "mean": the mean state of all tokens. "mentions" and "starts": the
+    states of the two mentions of a relation (Table 12). "auto": what a probe reads best on the training rows."""
+    pooler: Literal["fresh", "kept"] = "fresh"
+    """Whether a trained pooler of the checkpoint (as next sentence prediction leaves one) is kept or drawn anew."""
     sequence_layer: SequenceLayer = "linear"
     """Layer between the encoder and the labels of whole texts: linear or LSTM (Table 10)."""
 
@@ -169,10 +205,18 @@ class FinetuneRecipe:
     smart_ascents: int = 1  # number of steps of the search, at least 1; the paper: 1
 
     def __post_init__(self) -> None:
-        for name, least in (("looks", 1), ("epochs", 0)):
+        for name, least in (("looks", 1), ("epochs", 0), ("least_steps", 0), ("patience", 0), ("averaged", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least {least}")
         check_length(self.epochs, self.plan)
+        if self.layer_decay is not None and not 0 < self.layer_decay <= 1:
+            raise ValueError(f"layer_decay = {self.layer_decay} is out of range: above 0, and at most 1")
+        if 0 < self.most_epochs < self.epochs or self.most_epochs < 0:
+            raise ValueError(
+                f"most_epochs = {self.most_epochs:g} is out of range: at least epochs = {self.epochs:g}, or 0: no limit"
+            )
+        if self.averaged > 1 and self.choose == "last":
+            raise ValueError(f"averaged = {self.averaged} takes the best looks, but choose is 'last'. Leave one out")
         for name in ("head_rate", "tag_transitions_rate"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range: above 0")
@@ -271,23 +315,28 @@ class Tuning:
         # so that truncation with the checkpoint's tokenizer cuts where training did
         self.tokenizer.model_max_length = task.max_tokens + prompt_length(self.tokenizer)
         self.labels = trained_labels(task, recipe.tag_scheme)
-        self.model = _loaded(recipe, task, self.labels, watch)
+        self.start = start_of(recipe, task, self.tokenizer, self.labels, watch)
+        self.pooling = self.start.pooling
+        self.model = _loaded(recipe, self.pooling, task, self.labels, watch)
         register(self.model, self.tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
-        self.rows, self.scale = training_rows(task, self.tokenizer, recipe.pooling, recipe.tag_scheme)
+        self.rows, self.scale = training_rows(task, self.tokenizer, self.pooling, recipe.tag_scheme)
         if self.scale is not None and recipe.head == "kept":
             fold(self.model, self.scale.back)  # the kept head's outputs are in the unit of the numbers
-        if recipe.pooling != "first" and (lost := cut_off(self.rows)):
+        self.head_rate = recipe.head_rate
+        if recipe.head == "probe" and not self.start.put_into(self.model, self.rows):
+            self.head_rate *= NO_PROBE_RATE
+        if self.pooling in OF_MENTIONS and (lost := cut_off(self.rows)):
             note = f"of {lost:,} of {len(self.rows):,} training texts a mention stands beyond {task.max_tokens} tokens"
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         if lost := merged(task, recipe.tag_scheme):
             note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities become one with the entity before"
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         dev = task.examples("dev")
-        self.dev_rows = encoded(task, "dev", dev, self.tokenizer, spans=SPANS[recipe.pooling])
+        self.dev_rows = encoded(task, "dev", dev, self.tokenizer, spans=SPANS[self.pooling])
         self.gold, self.dev_texts = [example.label for example in dev], [example.text for example in dev]
-        self.plan = with_steps(recipe.plan, recipe.epochs, task.sizes["train"])
+        self.plan = plan_of(recipe, task.sizes["train"], self.model.config.hidden_size)
         out.mkdir(parents=True, exist_ok=True)
-        self.looks = Looks(out, keep_best=recipe.choose == "best")
+        self.looks = Looks(out, keep=recipe.averaged if recipe.choose == "best" else 0)
 
     def train(self, *, until: int | None = None) -> None:
         """Train to the end, or until that number of steps is done."""
@@ -309,13 +358,15 @@ class Tuning:
             after=after,
             looks=looks,
             until=until,
+            ended=lambda: self.looks.idle() >= self.recipe.patience > 0,
         )
 
     def objective(self) -> Objective:
         """The loss that is minimised: L_task, with SMART L_task + lambda_s l_s."""
-        recipe = self.recipe
+        recipe, layers = self.recipe, self.model.config.num_hidden_layers
+        decay = recipe.layer_decay if recipe.layer_decay is not None else DECAY if layers >= DEEP else 1.0
         if not recipe.smart:
-            return TaskLoss(self.model, head_rate=recipe.head_rate)
+            return TaskLoss(self.model, head_rate=self.head_rate, layer_decay=decay)
         return SmartLoss(
             self.model,
             weight=recipe.smart,
@@ -323,7 +374,8 @@ class Tuning:
             noise=recipe.smart_noise,
             radius=recipe.smart_radius,
             ascents=recipe.smart_ascents,
-            head_rate=recipe.head_rate,
+            head_rate=self.head_rate,
+            layer_decay=decay,
         )
 
     def stream(self) -> Stream:
@@ -341,17 +393,116 @@ class Tuning:
     def choose(self) -> None:
         """Put the chosen weights into the model, and write their predictions for dev."""
         if self.recipe.choose == "best":
-            self.looks.load_best(self.model)
+            self.looks.load(self.model, self.look)
         elif self.scale is not None:
             fold(self.model, self.scale)
         self.looks.write_predicted()
 
 
-def _loaded(recipe: FinetuneRecipe, task: Prepared, labels: Sequence[str], watch: Watch) -> PreTrainedModel:
+def plan_of(recipe: FinetuneRecipe, rows: int, hidden: int) -> Plan:
+    """The plan with its steps and its rate. rows: for training; hidden: dimensions of the encoder."""
+    plan = with_steps(recipe.plan, recipe.epochs, rows)
+    if recipe.epochs:
+        most = with_steps(recipe.plan, recipe.most_epochs, rows).steps if recipe.most_epochs else math.inf
+        plan = replace(plan, steps=int(min(max(plan.steps, recipe.least_steps), most)))
+    return replace(plan, rate=plan.rate * (WIDTH / hidden) ** 2) if recipe.rate_by_width else plan
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """How the head begins.
+
+    layer      that of a probe; None where the head is drawn or kept
+    states_RD  what the layer reads of the first training rows, or of their words
+    """
+
+    pooling: Pooling
+    layer: probe.Layer | None = None
+    states_RD: np.ndarray | None = None
+
+    @torch.no_grad()
+    def put_into(self, model: PreTrainedModel, rows: Batch) -> bool:
+        """Let the model's head begin as the layer. False, and the head stays as it was drawn, where there is no layer,
+        or where the family's head has more between the encoder's states and its outputs.
+        """
+        if self.layer is None or self.states_RD is None:
+            return False
+        head = output_layer(model)
+        drawn = head.weight.detach().clone(), head.bias.detach().clone()
+        if head.weight.shape != self.layer.weight_CD.shape:
+            return False
+        head.weight.copy_(torch.from_numpy(self.layer.weight_CD))
+        head.bias.copy_(torch.from_numpy(self.layer.bias_C))
+        first = rows.take(np.arange(min(CHECKED, len(rows))))
+        model.train(False)
+        outputs = outputs_of(model, pad(first, together(first.lengths), model.device)).cpu().numpy()
+        if WORD in first.tokens:
+            begins_N = first.tokens[WORD] != NOT_PREDICTED
+            of_row = np.split(begins_N, first.offsets[1:-1])
+            words = [each[: len(begins)][begins] for each, begins in zip(outputs, of_row, strict=True)]
+            outputs = np.concatenate(words)
+        expected_RC = self.layer(self.states_RD[: len(outputs)])
+        if np.allclose(outputs, expected_RC, atol=PROBE_ROUNDING * max(1.0, float(np.abs(expected_RC).max()))):
+            return True
+        head.weight.copy_(drawn[0])
+        head.bias.copy_(drawn[1])
+        return False
+
+
+_starts: OrderedDict[str, Start] = OrderedDict()  # those made last, for the seeds and settings that begin alike
+
+
+def start_of(
+    recipe: FinetuneRecipe, task: Prepared, tokenizer: PreTrainedTokenizerBase, labels: Sequence[str], watch: Watch
+) -> Start:
+    """What the head reads, and the layer that it begins as: those of a probe where the recipe asks for either."""
+    stated: Pooling = "pooler" if recipe.pooling == "auto" else recipe.pooling
+    linear = recipe.tag_layer == "linear" and recipe.sequence_layer == "linear"
+    if (recipe.head != "probe" and recipe.pooling != "auto") or not linear or task.kind not in probe.PROBED:
+        return Start(stated)
+    special = [*recipe.special_tokens, recipe.plan.seed] if recipe.special_tokens else []
+    about = [identity(recipe.model), task.hashes["train"], task.max_tokens, list(labels), recipe.pooling, special]
+    key = settings.digest([*about, recipe.pooler, recipe.head])
+    if key in _starts:
+        _starts.move_to_end(key)
+        return _starts[key]
+    encoder, trained_pooler = probe.load_encoder(recipe.model)
+    register(encoder, tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
+    has_pooler = trained_pooler and recipe.pooler == "kept" and encoder.config.model_type in probe.POOLED_FAMILIES
+    read_outs = probe.read_outs_of(task.kind, has_pooler=has_pooler)
+    if recipe.pooling == "auto" and mentions_stand(task):
+        read_outs = (*read_outs, "mentions")
+    elif recipe.pooling != "auto" and task.kind != "tokens":
+        if recipe.pooling == "pooler" and not has_pooler:
+            return Start(stated)
+        read_outs = (recipe.pooling,)
+    encoder.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
+    read = "mentions" if "mentions" in read_outs else stated
+    rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
+    states = probe.states_of(encoder, rows, read_outs, watch=watch)
+    layer, losses = probe.fit(states, probe.target_of(rows), task.kind, max(1, len(labels)))
+    if len(losses) > 1:
+        found = ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
+        note = f"read-out {layer.read_out}: its probe has the least loss on training rows left out ({found})"
+        watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+    pooling: Pooling = "pooler" if layer.read_out == "pieces" else layer.read_out
+    start = Start(pooling)
+    if recipe.head == "probe":
+        start = Start(pooling, layer, states[layer.read_out][: int(rows.lengths[:CHECKED].sum())])
+    _starts[key] = start
+    while len(_starts) > STARTS_KEPT:
+        _starts.popitem(last=False)
+    return start
+
+
+def _loaded(
+    recipe: FinetuneRecipe, pooling: Pooling, task: Prepared, labels: Sequence[str], watch: Watch
+) -> PreTrainedModel:
     known = dropout_known(recipe.model)
     if not known:
         watch(Progress("fine-tune", 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
-    load = partial(load_classifier, seed=recipe.plan.seed) if recipe.head == "fresh" else load_with_head
+    fresh = partial(load_classifier, seed=recipe.plan.seed, pooler=recipe.pooler)
+    load = load_with_head if recipe.head == "kept" else fresh
     return load(
         recipe.model,
         labels,
@@ -359,7 +510,7 @@ def _loaded(recipe: FinetuneRecipe, task: Prepared, labels: Sequence[str], watch
         dropout=recipe.dropout if known else None,
         hidden_dropout=recipe.dropout if known else None,
         attention_dropout=recipe.attention_dropout,
-        pooling=recipe.pooling,
+        pooling=pooling,
         sequence_layer=recipe.sequence_layer,
         layer=recipe.tag_layer,
         transitions=recipe.tag_transitions,
@@ -370,7 +521,7 @@ def _loaded(recipe: FinetuneRecipe, task: Prepared, labels: Sequence[str], watch
 def training_rows(
     task: Prepared,
     tokenizer: PreTrainedTokenizerBase,
-    pooling: Pooling = "first",
+    pooling: Pooling = "pooler",
     scheme: Tagging = "given",
 ) -> tuple[Batch, Scale | None]:
     """The training rows with their labels, tags in the scheme, numbers standardised; and the scale of the numbers."""
@@ -390,56 +541,92 @@ class Looks:
     A run that goes on from an earlier state looks again and finds the same scores; so a best that the killed run left
     from a later step is still the best of the whole run, and is kept.
 
-    keep_best  keep the best weights; False: the last ones are chosen
+    keep  the weights of so many of the best looks; 0: the last ones are chosen
     """
 
-    def __init__(self, out: Path, *, keep_best: bool) -> None:
-        self.scores_path, self.best_path, self.predicted_path = out / DEV, out / BEST, out / PREDICTED_DEV
-        self.keep_best = keep_best
-        self.scores: dict[int, float] = {}
-        if self.scores_path.exists():
-            self.scores = dict(files.read_json(self.scores_path))
-        self.best: float | None = None
-        self.predicted: list[Any] = []  # the predictions of the weights that would be chosen now
-        if self.best_path.exists():
-            with safe_open(self.best_path, framework="pt") as file:
-                # one file, so that a kill never leaves weights with the predictions of others
-                self.best = float(file.metadata()["score"])
-                self.predicted = json.loads(file.metadata()["predicted"])
+    def __init__(self, out: Path, *, keep: int) -> None:
+        self.out, self.keep = out, keep
+        self.scores: dict[int, float] = dict(files.read_json(out / DEV)) if (out / DEV).exists() else {}
+        self.now = 0  # the step of the last look
+        self.kept: dict[int, float] = {}  # step -> score of the looks whose weights are there
+        for file in out.glob(BEST.format("*")):
+            with safe_open(file, framework="pt") as opened:
+                self.kept[int(opened.metadata()["step"])] = float(opened.metadata()["score"])
+        self.predicted: list[Any] = []  # of the last weights
 
     def add(self, step: int, score: float, predicted: list[Label], model: PreTrainedModel) -> None:
         if not ranks.is_first():
             return
-        if not self.keep_best:
-            self.predicted = predicted
-        elif self.best is None or score > self.best:
-            self.best, self.predicted = score, predicted
-            tensors = {name: value.detach().cpu().contiguous() for name, value in model.named_parameters()}
-            about = {"score": repr(score), "step": str(step), "predicted": json.dumps(predicted, allow_nan=False)}
-            files.write_bytes(self.best_path, save(tensors, metadata=about))
+        self.now, self.predicted = step, predicted
         self.scores[step] = score
-        files.write_json(self.scores_path, sorted(self.scores.items()))
+        if self.keep:
+            ranked = self._ranked({**self.kept, step: score})[: self.keep]
+            if step in ranked:
+                tensors = {name: value.detach().cpu().contiguous() for name, value in model.named_parameters()}
+                # one file, so that a kill never leaves weights with the predictions of others
+                about = {"score": repr(score), "step": str(step), "predicted": json.dumps(predicted, allow_nan=False)}
+                files.write_bytes(self._place(step), save(tensors, metadata=about))
+                self.kept[step] = score
+            for beaten in set(self.kept) - set(ranked):
+                self._place(beaten).unlink(missing_ok=True)
+                del self.kept[beaten]
+        files.write_json(self.out / DEV, sorted(self.scores.items()))
+
+    def idle(self) -> int:
+        """Looks in a row, up to the last one, without a better score than before them."""
+        steps = [step for step in sorted(self.scores) if step <= self.now]
+        best = max(steps, key=lambda step: self.scores[step]) if steps else 0  # the first of equals
+        return int(ranks.agree(sum(step > best for step in steps)))
 
     @torch.no_grad()
-    def load_best(self, model: PreTrainedModel) -> None:
-        ranks.agree(None)
-        with safe_open(self.best_path, framework="pt") as file:
+    def load(self, model: PreTrainedModel, look: Callable[[], tuple[float, list[Label]]]) -> None:
+        """Put the weights of the best look into the model, or the mean of the best looks where that is no worse."""
+        kept: list[int] = ranks.agree(self._ranked(self.kept))
+        if len(kept) > 1:
+            for parameter in model.parameters():
+                parameter.zero_()
+            for step in kept:
+                with safe_open(self._place(step), framework="pt") as file:
+                    for name, parameter in model.named_parameters():
+                        parameter.add_(file.get_tensor(name).to(parameter.device), alpha=1 / len(kept))
+            score, predicted = look()
+            best = ranks.agree(self.kept.get(kept[0], 0.0))
+            if score >= best:
+                self.predicted = predicted
+                self._note({"averaged": kept, "dev": score})
+                return
+        with safe_open(self._place(kept[0]), framework="pt") as file:
             for name, parameter in model.named_parameters():
                 parameter.copy_(file.get_tensor(name))
+            self.predicted = json.loads(file.metadata()["predicted"])
+
+    def _note(self, chosen: dict[str, Any]) -> None:
+        if ranks.is_first():
+            files.write_json(self.out / CHOSEN, chosen)
+
+    def _place(self, step: int) -> Path:
+        return self.out / BEST.format(step)
+
+    def _ranked(self, scores: dict[int, float]) -> list[int]:
+        """Steps, the best first; of equals the earliest."""
+        return sorted(scores, key=lambda step: (-scores[step], step))
 
     def write_predicted(self) -> None:
         """Write the chosen weights' predictions for dev."""
         if ranks.is_first():
-            files.write_json(self.predicted_path, self.predicted)
+            files.write_json(self.out / PREDICTED_DEV, self.predicted)
 
 
 def drop_best(out: Path) -> None:
     if ranks.is_first():
-        (out / BEST).unlink(missing_ok=True)
+        for file in out.glob(BEST.format("*")):
+            file.unlink()
 
 
 def dev_score(out: Path, choose: str) -> float:
     """The dev score of the checkpoint that was chosen."""
+    if choose == "best" and (out / CHOSEN).exists():
+        return float(files.read_json(out / CHOSEN)["dev"])
     scores: list[float] = [score for _, score in files.read_json(out / DEV)]
     return max(scores) if choose == "best" else scores[-1]
 
@@ -487,7 +674,7 @@ def steps_of(recipe: FinetuneRecipe, task: Prepared, share: float = 1.0) -> int:
     """The number of steps in a share of the run. Raises ValueError for a share that is not above 0 and at most 1."""
     if not 0 < share <= 1:
         raise ValueError(f"share = {share} is out of range: above 0, and at most 1")
-    return max(1, round(share * with_steps(recipe.plan, recipe.epochs, task.sizes["train"]).steps))
+    return max(1, round(share * plan_of(recipe, task.sizes["train"], WIDTH).steps))
 
 
 def _inputs(recipe: FinetuneRecipe) -> tuple[Prepared, dict[str, str]]:

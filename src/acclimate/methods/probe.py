@@ -10,6 +10,7 @@ The read-out is what the layer reads of a text:
     first   the state of its first token
     mean    the mean of the states of all its tokens, those that frame it among them
     pooler  what the encoder's pooler makes of the first token, if the checkpoint has a trained one
+    mentions, starts  the states of the two mentions of a relation (models/task_layers.py)
     pieces  of each tagged word the state of its first piece
 
 and the layer, with weights W and a bias b, minimises over the training rows (strength = lambda)
@@ -43,19 +44,19 @@ import torch
 from scipy.optimize import minimize
 from transformers import PreTrainedModel
 
-from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
+from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
 from acclimate.methods.task_loss import PREDICTIONS
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.heads import inputs_of
 from acclimate.models.loading import configuration, load_weights, reading
-from acclimate.models.task_layers import mean_of
+from acclimate.models.task_layers import OF_MENTIONS, mean_of, pooled
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import WORD, by_word, encoded, labelled
 from acclimate.tasks.tags import fallback
 from acclimate.training.pieces import cut, pad
 from acclimate.training.plan import Plan, device, piece_tokens
 
-ReadOut = Literal["first", "mean", "pooler", "pieces"]
+ReadOut = Literal["first", "mean", "pooler", "mentions", "starts", "pieces"]
 
 STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # lambda, the strongest first
 FOLDS = 5
@@ -63,6 +64,7 @@ LEAST_SCALE = 1e-3  # of a dimension, in medians of all scales
 CHOOSING = 20_000  # rows at most that choose read-out and strength
 STEPS = 200  # of L-BFGS at most; while choosing, CHOOSING_STEPS suffice to rank
 CHOOSING_STEPS = 40
+POOLED_FAMILIES = ("albert", "bert", "ernie")  # whose classifiers in transformers read the encoder's pooler
 PROBED = ("sequence", "multilabel", "score", "tokens")  # kinds of task; a span's ends are no label of a state
 
 
@@ -116,7 +118,7 @@ def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
     encoder.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
     train = task.examples("train")
     rows = labelled(encoded(task, "train", train, tokenizer), train, task.kind, task.labels)
-    read_outs = read_outs_of(task.kind, has_pooler)
+    read_outs = read_outs_of(task.kind, has_pooler=has_pooler)
     states = states_of(encoder, rows, read_outs, watch=watch)
     layer, losses = fit(states, target_of(rows), task.kind, max(1, len(task.labels)))
     dev = task.examples("dev")
@@ -150,7 +152,7 @@ def load_encoder(model: str) -> tuple[PreTrainedModel, bool]:
     return encoder, pooler
 
 
-def read_outs_of(kind: str, has_pooler: bool) -> tuple[ReadOut, ...]:
+def read_outs_of(kind: str, *, has_pooler: bool) -> tuple[ReadOut, ...]:
     if kind == "tokens":
         return ("pieces",)
     return ("first", "mean", "pooler") if has_pooler else ("first", "mean")
@@ -167,8 +169,9 @@ def states_of(
     first = np.flatnonzero(rows.tokens[WORD] != NOT_PREDICTED) if words else np.empty(0, np.int64)
     slot_N = np.full(len(rows.ids), -1)  # of each token that begins a word, the word's place among the states
     slot_N[first] = np.arange(len(first))
+    hidden = encoder.config.hidden_size
     states: dict[ReadOut, np.ndarray] = {
-        name: np.zeros((len(first) if words else len(rows), encoder.config.hidden_size), np.float32)
+        name: np.zeros((len(first) if words else len(rows), (1 + (name in OF_MENTIONS)) * hidden), np.float32)
         for name in read_outs
     }
     pieces = cut(rows.lengths, piece_tokens(Plan(), where))
@@ -185,6 +188,8 @@ def states_of(
         for name in read_outs:
             if name == "mean":
                 read_BD = mean_of(hidden_BTD, inputs.get("attention_mask"))
+            elif name in OF_MENTIONS:
+                read_BD = pooled(hidden_BTD, piece[MENTIONS], name)
             else:
                 read_BD = hidden_BTD[:, 0] if name == "first" else outputs.pooler_output
             states[name][layout.rows_R] = read_BD.float().cpu().numpy()

@@ -17,6 +17,7 @@ Shape suffixes: B rows, T tokens of the longest row, N tokens of all rows togeth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -51,6 +52,7 @@ from acclimate.training.objective import Objective
 from acclimate.training.pieces import Piece, cut, pad
 from acclimate.training.plan import Plan, piece_tokens
 
+LAYER = re.compile(r"\.layers?\.(\d+)\.")  # of the name of a weight, in all families that are known here
 Tagging = Literal["given", Scheme]  # how entities are tagged in training: as the task has it, or in a scheme
 
 
@@ -129,12 +131,14 @@ class TaskLoss(Objective):
 
     head_rate  the rate of the head, a pooler included, in multiples of the plan's; the rate of a CRF's weights is set
                in models/task_layers.py
+    layer_decay  the rate of each layer of the encoder in multiples of that of the layer above it; the embeddings are
+                 the lowest layer (Howard and Ruder, 2018, "ULMFiT", section 3.2, discriminative fine-tuning)
     """
 
-    def __init__(self, model: PreTrainedModel, *, head_rate: float = 1.0) -> None:
+    def __init__(self, model: PreTrainedModel, *, head_rate: float = 1.0, layer_decay: float = 1.0) -> None:
         super().__init__()
         self.model = model
-        self.head_rate = head_rate
+        self.head_rate, self.layer_decay = head_rate, layer_decay
         self.loss = LOSSES[kind_of(model)]
         self.weights = {"task": 1.0}
         if kind_of(model) == SPAN:
@@ -144,7 +148,13 @@ class TaskLoss(Objective):
 
     def rate_multiple(self, name: str) -> float:
         encoder = name.startswith(f"model.{self.model.base_model_prefix}.") and ".pooler." not in name
-        return 1.0 if encoder or name.startswith("model.crf.") else self.head_rate
+        if not encoder:
+            return 1.0 if name.startswith("model.crf.") else self.head_rate
+        number = LAYER.search(name)
+        above = self.model.config.num_hidden_layers - 1 - int(number[1]) if number else None
+        if above is None:  # embeddings, and a last normalisation
+            above = self.model.config.num_hidden_layers if "embeddings" in name else 0
+        return float(self.layer_decay**above)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"task": targets(batch)}

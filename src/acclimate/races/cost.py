@@ -262,7 +262,7 @@ class Trial:
         """Return the stage of the first share of a fine-tuning; 1: the whole job."""
         task, stated = self.materials.task, work.tuning_of(job)
         tried = self.tried(stated, self.prompt(job))
-        plan = mlm.with_steps(stated.plan, stated.epochs, task.sizes["train"])
+        plan = finetune.plan_of(stated, task.sizes["train"], finetune.WIDTH)
         tokens = share * plan.steps * plan.batch * tried.row
         looks = share * min(stated.looks, plan.steps) + (share < 1)  # where it stops, it is looked at too
         reading = looks * tried.dev * tried.reading.seconds
@@ -292,6 +292,7 @@ class Trial:
         plan = replace(stated.plan, steps=TRIED, rate=usual.plan.rate, seed=0, compile=False)
         alike = replace(stated, model=str(self.base), task=task.path, epochs=0.0, looks=1, choose="best", plan=plan)
         alike = replace(alike, head="fresh")  # as large as one that is kept, which the base has not yet
+        alike = replace(alike, pooling="mean") if stated.pooling == "auto" else alike
         key = settings.digest(settings.to_mapping(alike) | {"prompt": prompt})[:12]
         if key not in self.speeds_of_tuning:
             begun = time.perf_counter()
@@ -303,7 +304,7 @@ class Trial:
             training = _speed_of(tuning.objective(), stream, plan)
             dev = task.examples("dev")[:READ]
             rows = appended(
-                encode(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=SPANS[stated.pooling]), behind
+                encode(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=SPANS.get(stated.pooling)), behind
             )
             texts = [example.text for example in dev]
             predict(tuning.model, rows, tuning.labels, texts=texts)
@@ -320,7 +321,7 @@ class Trial:
         task = self.materials.task
         examples = task.examples("test")
         sampled = examples[:: max(1, len(examples) // SAMPLE)]
-        rows = encode(sampled, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[stated.pooling])
+        rows = encode(sampled, self.tokenizer, task.max_tokens, task.kind, spans=SPANS.get(stated.pooling))
         return (len(rows.ids) + prompt * len(rows)) * len(examples) / len(sampled)
 
     def _speed(self, recipe: Any, method: Method, lengths: np.ndarray, plan: Plan, prompt: int) -> _Speed:

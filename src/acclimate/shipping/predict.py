@@ -34,7 +34,7 @@ from acclimate.core.types import NOT_PREDICTED, Example, Label, Watch, counted, 
 from acclimate.models.classifier import labels_of, load_finetuned
 from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import quiet
-from acclimate.models.task_layers import layer_of, pooling_of, sequence_layer_of
+from acclimate.models.task_layers import OF_MENTIONS, layer_of, pooling_of, sequence_layer_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import WORD, encode
 from acclimate.tasks.tags import fallback, words_of
@@ -71,10 +71,10 @@ def load(directory: Path) -> Loaded:
     with quiet():
         tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
         config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)
-        if (pooling := pooling_of(config)) != "first":
+        if (pooling := pooling_of(config)) in OF_MENTIONS:
             raise ValueError(
                 f"{directory}: its classifier reads mentions (pooling={pooling}), which no class of transformers does. "
-                f"Use it with acclimate, or fine-tune with pooling=first"
+                f"Use it with acclimate, or fine-tune with another pooling"
             )
         if (between := sequence_layer_of(config)) != "linear":
             raise ValueError(
@@ -86,7 +86,7 @@ def load(directory: Path) -> Loaded:
                 f"{directory}: its tags come from more than a linear layer (tag_layer={layer}), which no class of "
                 f"transformers has. Use it with acclimate, or fine-tune with tag_layer=linear"
             )
-        if bottleneck_of(config):
+        if bottleneck_of(config) or pooling != "pooler":
             return Loaded(load_finetuned(directory), tokenizer)
         tags = any(name.endswith("ForTokenClassification") for name in config.architectures or ())
         auto: Any = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification

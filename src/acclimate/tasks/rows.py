@@ -47,7 +47,7 @@ def mention_places(
         if len(stretches) != PAIR:
             raise ValueError(
                 f"{example.id}: {len(stretches)} mentions are known of, but {PAIR} are needed to read them in place of "
-                f"the first token. Leave pooling at 'first', or prepare the task from annotated relations"
+                f"the first token. Leave pooling out, or prepare the task from annotated relations"
             )
         offsets = np.asarray(encoded["offset_mapping"][row])
         in_text = np.array([sequence == 0 for sequence in encoded.sequence_ids(row)])

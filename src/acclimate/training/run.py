@@ -51,10 +51,12 @@ def run(
     after: Callable[[Step], Mapping[str, float]] | None = None,
     looks: Collection[int] = (),
     until: int | None = None,
+    ended: Callable[[], bool] = lambda: False,
 ) -> None:
     """Train to the end, or to step `until`; `watch` gets the loss, the rate and the cost after each step.
 
     after, looks: `after(step)` is called at the steps whose numbers are in `looks`, and the watch gets its values too
+    ended: asked after each such call; True ends the training there
 
     Where the loss jumps, the watch gets a note at the first such step, and the size of the spike at each.
     """
@@ -68,6 +70,8 @@ def run(
             with whole(objective):
                 values |= after(step)
         watch(Progress(stage, step.number, plan.steps, "steps", values))
+        if after and step.number in looks and ended():
+            break
 
 
 def write_checkpoint(
