@@ -76,8 +76,11 @@ def from_mapping(
     """An instance of the dataclass `kind`; what `values` leaves out stays as in `base`, or else keeps its default.
 
     Of a group of settings too, what is left out keeps the default that the group has here, not that of its own class.
+    Where a class has `presets` and `values` names one, what is left out is as the preset has it.
     """
     hints, ranges = typing.get_type_hints(kind), ranges_of(kind)
+    if "preset" in values and hasattr(kind, "presets"):
+        base = _preset(kind, values["preset"], where=where, key=f"{prefix}preset", base=base)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in values:
         if key not in fields:
@@ -103,6 +106,16 @@ def from_mapping(
         names = ", ".join(f"'{prefix}{name}'" for name in missing)
         raise ValueError(f"{where}: no value for {names}. Add it: {prefix}{missing[0]}=VALUE")
     return kind(**given)
+
+
+def _preset(kind: Any, name: Any, *, where: str, key: str, base: Any) -> Any:
+    """The preset of this name, with the inputs that `base` states; `base` itself where it is of that preset already."""
+    if base is not None and name == base.preset:
+        return base
+    if name not in kind.presets:
+        raise ValueError(f"{where}: {key} = {name!r} is not one of {', '.join(kind.presets)}")
+    found = kind.presets[name]
+    return found if base is None else dataclasses.replace(found, **{each: getattr(base, each) for each in kind.inputs})
 
 
 def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:

@@ -49,11 +49,12 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -132,7 +133,7 @@ SPANS: dict[Pooling, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
 }
 NO_PROBE_RATE = 10.0  # multiples of the rate at which a drawn head learns where head = "probe" finds no probe
 WIDTH = 768  # dimensions of the encoder whose rate `rate_by_width` states
-DEEP = 12  # layers from which on layer_decay = None decays
+DEEP = 12  # layers from which on layer_decay = 0 decays
 DECAY = 0.9
 CHECKED = 4  # rows on which a head that begins as a probe is compared with it
 PROBE_ROUNDING = 1e-3  # of the largest output
@@ -141,7 +142,16 @@ STARTS_KEPT = 16
 
 @dataclass(frozen=True)
 class FinetuneRecipe:
-    """Fine-tuning. Rate, batch and epochs within BLURB's search range (1e-5 to 5e-5, 16 or 32, 2 to 60)."""
+    """Fine-tuning. The defaults of this class are the preset "papers": rate, batch and epochs within BLURB's search
+    range (1e-5 to 5e-5, 16 or 32, 2 to 60). ROBUST, below, is the other preset.
+    """
+
+    presets: ClassVar[Mapping[str, FinetuneRecipe]] = {}  # filled below
+    inputs: ClassVar[tuple[str, ...]] = ("model", "task")  # what no preset changes
+
+    preset: Literal["papers", "robust"] = "papers"
+    """Where the settings below start from. "papers": as the five papers fine-tune. "robust": as measurement chooses on
+    train and dev, for encoders of any size and for few rows. Settings that you state come on top."""
 
     # what is fine-tuned, and on what
     model: str = ""  # checkpoint to start from: a local directory or a hub id
@@ -154,9 +164,9 @@ class FinetuneRecipe:
     rate_by_width: bool = False
     """Whether plan.rate is the rate of an encoder of 768 dimensions: one of D dimensions then learns at (768 / D)^2
     times that rate."""
-    layer_decay: float | None = 1.0
+    layer_decay: float = 1.0
     """Rate of each layer in multiples of the rate of the layer above it, above 0 and at most 1; the embeddings are the
-    lowest layer. None: 0.9 for an encoder of 12 layers or more, 1 for others."""
+    lowest layer. 0: 0.9 for an encoder of 12 layers or more, 1 for others."""
     least_steps: int = 0  # number of steps at least, where `epochs` gives fewer
     most_epochs: float = (
         0.0  # number of passes over the training rows at most, whatever `least_steps` says; 0: no limit
@@ -209,8 +219,10 @@ class FinetuneRecipe:
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least {least}")
         check_length(self.epochs, self.plan)
-        if self.layer_decay is not None and not 0 < self.layer_decay <= 1:
-            raise ValueError(f"layer_decay = {self.layer_decay} is out of range: above 0, and at most 1")
+        if not 0 <= self.layer_decay <= 1:
+            raise ValueError(
+                f"layer_decay = {self.layer_decay} is out of range: 0 (by depth), or above 0 and at most 1"
+            )
         if 0 < self.most_epochs < self.epochs or self.most_epochs < 0:
             raise ValueError(
                 f"most_epochs = {self.most_epochs:g} is out of range: at least epochs = {self.epochs:g}, or 0: no limit"
@@ -227,6 +239,25 @@ class FinetuneRecipe:
                     f"tag_layer to {' or '.join(CRF_LAYERS)}, or leave {name} out"
                 )
         check_smart(self)
+
+
+# Mosbach et al. (2021, 2006.04884): small rates, a warm-up, many epochs. Zhang et al. (2021, 2006.05987): few rows need
+# more steps. Kumar et al. (2022, 2202.10054): a head that begins as a probe keeps what the encoder knows.
+ROBUST = FinetuneRecipe(
+    preset="robust",
+    least_steps=500,
+    most_epochs=60.0,
+    plan=Plan(batch=16, rate=3e-5, warmup=0.1),
+    rate_by_width=True,
+    layer_decay=0.0,
+    looks=20,
+    patience=6,
+    averaged=3,
+    head="probe",
+    pooling="auto",
+    pooler="kept",
+)
+FinetuneRecipe.presets = MappingProxyType({"papers": FinetuneRecipe(), "robust": ROBUST})
 
 
 def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
@@ -364,7 +395,7 @@ class Tuning:
     def objective(self) -> Objective:
         """The loss that is minimised: L_task, with SMART L_task + lambda_s l_s."""
         recipe, layers = self.recipe, self.model.config.num_hidden_layers
-        decay = recipe.layer_decay if recipe.layer_decay is not None else DECAY if layers >= DEEP else 1.0
+        decay = recipe.layer_decay or (DECAY if layers >= DEEP else 1.0)
         if not recipe.smart:
             return TaskLoss(self.model, head_rate=self.head_rate, layer_decay=decay)
         return SmartLoss(

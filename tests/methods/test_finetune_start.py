@@ -1,0 +1,220 @@
+"""How fine-tuning begins and ends where more is asked for than the papers have: probe, rates, length, averaging."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, BertForNextSentencePrediction
+
+from acclimate.core import files, settings
+from acclimate.core.types import unwatched
+from acclimate.methods import finetune, probe
+from acclimate.methods.finetune import FinetuneRecipe, Tuning, plan_of
+from acclimate.methods.task_loss import TaskLoss
+from acclimate.models.classifier import load_finetuned
+from acclimate.models.encoder import load_tokenizer, save_model
+from acclimate.models.task_layers import pooling_of
+from acclimate.training.checkpoint import read_log
+from acclimate.training.plan import Plan
+from families import FAMILIES
+
+PLAN = Plan(steps=12, batch=8, rate=1e-3, warmup=0.1)
+
+
+def recipe_for(encoder, task, **settings) -> FinetuneRecipe:
+    usual = FinetuneRecipe(str(encoder), task.path, epochs=0.0, looks=4, plan=PLAN, head="probe", pooling="auto")
+    return replace(usual, **settings)
+
+
+@pytest.mark.parametrize("kind", ["sequence", "multilabel", "score", "tokens"])
+def test_before_the_first_step_it_predicts_what_the_probe_does(kind, encoder, toy_task, tmp_path):
+    task = toy_task(kind)
+    tuning = Tuning(recipe_for(encoder, task), task, tmp_path, unwatched)
+    with finetune.folded(tuning.model, tuning.scale):
+        score, predicted = tuning.look()
+    found = probe.probe(str(encoder), task)
+    if kind == "score":
+        assert predicted == pytest.approx(found.predicted_dev, abs=0.05)
+    else:
+        agree = np.mean([one == other for one, other in zip(predicted, found.predicted_dev, strict=True)])
+        assert agree > 0.98
+    assert score == pytest.approx(found.dev, abs=0.02)
+    assert tuning.head_rate == 1.0
+
+
+def test_the_checkpoint_reads_out_what_the_probe_chose(encoder, toy_task, tmp_path):
+    """Plain transformers loads its encoder, and the classifier predicts what was scored."""
+    task = toy_task("sequence")
+    recipe = recipe_for(encoder, task)
+    done = finetune.adapt(recipe, tmp_path / "run")
+    model = load_finetuned(done.path)
+    assert pooling_of(model.config) == probe.probe(str(encoder), task).layer.read_out
+    assert finetune.test(done, task, by="me", watch=unwatched)["test"] > 0.6
+    ids = torch.tensor([[2, 7, 8, 3]])
+    with torch.no_grad():
+        plain = AutoModel.from_pretrained(done.path)(input_ids=ids).last_hidden_state
+        assert torch.equal(model.base_model(input_ids=ids).last_hidden_state, plain)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("span", {}),
+        ("tokens", {"tag_layer": "crf"}),
+        ("sequence", {"sequence_layer": "bilstm"}),
+        ("sequence", {"pooling": "pooler"}),
+    ],
+)
+def test_where_there_is_no_probe_a_drawn_head_learns_ten_times_as_fast(kind, settings, encoder, toy_task, tmp_path):
+    task = toy_task(kind)
+    recipe = recipe_for(encoder, task, **settings)
+    tuning = Tuning(recipe, task, tmp_path, unwatched)
+    assert tuning.head_rate == 10.0
+    drawn = Tuning(replace(recipe, head="fresh", pooling="pooler"), task, tmp_path / "drawn", unwatched)
+    for name, value in drawn.model.state_dict().items():
+        assert torch.equal(tuning.model.state_dict()[name], value), name
+
+
+def test_a_family_whose_tagging_head_has_more_layers_keeps_its_drawn_head(encoder, toy_task, tmp_path):
+    """ModernBERT's has a dense layer between the encoder's states and the tags."""
+    tokenizer = load_tokenizer(encoder)
+    config = FAMILIES["modernbert"]().config
+    config.vocab_size, config.pad_token_id = len(tokenizer), tokenizer.pad_token_id
+    from transformers import AutoModelForMaskedLM
+
+    save_model(AutoModelForMaskedLM.from_config(config), tokenizer, tmp_path / "modernbert")
+    task = toy_task("tokens")
+    tuning = Tuning(recipe_for(tmp_path / "modernbert", task), task, tmp_path / "run", unwatched)
+    assert tuning.head_rate == 10.0
+
+
+def test_a_trained_pooler_is_kept_where_that_is_asked_for(encoder, toy_task, tmp_path):
+    """Next sentence prediction trains one (Devlin et al., 2019)."""
+    model = BertForNextSentencePrediction.from_pretrained(encoder)
+    save_model(model, load_tokenizer(encoder), tmp_path / "nsp")
+    trained = model.bert.pooler.dense.weight
+    task = toy_task("sequence")
+    poolers = {
+        pooler: Tuning(
+            recipe_for(tmp_path / "nsp", task, head="fresh", pooling="pooler", pooler=pooler),
+            task,
+            tmp_path / pooler,
+            unwatched,
+        ).model.base_model.pooler.dense.weight
+        for pooler in ("kept", "fresh")
+    }
+    assert torch.equal(poolers["kept"], trained)
+    assert not torch.equal(poolers["fresh"], trained)
+    assert probe.load_encoder(str(tmp_path / "nsp"))[1]
+    kept = Tuning(
+        recipe_for(tmp_path / "nsp", task, pooling="pooler", pooler="kept"), task, tmp_path / "run", unwatched
+    )
+    assert kept.head_rate == 1.0  # it begins as the probe of the pooler
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "steps"),
+    [
+        ({"epochs": 10.0}, 80, 50),
+        ({"epochs": 10.0, "least_steps": 200}, 80, 200),
+        ({"epochs": 10.0, "least_steps": 500, "most_epochs": 60.0}, 80, 300),
+        ({"epochs": 10.0, "least_steps": 500, "most_epochs": 60.0}, 8000, 5000),
+        ({"epochs": 0.0, "least_steps": 500}, 80, 30),
+    ],
+)
+def test_the_length_is_in_epochs_within_bounds(settings, rows, steps):
+    plan = Plan(batch=16, rate=3e-5, **({"steps": 30} if settings["epochs"] == 0 else {}))
+    assert plan_of(FinetuneRecipe(plan=plan, **settings), rows, 768).steps == steps
+
+
+@pytest.mark.parametrize(("hidden", "rate"), [(768, 3e-5), (384, 1.2e-4), (128, 1.08e-3)])
+def test_narrow_encoders_learn_at_higher_rates(hidden, rate):
+    plan = Plan(batch=16, rate=3e-5)
+    assert plan_of(FinetuneRecipe(plan=plan, rate_by_width=True), 80, hidden).rate == pytest.approx(rate)
+    assert plan_of(FinetuneRecipe(plan=plan), 80, hidden).rate == 3e-5
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_each_layer_learns_at_a_share_of_the_rate_of_the_one_above(family, tmp_path):
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_config(FAMILIES[family]().config)
+    objective = TaskLoss(model, head_rate=3.0, layer_decay=0.5)
+    layers = model.config.num_hidden_layers
+    rates = {name: objective.rate_multiple(f"model.{name}") for name, _ in model.named_parameters()}
+    body = f"{model.base_model_prefix}."
+    for name, rate in rates.items():
+        if not name.startswith(body) or ".pooler." in name:
+            assert rate == 3.0, name
+        elif ".layer.0." in name or ".layers.0." in name:
+            assert rate == 0.5 ** (layers - 1), name
+        elif "embeddings" in name:
+            assert rate == 0.5**layers, name
+    assert len({rate for name, rate in rates.items() if name.startswith(body)}) >= layers + 1
+
+
+def test_patience_ends_a_run_whose_looks_get_no_better(encoder, toy_task, tmp_path, monkeypatch):
+    """Scores that are made up: after the second look none is better, and the third of these ends it."""
+    task = toy_task("sequence")
+    made_up = iter([0.3, 0.5, 0.5, 0.4, 0.45, 0.9, 0.9, 0.9])
+    monkeypatch.setattr(Tuning, "look", lambda self: (next(made_up), ["x"]))
+    recipe = recipe_for(encoder, task, looks=8, patience=3, plan=replace(PLAN, steps=16))
+    finetune.adapt(recipe, tmp_path)
+    assert files.read_json(tmp_path / "dev.json") == [[2, 0.3], [4, 0.5], [6, 0.5], [8, 0.4], [10, 0.45]]
+    assert len(read_log(tmp_path)) == 10
+    assert finetune.dev_score(tmp_path, "best") == 0.5
+
+
+def test_the_mean_of_the_best_looks_is_kept_where_dev_agrees(encoder, toy_task, tmp_path, monkeypatch):
+    task = toy_task("sequence")
+    weights, scores = [], {"mean": 0.8}
+
+    def look(self):
+        weights.append({name: value.detach().clone() for name, value in self.model.named_parameters()})
+        return [0.1, 0.6, 0.7, 0.2, scores["mean"]][len(weights) - 1], [f"look {len(weights)}"]
+
+    monkeypatch.setattr(Tuning, "look", look)
+    done = finetune.adapt(recipe_for(encoder, task, averaged=2), tmp_path / "better")
+    kept = load_finetuned(done.path).state_dict()
+    for name, value in weights[1].items():
+        assert torch.allclose(kept[name], (value + weights[2][name]) / 2, atol=1e-7), name
+    assert finetune.dev_score(tmp_path / "better", "best") == 0.8
+    assert files.read_json(tmp_path / "better" / "chosen.json")["averaged"] == [9, 6]
+    assert finetune.predicted_dev(tmp_path / "better") == ["look 5"]
+
+    weights.clear()
+    scores["mean"] = 0.65
+    done = finetune.adapt(recipe_for(encoder, task, averaged=2), tmp_path / "worse")
+    kept = load_finetuned(done.path).state_dict()
+    assert all(torch.equal(kept[name], value) for name, value in weights[2].items())
+    assert finetune.dev_score(tmp_path / "worse", "best") == 0.7
+    assert finetune.predicted_dev(tmp_path / "worse") == ["look 3"]
+    assert not [*(tmp_path / "worse").glob("best-*")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layer_decay": 1.5}, r"layer_decay = 1.5 is out of range: 0 .by depth."),
+        ({"epochs": 10.0, "most_epochs": 5.0}, r"most_epochs = 5 is out of range: at least epochs = 10, or 0"),
+        ({"averaged": 3, "choose": "last"}, r"averaged = 3 takes the best looks, but choose is 'last'"),
+        ({"patience": -1}, r"patience = -1 is out of range: at least 0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        FinetuneRecipe(**settings)
+
+
+@pytest.mark.parametrize("base", [FinetuneRecipe(model="m"), replace(finetune.ROBUST, model="m")])
+def test_a_preset_is_where_settings_start_from_and_what_is_stated_comes_on_top(base):
+    robust = settings.override(base, ["preset=robust", "patience=2", "plan.rate=1e-5"])
+    assert robust == replace(finetune.ROBUST, model="m", patience=2, plan=replace(finetune.ROBUST.plan, rate=1e-5))
+    papers = settings.override(base, ["plan.batch=8", "preset=papers"])
+    assert papers == FinetuneRecipe(model="m", plan=replace(FinetuneRecipe().plan, batch=8))
+    assert settings.from_mapping(FinetuneRecipe, settings.to_mapping(robust)) == robust
+    with pytest.raises(ValueError, match=r"command line: preset = 'best' is not one of papers, robust"):
+        settings.override(base, ["preset=best"])
