@@ -149,15 +149,14 @@ class FinetuneRecipe:
     presets: ClassVar[Mapping[str, FinetuneRecipe]] = {}  # filled below
     inputs: ClassVar[tuple[str, ...]] = ("model", "task")  # what no preset changes
 
-    preset: Literal["papers", "robust"] = "papers"
-    """Where the settings below start from. "papers": as the five papers fine-tune. "robust": as measurement chooses on
-    train and dev, for encoders of any size and for few rows. Settings that you state come on top."""
-
     # what is fine-tuned, and on what
     model: str = ""  # checkpoint to start from: a local directory or a hub id
     task: Path = Path()  # the labelled data: a directory that tasks.prepared.prepare wrote
 
     # how it is trained
+    preset: Literal["papers", "robust"] = "papers"
+    """Where the settings below start from. "papers": as the five papers fine-tune. "robust": as measurement chooses on
+    train and dev, for encoders of any size and for few rows. Settings that you state come on top."""
     epochs: float = 10.0  # passes over the training rows; 0: plan.steps sets the length; BLURB: 2 to 60
     plan: Plan = field(default_factory=lambda: Plan(batch=32, rate=3e-5, warmup=0.1))
     """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up"""
