@@ -217,6 +217,7 @@ def test_stopped_and_gone_on_with_every_file_is_the_same(kind, choose, toy_recip
     finetune.adapt(recipe, tmp_path / "stopped")
     for name in (
         "dev.json",
+        "dev_loss.json",
         "predicted_dev.json",
         "log.jsonl",
         "checkpoint/model.safetensors",
@@ -231,15 +232,16 @@ def test_a_run_that_was_begun_to_be_compared_ends_as_if_it_had_never_stopped(kin
     finetune.adapt(recipe, tmp_path / "whole")
     early = finetune.begin(recipe, tmp_path / "begun", 3 / 8)
     later = finetune.begin(recipe, tmp_path / "begun", 1 / 2)
-    assert later >= early, "the best so far"
+    assert later.dev >= early.dev, "the best so far"
+    assert later.loss <= early.loss
     assert finetune.begin(recipe, tmp_path / "begun", 3 / 8) == early, "looked up, not trained again"
     assert len(read_log(tmp_path / "begun")) == 4
-    assert later == max(early, *(score for _, score in files.read_json(tmp_path / "begun" / "dev.json")))
+    assert later.dev == max(early.dev, *(score for _, score in files.read_json(tmp_path / "begun" / "dev.json")))
     finetune.adapt(recipe, tmp_path / "begun")
     for name in ("dev.json", "predicted_dev.json", "log.jsonl", "checkpoint/model.safetensors"):
         assert (tmp_path / "begun" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
     looks = files.read_json(tmp_path / "whole" / "dev.json")
-    assert finetune.begin(recipe, tmp_path / "whole", 1 / 2) == max(score for step, score in looks if step <= 4)
+    assert finetune.begin(recipe, tmp_path / "whole", 1 / 2).dev == max(score for step, score in looks if step <= 4)
 
 
 def test_a_run_that_is_given_up_leaves_its_scores_and_no_weights(recipe, tmp_path):

@@ -54,7 +54,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -95,6 +95,7 @@ from acclimate.methods.task_loss import (
     merged,
     outputs_of,
     predict,
+    predict_and_measure,
     probabilities,
     trained_labels,
 )
@@ -117,6 +118,7 @@ from acclimate.training.run import finished, run, write_checkpoint
 BEST = "best-{}.safetensors"  # the weights of a look, by its step, with their predictions for dev; only while it runs
 CHOSEN = "chosen.json"  # where the mean of several looks was chosen: their steps, and its score on dev
 DEV = "dev.json"  # [[step, score], ...] of the looks at dev
+DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
 BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that a search stopped early
 
@@ -336,6 +338,14 @@ def load_tested(
     return model, tokenizer, labels
 
 
+class Look(NamedTuple):
+    """A look at dev. loss: the mean task loss on dev, of numbers in their own unit."""
+
+    score: float
+    loss: float
+    predicted: list[Label]
+
+
 class Tuning:
     """A fine-tuning under way in its directory: the model, its rows, and its looks at dev."""
 
@@ -362,7 +372,9 @@ class Tuning:
             note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities become one with the entity before"
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         dev = task.examples("dev")
-        self.dev_rows = encoded(task, "dev", dev, self.tokenizer, spans=SPANS[self.pooling])
+        dev_rows = encoded(task, "dev", dev, self.tokenizer, spans=SPANS[self.pooling])
+        self.dev_rows = labelled(dev_rows, as_trained(dev, recipe.tag_scheme), task.kind, self.labels)
+        self.measured = TaskLoss(self.model)
         self.gold, self.dev_texts = [example.label for example in dev], [example.text for example in dev]
         self.plan = plan_of(recipe, task.sizes["train"], self.model.config.hidden_size)
         out.mkdir(parents=True, exist_ok=True)
@@ -374,9 +386,9 @@ class Tuning:
 
         def after(step: Step) -> dict[str, float]:
             with folded(self.model, self.scale):
-                score, predicted = self.look()
-                self.looks.add(step.number, score, predicted, self.model)
-            return {"dev": score}
+                look = self.look()
+                self.looks.add(step.number, look, self.model)
+            return {"dev": look.score, "dev loss": look.loss}
 
         run(
             self.objective(),
@@ -414,11 +426,11 @@ class Tuning:
         rows = rows_stream(self.rows, batch=self.plan.batch, seed=seed)
         return (lambda step: with_noise(rows(step), seed=seed, step=step)) if self.recipe.smart else rows
 
-    def look(self) -> tuple[float, list[Label]]:
-        """The dev score of the weights as they are, and their predictions."""
-        learnt = predict(self.model, self.dev_rows, self.labels, texts=self.dev_texts)
+    def look(self) -> Look:
+        """What the weights as they are do on dev."""
+        learnt, loss = predict_and_measure(self.measured, self.dev_rows, self.labels, texts=self.dev_texts)
         predicted = as_given(learnt, self.labels, self.task)
-        return self.task.score(self.gold, predicted), predicted
+        return Look(self.task.score(self.gold, predicted), loss, predicted)
 
     def choose(self) -> None:
         """Put the chosen weights into the model, and write their predictions for dev."""
@@ -577,6 +589,7 @@ class Looks:
     def __init__(self, out: Path, *, keep: int) -> None:
         self.out, self.keep = out, keep
         self.scores: dict[int, float] = dict(files.read_json(out / DEV)) if (out / DEV).exists() else {}
+        self.losses: dict[int, float] = dict(files.read_json(out / DEV_LOSS)) if (out / DEV_LOSS).exists() else {}
         self.now = 0  # the step of the last look
         self.kept: dict[int, float] = {}  # step -> score of the looks whose weights are there
         for file in out.glob(BEST.format("*")):
@@ -584,10 +597,13 @@ class Looks:
                 self.kept[int(opened.metadata()["step"])] = float(opened.metadata()["score"])
         self.predicted: list[Any] = []  # of the last weights
 
-    def add(self, step: int, score: float, predicted: list[Label], model: PreTrainedModel) -> None:
+    def add(self, step: int, look: Look, model: PreTrainedModel) -> None:
         if not ranks.is_first():
             return
+        score, loss, predicted = look
         self.now, self.predicted = step, predicted
+        self.losses[step] = loss
+        files.write_json(self.out / DEV_LOSS, sorted(self.losses.items()))
         self.scores[step] = score
         if self.keep:
             ranked = self._ranked({**self.kept, step: score})[: self.keep]
@@ -609,7 +625,7 @@ class Looks:
         return int(ranks.agree(sum(step > best for step in steps)))
 
     @torch.no_grad()
-    def load(self, model: PreTrainedModel, look: Callable[[], tuple[float, list[Label]]]) -> None:
+    def load(self, model: PreTrainedModel, look: Callable[[], Look]) -> None:
         """Put the weights of the best look into the model, or the mean of the best looks where that is no worse."""
         kept: list[int] = ranks.agree(self._ranked(self.kept))
         if len(kept) > 1:
@@ -619,11 +635,11 @@ class Looks:
                 with safe_open(self._place(step), framework="pt") as file:
                     for name, parameter in model.named_parameters():
                         parameter.add_(file.get_tensor(name).to(parameter.device), alpha=1 / len(kept))
-            score, predicted = look()
+            mean = look()
             best = ranks.agree(self.kept.get(kept[0], 0.0))
-            if score >= best:
-                self.predicted = predicted
-                self._note({"averaged": kept, "dev": score})
+            if mean.score >= best:
+                self.predicted = mean.predicted
+                self._note({"averaged": kept, "dev": mean.score, "loss": mean.loss})
                 return
         with safe_open(self._place(kept[0]), framework="pt") as file:
             for name, parameter in model.named_parameters():
@@ -666,32 +682,46 @@ def predicted_dev(out: Path) -> list[Label]:
     return [label_of(label) for label in files.read_json(out / PREDICTED_DEV)]
 
 
-def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unwatched) -> float:
-    """Train the first `share` of the steps in `out`, stop there and return the best dev score so far.
+class Begun(NamedTuple):
+    """What a run came to on its way: its best dev score, and its least dev loss."""
+
+    dev: float
+    loss: float
+
+
+def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unwatched) -> Begun:
+    """Train the first `share` of the steps in `out`, stop there and return the best of the looks at dev so far.
 
     `adapt` goes on in the same directory and ends as if it had never stopped, so no step is done twice; `give_up`
-    deletes what it needs for that. Where the run has gone past the share already, the score is that of the looks up to
-    there.
+    deletes what it needs for that. Where the run has gone past the share already, the looks up to there count.
     """
     task, sources = _inputs(recipe)
-    scores: dict[str, float] = ranks.agree(files.read_json(out / BEGUN) if (out / BEGUN).exists() else {})
+    earlier: dict[str, list[float]] = ranks.agree(files.read_json(out / BEGUN) if (out / BEGUN).exists() else {})
     steps = steps_of(recipe, task, share)
-    if str(steps) in scores:
-        return scores[str(steps)]
+    if str(steps) in earlier:
+        return Begun(*earlier[str(steps)])
     if finished(out, recipe, sources):
-        looks: list[tuple[int, float]] = files.read_json(out / DEV)
-        return max([score for step, score in looks if step <= steps] or [looks[0][1]])
+        return best_of_looks(out, until=steps)
     check_may_work(f"{out.name}, its first {steps:,} steps")
     tuning = Tuning(recipe, task, out, watch)
     tuning.train(until=steps)
     with folded(tuning.model, tuning.scale):
-        now, _ = tuning.look()
-    before = [*tuning.looks.scores.items(), *((int(step), score) for step, score in scores.items())]
-    best = ranks.agree(max([now, *(score for step, score in before if step <= steps)]))
+        now = tuning.look()
+    seen = [Begun(now.score, now.loss), *(Begun(*each) for at, each in earlier.items() if int(at) <= steps)]
+    if tuning.looks.scores and min(tuning.looks.scores) <= steps:
+        seen.append(best_of_looks(out, until=steps))
+    best = ranks.agree(Begun(max(each.dev for each in seen), min(each.loss for each in seen)))
     if ranks.is_first():
-        files.write_json(out / BEGUN, {**scores, str(steps): best})
+        files.write_json(out / BEGUN, {**earlier, str(steps): best})
     ranks.wait()
     return best
+
+
+def best_of_looks(out: Path, *, until: int | None = None) -> Begun:
+    """Of the looks up to a step; of the first look, where it came later."""
+    scores, losses = (dict[int, float](files.read_json(out / name)) for name in (DEV, DEV_LOSS))
+    steps = [step for step in scores if until is None or step <= until] or [min(scores)]
+    return Begun(max(scores[step] for step in steps), min(losses[step] for step in steps))
 
 
 def give_up(out: Path) -> None:

@@ -53,6 +53,7 @@ from acclimate.training.pieces import Piece, cut, pad
 from acclimate.training.plan import Plan, piece_tokens
 
 LAYER = re.compile(r"\.layers?\.(\d+)\.")  # of the name of a weight, in all families that are known here
+Each = Callable[[Tensor, Piece], None]
 Tagging = Literal["given", Scheme]  # how entities are tagged in training: as the task has it, or in a scheme
 
 
@@ -212,6 +213,7 @@ def predict(
     *,
     texts: Sequence[str] = (),
     watch: Watch = unwatched,
+    each: Each | None = None,
 ) -> list[Label]:
     """The model's predictions, in float32, by its kind of task.
 
@@ -220,9 +222,10 @@ def predict(
     tags of all words together; or the best answers out of its text, best first.
 
     texts  those of the examples, where answers are predicted
+    each   gets the head's outputs for each piece, and the piece
     """
     kind, crf = kind_of(model), crf_of(model)
-    outputs = _outputs(model, rows, len(labels), watch)
+    outputs = _outputs(model, rows, len(labels), watch, each)
     if kind in PREDICTIONS:
         return PREDICTIONS[kind](outputs, labels)
     if kind == SPAN:
@@ -233,6 +236,21 @@ def predict(
 
 
 @torch.no_grad()
+def predict_and_measure(
+    objective: TaskLoss, rows: Batch, labels: Sequence[str], *, texts: Sequence[str] = ()
+) -> tuple[list[Label], float]:
+    """`predict`, and the loss of the same outputs: the mean over `targets` of the rows, which have their labels."""
+    total = 0.0
+
+    def add(outputs: Tensor, piece: Piece) -> None:
+        nonlocal total
+        total += float(objective.of(outputs, piece))
+
+    predicted = predict(objective.model, rows, labels, texts=texts, each=add)
+    return predicted, total / max(1, targets(rows))
+
+
+@torch.no_grad()
 def probabilities(
     model: PreTrainedModel, rows: Batch, labels: Sequence[str], *, watch: Watch = unwatched
 ) -> np.ndarray:
@@ -240,7 +258,7 @@ def probabilities(
     return torch.from_numpy(_outputs(model, rows, len(labels), watch)).softmax(-1).numpy()
 
 
-def _outputs(model: PreTrainedModel, rows: Batch, labels: int, watch: Watch) -> np.ndarray:
+def _outputs(model: PreTrainedModel, rows: Batch, labels: int, watch: Watch, each: Each | None = None) -> np.ndarray:
     """The head's outputs, float32, without dropout: (B, C); of spans (N, 2); of tags with a CRF (N, C), and without one
     the most probable tag of each token, (N,) int64.
     """
@@ -253,7 +271,10 @@ def _outputs(model: PreTrainedModel, rows: Batch, labels: int, watch: Watch) -> 
     model.train(False)
     pieces = cut(rows.lengths, piece_tokens(Plan(), where))
     for piece in counted(pieces, watch, "test", total=len(pieces), unit="pieces", every=1):
-        logits = outputs_of(model, pad(rows, piece, where))
+        padded = pad(rows, piece, where)
+        logits = outputs_of(model, padded)
+        if each is not None:
+            each(logits, padded)
         values = (logits.argmax(-1) if each_alone else logits).cpu().numpy()
         if kind in PREDICTIONS:
             outputs[piece.rows_R] = values

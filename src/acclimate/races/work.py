@@ -139,7 +139,8 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
     """Fine-tune with the recipe's seed, choose a checkpoint on dev, and return its predictions there."""
     stated = _tuning(recipe, task, model)
     checkpoint = finetune.adapt(stated, out, watch=watch)
-    return _trained(out, checkpoint) | {"dev": finetune.dev_score(out, stated.choose)} | seen_on_dev(out)
+    chosen = {"dev": finetune.dev_score(out, stated.choose), "loss": finetune.best_of_looks(out).loss}
+    return _trained(out, checkpoint) | chosen | seen_on_dev(out)
 
 
 def _tuning(recipe: Mapping[str, Any], task: Path, model: str | Path) -> finetune.FinetuneRecipe:
@@ -158,8 +159,8 @@ def seen_on_dev(out: Path) -> Result:
 def begin(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path, share: float) -> Result:
     """Do the first share of the steps of `fine_tune`, which continues from there. Return steps and best dev score."""
     stated = _tuning(recipe, task, model)
-    dev = finetune.begin(stated, out, share, watch=watch)
-    return {"dev": dev, "steps": finetune.steps_of(stated, open_prepared(task), share)}
+    begun = finetune.begin(stated, out, share, watch=watch)
+    return {**begun._asdict(), "steps": finetune.steps_of(stated, open_prepared(task), share)}
 
 
 def test(*, out: Path, watch: Watch, by: str, task: Path, tuned: Path) -> Result:
