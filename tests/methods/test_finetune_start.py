@@ -17,7 +17,7 @@ from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer, save_model
 from acclimate.models.task_layers import pooling_of
-from acclimate.training.checkpoint import read_log
+from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.plan import Plan
 from families import FAMILIES
 
@@ -219,3 +219,78 @@ def test_a_preset_is_where_settings_start_from_and_what_is_stated_comes_on_top(b
     assert settings.from_mapping(FinetuneRecipe, settings.to_mapping(robust)) == robust
     with pytest.raises(ValueError, match=r"command line: preset = 'best' is not one of papers, robust"):
         settings.override(base, ["preset=best"])
+
+
+@pytest.mark.parametrize("kind", ["sequence", "multilabel", "score", "tokens", "span"])
+def test_a_run_that_learns_the_toy_has_learnt(kind, encoder, toy_task, tmp_path):
+    plan = replace(PLAN, steps=60, rate=1e-2)
+    finetune.adapt(recipe_for(encoder, toy_task(kind), head="fresh", pooling="pooler", plan=plan, retry=True), tmp_path)
+    assert files.read_json(tmp_path / "learnt.json") == {"learnt": True, "again": False}
+
+
+@pytest.mark.parametrize("kind", ["sequence", "multilabel", "score", "tokens"])
+def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder, toy_task, tmp_path):
+    """At a rate of next to nothing nothing is learnt; neither at three times that rate."""
+    task = toy_task(kind)
+    plan = replace(PLAN, steps=4, rate=1e-9)
+    recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=plan, retry=True)
+    notes = []
+    finetune.adapt(recipe, tmp_path, watch=lambda told: notes.append(told.values.get("note", "")))
+    assert files.read_json(tmp_path / "learnt.json") == {"learnt": False, "again": True}
+    assert "it has learnt nothing: once more at a higher rate, with more steps" in notes
+    assert len(read_log(tmp_path)) == 4
+    again = read_log(tmp_path / "again")
+    assert len(again) == 8
+    assert max(line["rate"] for line in again) == pytest.approx(3e-9)
+    assert spent(tmp_path).tokens == sum(line["tokens"] for line in [*read_log(tmp_path), *again])
+    assert finetune.dev_score(tmp_path, "best") == max(
+        each for _, each in files.read_json(tmp_path / "again" / "dev.json")
+    )
+
+
+def test_a_second_attempt_that_was_stopped_ends_as_if_it_had_never_been(encoder, toy_task, tmp_path):
+    recipe = recipe_for(
+        encoder,
+        toy_task("sequence"),
+        head="fresh",
+        pooling="pooler",
+        plan=replace(PLAN, steps=4, rate=1e-9),
+        retry=True,
+    )
+    finetune.adapt(recipe, tmp_path / "whole")
+
+    class Stopped(Exception):
+        pass
+
+    told = []
+
+    def stop(progress):
+        told.append(progress.done)
+        if len(told) == 9:  # in the second attempt
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        finetune.adapt(recipe, tmp_path / "stopped", watch=stop)
+    finetune.adapt(recipe, tmp_path / "stopped")
+    for name in ("learnt.json", "again/dev.json", "again/log.jsonl", "checkpoint/model.safetensors"):
+        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
+def test_where_a_constant_answer_is_perfect_on_dev_the_loss_decides(encoder, toy_task, tmp_path, monkeypatch):
+    from acclimate.methods import baselines
+
+    task = toy_task("sequence")
+    recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=replace(PLAN, steps=60, rate=1e-2))
+    perfect = replace(baselines.fit_constant(task), dev=1.0)
+    monkeypatch.setattr(finetune, "fit_constant", lambda task: perfect)
+    finetune.adapt(recipe, tmp_path)
+    assert finetune.has_learnt(tmp_path)
+
+
+def test_the_constant_loss_is_that_of_the_label_frequencies(encoder, toy_task):
+    task = toy_task("sequence")
+    rows, _ = finetune.training_rows(task, load_tokenizer(encoder))
+    gold = rows.rows["label"]
+    logits = torch.log(torch.tensor([(gold == code).mean() for code in range(len(task.labels))]))
+    expected = torch.nn.functional.cross_entropy(logits.expand(len(gold), -1), torch.from_numpy(gold)).item()
+    assert finetune.constant_loss(rows, "sequence") == pytest.approx(expected, rel=1e-5)

@@ -60,6 +60,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save
+from scipy.special import entr
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks, settings
@@ -67,6 +68,7 @@ from acclimate.core.prompt import prompt_length
 from acclimate.core.replay import check_may_work
 from acclimate.core.types import (
     NOT_PREDICTED,
+    TAGS,
     Batch,
     Checkpoint,
     Cost,
@@ -82,6 +84,7 @@ from acclimate.core.types import (
 )
 from acclimate.methods import probe
 from acclimate.methods.adversarial import SmartLoss, check_smart
+from acclimate.methods.baselines import ANSWERS, fit_constant
 from acclimate.methods.method import Method
 from acclimate.methods.mlm import check_length, with_steps
 from acclimate.methods.perturbation import with_noise
@@ -108,7 +111,7 @@ from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.relations import marked_spans, mention_spans
 from acclimate.tasks.rows import WORD, cut_off, encoded, labelled
 from acclimate.text.streams import rows_stream
-from acclimate.training.checkpoint import finish, spent
+from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import pad, together
@@ -120,6 +123,9 @@ CHOSEN = "chosen.json"  # where the mean of several looks was chosen: their step
 DEV = "dev.json"  # [[step, score], ...] of the looks at dev
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
+LEARNT = "learnt.json"  # {learnt: whether the run learnt anything, again: whether it had a second attempt}
+LAST = 10  # steps at least whose loss says whether anything was learnt
+RETRY_RATE, RETRY_STEPS = 3.0, 2  # of a second attempt, in multiples of the first one's
 BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that a search stopped early
 
 OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
@@ -180,6 +186,8 @@ class FinetuneRecipe:
     looks: int = 10  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
     choose: Literal["best", "last"] = "best"
     """Which weights are kept: those of the best look at dev, or of the last step."""
+    retry: bool = False
+    """Make a run that learnt nothing once more, at three times the rate and with twice the steps."""
     averaged: int = 1
     """Keep the mean of the weights of so many of the best looks, if it scores no lower on dev than the best look."""
 
@@ -254,6 +262,7 @@ ROBUST = FinetuneRecipe(
     looks=20,
     patience=6,
     averaged=3,
+    retry=True,
     head="probe",
     pooling="auto",
     pooler="kept",
@@ -265,19 +274,47 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
     """Fine-tune and write `out/checkpoint`, the dev score of each look to `out/dev.json`, and the checkpoint's
     predictions for dev to `out/predicted_dev.json`. Never opens the test set.
 
-    The seed of a fresh head, of the order of the rows and of dropout is `recipe.plan.seed`.
+    The seed of a fresh head, of the order of the rows and of dropout is `recipe.plan.seed`. `out/learnt.json` says
+    whether the run learnt anything (`Tuning.learnt`). With `retry`, one that did not is made once more, in `out/again`,
+    at RETRY_RATE times the rate and with RETRY_STEPS times the steps, and is what counts then.
     """
     task, sources = _inputs(recipe)
     if done := finished(out, recipe, sources):
         drop_best(out)
         return done
     tuning = Tuning(recipe, task, out, watch)
-    tuning.train()
-    tuning.choose()
+    learnt = tuning.finish()
+    again = not learnt and recipe.retry
+    if again:
+        note = "it has learnt nothing: once more at a higher rate, with more steps"
+        watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+        tuning = Tuning(harder(recipe), task, out / AGAIN, watch)
+        learnt = tuning.finish()
+    if ranks.is_first():
+        files.write_json(out / LEARNT, {"learnt": learnt, "again": again})
     done = write_checkpoint(out, tuning.model, tuning.tokenizer, recipe, sources)
-    drop_best(out)  # not before: a run killed in between goes on from a state that may lie after the best look
-    finish(out)
+    for place in (out, *([out / AGAIN] if again else [])):
+        drop_best(place)  # not before: a run killed in between goes on from a state that may lie after the best look
+        finish(place)
     return done
+
+
+def harder(recipe: FinetuneRecipe) -> FinetuneRecipe:
+    """The settings of a second attempt."""
+    steps = recipe.plan.steps * (RETRY_STEPS if not recipe.epochs else 1)
+    plan = replace(recipe.plan, rate=RETRY_RATE * recipe.plan.rate, steps=steps)
+    longer = {name: RETRY_STEPS * getattr(recipe, name) for name in ("epochs", "least_steps", "most_epochs")}
+    return replace(recipe, plan=plan, **longer)
+
+
+def last_attempt(out: Path) -> Path:
+    """Where the looks at dev lie that count: in `out`, or in `out/again`."""
+    return out / AGAIN if (out / LEARNT).exists() and files.read_json(out / LEARNT)["again"] else out
+
+
+def has_learnt(out: Path) -> bool:
+    """Whether the run in `out` learnt anything, in its second attempt if it had one."""
+    return bool(files.read_json(out / LEARNT)["learnt"])
 
 
 def evaluate(recipe: FinetuneRecipe, out: Path, *, by: str = "", watch: Watch = unwatched) -> Score:
@@ -344,6 +381,22 @@ class Look(NamedTuple):
     score: float
     loss: float
     predicted: list[Label]
+
+
+def constant_loss(rows: Batch, kind: str) -> float:
+    """The least mean loss over labelled rows of outputs that are the same for all rows: the entropy of the labels (of
+    each of several labels), or the variance of standardised numbers. Infinite for spans, whose places are of each text.
+    """
+    if kind == "span":
+        return math.inf
+    if kind == "score":
+        return 1.0
+    if kind == "multilabel":
+        rates_C = rows.rows["label"].mean(0, dtype=np.float64)
+        return float(np.mean(entr(rates_C) + entr(1 - rates_C)))
+    codes = rows.tokens[TAGS][rows.tokens[TAGS] != NOT_PREDICTED] if kind == "tokens" else rows.rows["label"]
+    shares = np.unique(codes, return_counts=True)[1] / len(codes)
+    return float(np.sum(entr(shares)))
 
 
 class Tuning:
@@ -439,6 +492,27 @@ class Tuning:
         elif self.scale is not None:
             fold(self.model, self.scale)
         self.looks.write_predicted()
+
+    def finish(self) -> bool:
+        """Train to the end, choose, and return whether anything was learnt."""
+        self.train()
+        self.choose()
+        return bool(ranks.agree(self.learnt() if ranks.is_first() else True))
+
+    def learnt(self) -> bool:
+        """Whether the chosen weights score above the best constant answer on dev, and the loss of the last tenth of the
+        steps lies below that of the best constant outputs. A dev set on which a constant answer is perfect, or a kind
+        of task without such an answer, decides nothing.
+        """
+        constant = 0.0
+        if self.task.kind in ANSWERS:
+            constant = fit_constant(self.task).dev
+        dev = dev_score(self.out, self.recipe.choose)
+        if dev <= constant < 1.0:
+            return False
+        log = read_log(self.out)
+        last = [line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]]
+        return bool(np.mean(last) < constant_loss(self.rows, self.task.kind))
 
 
 def plan_of(recipe: FinetuneRecipe, rows: int, hidden: int) -> Plan:
@@ -671,6 +745,7 @@ def drop_best(out: Path) -> None:
 
 def dev_score(out: Path, choose: str) -> float:
     """The dev score of the checkpoint that was chosen."""
+    out = last_attempt(out)
     if choose == "best" and (out / CHOSEN).exists():
         return float(files.read_json(out / CHOSEN)["dev"])
     scores: list[float] = [score for _, score in files.read_json(out / DEV)]
@@ -679,7 +754,7 @@ def dev_score(out: Path, choose: str) -> float:
 
 def predicted_dev(out: Path) -> list[Label]:
     """The predictions of the checkpoint for dev, in its order."""
-    return [label_of(label) for label in files.read_json(out / PREDICTED_DEV)]
+    return [label_of(label) for label in files.read_json(last_attempt(out) / PREDICTED_DEV)]
 
 
 class Begun(NamedTuple):
@@ -718,7 +793,8 @@ def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unw
 
 
 def best_of_looks(out: Path, *, until: int | None = None) -> Begun:
-    """Of the looks up to a step; of the first look, where it came later."""
+    """Of the looks up to a step; of the first look, where it came later. Of a second attempt without a step."""
+    out = last_attempt(out) if until is None else out
     scores, losses = (dict[int, float](files.read_json(out / name)) for name in (DEV, DEV_LOSS))
     steps = [step for step in scores if until is None or step <= until] or [min(scores)]
     return Begun(max(scores[step] for step in steps), min(losses[step] for step in steps))

@@ -140,7 +140,8 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
     stated = _tuning(recipe, task, model)
     checkpoint = finetune.adapt(stated, out, watch=watch)
     chosen = {"dev": finetune.dev_score(out, stated.choose), "loss": finetune.best_of_looks(out).loss}
-    return _trained(out, checkpoint) | chosen | seen_on_dev(out)
+    learnt = files.read_json(out / finetune.LEARNT)
+    return _trained(out, checkpoint) | chosen | learnt | seen_on_dev(out)
 
 
 def _tuning(recipe: Mapping[str, Any], task: Path, model: str | Path) -> finetune.FinetuneRecipe:
@@ -151,8 +152,8 @@ def _tuning(recipe: Mapping[str, Any], task: Path, model: str | Path) -> finetun
 def seen_on_dev(out: Path) -> Result:
     """Return the looks at dev of the fine-tuning in `out`, and the predictions of the chosen checkpoint there."""
     return {
-        "looks": files.read_json(out / finetune.DEV),
-        "predicted_dev": files.read_json(out / finetune.PREDICTED_DEV),
+        "looks": files.read_json(finetune.last_attempt(out) / finetune.DEV),
+        "predicted_dev": files.read_json(finetune.last_attempt(out) / finetune.PREDICTED_DEV),
     }
 
 

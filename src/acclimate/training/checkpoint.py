@@ -35,6 +35,7 @@ from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device
 from acclimate.training.shards import cut_like, end, gathered, whole
 
+AGAIN = "again"  # a directory: the second attempt of a run that learnt nothing (methods/finetune.py)
 LOG = "log.jsonl"
 CLOCK = "clock.json"
 BEFORE = "before.json"
@@ -106,11 +107,14 @@ def finish(directory: Path) -> None:
 
 
 def spent(directory: Path) -> Cost:
-    """Return the cost of the run in `directory` so far: tokens and FLOPs by its log, seconds by its clock."""
+    """Return the cost of the run in `directory` so far: tokens and FLOPs by its log, seconds by its clock. A second
+    attempt in `directory/again` counts too.
+    """
     lines = read_log(directory) if (directory / LOG).exists() else []
     seconds = float(files.read_json(directory / CLOCK)["seconds"]) if (directory / CLOCK).exists() else 0.0
     trained = Cost(sum(line["tokens"] for line in lines), sum(line["flops"] for line in lines), seconds)
-    return trained + before(directory)
+    second = spent(directory / AGAIN) if (directory / AGAIN).is_dir() else Cost()
+    return trained + before(directory) + second
 
 
 def before(directory: Path) -> Cost:
