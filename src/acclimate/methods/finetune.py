@@ -175,9 +175,8 @@ class FinetuneRecipe:
     """Rate of each layer in multiples of the rate of the layer above it, above 0 and at most 1; the embeddings are the
     lowest layer. 0: 0.9 for an encoder of 12 layers or more, 1 for others."""
     least_steps: int = 0  # number of steps at least, where `epochs` gives fewer
-    most_epochs: float = (
-        0.0  # number of passes over the training rows at most, whatever `least_steps` says; 0: no limit
-    )
+    most_epochs: float = 0.0
+    """Number of passes over the training rows at most, whatever `least_steps` says; 0: no limit."""
     patience: int = 0  # training stops after so many looks in a row without a better dev score; 0: it never stops early
     dropout: float = 0.1  # dropout of hidden states and before the output layer, 0 to 1; BLURB: .1
     attention_dropout: float | None = None  # dropout of attention, 0 to 1; None: as the model's configuration has it
