@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from acclimate.methods import finetune
 from acclimate.races.fit import Costs
-from acclimate.races.recipe import Setting
+from acclimate.races.recipe import RaceRecipe, Search, Setting
 from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Arm, Outcome, search
 
 NAMES = ("untouched", "TAPT", "DAPT", "random weights")
@@ -50,6 +51,100 @@ def true_scores(best: str = "DAPT", setting: int = 2) -> dict[tuple[str, str], f
 
 def never(rival: Arm, untouched: Arm, seeds: int) -> bool:
     return False
+
+
+def rated(*rates: float) -> tuple[Setting, ...]:
+    plan = finetune.FinetuneRecipe().plan
+    return tuple(Setting(f"rate {rate:g}", finetune.FinetuneRecipe(plan=replace(plan, rate=rate))) for rate in rates)
+
+
+@pytest.mark.parametrize("finalists", [None, lambda: 3])
+def test_a_setting_that_has_not_left_the_constant_answer_at_the_first_cut_can_still_win(finalists):
+    """A simulation of 200 searches: an arm leaves the constant answer late, the later the lower its rate, but its loss
+    falls before that. The best setting in the end is one of those that stand at the constant at the first cut.
+    """
+    settings, constant = rated(1e-5, 3e-5, 1e-4, 3e-4), 0.3
+    final = {1e-5: 0.5, 3e-5: 0.7, 1e-4: 0.6, 3e-4: 0.3}  # the largest never learns, and its loss does not fall
+    left = {1e-5: 0.9, 3e-5: 0.6, 1e-4: 0.55, 3e-4: 2.0}  # share of the steps at which it leaves the constant answer
+    generator = np.random.default_rng(0)
+
+    def play(arm: Arm, seed: int, share: float) -> Outcome:
+        rate = arm.setting.recipe.plan.rate
+        gone = share >= left[rate]
+        dev = constant + (final[rate] - constant) * gone + (0.01 * generator.standard_normal() if gone else 0.0)
+        progress = share * (final[rate] - constant)
+        return Outcome(dev, round(100 * share), loss=1.0 - progress + 0.005 * generator.standard_normal())
+
+    won = []
+    for _ in range(200):
+        found = search(NAMES, settings, 3, play, how="halving", finalists=finalists, hopeless=never, constant=constant)
+        won += [arm.setting.recipe.plan.rate for arm in found.finalists]
+    assert won.count(3e-5) > 0.97 * len(won)
+
+
+def test_of_equal_arms_the_one_with_the_lower_loss_then_the_faster_one_wins():
+    settings = rated(1e-5, 3e-5, 1e-4)
+    losses = {1e-5: 0.5, 3e-5: 0.4, 1e-4: 0.4}
+
+    def play(arm: Arm, seed: int, share: float) -> Outcome:
+        return Outcome(0.5, round(100 * share), loss=losses[arm.setting.recipe.plan.rate])
+
+    for how in ("halving", "grid"):
+        found = search(NAMES, settings, 2, play, how=how, finalists=None, hopeless=never, constant=0.3)
+        assert {arm.setting.name for arm in found.finalists} == {"rate 0.0001"}
+
+
+def test_nobody_leaves_before_the_first_cut():
+    track = Track({(name, each.name): 0.5 for name in NAMES for each in rated(1, 2, 3, 4)})
+    search(NAMES, rated(1, 2, 3, 4), 2, track, how="halving", finalists=None, hopeless=never, first_cut=0.6)
+    assert min(share for *_, share in track.played) == 0.6
+    track = Track({(name, each.name): 0.5 for name in NAMES for each in rated(1, 2, 3, 4)})
+    search(NAMES, rated(1, 2, 3, 4), 2, track, how="halving", finalists=None, hopeless=never, first_cut=1.0)
+    assert {share for *_, share in track.played} == {1.0}
+
+
+def test_the_last_cut_looks_at_two_seeds():
+    """With one seed the second setting is ahead, over two it is behind."""
+    settings = rated(1e-5, 3e-5, 1e-4)
+    scores = {"rate 1e-05": (0.6, 0.6), "rate 3e-05": (0.65, 0.4), "rate 0.0001": (0.2, 0.9)}
+
+    def play(arm: Arm, seed: int, share: float) -> Outcome:
+        return Outcome(scores[arm.setting.name][min(seed, 1)], 100, loss=1.0)
+
+    found = search(NAMES, settings, 3, play, how="halving", finalists=None, hopeless=never)
+    assert {arm.setting.name for arm in found.finalists} == {"rate 1e-05"}
+
+
+@pytest.mark.parametrize(
+    ("peak", "tried", "warned"),
+    [
+        (3e-5, {1e-5, 3e-5, 9e-5}, False),
+        (2.7e-4, {1e-5, 3e-5, 9e-5, 2.7e-4, 8.1e-4}, False),
+        (1e-6, {1e-5, 3e-5, 9e-5, 3.33e-6, 1.11e-6}, True),
+    ],
+)
+def test_where_the_best_rate_lies_at_an_end_all_try_one_beyond_it_twice_at_most(peak, tried, warned):
+    recipe = RaceRecipe(search=Search(rates=(1e-5, 3e-5, 9e-5), extend=True))
+    seen: dict[str, set[float]] = {}
+
+    def play(arm: Arm, seed: int, share: float) -> Outcome:
+        rate = arm.setting.recipe.plan.rate
+        seen.setdefault(arm.contestant, set()).add(float(f"{rate:.3g}"))
+        return Outcome(0.5 - 0.1 * abs(np.log(rate / peak)), 100, loss=1.0)
+
+    found = search(
+        NAMES,
+        recipe.settings(),
+        2,
+        play,
+        how="halving",
+        finalists=None,
+        hopeless=never,
+        beyond=recipe.beyond,
+        extend=True,
+    )
+    assert all(rates == tried for rates in seen.values())
+    assert ("The best rate lies at an end of those tried: untouched (rate 1.11e-06)" in found.note) == warned
 
 
 def test_halving_finds_the_grids_winner_at_less_than_a_third_of_its_cost():

@@ -30,7 +30,7 @@ def tune(*, out: Path, watch: Any, name: str, rate: float, seed: int) -> dict[st
         raise ValueError("no memory")
     if rate > 1:
         raise NotFiniteError("the loss is nan")
-    return {"dev": 0.5 - rate, "steps": 1}
+    return {"dev": 0.5 - rate, "steps": 1, "loss": 1.0}
 
 
 TUNE = Work("tune", tune)
@@ -42,7 +42,7 @@ def search_in(run: Path, search: Search) -> Ended:
         return Job(f"fine-tune {name}, {setting.name}, seed {seed}", TUNE, stated)
 
     recipe = RaceRecipe(seeds=2, search=search)
-    task = SimpleNamespace(examples=lambda split: [])
+    task = SimpleNamespace(examples=lambda split: [], kind="span", sizes={"train": 100})
     materials = SimpleNamespace(task=task)
     given: Any = SimpleNamespace(
         recipe=recipe, materials=materials, models=dict.fromkeys(NAMES), tuning=tuning, setting=recipe.setting

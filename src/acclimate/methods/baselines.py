@@ -250,6 +250,11 @@ def fit_constant(task: Prepared) -> Fitted:
     )
 
 
+def constant_on_dev(task: Prepared) -> float:
+    """The dev score of the best constant answer; 0 for a kind of task that has none."""
+    return fit_constant(task).dev if task.kind in ANSWERS else 0.0
+
+
 def _classes(gold: Labels) -> Iterable[Label]:
     return _ranked(str(label) for label in gold)
 

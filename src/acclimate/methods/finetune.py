@@ -84,7 +84,7 @@ from acclimate.core.types import (
 )
 from acclimate.methods import probe
 from acclimate.methods.adversarial import SmartLoss, check_smart
-from acclimate.methods.baselines import ANSWERS, fit_constant
+from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.method import Method
 from acclimate.methods.mlm import check_length, with_steps
 from acclimate.methods.perturbation import with_noise
@@ -503,9 +503,7 @@ class Tuning:
         steps lies below that of the best constant outputs. A dev set on which a constant answer is perfect, or a kind
         of task without such an answer, decides nothing.
         """
-        constant = 0.0
-        if self.task.kind in ANSWERS:
-            constant = fit_constant(self.task).dev
+        constant = constant_on_dev(self.task)
         dev = dev_score(self.out, self.recipe.choose)
         if dev <= constant < 1.0:
             return False

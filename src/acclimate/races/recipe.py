@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -47,6 +47,9 @@ class Search:
     pruner: Literal["median", "halving", "none"] = "median"
     """When Optuna gives a trial up: "median": if its score is below the median of finished trials at the same share of
     the steps; "halving": if it is not in the better half of all that came as far; "none": never."""
+    extend: bool = False
+    """Try one more rate beyond the best one where it is the lowest or highest of `rates`, twice at most; not with a
+    budget, and not where settings are drawn."""
     seed: Count = 0  # seed of the draws
 
     def __post_init__(self) -> None:
@@ -228,6 +231,20 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         search = self.search
         listed = product(search.rates or (None,), search.epochs or (None,), search.batches or (None,))
         return tuple(self.setting(rate=rate, epochs=epochs, batch=batch) for rate, epochs, batch in listed)
+
+    def beyond(self, tried: Sequence[Setting], best: Setting) -> Setting | None:
+        """The setting with one more rate outward, where the best rate lies at an end of those tried; else None."""
+        rates = sorted({each.recipe.plan.rate for each in tried})
+        rate = best.recipe.plan.rate
+        if len(rates) < 2 or rate not in (rates[0], rates[-1]):
+            return None
+        step = rates[1] / rates[0] if rate == rates[0] else rates[-1] / rates[-2]
+        outward = float(f"{rate / step if rate == rates[0] else rate * step:.3g}")
+        epochs, batch = best.recipe.epochs, best.recipe.plan.batch
+        search = self.search
+        return self.setting(
+            rate=outward, epochs=epochs if search.epochs else None, batch=batch if search.batches else None
+        )
 
     def setting(self, *, rate: float | None = None, epochs: float | None = None, batch: int | None = None) -> Setting:
         """One way to fine-tune, named by what is given; the rest is as `finetune` has it."""

@@ -6,12 +6,19 @@ grid     every arm in full with every seed; the best setting of each contestant 
 halving  most arms leave after runs that cost little (Jamieson and Talwalkar, Non-stochastic best arm identification and
          hyperparameter optimization, AISTATS 2016), in rounds:
 
+The better arm is the one with the higher mean dev score; of equal ones the one with the lower dev loss, then the one
+with more steps, then the one with the higher rate: slow settings win no ties. An arm whose mean does not beat the best
+constant answer comes after all that do, and such arms are ranked by their dev loss, which falls before any answer
+changes. No arm leaves before its warm-up and LEAST more steps, nor by one seed alone at the last cut.
+
 A round is the first part of a whole run, with the whole run's rates, and whoever goes on goes on from there: nothing is
 paid for twice, and an arm is judged on the way that it would go. (A short run with a schedule of its own ends at a rate
 of 0: slow settings have learned nothing by then, and look poor.)
 
 Without a budget all contestants go to the end. Each setting runs in full with one seed (where there are more than FEW,
-first to EARLY, after which each contestant keeps its best third); the best one gets the other seeds.
+first to EARLY, after which each contestant keeps its best third); the best two get a second seed, and the better of
+them the other seeds. Where a contestant's best rate lies at an end of the rates tried, all contestants try one more
+beyond it, EXTENSIONS times at most.
 
 With a budget each arm runs to EARLY with one seed, and each contestant keeps the better half of its settings; those run
 on to HALFWAY, and each contestant keeps its best. As many contestants as the rest of the budget pays for go to the end
@@ -39,6 +46,7 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, first_line, missing, note, with_needs
 from acclimate.jobs.run import LackingError, Part, do_all, done
 from acclimate.methods import finetune
+from acclimate.methods.baselines import constant_on_dev
 from acclimate.races.contestants import Entries, enter, tested, tested_baseline
 from acclimate.races.recipe import RaceRecipe, Setting, Way
 from acclimate.races.report import Trial
@@ -50,7 +58,9 @@ from acclimate.training.gradients import NotFiniteError
 
 EARLY = 0.25  # shares of the steps
 HALFWAY = 0.5
+LEAST = 100  # steps after the warm-up before which no arm leaves
 FEW = 3
+EXTENSIONS = 2
 
 
 @dataclass(frozen=True)
@@ -61,11 +71,15 @@ class Arm:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one fine-tuning as far as it went: its best dev score, and the steps it took. lost: why there is no score."""
+    """Of one fine-tuning as far as it went: its best dev score, its least dev loss, and the steps it took.
+
+    lost  why there is no score
+    """
 
     dev: float
     steps: int
     lost: str = ""
+    loss: float = math.inf
 
     @property
     def diverged(self) -> bool:
@@ -78,6 +92,22 @@ FAILED = Outcome(-1.0, 0, "a job of its contestant failed")
 Run = Callable[[Arm, int, float], Outcome]  # (arm, seed, share of the steps): on from where it stood
 Ahead = Callable[[Sequence[tuple[Arm, int, float]]], None]  # told of runs that will be asked for, in any order
 Hopeless = Callable[[Arm, Arm, int], bool]  # (a rival, the untouched model, seeds so far): it cannot win any more
+
+
+@dataclass(frozen=True, order=True)
+class Standing:
+    """What dev says of an arm, means over its seeds; the better arm is the larger value.
+
+    learnt  whether the score beats the best constant answer
+    ranked  the score of an arm that has learnt; of the others the same number
+    """
+
+    learnt: bool
+    ranked: float
+    less_loss: float
+    steps: int
+    rate: float
+    dev: float = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -105,14 +135,23 @@ def search(
     hopeless: Hopeless,
     give_up: Callable[[Arm], None] = lambda arm: None,
     ahead: Ahead = lambda runs: None,
+    constant: float = -math.inf,
+    first_cut: float = EARLY,
+    beyond: Callable[[Sequence[Setting], Setting], Setting | None] = lambda settings, best: None,
+    extend: bool = False,
 ) -> Found:
     """Try every contestant in `names` (the untouched model among them) with every setting.
 
     finalists: how many contestants the last round may have, asked once that is to be decided; None: all of them.
     give_up: told of each arm that is not gone on with.
     ahead: told, before `run`, of all runs of a round: it may do them at once, where they then are.
+    constant: the dev score of the best constant answer
+    first_cut: the share of the steps before which no arm leaves, at least EARLY
+    beyond: the setting that lies beyond the best one, where that lies at an end of the settings
+    extend: whether that one is tried too
     """
-    rounds = Rounds(run, give_up, ahead)
+    rounds = Rounds(run, give_up, ahead, constant)
+    halfway = max(HALFWAY, first_cut)
     arms = [Arm(name, setting) for name in names for setting in settings]
     if how == "grid" or (len(settings) == 1 and finalists is None):
         means = rounds.run_all(arms, range(seeds), 1.0)
@@ -122,22 +161,39 @@ def search(
         return Found(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
     if finalists is not None:
         if len(settings) > 1:
-            means = rounds.run_all(arms, range(1), EARLY)
+            means = rounds.run_all(arms, range(1), first_cut)
             arms = [arm for name in names for arm in _best_of(name, means, 1 / 2)]
-            rounds.tell(means, arms, "in the better half", f"not in the better half after {EARLY:.0%} of the steps")
-        means = rounds.run_all(arms, range(1), HALFWAY)
+            rounds.tell(means, arms, "in the better half", f"not in the better half after {first_cut:.0%} of the steps")
+        means = rounds.run_all(arms, range(1), halfway)
         chosen = untouched_first(best_of_each(means))[: max(2, finalists())]
-        why_not = f"another setting or contestant did better after {HALFWAY:.0%} of the steps"
+        why_not = f"another setting or contestant did better after {halfway:.0%} of the steps"
         rounds.tell(means, chosen, "goes to the end", why_not)
         return last_round(rounds, chosen, seeds, hopeless)
-    if len(settings) > FEW:
-        means = rounds.run_all(arms, range(1), EARLY)
+    if len(settings) > FEW and first_cut < 1:
+        means = rounds.run_all(arms, range(1), first_cut)
         arms = [arm for name in names for arm in _best_of(name, means, 1 / 3)]
-        rounds.tell(means, arms, "in the best third", f"not in the best third after {EARLY:.0%} of the steps")
+        rounds.tell(means, arms, "in the best third", f"not in the best third after {first_cut:.0%} of the steps")
     means = rounds.run_all(arms, range(1), 1.0)
+    tried = list(settings)
+    for _ in range(EXTENSIONS if extend else 0):
+        outward = dict.fromkeys(found for arm in best_of_each(means) if (found := beyond(tried, arm.setting)))
+        if not outward:
+            break
+        tried += outward
+        means |= rounds.run_all([Arm(name, setting) for name in names for setting in outward], range(1), 1.0)
+    level = [arm for name in names for arm in ranked(name, means)[:2]]
+    rounds.tell({arm: means[arm] for arm in means if arm not in level}, [], "", "two other settings did better")
+    means = rounds.run_all(level, range(min(2, seeds)), 1.0)
     chosen = untouched_first(best_of_each(means))
     rounds.tell(means, chosen, "goes on with all seeds", "another setting did better")
-    return last_round(rounds, chosen, seeds, None)
+    found = last_round(rounds, chosen, seeds, None)
+    at_an_end = [arm for arm in found.finalists if beyond(tried, arm.setting)]
+    if not at_an_end:
+        return found
+    which = ", ".join(f"{arm.contestant} ({arm.setting.name})" for arm in at_an_end)
+    return replace(
+        found, note=f"{found.note} The best rate lies at an end of those tried: {which}. One beyond may be better."
+    )
 
 
 def last_round(rounds: Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless | None) -> Found:
@@ -164,30 +220,42 @@ def last_round(rounds: Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless
 class Rounds:
     """The runs so far and the record of them."""
 
-    def __init__(self, run: Run, give_up: Callable[[Arm], None], ahead: Ahead = lambda runs: None) -> None:
-        self.run, self.give_up, self.ahead = run, give_up, ahead
+    def __init__(
+        self,
+        run: Run,
+        give_up: Callable[[Arm], None],
+        ahead: Ahead = lambda runs: None,
+        constant: float = -math.inf,
+    ) -> None:
+        self.run, self.give_up, self.ahead, self.constant = run, give_up, ahead, constant
         self.runs: dict[tuple[Arm, int, float], Outcome] = {}
         self.record: list[Trial] = []
         self.rung = 0
         self.share = 0.0  # of the round that is on
 
-    def run_all(self, arms: Sequence[Arm], seeds: range, share: float) -> dict[Arm, float]:
-        """Run the arms up to a share of their steps, seed by seed, and give their mean dev scores."""
+    def run_all(self, arms: Sequence[Arm], seeds: range, share: float) -> dict[Arm, Standing]:
+        """Run the arms up to a share of their steps, seed by seed, and return what dev says of each."""
         self.share = share
         self.foresee(arms, seeds, share)
         for seed in seeds:
             for arm in arms:
                 if (arm, seed, share) not in self.runs:
                     self.runs[arm, seed, share] = self.run(arm, seed, share)
-        return {arm: float(np.mean([self.runs[arm, seed, share].dev for seed in seeds])) for arm in arms}
+        return {arm: self.standing(arm, [self.runs[arm, seed, share] for seed in seeds]) for arm in arms}
+
+    def standing(self, arm: Arm, outcomes: Sequence[Outcome]) -> Standing:
+        dev, loss = (float(np.mean([getattr(each, name) for each in outcomes])) for name in ("dev", "loss"))
+        learnt = dev > self.constant
+        rate = arm.setting.recipe.plan.rate
+        return Standing(learnt, dev if learnt else self.constant, -loss, outcomes[0].steps, rate, dev)
 
     def foresee(self, arms: Sequence[Arm], seeds: range, share: float) -> None:
         """Have those of the runs that are still to be made begun at once, if anybody can."""
         self.ahead([(arm, seed, share) for seed in seeds for arm in arms if (arm, seed, share) not in self.runs])
 
-    def mean(self, arm: Arm) -> float:
+    def mean(self, arm: Arm) -> Standing:
         """Over all its seeds in full."""
-        return float(np.mean([seen.dev for (who, _, share), seen in self.runs.items() if who == arm and share == 1]))
+        return self.standing(arm, [seen for (who, _, share), seen in self.runs.items() if who == arm and share == 1])
 
     def sound(self, arms: Sequence[Arm]) -> list[Arm]:
         """Those of which no run in full diverged. Raises ValueError where one of the untouched model did."""
@@ -200,32 +268,38 @@ class Rounds:
                 )
         return [arm for arm in arms if arm not in wild]
 
-    def tell(self, means: dict[Arm, float], kept: Sequence[Arm], why: str, why_not: str) -> None:
+    def tell(self, means: Mapping[Arm, Standing], kept: Sequence[Arm], why: str, why_not: str) -> None:
         """A line of the record for each arm of a round that has ended; those that go no further are given up."""
-        for arm, dev in means.items():
+        for arm, standing in means.items():
             runs = [outcome for (who, _, part), outcome in self.runs.items() if (who, part) == (arm, self.share)]
             stays = arm in kept
             words = next((outcome.lost for outcome in runs if outcome.lost), why if stays else why_not)
             self.record.append(
-                Trial(arm.contestant, arm.setting.name, self.rung, runs[0].steps, len(runs), dev, stays, words)
+                Trial(arm.contestant, arm.setting.name, self.rung, runs[0].steps, len(runs), standing.dev, stays, words)
             )
             if not stays:
                 self.give_up(arm)
         self.rung += 1
 
 
-def _best_of(name: str, means: dict[Arm, float], share: float) -> list[Arm]:
-    ranked = sorted((arm for arm in means if arm.contestant == name), key=lambda arm: -means[arm])
-    return ranked[: math.ceil(len(ranked) * share)]
+def ranked(name: str, means: Mapping[Arm, Standing]) -> list[Arm]:
+    """The arms of a contestant, the best first."""
+    arms = [arm for arm in means if arm.contestant == name]
+    return sorted(arms, key=lambda arm: means[arm], reverse=True)
 
 
-def best_of_each(means: dict[Arm, float]) -> list[Arm]:
+def _best_of(name: str, means: Mapping[Arm, Standing], share: float) -> list[Arm]:
+    arms = ranked(name, means)
+    return arms[: math.ceil(len(arms) * share)]
+
+
+def best_of_each(means: Mapping[Arm, Any]) -> list[Arm]:
     """Each contestant's best arm (the first of equals), in the order of the contestants' scores."""
     best: dict[str, Arm] = {}
-    for arm, dev in means.items():
-        if arm.contestant not in best or dev > means[best[arm.contestant]]:
+    for arm, standing in means.items():
+        if arm.contestant not in best or standing > means[best[arm.contestant]]:
             best[arm.contestant] = arm
-    return sorted(best.values(), key=lambda arm: -means[arm])
+    return sorted(best.values(), key=lambda arm: means[arm], reverse=True)
 
 
 def untouched_first(arms: Sequence[Arm]) -> list[Arm]:
@@ -362,7 +436,7 @@ def searched(
         except NotFiniteError as error:
             watch(Progress("search", 0, 0, "steps", {"note": f"{arm.contestant}, {arm.setting.name}: {error}"}))
             return DIVERGED
-        return Outcome(seen["dev"], seen["steps"])
+        return Outcome(seen["dev"], seen["steps"], loss=seen["loss"])
 
     def ahead(runs: Sequence[tuple[Arm, int, float]]) -> None:
         asked = [(arm, job_of(arm, seed), share) for arm, seed, share in runs if arm.contestant not in out]
@@ -464,6 +538,10 @@ def _found(
     names, recipe = [*entries.models], entries.recipe
     if not recipe.search.draws:
         given: dict[str, Any] = {"finalists": finalists, "hopeless": hopeless, "give_up": give_up, "ahead": ahead}
+        task = entries.materials.task
+        given |= {"constant": constant_on_dev(task), "first_cut": first_cut(recipe, task.sizes["train"])}
+        # a dry run cannot know what lies at an end
+        given |= {"beyond": recipe.beyond, "extend": recipe.search.extend and writes}
         return search(names, recipe.settings(), recipe.seeds, played, how=recipe.search.how, **given)
     from acclimate.races import optuna  # they load Optuna, an extra
 
@@ -477,6 +555,15 @@ def _found(
         give_up=give_up,
         ahead=ahead,
     )
+
+
+def first_cut(recipe: RaceRecipe, rows: int) -> float:
+    """The share of the steps after which every setting has done its warm-up and LEAST steps more; at least EARLY."""
+    shares = [EARLY]
+    for setting in recipe.settings():
+        plan = finetune.plan_of(setting.recipe, rows, finetune.WIDTH)
+        shares.append(((plan.warmup_steps or plan.warmup * plan.steps) + LEAST) / plan.steps)
+    return min(1.0, max(shares))
 
 
 def _tuned(entries: Entries, found: Found) -> dict[str, tuple[Job, ...]]:
