@@ -129,7 +129,7 @@ RETRY_RATE, RETRY_STEPS = 3.0, 2  # of a second attempt, in multiples of the fir
 BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that a search stopped early
 
 OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
-OF_TEXTS = ("sequence_layer",)  # settings for labels of whole texts alone
+OF_TEXTS = ("sequence_layer", "pooler")  # settings for labels of whole texts alone
 
 # pooling -> a function that gives the places of the pooled mentions in a text
 SPANS: dict[Pooling, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
@@ -870,13 +870,13 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
 def fitting(recipe: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
     """The recipe with the settings that have no effect on the task at their defaults; for tasks that share a recipe."""
     default = FinetuneRecipe()
-    return replace(recipe, **{name: getattr(default, name) for name in _idle(task)})
+    return replace(recipe, **{name: getattr(default, name) for name in _idle(recipe, task)})
 
 
 def check_heeded(recipe: FinetuneRecipe, tasks: Sequence[Prepared]) -> None:
     """Raises ValueError for a setting that was changed but has no effect on any of the tasks."""
     default = FinetuneRecipe()
-    for name in sorted(set.intersection(*(_idle(task) for task in tasks))):
+    for name in sorted(set.intersection(*(_idle(recipe, task) for task in tasks))):
         if (value := getattr(recipe, name)) != getattr(default, name):
             raise ValueError(
                 f"finetune.{name} = {value!r} means nothing on {', '.join(task.name for task in tasks)}. Leave it out"
@@ -888,11 +888,12 @@ def mentions_stand(task: Prepared) -> bool:
     return task.kind == "sequence" and all(len(example.spans) == 2 for example in task.examples("train"))
 
 
-def _idle(task: Prepared) -> set[str]:
+def _idle(recipe: FinetuneRecipe, task: Prepared) -> set[str]:
     """The names of the settings that have no effect on the task."""
-    idle = set() if mentions_stand(task) else {"pooling"}
+    of_words = task.kind in ("tokens", "span")
+    idle = {"pooling"} if of_words or (recipe.pooling in OF_MENTIONS and not mentions_stand(task)) else set()
     idle |= {*OF_TAGS} if task.kind != "tokens" else set()
-    return idle | ({*OF_TEXTS} if task.kind in ("tokens", "span") else set())
+    return idle | ({*OF_TEXTS} if of_words else set())
 
 
 METHOD = Method("finetune", FinetuneRecipe, adapt)

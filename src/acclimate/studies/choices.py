@@ -88,6 +88,7 @@ class Table:
 def _layer(name: str, layer: str, further: bool = False) -> Variant:
     of_text, rate = ("linear", CRF_RATE) if "crf" in layer else (layer, 1.0)
     stated = {"tag_layer": layer, "tag_transitions": "any", "tag_transitions_rate": rate, "sequence_layer": of_text}
+    stated |= {"pooling": "first"}  # without a pooler, as behind the LSTM: one depth for all layers
     return Variant(name, stated, further=further)
 
 
