@@ -27,8 +27,8 @@ from acclimate.methods.dga import DgaLoss
 from acclimate.methods.distil import DistillationToken, KnowledgeDistillation, Text, with_distillation_token
 from acclimate.methods.domain import appended
 from acclimate.methods.light import LightLoss
-from acclimate.methods.next_sentence import NextSentenceLoss, new_head
 from acclimate.methods.perturbation import with_noise
+from acclimate.methods.scratch import NextSentenceLoss, new_head
 from acclimate.methods.sequence_contrast import CONTRASTS
 from acclimate.methods.tapter import Ids, Per, TapterLoss, with_regularised
 from acclimate.methods.task_loss import TaskLoss

@@ -6,7 +6,7 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, BertForPreTraining
 
 from acclimate.core.types import NOT_PREDICTED
-from acclimate.methods.next_sentence import NextSentenceLoss, head_of, new_head, require_pairs, with_head
+from acclimate.methods.scratch import NextSentenceLoss, head_of, new_head, require_pairs, with_head
 from acclimate.models.encoder import load_tokenizer, save_model
 from acclimate.text.rows import RANDOM_NEXT, TYPES
 from acclimate.training.pieces import pack, pad

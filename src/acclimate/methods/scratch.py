@@ -4,8 +4,12 @@ Gu et al. (2021), "Domain-Specific Language Model Pretraining for Biomedical Nat
 sections 2, 3, 6.1 and 6.4: the vocabulary first, then masked language modelling with whole words masked. The loss is
 
     L_MLM                                            (training.objective.MaskedLanguageLoss)
-    L_MLM + L_NSP, with `next_sentence`              (methods/next_sentence.py)
+    L_MLM + L_NSP, with `next_sentence`              (methods/py)
     L_MLM + weight * L_adv, with `adversarial`       (methods/adversarial.py; Table 9)
+
+with L_NSP = - mean over rows of log softmax(W_2 tanh(W_1 h_[CLS] + b_1) + b_2)[does the second part follow the first?]
+on the pairs of text/rows.py; W_1 and b_1 are BERT's pooler. In `NextSentenceLoss` R are rows, L lines, W the width of a
+line in tokens, M predicted positions, D hidden and V the vocabulary.
 
 Readings
   Sequence length is not stated in the paper; its cited code trains 90% of the steps on 128 tokens and the rest on 512.
@@ -33,14 +37,15 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import compress
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertForPreTraining, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
-from acclimate.core.types import Checkpoint, Document, Progress, Stream, Watch, unwatched
-from acclimate.methods import next_sentence
+from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.method import Method
 from acclimate.methods.mlm import NO_HEAD, check_masked, with_steps
@@ -51,6 +56,7 @@ from acclimate.models.encoder import (
     Shape,
     Size,
     dropout_known,
+    family,
     load_masked_language_model,
     load_tokenizer,
     new_configuration,
@@ -58,20 +64,25 @@ from acclimate.models.encoder import (
     random_twin,
     require_room,
     shape_of,
+    training_flops,
 )
-from acclimate.models.loading import head_drawn, identity
+from acclimate.models.heads import has_sparse_head, hidden_and_masked_logits, keeps_rows_apart
+from acclimate.models.loading import configuration as configuration_at
+from acclimate.models.loading import drawn_weights, head_drawn, identity, load_weights, reading, seeded
 from acclimate.text.corpus import Corpus
 from acclimate.text.masking import rising_rate
-from acclimate.text.rows import Rows, masked_pairs, masked_segments
+from acclimate.text.rows import RANDOM_NEXT, Rows, masked_pairs, masked_segments
 from acclimate.text.segments import long_documents
 from acclimate.text.streams import evaluation_batches, even, in_turn, sampled, shares, side_by_side
 from acclimate.text.vocabulary import Documents, Kind, train_tokenizer
 from acclimate.training.checkpoint import finish
-from acclimate.training.objective import MaskedLanguageLoss, Objective
+from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_cross_entropy
+from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
 from acclimate.training.run import LossCurve, finished, run, write_checkpoint
 
 STAGE = "pretrain"
+FAMILY = "bert"  # the family whose checkpoints have a place for the head of next-sentence prediction
 DOCUMENTS = "documents"  # in a run's directory: for each text that is filtered, a byte a document: 1 if it is used
 DEV_SEGMENTS = 512  # segments of dev that the curve is measured on; of more, a seeded sample
 MOST_MASKED = 0.6  # mean of a rising masking rate, which ends at five thirds of it
@@ -288,8 +299,8 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
     )
     if curve:
         curve.write()
-    if isinstance(objective, next_sentence.NextSentenceLoss):
-        model = next_sentence.with_head(model, objective.head)
+    if isinstance(objective, NextSentenceLoss):
+        model = with_head(model, objective.head)
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return done
@@ -389,14 +400,14 @@ def objective_of(recipe: ScratchRecipe, model: PreTrainedModel, *, watch: Watch)
         )
     if not recipe.next_sentence:
         return MaskedLanguageLoss(model)
-    next_sentence.require_pairs(model)
+    require_pairs(model)
     if not recipe.model:
-        return next_sentence.NextSentenceLoss(model, next_sentence.new_head(model, seed=recipe.plan.seed))
-    head, known = next_sentence.head_of(recipe.model, seed=recipe.plan.seed)
+        return NextSentenceLoss(model, new_head(model, seed=recipe.plan.seed))
+    head, known = head_of(recipe.model, seed=recipe.plan.seed)
     if not known:
         note = f"{recipe.model} has no head for next sentences: one was drawn"
         watch(Progress(STAGE, 0, 0, "steps", {"note": note}))
-    return next_sentence.NextSentenceLoss(model, head)
+    return NextSentenceLoss(model, head)
 
 
 def curve_of(
@@ -620,6 +631,93 @@ SMALL = ScratchRecipe(
     initializer_range=0.08,  # about 1 / sqrt(hidden); BERT's .02 keeps so narrow a model from learning for long
     plan=Plan(steps=900, batch=24, rate=3e-3, warmup=0.1),
 )
+
+
+class NextSentenceHead(nn.Module):
+    """BERT's pooler and the classifier on it; class 0 is "follows" and class 1 "does not", as in BERT's code."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.pooler = nn.Linear(hidden, hidden)
+        self.classifier = nn.Linear(hidden, 2)
+
+    def forward(self, first_RD: Tensor) -> Tensor:
+        """(R, 2) logits from the last hidden state of each row's first token, h_[CLS]."""
+        logits_R2: Tensor = self.classifier(torch.tanh(self.pooler(first_RD)))  # W_2 tanh(W_1 h_[CLS] + b_1) + b_2
+        return logits_R2
+
+
+class NextSentenceLoss(Objective):
+    """L_mlm + L_nsp of one pass. Terms: `mlm`, averaged over the predicted tokens, and `nsp`, averaged over rows."""
+
+    def __init__(self, model: PreTrainedModel, head: NextSentenceHead) -> None:
+        super().__init__()
+        self.model, self.head = model, head
+        self.weights = {"mlm": 1.0, "nsp": 1.0}
+        self.shares_lines = keeps_rows_apart(model)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"mlm": int(np.count_nonzero(batch.tokens["labels"] != NOT_PREDICTED)), "nsp": len(batch)}
+
+    def forward(self, piece: Piece) -> dict[str, Tensor]:
+        hidden_LWD, logits_MV = hidden_and_masked_logits(self.model, piece, piece["positions"])
+        first_RD = hidden_LWD.flatten(0, 1).index_select(0, piece["firsts"])  # h_[CLS]
+        logits_R2 = self.head(first_RD).float()
+        nsp = nn.functional.cross_entropy(logits_R2, piece[RANDOM_NEXT], reduction="sum")  # L_nsp
+        return {"mlm": masked_cross_entropy(logits_MV, piece), "nsp": nsp}
+
+    def flops(self, batch: Batch) -> float:
+        predicted = self.counts(batch)["mlm"] if has_sparse_head(self.model) else len(batch.ids)
+        weights = sum(weight.numel() for weight in self.head.parameters() if weight.ndim > 1)
+        return training_flops(self.model, batch.lengths, predicted=predicted) + 6.0 * weights * len(batch)
+
+
+def require_pairs(model: PreTrainedModel) -> None:
+    """Raises ValueError for a model that is not a BERT with two token types."""
+    if family(model) != FAMILY or model.config.type_vocab_size < 2:
+        raise ValueError(
+            f"next_sentence = true needs a BERT with two token types, but the model is a '{family(model)}'. Set "
+            "next_sentence=false"
+        )
+
+
+def new_head(model: PreTrainedModel, *, seed: int) -> NextSentenceHead:
+    """A head with random weights, drawn as the model's were."""
+    with seeded(seed):
+        head = NextSentenceHead(model.config.hidden_size)
+        for weight in head.parameters():
+            if weight.ndim > 1:
+                nn.init.normal_(weight, std=model.config.initializer_range)
+            else:
+                nn.init.zeros_(weight)
+    return head
+
+
+def head_of(model: str, *, seed: int) -> tuple[NextSentenceHead, bool]:
+    """The head of a BERT's checkpoint and True; or, where the checkpoint has none, a new one and False."""
+    with reading(model) as where:
+        loaded: Any
+        loaded, _ = load_weights(BertForPreTraining, where, configuration_at(where), seed)
+    if any("pooler" in name or "seq_relationship" in name for name in drawn_weights(loaded)):
+        return new_head(loaded, seed=seed), False
+    head = NextSentenceHead(loaded.config.hidden_size)
+    head.pooler.load_state_dict(loaded.bert.pooler.dense.state_dict())
+    head.classifier.load_state_dict(loaded.cls.seq_relationship.state_dict())
+    return head, True
+
+
+def with_head(model: PreTrainedModel, head: NextSentenceHead) -> PreTrainedModel:
+    """The BERT with its pooler and both heads, as its authors publish it; AutoModelForMaskedLM loads it too."""
+    with seeded(0):
+        whole: Any = BertForPreTraining(cast(BertConfig, model.config))
+    lacking, unknown = whole.load_state_dict(model.state_dict(), strict=False)
+    assert not unknown
+    assert all("pooler" in name or "seq_relationship" in name for name in lacking)
+    whole.bert.pooler.dense.load_state_dict(head.pooler.state_dict())
+    whole.cls.seq_relationship.load_state_dict(head.classifier.state_dict())
+    whole.train(False)
+    pretrained: PreTrainedModel = whole
+    return pretrained
 
 
 METHOD = Method("scratch", ScratchRecipe, adapt)
