@@ -14,7 +14,7 @@ import toys
 from acclimate.core.files import DamagedError
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe, Search
-from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Arm, Found, Outcome, foreseen
+from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, Found, Outcome, foreseen
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'acclimate[optuna]'")
 
@@ -35,14 +35,14 @@ class Track:
     def __init__(self, kill: int = -1, wild: float = math.inf) -> None:
         self.played: list[tuple[str, str, int, float]] = []
         self.recipes: list = []
-        self.given_up: list[Arm] = []
+        self.given_up: list[Candidate] = []
         self.kill, self.wild = kill, wild
 
-    def __call__(self, arm: Arm, seed: int, share: float) -> Outcome:
+    def __call__(self, candidate: Candidate, seed: int, share: float) -> Outcome:
         if len(self.played) == self.kill:
             raise Killed
-        own = arm.setting.recipe
-        self.played.append((arm.contestant, arm.setting.name, seed, share))
+        own = candidate.setting.recipe
+        self.played.append((candidate.contestant, candidate.setting.name, seed, share))
         self.recipes.append(own)
         if own.plan.rate > self.wild:
             return DIVERGED
@@ -68,14 +68,14 @@ def test_every_contestant_has_as_many_trials_all_in_the_record_and_its_best_goes
     assert Counter(line.contestant for line in found.record if line.rung == 0) == dict.fromkeys(NAMES, number)
     # one surface for both: the same draws
     assert drawn(found) == drawn(found, "TAPT")
-    for name, arm in zip(NAMES, found.finalists, strict=True):
+    for name, candidate in zip(NAMES, found.finalists, strict=True):
         finished = [line for line in found.record if (line.contestant, line.rung, line.steps) == (name, 0, 100)]
-        assert arm == Arm(name, arm.setting)
-        assert arm.setting.name == max(finished, key=lambda line: line.dev).setting
+        assert candidate == Candidate(name, candidate.setting)
+        assert candidate.setting.name == max(finished, key=lambda line: line.dev).setting
         assert {
             seed
             for who, setting, seed, share in track.played
-            if share == 1 and (who, setting) == (name, arm.setting.name)
+            if share == 1 and (who, setting) == (name, candidate.setting.name)
         } == {0, 1}
     pruned = [line for line in found.record if "pruned" in line.why]
     assert f"{number} trials of each contestant" in found.note
@@ -115,7 +115,9 @@ def test_what_is_pruned_goes_no_further_and_is_given_up(tmp_path):
         pruned = {line.setting for line in found.record if "pruned" in line.why}
         assert pruned == {name for name, share in shares.items() if share < 1}
         assert bool(pruned) == (pruner != "none")
-        assert {arm.setting.name for arm in track.given_up} == set(shares) - {found.finalists[0].setting.name}
+        assert {candidate.setting.name for candidate in track.given_up} == set(shares) - {
+            found.finalists[0].setting.name
+        }
         assert max(Counter(track.played).values()) <= 2  # seed 0 of the best once more, where it is read
         if pruner == "median":  # not before there is one
             assert not pruned & set(drawn(found)[:RANDOM])
@@ -200,8 +202,8 @@ def test_what_is_foreseen_is_not_pruned(pruner, tmp_path):
     searched(replace(WIDE, trials=10, pruner=pruner), Track(), tmp_path)
     seen: dict[str, float] = {}
 
-    def foreseen(arm: Arm, seed: int, share: float) -> Outcome:
-        seen[arm.setting.name] = share
+    def foreseen(candidate: Candidate, seed: int, share: float) -> Outcome:
+        seen[candidate.setting.name] = share
         return Outcome(0.0, 0)
 
     recipe = RaceRecipe(seeds=2, search=replace(WIDE, trials=16, pruner=pruner))

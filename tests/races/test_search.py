@@ -12,28 +12,30 @@ import pytest
 from acclimate.methods import finetune
 from acclimate.races.fit import Costs
 from acclimate.races.recipe import RaceRecipe, Search, Setting
-from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Arm, Outcome, search
+from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, Outcome, search
 
 NAMES = ("untouched", "TAPT", "DAPT", "random weights")
 SETTINGS = tuple(Setting(f"rate {rate}", finetune.FinetuneRecipe()) for rate in (1, 2, 3))
 
 
 class Track:
-    """Plays arms with given true scores, plus a spread by seed, and remembers what was asked."""
+    """Plays candidates with given true scores, plus a spread by seed, and remembers what was asked."""
 
     def __init__(self, true: dict[tuple[str, str], float], noise: float = 0.0, short_bias: float = 0.0) -> None:
         self.true, self.noise, self.short_bias = true, noise, short_bias
         self.played: list[tuple[str, str, int, float]] = []
 
-    def __call__(self, arm: Arm, seed: int, share: float) -> Outcome:
-        self.played.append((arm.contestant, arm.setting.name, seed, share))
-        chance = np.random.default_rng([seed, zlib.crc32(f"{arm.contestant} {arm.setting.name} {share}".encode())])
-        score = self.true[arm.contestant, arm.setting.name] + self.noise * float(chance.standard_normal())
+    def __call__(self, candidate: Candidate, seed: int, share: float) -> Outcome:
+        self.played.append((candidate.contestant, candidate.setting.name, seed, share))
+        chance = np.random.default_rng(
+            [seed, zlib.crc32(f"{candidate.contestant} {candidate.setting.name} {share}".encode())]
+        )
+        score = self.true[candidate.contestant, candidate.setting.name] + self.noise * float(chance.standard_normal())
         return Outcome(score - self.short_bias * (share < 1), round(100 * share))
 
     @property
     def cost(self) -> float:
-        """In whole runs: an arm that goes on goes on from where it stood."""
+        """In whole runs: a candidate that goes on goes on from where it stood."""
         furthest: dict[tuple[str, str, int], float] = {}
         for name, setting, seed, share in self.played:
             furthest[name, setting, seed] = max(share, furthest.get((name, setting, seed), 0.0))
@@ -49,7 +51,7 @@ def true_scores(best: str = "DAPT", setting: int = 2) -> dict[tuple[str, str], f
     }
 
 
-def never(rival: Arm, untouched: Arm, seeds: int) -> bool:
+def never(rival: Candidate, untouched: Candidate, seeds: int) -> bool:
     return False
 
 
@@ -60,16 +62,16 @@ def rated(*rates: float) -> tuple[Setting, ...]:
 
 @pytest.mark.parametrize("finalists", [None, lambda: 3])
 def test_a_setting_that_has_not_left_the_constant_answer_at_the_first_cut_can_still_win(finalists):
-    """A simulation of 200 searches: an arm leaves the constant answer late, the later the lower its rate, but its loss
-    falls before that. The best setting in the end is one of those that stand at the constant at the first cut.
+    """A simulation of 200 searches: a candidate leaves the constant answer late, the later the lower its rate, but its
+    loss falls before that. The best setting in the end is one of those that stand at the constant at the first cut.
     """
     settings, constant = rated(1e-5, 3e-5, 1e-4, 3e-4), 0.3
     final = {1e-5: 0.5, 3e-5: 0.7, 1e-4: 0.6, 3e-4: 0.3}  # the largest never learns, and its loss does not fall
     left = {1e-5: 0.9, 3e-5: 0.6, 1e-4: 0.55, 3e-4: 2.0}  # share of the steps at which it leaves the constant answer
     generator = np.random.default_rng(0)
 
-    def play(arm: Arm, seed: int, share: float) -> Outcome:
-        rate = arm.setting.recipe.plan.rate
+    def play(candidate: Candidate, seed: int, share: float) -> Outcome:
+        rate = candidate.setting.recipe.plan.rate
         gone = share >= left[rate]
         dev = constant + (final[rate] - constant) * gone + (0.01 * generator.standard_normal() if gone else 0.0)
         progress = share * (final[rate] - constant)
@@ -78,7 +80,7 @@ def test_a_setting_that_has_not_left_the_constant_answer_at_the_first_cut_can_st
     won = []
     for _ in range(200):
         found = search(NAMES, settings, 3, play, how="halving", finalists=finalists, hopeless=never, constant=constant)
-        won += [arm.setting.recipe.plan.rate for arm in found.finalists]
+        won += [candidate.setting.recipe.plan.rate for candidate in found.finalists]
     assert won.count(3e-5) > 0.97 * len(won)
 
 
@@ -86,12 +88,12 @@ def test_of_equal_arms_the_one_with_the_lower_loss_then_the_faster_one_wins():
     settings = rated(1e-5, 3e-5, 1e-4)
     losses = {1e-5: 0.5, 3e-5: 0.4, 1e-4: 0.4}
 
-    def play(arm: Arm, seed: int, share: float) -> Outcome:
-        return Outcome(0.5, round(100 * share), loss=losses[arm.setting.recipe.plan.rate])
+    def play(candidate: Candidate, seed: int, share: float) -> Outcome:
+        return Outcome(0.5, round(100 * share), loss=losses[candidate.setting.recipe.plan.rate])
 
     for how in ("halving", "grid"):
         found = search(NAMES, settings, 2, play, how=how, finalists=None, hopeless=never, constant=0.3)
-        assert {arm.setting.name for arm in found.finalists} == {"rate 0.0001"}
+        assert {candidate.setting.name for candidate in found.finalists} == {"rate 0.0001"}
 
 
 def test_nobody_leaves_before_the_first_cut():
@@ -108,11 +110,11 @@ def test_the_last_cut_looks_at_two_seeds():
     settings = rated(1e-5, 3e-5, 1e-4)
     scores = {"rate 1e-05": (0.6, 0.6), "rate 3e-05": (0.65, 0.4), "rate 0.0001": (0.2, 0.9)}
 
-    def play(arm: Arm, seed: int, share: float) -> Outcome:
-        return Outcome(scores[arm.setting.name][min(seed, 1)], 100, loss=1.0)
+    def play(candidate: Candidate, seed: int, share: float) -> Outcome:
+        return Outcome(scores[candidate.setting.name][min(seed, 1)], 100, loss=1.0)
 
     found = search(NAMES, settings, 3, play, how="halving", finalists=None, hopeless=never)
-    assert {arm.setting.name for arm in found.finalists} == {"rate 1e-05"}
+    assert {candidate.setting.name for candidate in found.finalists} == {"rate 1e-05"}
 
 
 @pytest.mark.parametrize(
@@ -127,9 +129,9 @@ def test_where_the_best_rate_lies_at_an_end_all_try_one_beyond_it_twice_at_most(
     recipe = RaceRecipe(search=Search(rates=(1e-5, 3e-5, 9e-5), extend=True))
     seen: dict[str, set[float]] = {}
 
-    def play(arm: Arm, seed: int, share: float) -> Outcome:
-        rate = arm.setting.recipe.plan.rate
-        seen.setdefault(arm.contestant, set()).add(float(f"{rate:.3g}"))
+    def play(candidate: Candidate, seed: int, share: float) -> Outcome:
+        rate = candidate.setting.recipe.plan.rate
+        seen.setdefault(candidate.contestant, set()).add(float(f"{rate:.3g}"))
         return Outcome(0.5 - 0.1 * abs(np.log(rate / peak)), 100, loss=1.0)
 
     found = search(
@@ -152,7 +154,7 @@ def test_halving_finds_the_grids_winner_at_less_than_a_third_of_its_cost():
     grid, halved = Track(true), Track(true, short_bias=0.2)
     full = search(NAMES, SETTINGS, 3, grid, how="grid", finalists=None, hopeless=never)
     found = search(NAMES, SETTINGS, 3, halved, how="halving", finalists=lambda: 2, hopeless=never)
-    best = max(full.finalists, key=lambda arm: true[arm.contestant, arm.setting.name])
+    best = max(full.finalists, key=lambda candidate: true[candidate.contestant, candidate.setting.name])
     assert best in found.finalists
     assert (best.contestant, best.setting.name) == ("DAPT", "rate 2")
     assert halved.cost <= grid.cost / 3
@@ -163,8 +165,8 @@ def test_without_a_budget_everybody_reaches_the_end_with_its_own_best_setting():
     track = Track(true_scores())
     found = search(NAMES, SETTINGS, 3, track, how="halving", finalists=None, hopeless=never)
     assert found.finalists[0].contestant == "untouched"
-    assert {arm.contestant for arm in found.finalists} == set(NAMES)
-    assert {arm.setting.name for arm in found.finalists} == {"rate 2"}
+    assert {candidate.contestant for candidate in found.finalists} == set(NAMES)
+    assert {candidate.setting.name for candidate in found.finalists} == {"rate 2"}
 
 
 def test_every_contestant_tries_every_setting_with_the_same_seeds_and_steps():
@@ -181,7 +183,7 @@ def test_the_untouched_model_is_never_cut():
     true = true_scores() | {("untouched", setting.name): 0.1 for setting in SETTINGS}
     track = Track(true)
     found = search(NAMES, SETTINGS, 2, track, how="halving", finalists=lambda: 2, hopeless=never)
-    assert [arm.contestant for arm in found.finalists] == ["untouched", "DAPT"]
+    assert [candidate.contestant for candidate in found.finalists] == ["untouched", "DAPT"]
     assert {seed for name, _, seed, share in track.played if name == "untouched" and share == 1} == {0, 1}
 
 
@@ -189,7 +191,7 @@ def test_it_ends_early_only_where_no_rival_is_left():
     true = true_scores(best="untouched")
     track = Track(true)
     found = search(NAMES, SETTINGS, 5, track, how="halving", finalists=lambda: 3, hopeless=lambda *_: True)
-    assert [arm.contestant for arm in found.finalists] == ["untouched"]
+    assert [candidate.contestant for candidate in found.finalists] == ["untouched"]
     assert found.stopped == "nothing could win any more"
     assert {name for name, _, seed, _ in track.played if seed > 0} == {"untouched"}
     # a full search tells the same about everybody and stops nothing
@@ -217,7 +219,7 @@ def test_the_record_accounts_for_every_run():
         went_on = {(line.contestant, line.setting) for line in found.record if line.rung == rung and line.kept}
         assert went_on == {(line.contestant, line.setting) for line in found.record if line.rung == rung + 1}
     last = {(line.contestant, line.setting) for line in found.record if line.rung == 2 and line.kept}
-    assert last == {(arm.contestant, arm.setting.name) for arm in found.finalists}
+    assert last == {(candidate.contestant, candidate.setting.name) for candidate in found.finalists}
 
 
 def test_every_contestant_keeps_as_many_settings_and_whoever_goes_no_further_is_given_up():
@@ -236,12 +238,16 @@ def test_an_arm_that_diverges_loses_and_the_race_goes_on(how, finalists):
     true = true_scores()
     track = Track(true)
 
-    def wild(arm: Arm, seed: int, share: float) -> Outcome:
-        track(arm, seed, share)
-        return DIVERGED if arm.setting.name == "rate 3" else Outcome(true[arm.contestant, arm.setting.name], 100)
+    def wild(candidate: Candidate, seed: int, share: float) -> Outcome:
+        track(candidate, seed, share)
+        return (
+            DIVERGED
+            if candidate.setting.name == "rate 3"
+            else Outcome(true[candidate.contestant, candidate.setting.name], 100)
+        )
 
     found = search(NAMES, SETTINGS, 2, wild, how=how, finalists=finalists, hopeless=never)
-    assert {arm.setting.name for arm in found.finalists} == {"rate 2"}
+    assert {candidate.setting.name for candidate in found.finalists} == {"rate 2"}
     assert {line.why for line in found.record if line.setting == "rate 3"} == {"its training diverged"}
 
 

@@ -53,7 +53,7 @@ def search_in(run: Path, search: Search) -> Ended:
 def test_a_fine_tuning_that_fails_stops_no_other_and_its_contestant_is_out(tmp_path):
     ended = search_in(tmp_path, Search(rates=(1e-5, 2e-5, 3e-5), how="grid"))
     assert ended.failed == {"TAPT": "fine-tune TAPT, rate 2e-05, seed 0: no memory"}
-    assert [arm.contestant for arm in ended.found.finalists] == ["untouched"]
+    assert [candidate.contestant for candidate in ended.found.finalists] == ["untouched"]
     assert {trial.contestant for trial in ended.found.record if "failed" in trial.why} == {"TAPT"}
     status = status_of(tmp_path)
     assert len(status.of("done")) == 2 * 3 * 2 - 2
@@ -68,7 +68,7 @@ def test_where_the_untouched_model_fails_there_is_nothing_to_compare_with(tmp_pa
 
 def test_a_fine_tuning_that_diverges_has_lost_and_not_failed(tmp_path):
     ended = search_in(tmp_path, Search(rates=(1e-5, 10.0), how="grid"))
-    assert [arm.setting.name for arm in ended.found.finalists] == ["rate 1e-05"] * 2
+    assert [candidate.setting.name for candidate in ended.found.finalists] == ["rate 1e-05"] * 2
     status = status_of(tmp_path)
     assert [len(status.of(state)) for state in ("done", "diverged", "failed", "waiting")] == [4, 4, 0, 0]
 

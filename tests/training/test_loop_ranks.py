@@ -138,7 +138,7 @@ def test_a_race_of_two_processes_gives_the_losses_of_one(toy_race, tmp_path):
 
 
 def test_a_budgeted_race_of_two_processes_decides_as_one(both):
-    """All processes try the steps that the estimate takes, go on from the same states, and give the same arms up."""
+    """All processes try the steps that the estimate takes, go on from the same states, and give up the same ones."""
     run = both[2] / "budgeted"
     assert (both[2] / "said.txt").read_text().count("Winner: ") == 1
     facts = files.read_json(run / "facts.json")

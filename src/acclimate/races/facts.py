@@ -91,7 +91,7 @@ def facts_of(ended: Ended, run: Path, command: str, winner: str, failed: Mapping
         search=ended.found.record,
         search_note=ended.found.note,
         stopped=ended.found.stopped,
-        chosen={arm.contestant: arm.setting.name for arm in ended.found.finalists},
+        chosen={candidate.contestant: candidate.setting.name for candidate in ended.found.finalists},
         sizes=dict(task.sizes),
         kind=task.kind,
         winner=winner,
@@ -186,7 +186,7 @@ def _given(name: str, ended: Ended, run: Path, failed: Mapping[str, str]) -> dic
     if name not in ended.tuned:
         return given | {"fine-tuning": "left the race on dev", "looks at the test set, a seed": 0}
     tuned = [_result(job, run) for job in ended.tuned[name]]
-    [setting] = [arm.setting for arm in ended.found.finalists if arm.contestant == name]
+    [setting] = [candidate.setting for candidate in ended.found.finalists if candidate.contestant == name]
     plan = setting.recipe.plan
     return given | {
         "fine-tuning": f"{tuned[0]['steps']:,} steps of {plan.batch} examples, peak rate {plan.rate:g}",

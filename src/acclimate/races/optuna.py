@@ -47,7 +47,7 @@ from acclimate.races.search import (
     EARLY,
     HALFWAY,
     Ahead,
-    Arm,
+    Candidate,
     Found,
     Rounds,
     Run,
@@ -169,7 +169,7 @@ class _Tried:
     """A trial that ended. share: of its steps that were done; again: number of an earlier trial of the same setting."""
 
     number: int
-    arm: Arm
+    candidate: Candidate
     dev: float
     steps: int
     share: float
@@ -189,7 +189,7 @@ class _Tried:
             why = f"sampled before, as trial {self.again}"
         kept = best and self.again is None
         outcome = f"trial {self.number}: {why}"
-        return Trial(self.arm.contestant, self.arm.setting.name, 0, self.steps, 1, self.dev, kept, outcome)
+        return Trial(self.candidate.contestant, self.candidate.setting.name, 0, self.steps, 1, self.dev, kept, outcome)
 
 
 def search(
@@ -200,7 +200,7 @@ def search(
     journal: Path | None,
     known_as: Callable[[str], str],
     writes: bool = True,
-    give_up: Callable[[Arm], None] = lambda arm: None,
+    give_up: Callable[[Candidate], None] = lambda candidate: None,
     ahead: Ahead = lambda runs: None,
 ) -> Found:
     """Try the same number of settings for every contestant in `names`, and return what was found.
@@ -219,18 +219,18 @@ def search(
             while len(trials.ended) < trials.number:
                 trials.do(run, give_up)
             tried += trials.tried()
-    best = best_of_each({trial.arm: trial.dev for trial in tried if trial.finished})
-    if UNTOUCHED in names and UNTOUCHED not in {arm.contestant for arm in best}:
+    best = best_of_each({trial.candidate: trial.dev for trial in tried if trial.finished})
+    if UNTOUCHED in names and UNTOUCHED not in {candidate.contestant for candidate in best}:
         raise ValueError(
             f"none of the {len(tried) // len(names)} trials of the untouched model was trained to its end: its "
             f"training diverges. Lower search.rates"
         )
-    for arm in dict.fromkeys(trial.arm for trial in tried if trial.arm not in best):
-        give_up(arm)
+    for candidate in dict.fromkeys(trial.candidate for trial in tried if trial.candidate not in best):
+        give_up(candidate)
     rounds = Rounds(run, give_up, ahead)
     rounds.rung = 1
     found = last_round(rounds, untouched_first(best), recipe.seeds, None) if best else Found((), (), "")
-    rows = tuple(trial.row(trial.arm in best) for trial in tried)
+    rows = tuple(trial.row(trial.candidate in best) for trial in tried)
     return replace(found, record=(*rows, *found.record), note=_note(tried, recipe))
 
 
@@ -245,29 +245,29 @@ class _Trials:
         self.ended: list[FrozenTrial] = ranks.agree(kept.trials[: self.number] if kept else [])
         self.kept, self.writes = kept if writes else None, writes
 
-    def do(self, run: Run, give_up: Callable[[Arm], None]) -> None:
+    def do(self, run: Run, give_up: Callable[[Candidate], None]) -> None:
         """Sample the next setting and train it to its end, or until it is pruned."""
         live = self._drawn() if ranks.is_first() else None
-        arm = self._arm(ranks.agree(live.params if live else {}))
+        candidate = self._arm(ranks.agree(live.params if live else {}))
         for earlier in self.tried():
-            if earlier.arm == arm:
+            if earlier.candidate == candidate:
                 again = replace(earlier, again=earlier.number)
                 self._end(live, again, self.ended[earlier.number].intermediate_values)
                 return
         seen: dict[int, float] = {}
         for share in (1.0,) if self.tuning.pruner == "none" else (EARLY, HALFWAY, 1.0):
-            outcome = run(arm, 0, share)
+            outcome = run(candidate, 0, share)
             if outcome.diverged:
                 break
             if share < 1:
                 seen[round(PERCENT * share)] = outcome.dev
                 if self._lags(live, seen):
                     break
-        trial = _Tried(len(self.ended), arm, outcome.dev, outcome.steps, share, outcome.diverged, again=None)
+        trial = _Tried(len(self.ended), candidate, outcome.dev, outcome.steps, share, outcome.diverged, again=None)
         # the sampler ranks a trial without scores last
         self._end(live, trial, {} if trial.diverged else seen)
         if not trial.finished:
-            give_up(arm)
+            give_up(candidate)
 
     def tried(self) -> list[_Tried]:
         """Return the trials that ended."""
@@ -304,7 +304,7 @@ class _Trials:
                 params=live.params,
                 distributions=self.space,
                 intermediate_values=seen,
-                user_attrs={"setting": trial.arm.setting.name, **about},
+                user_attrs={"setting": trial.candidate.setting.name, **about},
                 system_attrs=live.study.trials[-1].system_attrs,
             )
             if self.kept is not None:
@@ -313,8 +313,8 @@ class _Trials:
         assert agreed is not None
         self.ended.append(agreed)
 
-    def _arm(self, params: dict[str, Any]) -> Arm:
-        return Arm(self.name, self.recipe.setting(**meaning(params, self.tuning)))
+    def _arm(self, params: dict[str, Any]) -> Candidate:
+        return Candidate(self.name, self.recipe.setting(**meaning(params, self.tuning)))
 
 
 def _note(tried: Sequence[_Tried], recipe: RaceRecipe) -> str:

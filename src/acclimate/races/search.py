@@ -1,29 +1,29 @@
-"""Which setting each contestant gets, and who goes on: every contestant tries the same settings, and dev alone decides.
+"""Which setting each contestant gets, and which contestants go on. All try the same settings, and dev alone decides.
 
-An arm is a contestant with a setting. All arms share their seeds, so that they are compared in pairs.
+A candidate is a contestant with a setting. All candidates have the same seeds, so that they are compared in pairs.
 
-grid     every arm in full with every seed; the best setting of each contestant by mean dev score
-halving  most arms leave after runs that cost little (Jamieson and Talwalkar, Non-stochastic best arm identification and
+grid     every candidate is trained in full with every seed; each contestant keeps the setting with the best mean
+halving  most candidates leave after short runs (Jamieson and Talwalkar, Non-stochastic best arm identification and
          hyperparameter optimization, AISTATS 2016), in rounds:
 
-The better arm is the one with the higher mean dev score; of equal ones the one with the lower dev loss, then the one
-with more steps, then the one with the higher rate: slow settings win no ties. An arm whose mean does not beat the best
-constant answer comes after all that do, and such arms are ranked by their dev loss, which falls before any answer
-changes. No arm leaves before its warm-up and LEAST more steps, nor by one seed alone at the last cut.
+A round trains the first part of a whole run, at the whole run's rates, and the next round continues from there. So no
+step is paid for twice, and a candidate is judged on its way to the end. (A short run with its own schedule would end at a
+rate of 0: low rates have learnt nothing by then, and look poor.)
 
-A round is the first part of a whole run, with the whole run's rates, and whoever goes on goes on from there: nothing is
-paid for twice, and an arm is judged on the way that it would go. (A short run with a schedule of its own ends at a rate
-of 0: slow settings have learned nothing by then, and look poor.)
+Without a budget all contestants reach the end. Each setting is trained in full with one seed; where there are more than
+FEW settings, they first run to EARLY, after which each contestant keeps its best third. The best two settings of each
+contestant get a second seed, and the better of them the other seeds. With `extend`, where the best rate of a contestant
+is the lowest or highest that was tried, all contestants try one more beyond it, EXTENSIONS times at most.
 
-Without a budget all contestants go to the end. Each setting runs in full with one seed (where there are more than FEW,
-first to EARLY, after which each contestant keeps its best third); the best two get a second seed, and the better of
-them the other seeds. Where a contestant's best rate lies at an end of the rates tried, all contestants try one more
-beyond it, EXTENSIONS times at most.
+With a budget each candidate runs to EARLY with one seed, and each contestant keeps the better half of its settings.
+Those run on to HALFWAY, and each contestant keeps its best. As many contestants as the rest of the budget pays for go to the
+end with every seed, the best ones first. That last round ends early where no rival can reach the untouched model any
+more, which `hopeless` decides. The untouched model is in every round.
 
-With a budget each arm runs to EARLY with one seed, and each contestant keeps the better half of its settings; those run
-on to HALFWAY, and each contestant keeps its best. As many contestants as the rest of the budget pays for go to the end
-with every seed, the best ones first. That last round ends early where no rival can reach the untouched model any more:
-`hopeless` says when. The untouched model is in every round.
+The better candidate has the higher mean dev score; of equal ones the lower dev loss, then more steps, then the higher
+rate, so that the slowest setting does not win the ties. A candidate whose mean does not beat the best constant answer
+comes after all that do, and such candidates are ranked by their dev loss, which falls before any answer changes. No
+candidate leaves before its warm-up and LEAST more steps.
 
 Where Optuna draws the settings, races/optuna.py has the rounds before the last.
 """
@@ -58,13 +58,13 @@ from acclimate.training.gradients import NotFiniteError
 
 EARLY = 0.25  # shares of the steps
 HALFWAY = 0.5
-LEAST = 100  # steps after the warm-up before which no arm leaves
+LEAST = 100  # steps after the warm-up before which no candidate leaves
 FEW = 3
 EXTENSIONS = 2
 
 
 @dataclass(frozen=True)
-class Arm:
+class Candidate:
     contestant: str
     setting: Setting
 
@@ -83,23 +83,25 @@ class Outcome:
 
     @property
     def diverged(self) -> bool:
-        """True if the arm has lost, whatever the others score."""
+        """True if the candidate has lost, whatever the others score."""
         return bool(self.lost)
 
 
 DIVERGED = Outcome(-1.0, 0, "its training diverged")  # the loss was no number any more
 FAILED = Outcome(-1.0, 0, "a job of its contestant failed")
-Run = Callable[[Arm, int, float], Outcome]  # (arm, seed, share of the steps): on from where it stood
-Ahead = Callable[[Sequence[tuple[Arm, int, float]]], None]  # told of runs that will be asked for, in any order
-Hopeless = Callable[[Arm, Arm, int], bool]  # (a rival, the untouched model, seeds so far): it cannot win any more
+Run = Callable[[Candidate, int, float], Outcome]  # (candidate, seed, share of the steps): on from where it stood
+Ahead = Callable[[Sequence[tuple[Candidate, int, float]]], None]  # told of runs that will be asked for, in any order
+Hopeless = Callable[
+    [Candidate, Candidate, int], bool
+]  # (a rival, the untouched model, seeds so far): it cannot win any more
 
 
 @dataclass(frozen=True, order=True)
 class Standing:
-    """What dev says of an arm, means over its seeds; the better arm is the larger value.
+    """What dev says of a candidate, means over its seeds; the better candidate is the larger value.
 
     learnt  whether the score beats the best constant answer
-    ranked  the score of an arm that has learnt; of the others the same number
+    ranked  the score of a candidate that has learnt; of the others the same number
     """
 
     learnt: bool
@@ -112,13 +114,13 @@ class Standing:
 
 @dataclass(frozen=True)
 class Found:
-    """The arms that reached the end with every seed, the untouched model first, and the record.
+    """The candidates that reached the end with every seed, the untouched model first, and the record.
 
     note     the search in a sentence; "" where there was nothing to search
     stopped  why it ended early; "" where it did not
     """
 
-    finalists: tuple[Arm, ...]
+    finalists: tuple[Candidate, ...]
     record: tuple[Trial, ...]
     note: str
     stopped: str = ""
@@ -133,7 +135,7 @@ def search(
     how: Way,
     finalists: Callable[[], int] | None,
     hopeless: Hopeless,
-    give_up: Callable[[Arm], None] = lambda arm: None,
+    give_up: Callable[[Candidate], None] = lambda candidate: None,
     ahead: Ahead = lambda runs: None,
     constant: float = -math.inf,
     first_cut: float = EARLY,
@@ -143,78 +145,91 @@ def search(
     """Try every contestant in `names` (the untouched model among them) with every setting.
 
     finalists: how many contestants the last round may have, asked once that is to be decided; None: all of them.
-    give_up: told of each arm that is not gone on with.
+    give_up: told of each candidate that is not gone on with.
     ahead: told, before `run`, of all runs of a round: it may do them at once, where they then are.
     constant: the dev score of the best constant answer
-    first_cut: the share of the steps before which no arm leaves, at least EARLY
+    first_cut: the share of the steps before which no candidate leaves, at least EARLY
     beyond: the setting that lies beyond the best one, where that lies at an end of the settings
     extend: whether that one is tried too
     """
     rounds = Rounds(run, give_up, ahead, constant)
     halfway = max(HALFWAY, first_cut)
-    arms = [Arm(name, setting) for name in names for setting in settings]
+    candidates = [Candidate(name, setting) for name in names for setting in settings]
     if how == "grid" or (len(settings) == 1 and finalists is None):
-        means = rounds.run_all(arms, range(seeds), 1.0)
+        means = rounds.run_all(candidates, range(seeds), 1.0)
         last = rounds.sound(untouched_first(best_of_each(means)))
         rounds.tell(means, last, "the best setting of its contestant", "another setting did better")
-        note = f"{len(arms)} combinations of contestant and setting, each in full with {seeds} seeds."
+        note = f"{len(candidates)} combinations of contestant and setting, each in full with {seeds} seeds."
         return Found(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
     if finalists is not None:
         if len(settings) > 1:
-            means = rounds.run_all(arms, range(1), first_cut)
-            arms = [arm for name in names for arm in _best_of(name, means, 1 / 2)]
-            rounds.tell(means, arms, "in the better half", f"not in the better half after {first_cut:.0%} of the steps")
-        means = rounds.run_all(arms, range(1), halfway)
+            means = rounds.run_all(candidates, range(1), first_cut)
+            candidates = [candidate for name in names for candidate in _best_of(name, means, 1 / 2)]
+            rounds.tell(
+                means, candidates, "in the better half", f"not in the better half after {first_cut:.0%} of the steps"
+            )
+        means = rounds.run_all(candidates, range(1), halfway)
         chosen = untouched_first(best_of_each(means))[: max(2, finalists())]
         why_not = f"another setting or contestant did better after {halfway:.0%} of the steps"
         rounds.tell(means, chosen, "goes to the end", why_not)
         return last_round(rounds, chosen, seeds, hopeless)
     if len(settings) > FEW and first_cut < 1:
-        means = rounds.run_all(arms, range(1), first_cut)
-        arms = [arm for name in names for arm in _best_of(name, means, 1 / 3)]
-        rounds.tell(means, arms, "in the best third", f"not in the best third after {first_cut:.0%} of the steps")
-    means = rounds.run_all(arms, range(1), 1.0)
+        means = rounds.run_all(candidates, range(1), first_cut)
+        candidates = [candidate for name in names for candidate in _best_of(name, means, 1 / 3)]
+        rounds.tell(means, candidates, "in the best third", f"not in the best third after {first_cut:.0%} of the steps")
+    means = rounds.run_all(candidates, range(1), 1.0)
     tried = list(settings)
     for _ in range(EXTENSIONS if extend else 0):
-        outward = dict.fromkeys(found for arm in best_of_each(means) if (found := beyond(tried, arm.setting)))
+        outward = dict.fromkeys(
+            found for candidate in best_of_each(means) if (found := beyond(tried, candidate.setting))
+        )
         if not outward:
             break
         tried += outward
-        means |= rounds.run_all([Arm(name, setting) for name in names for setting in outward], range(1), 1.0)
-    level = [arm for name in names for arm in ranked(name, means)[:2]]
-    rounds.tell({arm: means[arm] for arm in means if arm not in level}, [], "", "two other settings did better")
+        means |= rounds.run_all([Candidate(name, setting) for name in names for setting in outward], range(1), 1.0)
+    level = [candidate for name in names for candidate in ranked(name, means)[:2]]
+    rounds.tell(
+        {candidate: means[candidate] for candidate in means if candidate not in level},
+        [],
+        "",
+        "two other settings did better",
+    )
     means = rounds.run_all(level, range(min(2, seeds)), 1.0)
     chosen = untouched_first(best_of_each(means))
     rounds.tell(means, chosen, "goes on with all seeds", "another setting did better")
     found = last_round(rounds, chosen, seeds, None)
-    at_an_end = [arm for arm in found.finalists if beyond(tried, arm.setting)]
+    at_an_end = [candidate for candidate in found.finalists if beyond(tried, candidate.setting)]
     if not at_an_end:
         return found
-    which = ", ".join(f"{arm.contestant} ({arm.setting.name})" for arm in at_an_end)
+    which = ", ".join(f"{candidate.contestant} ({candidate.setting.name})" for candidate in at_an_end)
     return replace(
         found, note=f"{found.note} The best rate lies at an end of those tried: {which}. One beyond may be better."
     )
 
 
-def last_round(rounds: Rounds, chosen: list[Arm], seeds: int, hopeless: Hopeless | None) -> Found:
+def last_round(rounds: Rounds, chosen: list[Candidate], seeds: int, hopeless: Hopeless | None) -> Found:
     """Seed after seed, each for everybody who is still in."""
     untouched, *rivals = chosen
-    out: list[Arm] = []
+    out: list[Candidate] = []
     if hopeless is None:  # else who is out after a seed is spared the next
         rounds.foresee([untouched, *rivals], range(seeds), 1.0)
     for seed in range(seeds):
         rounds.run_all([untouched, *rivals], range(seed, seed + 1), 1.0)
         sound = rounds.sound([untouched, *rivals])
-        lost = [arm for arm in rivals if arm not in sound]
+        lost = [candidate for candidate in rivals if candidate not in sound]
         if hopeless is not None and seed + 1 < seeds:
-            lost += [arm for arm in rivals if arm not in lost and hopeless(arm, untouched, seed + 1)]
+            lost += [
+                candidate for candidate in rivals if candidate not in lost and hopeless(candidate, untouched, seed + 1)
+            ]
         out += lost
-        rivals = [arm for arm in rivals if arm not in lost]
-    arms = [untouched, *rivals]
-    means = {arm: rounds.mean(arm) for arm in [*arms, *out]}
-    rounds.tell(means, arms, "reached the end", "could not reach the untouched model any more")
-    note = f"{len(rounds.runs)} fine-tunings; {len(arms)} of the contestants reached the end with {seeds} seeds."
-    return Found(tuple(arms), tuple(rounds.record), note, "nothing could win any more" if out and not rivals else "")
+        rivals = [candidate for candidate in rivals if candidate not in lost]
+    candidates = [untouched, *rivals]
+    means = {candidate: rounds.mean(candidate) for candidate in [*candidates, *out]}
+    rounds.tell(means, candidates, "reached the end", "could not reach the untouched model any more")
+    note = f"{len(rounds.runs)} fine-tunings; {len(candidates)} of the contestants reached the end with {seeds} seeds."
+    return Found(
+        tuple(candidates), tuple(rounds.record), note, "nothing could win any more" if out and not rivals else ""
+    )
 
 
 class Rounds:
@@ -223,95 +238,116 @@ class Rounds:
     def __init__(
         self,
         run: Run,
-        give_up: Callable[[Arm], None],
+        give_up: Callable[[Candidate], None],
         ahead: Ahead = lambda runs: None,
         constant: float = -math.inf,
     ) -> None:
         self.run, self.give_up, self.ahead, self.constant = run, give_up, ahead, constant
-        self.runs: dict[tuple[Arm, int, float], Outcome] = {}
+        self.runs: dict[tuple[Candidate, int, float], Outcome] = {}
         self.record: list[Trial] = []
         self.rung = 0
         self.share = 0.0  # of the round that is on
 
-    def run_all(self, arms: Sequence[Arm], seeds: range, share: float) -> dict[Arm, Standing]:
-        """Run the arms up to a share of their steps, seed by seed, and return what dev says of each."""
+    def run_all(self, candidates: Sequence[Candidate], seeds: range, share: float) -> dict[Candidate, Standing]:
+        """Run the candidates up to a share of their steps, seed by seed, and return what dev says of each."""
         self.share = share
-        self.foresee(arms, seeds, share)
+        self.foresee(candidates, seeds, share)
         for seed in seeds:
-            for arm in arms:
-                if (arm, seed, share) not in self.runs:
-                    self.runs[arm, seed, share] = self.run(arm, seed, share)
-        return {arm: self.standing(arm, [self.runs[arm, seed, share] for seed in seeds]) for arm in arms}
+            for candidate in candidates:
+                if (candidate, seed, share) not in self.runs:
+                    self.runs[candidate, seed, share] = self.run(candidate, seed, share)
+        return {
+            candidate: self.standing(candidate, [self.runs[candidate, seed, share] for seed in seeds])
+            for candidate in candidates
+        }
 
-    def standing(self, arm: Arm, outcomes: Sequence[Outcome]) -> Standing:
+    def standing(self, candidate: Candidate, outcomes: Sequence[Outcome]) -> Standing:
         dev, loss = (float(np.mean([getattr(each, name) for each in outcomes])) for name in ("dev", "loss"))
         learnt = dev > self.constant
-        rate = arm.setting.recipe.plan.rate
+        rate = candidate.setting.recipe.plan.rate
         return Standing(learnt, dev if learnt else self.constant, -loss, outcomes[0].steps, rate, dev)
 
-    def foresee(self, arms: Sequence[Arm], seeds: range, share: float) -> None:
+    def foresee(self, candidates: Sequence[Candidate], seeds: range, share: float) -> None:
         """Have those of the runs that are still to be made begun at once, if anybody can."""
-        self.ahead([(arm, seed, share) for seed in seeds for arm in arms if (arm, seed, share) not in self.runs])
+        self.ahead(
+            [
+                (candidate, seed, share)
+                for seed in seeds
+                for candidate in candidates
+                if (candidate, seed, share) not in self.runs
+            ]
+        )
 
-    def mean(self, arm: Arm) -> Standing:
+    def mean(self, candidate: Candidate) -> Standing:
         """Over all its seeds in full."""
-        return self.standing(arm, [seen for (who, _, share), seen in self.runs.items() if who == arm and share == 1])
+        return self.standing(
+            candidate, [seen for (who, _, share), seen in self.runs.items() if who == candidate and share == 1]
+        )
 
-    def sound(self, arms: Sequence[Arm]) -> list[Arm]:
+    def sound(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those of which no run in full diverged. Raises ValueError where one of the untouched model did."""
         wild = {who for (who, _, share), seen in self.runs.items() if seen.lost and share == 1}
-        for arm in arms:
-            if arm in wild and arm.contestant == UNTOUCHED:
+        for candidate in candidates:
+            if candidate in wild and candidate.contestant == UNTOUCHED:
                 raise ValueError(
-                    f"the untouched model's training diverges with {arm.setting.name}, its best setting on dev. Lower "
-                    f"search.rates, or finetune.plan.rate"
+                    f"the untouched model's training diverges with {candidate.setting.name}, its best setting on dev. "
+                    f"Lower search.rates, or finetune.plan.rate"
                 )
-        return [arm for arm in arms if arm not in wild]
+        return [candidate for candidate in candidates if candidate not in wild]
 
-    def tell(self, means: Mapping[Arm, Standing], kept: Sequence[Arm], why: str, why_not: str) -> None:
-        """A line of the record for each arm of a round that has ended; those that go no further are given up."""
-        for arm, standing in means.items():
-            runs = [outcome for (who, _, part), outcome in self.runs.items() if (who, part) == (arm, self.share)]
-            stays = arm in kept
+    def tell(self, means: Mapping[Candidate, Standing], kept: Sequence[Candidate], why: str, why_not: str) -> None:
+        """A line of the record for each candidate of a round that has ended; those that go no further are given up."""
+        for candidate, standing in means.items():
+            runs = [outcome for (who, _, part), outcome in self.runs.items() if (who, part) == (candidate, self.share)]
+            stays = candidate in kept
             words = next((outcome.lost for outcome in runs if outcome.lost), why if stays else why_not)
             self.record.append(
-                Trial(arm.contestant, arm.setting.name, self.rung, runs[0].steps, len(runs), standing.dev, stays, words)
+                Trial(
+                    candidate.contestant,
+                    candidate.setting.name,
+                    self.rung,
+                    runs[0].steps,
+                    len(runs),
+                    standing.dev,
+                    stays,
+                    words,
+                )
             )
             if not stays:
-                self.give_up(arm)
+                self.give_up(candidate)
         self.rung += 1
 
 
-def ranked(name: str, means: Mapping[Arm, Standing]) -> list[Arm]:
-    """The arms of a contestant, the best first."""
-    arms = [arm for arm in means if arm.contestant == name]
-    return sorted(arms, key=lambda arm: means[arm], reverse=True)
+def ranked(name: str, means: Mapping[Candidate, Standing]) -> list[Candidate]:
+    """The candidates of a contestant, the best first."""
+    candidates = [candidate for candidate in means if candidate.contestant == name]
+    return sorted(candidates, key=lambda candidate: means[candidate], reverse=True)
 
 
-def _best_of(name: str, means: Mapping[Arm, Standing], share: float) -> list[Arm]:
-    arms = ranked(name, means)
-    return arms[: math.ceil(len(arms) * share)]
+def _best_of(name: str, means: Mapping[Candidate, Standing], share: float) -> list[Candidate]:
+    candidates = ranked(name, means)
+    return candidates[: math.ceil(len(candidates) * share)]
 
 
-def best_of_each(means: Mapping[Arm, Any]) -> list[Arm]:
-    """Each contestant's best arm (the first of equals), in the order of the contestants' scores."""
-    best: dict[str, Arm] = {}
-    for arm, standing in means.items():
-        if arm.contestant not in best or standing > means[best[arm.contestant]]:
-            best[arm.contestant] = arm
-    return sorted(best.values(), key=lambda arm: means[arm], reverse=True)
+def best_of_each(means: Mapping[Candidate, Any]) -> list[Candidate]:
+    """Each contestant's best candidate (the first of equals), in the order of the contestants' scores."""
+    best: dict[str, Candidate] = {}
+    for candidate, standing in means.items():
+        if candidate.contestant not in best or standing > means[best[candidate.contestant]]:
+            best[candidate.contestant] = candidate
+    return sorted(best.values(), key=lambda candidate: means[candidate], reverse=True)
 
 
-def untouched_first(arms: Sequence[Arm]) -> list[Arm]:
-    return sorted(arms, key=lambda arm: arm.contestant != UNTOUCHED)
+def untouched_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=lambda candidate: candidate.contestant != UNTOUCHED)
 
 
 def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, finalists: int) -> float:
     """What a search with a budget takes that ends with so many contestants, in fine-tunings from begin to end."""
-    shares: dict[tuple[Arm, int], float] = {}
+    shares: dict[tuple[Candidate, int], float] = {}
 
-    def played(arm: Arm, seed: int, share: float) -> Outcome:
-        shares[arm, seed] = share
+    def played(candidate: Candidate, seed: int, share: float) -> Outcome:
+        shares[candidate, seed] = share
         return Outcome(0.0, 0)
 
     search(names, settings, seeds, played, how="halving", finalists=lambda: finalists, hopeless=lambda *_: False)
@@ -402,8 +438,8 @@ def searched(
 ) -> Ended:
     """The fine-tunings that dev chose, everything before them done; the test set stays sealed.
 
-    A contestant one of whose jobs fails is out, and the others go on; an arm whose training diverges has lost. Raises
-    the error of the untouched model's jobs, and of a model that is alone.
+    A contestant one of whose jobs fails is out, and the others go on; a candidate whose training diverges has lost.
+    Raises the error of the untouched model's jobs, and of a model that is alone.
     """
     recipe, task = entries.recipe, entries.materials.task
     gold = [example.label for example in task.examples("dev")]
@@ -413,33 +449,45 @@ def searched(
     out: dict[str, str] = {}
     tried: set[tuple[str, float]] = set()
 
-    def job_of(arm: Arm, seed: int) -> Job:
-        job = entries.tuning(arm.contestant, arm.setting, seed)
+    def job_of(candidate: Candidate, seed: int) -> Job:
+        job = entries.tuning(candidate.contestant, candidate.setting, seed)
         return begun.setdefault(job.name, job)
 
-    def fail(arm: Arm, job: Job, error: Exception) -> None:
-        if arm.contestant == UNTOUCHED or len(entries.models) == 1 or isinstance(error, NotDoneError):
+    def fail(candidate: Candidate, job: Job, error: Exception) -> None:
+        if candidate.contestant == UNTOUCHED or len(entries.models) == 1 or isinstance(error, NotDoneError):
             raise error
-        if arm.contestant not in out:
-            out[arm.contestant] = f"{job.label}: {first_line(error)}"
-            watch(Progress("search", 0, 0, "steps", {"note": f"{arm.contestant} failed: {out[arm.contestant]}"}))
+        if candidate.contestant not in out:
+            out[candidate.contestant] = f"{job.label}: {first_line(error)}"
+            watch(
+                Progress(
+                    "search", 0, 0, "steps", {"note": f"{candidate.contestant} failed: {out[candidate.contestant]}"}
+                )
+            )
 
-    def played(arm: Arm, seed: int, share: float) -> Outcome:
-        ahead([(arm, seed, share)])
-        if arm.contestant in out:
+    def played(candidate: Candidate, seed: int, share: float) -> Outcome:
+        ahead([(candidate, seed, share)])
+        if candidate.contestant in out:
             return FAILED
-        job = job_of(arm, seed)
+        job = job_of(candidate, seed)
         try:
             if job.name in wild:
                 raise wild[job.name]
             seen = done(job if share == 1 else Part(job, share), run, watch=watch)
         except NotFiniteError as error:
-            watch(Progress("search", 0, 0, "steps", {"note": f"{arm.contestant}, {arm.setting.name}: {error}"}))
+            watch(
+                Progress(
+                    "search", 0, 0, "steps", {"note": f"{candidate.contestant}, {candidate.setting.name}: {error}"}
+                )
+            )
             return DIVERGED
         return Outcome(seen["dev"], seen["steps"], loss=seen["loss"])
 
-    def ahead(runs: Sequence[tuple[Arm, int, float]]) -> None:
-        asked = [(arm, job_of(arm, seed), share) for arm, seed, share in runs if arm.contestant not in out]
+    def ahead(runs: Sequence[tuple[Candidate, int, float]]) -> None:
+        asked = [
+            (candidate, job_of(candidate, seed), share)
+            for candidate, seed, share in runs
+            if candidate.contestant not in out
+        ]
         if ranks.world() > 1:  # whose processes stop together: each when it is asked for
             begun_only = [job for _, job, share in asked if share < 1]
             note(with_needs(job for _, job, share in asked if share == 1), run, parts=begun_only)
@@ -449,26 +497,28 @@ def searched(
         parts = [job if share == 1 else Part(job, share) for _, job, share in new]
         errors = do_all(parts, run, watch=watch) if parts else {}
         wild.update({name: error for name, error in errors.items() if isinstance(error, NotFiniteError)})
-        for arm, job, _ in new:
+        for candidate, job, _ in new:
             if job.name in errors and job.name not in wild:
                 lost = next(each for each in with_needs([job]) if each.name in errors)
-                fail(arm, lost, errors[lost.name])
+                fail(candidate, lost, errors[lost.name])
 
-    def dev_scores(arm: Arm, seeds: int) -> list[Score]:
-        tuned = [done(job_of(arm, seed), run) for seed in range(seeds)]
-        return [dev_row(arm.contestant, seed, seen, gold, task) for seed, seen in enumerate(tuned)]
+    def dev_scores(candidate: Candidate, seeds: int) -> list[Score]:
+        tuned = [done(job_of(candidate, seed), run) for seed in range(seeds)]
+        return [dev_row(candidate.contestant, seed, seen, gold, task) for seed, seen in enumerate(tuned)]
 
-    def hopeless(rival: Arm, untouched: Arm, seeds: int) -> bool:
+    def hopeless(rival: Candidate, untouched: Candidate, seeds: int) -> bool:
         return beyond_reach(dev_scores(rival, seeds), dev_scores(untouched, seeds), task.metric)
 
-    def give_up(arm: Arm) -> None:
+    def give_up(candidate: Candidate) -> None:
         for seed in range(recipe.seeds):
-            place = job_of(arm, seed).directory(run)
+            place = job_of(candidate, seed).directory(run)
             if (place / finetune.BEGUN).exists():
                 finetune.give_up(place)
 
     found = _found(entries, played, run, finalists=finalists, hopeless=hopeless, give_up=give_up, ahead=ahead)
-    found = replace(found, finalists=tuple(arm for arm in found.finalists if arm.contestant not in out))
+    found = replace(
+        found, finalists=tuple(candidate for candidate in found.finalists if candidate.contestant not in out)
+    )
     return Ended(entries, found, _tuned(entries, found), tuple(begun.values()), out)
 
 
@@ -482,18 +532,17 @@ def foreseen(
 def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = False) -> list[tuple[Job, float]]:
     """Every job that these entries come to, as `foreseen`.
 
-    Where dev decides who goes on: as if all arms were level and the first went on; as many as there will be, if not the
-    same. Where settings are drawn: with the trials that stand in the directory `run`, and none of the others given up.
+    Where dev decides who goes on, equal dev scores are assumed: the number of jobs is right, which ones is a guess. Where settings are drawn: with the trials that stand in the directory `run`, and none of the others given up.
     """
     tunings: dict[str, tuple[Job, float]] = {}
 
-    def played(arm: Arm, seed: int, share: float) -> Outcome:
-        job = entries.tuning(arm.contestant, arm.setting, seed)
+    def played(candidate: Candidate, seed: int, share: float) -> Outcome:
+        job = entries.tuning(candidate.contestant, candidate.setting, seed)
         tunings[job.name] = (job, share)
         return Outcome(0.0, 0)
 
-    def given_up(arm: Arm) -> None:
-        job = entries.tuning(arm.contestant, arm.setting, 0)
+    def given_up(candidate: Candidate) -> None:
+        job = entries.tuning(candidate.contestant, candidate.setting, 0)
         tunings.setdefault(job.name, (job, EARLY))  # of an earlier session: it began, so nothing of it is left
 
     found = _found(
@@ -530,7 +579,7 @@ def _found(
     *,
     finalists: Callable[[], int] | None,
     hopeless: Hopeless,
-    give_up: Callable[[Arm], None],
+    give_up: Callable[[Candidate], None],
     ahead: Ahead = lambda runs: None,
     writes: bool = True,
 ) -> Found:
@@ -569,8 +618,8 @@ def first_cut(recipe: RaceRecipe, rows: int) -> float:
 def _tuned(entries: Entries, found: Found) -> dict[str, tuple[Job, ...]]:
     seeds = range(entries.recipe.seeds)
     return {
-        arm.contestant: tuple(entries.tuning(arm.contestant, arm.setting, seed) for seed in seeds)
-        for arm in found.finalists
+        candidate.contestant: tuple(entries.tuning(candidate.contestant, candidate.setting, seed) for seed in seeds)
+        for candidate in found.finalists
     }
 
 
