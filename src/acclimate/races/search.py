@@ -7,8 +7,8 @@ halving  most candidates leave after short runs (Jamieson and Talwalkar, Non-sto
          hyperparameter optimization, AISTATS 2016), in rounds:
 
 A round trains the first part of a whole run, at the whole run's rates, and the next round continues from there. So no
-step is paid for twice, and a candidate is judged on its way to the end. (A short run with its own schedule would end at a
-rate of 0: low rates have learnt nothing by then, and look poor.)
+step is paid for twice, and a candidate is judged on its way to the end. (A short run with its own schedule would end at
+a rate of 0: low rates have learnt nothing by then, and look poor.)
 
 Without a budget all contestants reach the end. Each setting is trained in full with one seed; where there are more than
 FEW settings, they first run to EARLY, after which each contestant keeps its best third. The best two settings of each
@@ -16,9 +16,9 @@ contestant get a second seed, and the better of them the other seeds. With `exte
 is the lowest or highest that was tried, all contestants try one more beyond it, EXTENSIONS times at most.
 
 With a budget each candidate runs to EARLY with one seed, and each contestant keeps the better half of its settings.
-Those run on to HALFWAY, and each contestant keeps its best. As many contestants as the rest of the budget pays for go to the
-end with every seed, the best ones first. That last round ends early where no rival can reach the untouched model any
-more, which `hopeless` decides. The untouched model is in every round.
+Those run on to HALFWAY, and each contestant keeps its best. As many contestants as the rest of the budget pays for go
+to the end with every seed, the best ones first. That last round ends early where no rival can reach the untouched model
+any more, which `hopeless` decides. The untouched model is in every round.
 
 The better candidate has the higher mean dev score; of equal ones the lower dev loss, then more steps, then the higher
 rate, so that the slowest setting does not win the ties. A candidate whose mean does not beat the best constant answer
@@ -532,7 +532,8 @@ def foreseen(
 def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = False) -> list[tuple[Job, float]]:
     """Every job that these entries come to, as `foreseen`.
 
-    Where dev decides who goes on, equal dev scores are assumed: the number of jobs is right, which ones is a guess. Where settings are drawn: with the trials that stand in the directory `run`, and none of the others given up.
+    Where dev decides who goes on, equal dev scores are assumed: the number of jobs is right, which ones is a guess.
+    Where Optuna draws settings, the trials in the directory `run` count, and none of the others is given up.
     """
     tunings: dict[str, tuple[Job, float]] = {}
 
