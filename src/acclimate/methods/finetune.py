@@ -132,7 +132,8 @@ OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")
 OF_TEXTS = ("sequence_layer", "pooler")  # settings for labels of whole texts alone
 
 # pooling -> a function that gives the places of the pooled mentions in a text
-SPANS: dict[Pooling, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
+SPANS: dict[str, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
+    "auto": None,  # of a recipe, before a probe has chosen
     "pooler": None,
     "first": None,
     "mean": None,

@@ -266,7 +266,8 @@ def _wanted(target_R: np.ndarray, kind: str, labels: int, centre: float, unit: f
         return target_R.astype(np.float64)
     if kind == "score":
         return ((target_R.astype(np.float64) - centre) / unit)[:, None]
-    return np.eye(labels)[target_R]
+    ones_RC: np.ndarray = np.eye(labels)[target_R]
+    return ones_RC
 
 
 def _scales(states_RD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -48,10 +48,10 @@ from acclimate.core import files, ranks
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods import finetune
-from acclimate.methods.finetune import Looks, training_rows
+from acclimate.methods.finetune import Look, Looks, training_rows
 from acclimate.methods.method import Contestant, Method
 from acclimate.methods.scratch import learned_tokenizer
-from acclimate.methods.task_loss import LOSSES, predict, target_of, targets
+from acclimate.methods.task_loss import LOSSES, TaskLoss, predict_and_measure, target_of, targets
 from acclimate.models.classifier import TOKENS, load_finetuned
 from acclimate.models.encoder import (
     dropout_known,
@@ -66,7 +66,7 @@ from acclimate.models.joint_head import as_classifier, new_joint_head, require_a
 from acclimate.models.loading import identity
 from acclimate.models.scale import fold
 from acclimate.tasks.prepared import Prepared, open_prepared
-from acclimate.tasks.rows import encode
+from acclimate.tasks.rows import encode, labelled
 from acclimate.text.corpus import Corpus
 from acclimate.text.masking import replacement_of
 from acclimate.text.streams import interleaved, masked_rows_stream, masked_stream
@@ -277,9 +277,11 @@ def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedMo
     tokenizer.model_max_length = task.max_tokens + prompt_length(tokenizer)
     dev = task.examples("dev")
     classifier.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
-    predicted = predict(classifier, encode(dev, tokenizer, task.max_tokens, task.kind), task.labels)
-    looks = Looks(out, keep_best=False)
-    looks.add(len(read_log(first)), task.score([example.label for example in dev], predicted), predicted, classifier)
+    rows = labelled(encode(dev, tokenizer, task.max_tokens, task.kind), dev, task.kind, task.labels)
+    predicted, loss = predict_and_measure(TaskLoss(classifier), rows, task.labels)
+    score = task.score([example.label for example in dev], predicted)
+    looks = Looks(out, keep=0)
+    looks.add(len(read_log(first)), Look(score, loss, predicted), classifier)
     looks.write_predicted()
     return classifier, tokenizer
 

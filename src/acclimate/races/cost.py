@@ -304,7 +304,7 @@ class Trial:
             training = _speed_of(tuning.objective(), stream, plan)
             dev = task.examples("dev")[:READ]
             rows = appended(
-                encode(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=SPANS.get(stated.pooling)), behind
+                encode(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=SPANS[stated.pooling]), behind
             )
             texts = [example.text for example in dev]
             predict(tuning.model, rows, tuning.labels, texts=texts)
@@ -321,7 +321,7 @@ class Trial:
         task = self.materials.task
         examples = task.examples("test")
         sampled = examples[:: max(1, len(examples) // SAMPLE)]
-        rows = encode(sampled, self.tokenizer, task.max_tokens, task.kind, spans=SPANS.get(stated.pooling))
+        rows = encode(sampled, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[stated.pooling])
         return (len(rows.ids) + prompt * len(rows)) * len(examples) / len(sampled)
 
     def _speed(self, recipe: Any, method: Method, lengths: np.ndarray, plan: Plan, prompt: int) -> _Speed:

@@ -22,8 +22,8 @@ any more, which `hopeless` decides. The untouched model is in every round.
 
 The better candidate has the higher mean dev score; of equal ones the lower dev loss, then more steps, then the higher
 rate, so that the slowest setting does not win the ties. A candidate whose mean does not beat the best constant answer
-comes after all that do, and such candidates are ranked by their dev loss, which falls before any answer changes. No
-candidate leaves before its warm-up and LEAST more steps.
+comes after all that do, and such candidates are ranked by their dev loss, which falls before any answer changes.
+Without a budget no candidate leaves before its warm-up and LEAST more steps.
 
 Where Optuna draws the settings, races/optuna.py has the rounds before the last.
 """
@@ -180,9 +180,8 @@ def search(
     means = rounds.run_all(candidates, range(1), 1.0)
     tried = list(settings)
     for _ in range(EXTENSIONS if extend else 0):
-        outward = dict.fromkeys(
-            found for candidate in best_of_each(means) if (found := beyond(tried, candidate.setting))
-        )
+        asked = [beyond(tried, candidate.setting) for candidate in best_of_each(means)]
+        outward = dict.fromkeys(setting for setting in asked if setting is not None)
         if not outward:
             break
         tried += outward
@@ -197,13 +196,13 @@ def search(
     means = rounds.run_all(level, range(min(2, seeds)), 1.0)
     chosen = untouched_first(best_of_each(means))
     rounds.tell(means, chosen, "goes on with all seeds", "another setting did better")
-    found = last_round(rounds, chosen, seeds, None)
-    at_an_end = [candidate for candidate in found.finalists if beyond(tried, candidate.setting)]
+    ended = last_round(rounds, chosen, seeds, None)
+    at_an_end = [candidate for candidate in ended.finalists if beyond(tried, candidate.setting)]
     if not at_an_end:
-        return found
+        return ended
     which = ", ".join(f"{candidate.contestant} ({candidate.setting.name})" for candidate in at_an_end)
     return replace(
-        found, note=f"{found.note} The best rate lies at an end of those tried: {which}. One beyond may be better."
+        ended, note=f"{ended.note} The best rate lies at an end of those tried: {which}. One beyond may be better."
     )
 
 
@@ -589,7 +588,9 @@ def _found(
     if not recipe.search.draws:
         given: dict[str, Any] = {"finalists": finalists, "hopeless": hopeless, "give_up": give_up, "ahead": ahead}
         task = entries.materials.task
-        given |= {"constant": constant_on_dev(task), "first_cut": first_cut(recipe, task.sizes["train"])}
+        given["constant"] = constant_on_dev(task)
+        if finalists is None:  # a budget may be too small for LEAST steps of everything
+            given["first_cut"] = first_cut(recipe, task.sizes["train"])
         # a dry run cannot know what lies at an end
         given |= {"beyond": recipe.beyond, "extend": recipe.search.extend and writes}
         return search(names, recipe.settings(), recipe.seeds, played, how=recipe.search.how, **given)

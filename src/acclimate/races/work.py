@@ -140,7 +140,7 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
     stated = _tuning(recipe, task, model)
     checkpoint = finetune.adapt(stated, out, watch=watch)
     chosen = {"dev": finetune.dev_score(out, stated.choose), "loss": finetune.best_of_looks(out).loss}
-    learnt = files.read_json(out / finetune.LEARNT)
+    learnt: Result = files.read_json(out / finetune.LEARNT)
     return _trained(out, checkpoint) | chosen | learnt | seen_on_dev(out)
 
 
