@@ -591,9 +591,9 @@ def _found(
         given["constant"] = constant_on_dev(task)
         if finalists is None:  # a budget may be too small for LEAST steps of everything
             given["first_cut"] = first_cut(recipe, task.sizes["train"])
-        # a dry run cannot know what lies at an end
-        given |= {"beyond": recipe.beyond, "extend": recipe.search.extend and writes}
-        return search(names, recipe.settings(), recipe.seeds, played, how=recipe.search.how, **given)
+        more = recipe.search.extend and writes  # a dry run cannot know what lies at an end
+        given["beyond"] = recipe.beyond
+        return search(names, recipe.settings(), recipe.seeds, played, how=recipe.search.how, extend=more, **given)
     from acclimate.races import optuna  # they load Optuna, an extra
 
     return optuna.search(
