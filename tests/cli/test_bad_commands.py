@@ -198,8 +198,8 @@ CASES = [
     Case("shipping no race", "ship base --to shipped", ("base",)),
     Case("doctor without a file", "doctor nowhere.csv", ("nowhere.csv",)),
     # retrieval
-    Case("K of nothing", f"{RETRIEVE} --k 0", ("k=0: a query retrieves 1 to 10,000 documents",)),
-    Case("K too large", f"{RETRIEVE} k=10001", ("k=10001: a query retrieves 1 to 10,000 documents",)),
+    Case("K of nothing", f"{RETRIEVE} --k 0", ("k = 0: a query retrieves 1 to 10,000 documents",)),
+    Case("K too large", f"{RETRIEVE} k=10001", ("k = 10001: a query retrieves 1 to 10,000 documents",)),
     Case("retrieving without a file", "data retrieve --corpus general.txt", ("no FILE given", "--from RUN --k NUMBER")),
     Case("retrieving from nothing", RETRIEVE.partition(" --corpus")[0], ("no corpus given", "--corpus PATH")),
     Case("retrieving from nowhere", RETRIEVE.replace("general.txt", "nowhere"), ("nowhere: there is no such file",)),

@@ -76,7 +76,7 @@ REFUSED = {
     "looks = 0 is out of range": {"looks": 0},
     "adversarial = -1.0 is out of range": {"adversarial": -1.0},
     "has layers = 2, but layers = 1": {"size": "tiny"},
-    "comes with its own weights": {"model": "a"},
+    "comes with weights and a vocabulary": {"model": "a"},
     "tokenizer = 'b' does nothing: model = 'a'": {"model": "a", "tokenizer": "b"},
     "vocabulary = 110 does nothing: tokenizer = 'b'": {"tokenizer": "b"},
     "adversarial_radius = 0.1 does nothing: adversarial = 0": {"adversarial_radius": 0.1},

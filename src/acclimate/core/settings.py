@@ -30,6 +30,7 @@ class Range:
     above, below  bounds that are not
     also          one more number that is allowed
     why           what an error says in place of the bounds
+    hint          what an error says after the bounds, such as ", or take the method mlm"
     """
 
     least: float | None = None
@@ -38,11 +39,14 @@ class Range:
     below: float | None = None
     also: float | None = None
     why: str = ""
+    hint: str = ""
 
     def check(self, key: str, value: float | None) -> None:
-        """Raises ValueError for a number that is not allowed; None always is."""
+        """Raises ValueError for a number that is not allowed, or not finite; None always is allowed."""
         if value is None or value == self.also:
             return
+        if not math.isfinite(value):
+            raise ValueError(f"{key} = {value} is no finite number")
         rules = {
             f"at least {self.least}": self.least is None or value >= self.least,
             f"above {self.above}": self.above is None or value > self.above,
@@ -51,7 +55,8 @@ class Range:
         }
         if not all(rules.values()):
             bounds = " and ".join(rule for rule in rules if not rule.endswith("None"))
-            raise ValueError(f"{key} = {value}{f': {self.why}' if self.why else f' is out of range: {bounds}'}")
+            broken = f": {self.why}" if self.why else f" is out of range: {bounds}{self.hint}"
+            raise ValueError(f"{key} = {value}{broken}")
 
 
 Count = Annotated[int, Range(least=0)]

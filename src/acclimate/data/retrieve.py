@@ -21,20 +21,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.machines import Work, workers
+from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import SPLITS, Document, Example, Progress, Split, Watch, counted, unwatched
 from acclimate.data.corpus_scan import leave_out
 from acclimate.data.leaks import NEAR, Sealed, whole
 from acclimate.data.materials import corpus_at, note_on
 from acclimate.data.retrieved import as_text, examples_of_selection, of_corpus, of_documents, of_queries, shown
 from acclimate.tasks.labelled import LabelledFiles, read_files
-from acclimate.text.bm25.build import check_formula
-from acclimate.text.bm25.index import check_k
+from acclimate.text.bm25.index import MOST
 from acclimate.text.bm25.selection import Query, Selection, open_selection, sample, select
 from acclimate.text.bm25.shards import Shards, build_shards
 from acclimate.text.bm25.words import check_analyzer
@@ -50,31 +50,28 @@ CORPUS, SELECTION, LEFT_OUT, LIKE = "corpus", "selection", "left-out", "bm25"
 class RetrieveRecipe:
     """What is retrieved. The defaults are the paper's small scale, with clean and different documents."""
 
-    k: int = 50  # documents to retrieve for each query, 1 to 10,000; those of all queries together are kept, each once
+    k: Annotated[int, Range(least=1, most=MOST, why=f"a query retrieves 1 to {MOST:,} documents")] = 50
+    """Documents to retrieve for each query, 1 to 10,000; those of all queries together are kept, each once."""
     how: Literal["bm25", "random"] = "bm25"
     """"random" draws as many documents as BM25 retrieves, without regard to the queries."""
     queries: Literal["text", "keywords"] = "text"
     """What is searched for: whole texts, or the keywords that RAKE finds in them."""
-    phrases: int = PHRASES  # most keywords of a query
+    phrases: Annotated[int, Range(least=1)] = PHRASES  # most keywords of a query
     duplicates: Literal["keep", "exact", "near"] = "exact"
     """Which documents that resemble a better one are dropped: none, exact copies, or near-duplicates too."""
     passages: Literal["keep", "drop"] = "keep"
     """What becomes of documents that share a run of 13 words with a dev or test text, but fewer than half of its
     runs."""
-    near: float = NEAR  # Jaccard similarity of character 5-grams from which on two texts are near-duplicates
-    analyzer: str = "words"  # how texts are split into words: words (in lower case) or cased
-    k1: float = 1.2  # BM25's k1: how soon further occurrences of a word stop counting
-    b: float = 0.75  # BM25's b: how much long documents are held back
-    seed: int = 0  # seed of the random draw
+    near: Annotated[float, Range(above=0, most=1)] = NEAR
+    """Jaccard similarity of character 5-grams from which on two texts are near-duplicates."""
+    analyzer: Literal["words", "cased"] = "words"  # how texts are split into words: words (in lower case) or cased
+    k1: Annotated[float, Range(least=0)] = 1.2  # BM25's k1: how soon further occurrences of a word stop counting
+    b: Annotated[float, Range(least=0, most=1)] = 0.75  # BM25's b: how much long documents are held back
+    seed: Count = 0  # seed of the random draw
 
     def __post_init__(self) -> None:
-        check_k(self.k)
+        check_ranges(self)
         check_analyzer(self.analyzer)
-        check_formula(self.k1, self.b)
-        rules = {"phrases": self.phrases >= 1, "near": 0 < self.near <= 1, "seed": self.seed >= 0}
-        for name, holds in rules.items():
-            if not holds:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range")
 
 
 @dataclass(frozen=True)

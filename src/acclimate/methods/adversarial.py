@@ -49,17 +49,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from acclimate.core.settings import Range
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
 from acclimate.methods.domain import divergence
 from acclimate.methods.method import Method
-from acclimate.methods.perturbation import Perturbation, Reading, row_of_tokens, rows_in, symmetric
+from acclimate.methods.perturbation import (
+    Ascents,
+    Noise,
+    Perturbation,
+    Radius,
+    Reading,
+    Step,
+    row_of_tokens,
+    rows_in,
+    symmetric,
+)
 from acclimate.methods.task_loss import TaskLoss, outputs_of, target_in_rows
 from acclimate.models.classifier import kind_of
 from acclimate.models.heads import masked_logits
@@ -149,24 +160,18 @@ def _shares(piece: Piece, positions_M: Tensor, predicted_M: Tensor) -> Tensor:
 class AdversarialRecipe(mlm.MlmRecipe):
     """ALUM from a checkpoint: the settings of mlm, and those of the perturbation."""
 
-    weight: float = 10.0
+    weight: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 10.0
     """Weight of the adversarial loss beside masked language modelling, alpha, above 0; the paper: 10."""
-    step: float = 1e-3
+    step: Step = 1e-3
     """Length of a step of the search for the perturbation, eta, above 0, times the gradient divided by its largest
     number in the row; as released: times the gradient. The paper: 1e-3."""
-    noise: float = 1e-5  # standard deviation of the noise that the search starts from, sigma, above 0; the paper: 1e-5
-    radius: float = 0.0
+    noise: Noise = 1e-5  # standard deviation of the noise that the search starts from, sigma, above 0; the paper: 1e-5
+    radius: Radius = 0.0
     """The most by which a number of the input is changed, epsilon; 0: 1e-5, or 1 as released. The paper's 1e-5 changes
     next to nothing; try 1e-3 with `step` 1e-1."""
-    ascents: int = 1  # number of steps of the search, K, at least 1; the paper: 1
+    ascents: Ascents = 1  # number of steps of the search, K, at least 1; the paper: 1
     reading: Reading = "paper"
     """What is perturbed and how: as the "paper" describes it, or as the "released" code does it."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.weight <= 0:
-            raise ValueError(f"weight = {self.weight} is out of range: above 0, or take the method mlm")
-        Perturbation(self.step, self.noise, self.radius, self.ascents, self.reading)
 
 
 def adapt(recipe: AdversarialRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:

@@ -48,13 +48,14 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from acclimate.core import files, ranks
+from acclimate.core.settings import Range
 from acclimate.core.types import Batch, Checkpoint, Cost, Watch, counted, unwatched
 from acclimate.methods.domain import (
     NOISY,
@@ -244,10 +245,11 @@ class DgaRecipe(DomainRecipe):
     over: Over = "layer"
     """The heads among which importance is normalised: those of a layer, or of the whole model. With two heads a layer
     Eq. 10 gives both the same number."""
-    subset: int = 10_000  # number of sequences on which importance is computed; 1.64 million tokens in the paper
-    contrast: float = 1.0
+    subset: Annotated[int, Range(least=1)] = 10_000
+    """Number of sequences on which importance is computed; 1.64 million tokens in the paper."""
+    contrast: Annotated[float, Range(least=0)] = 1.0
     """Weight of the contrastive loss, lambda_1 of Eq. 16, at least 0; 0: no contrast; the paper: 1."""
-    temperature: float = 0.05
+    temperature: Annotated[float, Range(above=0)] = 0.05
     """Temperature of the contrastive loss, tau of Eq. 15, above 0: cosines are divided by it; the paper: .05."""
     anchor: Anchor = "own"
     """Where the representation o of Eq. 15 comes from: a separate pass over the text ("own"), or the masked pass
@@ -258,10 +260,6 @@ class DgaRecipe(DomainRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rules = {"subset": self.subset >= 1, "contrast": self.contrast >= 0, "temperature": self.temperature > 0}
-        for name, holds in rules.items():
-            if not holds:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range")
         if not self.parts or len(set(self.parts)) < len(self.parts):
             raise ValueError(f"parts = {list(self.parts)}: at least one, each once")
         if self.plan.compile and self.reading == "head_output":

@@ -31,13 +31,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from acclimate.core.settings import Range
 from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
 from acclimate.methods.domain import (
@@ -195,12 +196,8 @@ class DistilRecipe(DomainRecipe):
     text: Text = "unmasked"
     """The text on which student and teacher are compared. "masked": the text of language modelling, at about 1.3
     instead of 2.3 times the cost of mlm."""
-    weight: float = 1.0  # weight of the distillation loss beside masked language modelling, above 0; the paper: 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.weight <= 0:
-            raise ValueError(f"weight = {self.weight} is out of range: above 0, or take the method mlm")
+    weight: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 1.0
+    """Weight of the distillation loss beside masked language modelling, above 0; the paper: 1."""
 
 
 def adapt(recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:

@@ -38,8 +38,8 @@ class DomainRecipe(mlm.MlmRecipe):
     rate 1e-4. What that section leaves open is as in the released code: 10% warm-up, no decay, 15% of sub-words masked.
     """
 
-    max_tokens: int = 164  # longest sequence in tokens, special ones included; the paper: 164
-    epochs: float = 0.0  # passes over the corpus; 0: plan.steps sets the length, 2,500 in the paper
+    max_tokens: mlm.Length = 164  # longest sequence in tokens, special ones included; the paper: 164
+    epochs: mlm.Epochs = 0.0  # passes over the corpus; 0: plan.steps sets the length, 2,500 in the paper
     plan: Plan = field(default_factory=lambda: Plan(steps=2_500, batch=256, rate=1e-4, warmup=0.1, weight_decay=0.0))
     """Steps, batch, rate, precision: 2,500 steps of 256 sequences at 1e-4 in the paper"""
 

@@ -31,13 +31,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
+from acclimate.core.settings import Range, check_ranges
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
 from acclimate.methods.method import Method
 from acclimate.methods.tapter import VECTORS, train_on
@@ -70,8 +71,9 @@ class ExtendRecipe:
 
     model: str = ""  # checkpoint to extend: a local directory or a hub id
     corpus: Path = Path()  # texts to find words in: raw text on the command line, or a corpus that was written before
-    words: int = 1000  # most words to add, at least 1; ignored where word_list is given
-    least: int = 10  # a word of the corpus is added only if it occurs at least this number of times
+    words: Annotated[int, Range(least=1)] = 1000  # most words to add, at least 1; ignored where word_list is given
+    least: Annotated[int, Range(least=1)] = 10
+    """A word of the corpus is added only if it occurs at least this number of times."""
     word_list: Path = Path()
     """Text file with one word or term a line; these are added instead of words found in the corpus."""
     start: Literal["pieces", "vectors"] = "pieces"
@@ -82,9 +84,7 @@ class ExtendRecipe:
     skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))  # how vectors are trained
 
     def __post_init__(self) -> None:
-        for name in ("words", "least"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least 1")
+        check_ranges(self)
         if self.start == "pieces" and (self.vectors or self.vectors_corpus != Path()):
             raise ValueError("vectors are given, but start = pieces takes none. Set start=vectors, or leave them out")
 

@@ -37,13 +37,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core.prompt import FIELD
+from acclimate.core.settings import Range
 from acclimate.core.types import Batch, Checkpoint, Progress, Watch, unwatched
 from acclimate.methods.domain import SMALL, DomainRecipe
 from acclimate.methods.method import Contestant, Method, check_dropout
@@ -114,15 +115,10 @@ class LightRecipe(DomainRecipe):
 
     kind: Literal["adapter", "prompt"] = "adapter"
     """What is trained while the model itself stays frozen: adapters in its layers, or a prompt before its rows."""
-    bottleneck: int = 64  # numbers between an adapter's two layers, above 0; the paper: 64
-    prompt_tokens: int = 100  # tokens of a prompt, above 0; the paper: 100
-    prompt_rate: float = 0.3  # a prompt's learning rate in place of the plan's, above 0; Lester et al.: .3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("bottleneck", "prompt_tokens", "prompt_rate"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range: above 0")
+    bottleneck: Annotated[int, Range(above=0)] = 64  # numbers between an adapter's two layers, above 0; the paper: 64
+    prompt_tokens: Annotated[int, Range(above=0)] = 100  # tokens of a prompt, above 0; the paper: 100
+    prompt_rate: Annotated[float, Range(above=0)] = 0.3
+    """A prompt's learning rate in place of the plan's, above 0; Lester et al.: .3."""
 
 
 def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:

@@ -26,11 +26,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import ranks
+from acclimate.core.settings import Range, check_ranges
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch, counted, unwatched
 from acclimate.methods.method import Contestant, Method
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, require_room
@@ -48,24 +49,29 @@ from acclimate.training.run import finished, run, write_checkpoint
 NO_HEAD = "no language modelling head: one was drawn, which has learnt nothing yet"  # of a checkpoint, in notes
 
 
+Length = Annotated[int, Range(least=3)]  # of a sequence in tokens: two special ones, and one to predict
+Share = Annotated[float, Range(above=0, most=1)]
+Epochs = Annotated[float, Range(least=0)]
+
+
 @dataclass(frozen=True)
 class MlmRecipe:
     """Masked language modelling from a checkpoint. Either `epochs` or `plan.steps` sets the length of the run."""
 
     model: str = ""  # checkpoint to start from: a local directory or a hub id
     corpus: Path = Path()  # texts to train on: raw text on the command line, or a corpus written before; needed
-    max_tokens: int = 128  # longest sequence in tokens, special ones included; longer documents are cut, not dropped
-    masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1
+    max_tokens: Length = 128  # longest sequence in tokens, special ones included; longer documents are cut, not dropped
+    masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1
     whole_words: bool = False
     """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
     dropout: float | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
     attention_dropout: float | None = None  # dropout of attention; None: as the model has it; 0 is 1.3 to 1.6x as fast
-    epochs: float = 100.0  # passes over the corpus; 0: plan.steps sets the length
+    epochs: Epochs = 100.0  # passes over the corpus; 0: plan.steps sets the length
     plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))
     """Steps, batch, rate and precision of the training."""
 
     def __post_init__(self) -> None:
-        check_masked(self)
+        check_ranges(self)
         check_length(self.epochs, self.plan)
 
 
@@ -177,18 +183,6 @@ def masked_run(tokens: Tokens, recipe: Masked) -> tuple[Stream, Plan]:
 def with_steps(plan: Plan, epochs: float, rows: float) -> Plan:
     """The plan with the steps that `epochs` passes over `rows` rows take; unchanged where epochs is 0."""
     return plan if epochs == 0 else replace(plan, steps=max(1, math.ceil(epochs * rows / plan.batch)))
-
-
-def check_masked(recipe: Masked) -> None:
-    """Raises ValueError for settings out of range."""
-    rules = {
-        "max_tokens": (recipe.max_tokens >= 3, "at least 3"),
-        "masking": (0 < recipe.masking <= 1, "above 0, and at most 1"),
-        "epochs": (recipe.epochs >= 0, "at least 0"),
-    }
-    for name, (holds, wanted) in rules.items():
-        if not holds:
-            raise ValueError(f"{name} = {getattr(recipe, name)} is out of range: {wanted}")
 
 
 def check_length(epochs: float, plan: Plan) -> None:

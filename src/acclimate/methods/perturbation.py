@@ -24,19 +24,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from acclimate.core.settings import Range, check_ranges
 from acclimate.core.types import Batch
 from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import rows_of
 from acclimate.training.pieces import Piece
 
 Reading = Literal["paper", "released"]
+Step = Annotated[float, Range(above=0)]
+Noise = Annotated[float, Range(above=0, hint=": at a delta of 0 s is at its least, and g is 0")]
+Radius = Annotated[float, Range(least=0, hint=", where 0 stands for the reading's default")]
+Ascents = Annotated[int, Range(least=1)]
 Distance = Callable[[Tensor, Tensor], Tensor]  # (f(x), f(x + delta)) -> a sum over the piece
 
 NOISE = "noise"  # of `Batch.rows`: a number a row, by which a row that recurs gets other noise each time
@@ -49,22 +54,14 @@ LOW_32_BITS = 2**32 - 1
 class Perturbation:
     """Settings of the search above. radius: 0 stands for RADIUS of the reading."""
 
-    step: float = 1e-3
-    noise: float = 1e-5
-    radius: float = 0.0
-    ascents: int = 1
+    step: Step = 1e-3
+    noise: Noise = 1e-5
+    radius: Radius = 0.0
+    ascents: Ascents = 1
     reading: Reading = "paper"
 
     def __post_init__(self) -> None:
-        rules = {
-            "step": (self.step > 0, "above 0"),
-            "noise": (self.noise > 0, "above 0: at a delta of 0 s is at its least, and g is 0"),
-            "radius": (self.radius >= 0, "at least 0, where 0 stands for the reading's default"),
-            "ascents": (self.ascents >= 1, "at least 1"),
-        }
-        for name, (holds, wanted) in rules.items():
-            if not holds:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range: {wanted}")
+        check_ranges(self)
 
     def place(self, model: PreTrainedModel) -> nn.Module:
         """The module whose output x is. Raises ValueError where the model's family has no such module."""

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import compress
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import Annotated, Any, Literal, Protocol, cast
 
 import numpy as np
 import torch
@@ -45,11 +45,12 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForPreTraining, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
+from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.method import Method
-from acclimate.methods.mlm import NO_HEAD, check_masked, with_steps
-from acclimate.methods.perturbation import Perturbation
+from acclimate.methods.mlm import NO_HEAD, Epochs, Length, Share, with_steps
+from acclimate.methods.perturbation import Radius, Step
 from acclimate.methods.perturbation import Reading as Search
 from acclimate.models.encoder import (
     Architecture,
@@ -107,11 +108,11 @@ class ScratchRecipe:
     # the text
     corpus: Path = Path()  # texts to pretrain on: raw text on the command line, or a written corpus; needed
     general: Path = Path()  # a second text to mix in, given as for `corpus`
-    general_share: float | None = None
+    general_share: Annotated[float | None, Range(above=0, below=1)] = None
     """Share of the rows that come from `general`, between 0 and 1; None: by the sizes of the texts."""
-    least_words: int = 0  # documents of fewer words are left out; the paper: 128
+    least_words: Count = 0  # documents of fewer words are left out; the paper: 128
     dev: Path = Path()  # held-out text, given as for `corpus`; its loss is written to `curve.json`
-    looks: int = 20
+    looks: Annotated[int, Range(least=1)] = 20
     """Number of times that the loss on dev is measured, at least 1, evenly spaced, the last one at the end."""
 
     # the vocabulary
@@ -132,10 +133,11 @@ class ScratchRecipe:
     attention_dropout: float = 0.1  # dropout of attention, 0 to 1; BERT: .1
 
     # the rows
-    max_tokens: int = 128  # longest sequence in tokens, special ones included, in the first phase of training
-    long_tokens: int = 512  # longest sequence in tokens, special ones included, in the second phase
-    long_share: float = 0.0  # share of the steps in the second phase, at the end, below 1; 0: no second phase
-    masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
+    max_tokens: Length = 128  # longest sequence in tokens, special ones included, in the first phase of training
+    long_tokens: Length = 512  # longest sequence in tokens, special ones included, in the second phase
+    long_share: Annotated[float, Range(least=0, below=1)] = 0.0
+    """Share of the steps in the second phase, at the end, below 1; 0: no second phase."""
+    masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
     masking_schedule: Literal["constant", "steps"] = "constant"
     """`"steps"`: a third of `masking` in the first fifth of the steps, and as much more in each further one."""
     whole_words: bool = True
@@ -143,25 +145,22 @@ class ScratchRecipe:
     next_sentence: bool = False  # add next-sentence prediction, on pairs of passages half of which follow one another
 
     # the length of the run: one of epochs, tokens and plan.steps
-    epochs: float = 0.0  # passes over the corpus; 0: tokens or plan.steps set the length
-    tokens: int = 0  # number of tokens in all, special ones included; 0: epochs or plan.steps set the length
+    epochs: Epochs = 0.0  # passes over the corpus; 0: tokens or plan.steps set the length
+    tokens: Count = 0  # number of tokens in all, special ones included; 0: epochs or plan.steps set the length
     plan: Plan = field(default_factory=lambda: Plan(steps=62_500, batch=8_192, rate=6e-4, warmup=0.1))
     """Steps, batch, rate, precision; the paper: 62,500 steps of 8,192 sequences at 6e-4, 10% warm-up"""
 
     # adversarial pretraining (Table 9)
-    adversarial: float = 0.0  # weight of the adversarial loss, at least 0; 0: none; ALUM: 10
-    adversarial_step: float = 1e-3  # length of a step of the search for the perturbation, above 0; ALUM: 1e-3
-    adversarial_radius: float = 0.0
+    adversarial: Annotated[float, Range(least=0)] = 0.0  # weight of the adversarial loss, at least 0; 0: none; ALUM: 10
+    adversarial_step: Step = 1e-3  # length of a step of the search for the perturbation, above 0; ALUM: 1e-3
+    adversarial_radius: Radius = 0.0
     """The most by which a number of the input is changed; 0: 1e-5 (next to nothing), or 1 as released."""
     adversarial_reading: Search = "paper"
     """What is perturbed and how: as the "paper" describes it, or as the "released" code does it."""
 
     def __post_init__(self) -> None:
-        check_masked(self)
+        check_ranges(self)
         check_reading(self, general=self.general != Path())
-        for name, least in (("least_words", 0), ("adversarial", 0), ("looks", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least {least}")
         _check_start(self)
         if self.next_sentence and (self.architecture != "bert" or self.kind == "bpe"):
             raise ValueError(
@@ -186,9 +185,7 @@ def _check_start(recipe: ScratchRecipe) -> None:
         _require_default(recipe, ("tokenizer", *OF_SHAPE, "initializer_range", *OF_VOCABULARY), why)
     if recipe.tokenizer:
         _require_default(recipe, OF_VOCABULARY, f"tokenizer = {recipe.tokenizer!r} is a vocabulary, so none is learned")
-    if recipe.adversarial:
-        Perturbation(recipe.adversarial_step, 1e-5, recipe.adversarial_radius, 1, recipe.adversarial_reading)
-    else:
+    if not recipe.adversarial:
         _require_default(recipe, OF_ADVERSARY, "adversarial = 0")
 
 
@@ -228,16 +225,8 @@ class Settings(Protocol):
 
 
 def check_reading(recipe: Settings, *, general: bool) -> None:
-    """Raises ValueError for settings out of range, or that contradict each other. general: True if it is given."""
+    """Raises ValueError for settings that contradict each other. general: True if it is given."""
     share = recipe.general_share
-    rules = {
-        "tokens": (recipe.tokens >= 0, "at least 0"),
-        "general_share": (share is None or 0 < share < 1, "above 0 and below 1"),
-        "long_share": (0 <= recipe.long_share < 1, "at least 0, and below 1"),
-    }
-    for name, (holds, wanted) in rules.items():
-        if not holds:
-            raise ValueError(f"{name} = {getattr(recipe, name)} is out of range: {wanted}")
     if recipe.tokens and recipe.epochs:
         raise ValueError(
             f"epochs = {recipe.epochs} and tokens = {recipe.tokens} both say how long the run is. Leave one of them 0"

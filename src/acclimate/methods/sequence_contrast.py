@@ -28,13 +28,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from acclimate.core.settings import Range
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
 from acclimate.methods.dga import contrast
@@ -137,16 +138,10 @@ class SequenceContrastRecipe(DomainRecipe):
     contrast: Literal["simcse", "infoword"] = "simcse"
     """What is compared: a text with itself under other dropout (SimCSE), or a masked text with the tokens that were
     masked in it (InfoWord)."""
-    temperature: float = 0.05
+    temperature: Annotated[float, Range(above=0)] = 0.05
     """Temperature of the contrastive loss, tau, above 0: cosines are divided by it; the paper: .05."""
-    weight: float = 1.0  # weight of the contrastive loss beside masked language modelling, above 0; the paper: 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.temperature <= 0:
-            raise ValueError(f"temperature = {self.temperature} is out of range: above 0")
-        if self.weight <= 0:
-            raise ValueError(f"weight = {self.weight} is out of range: above 0, or take the method mlm")
+    weight: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 1.0
+    """Weight of the contrastive loss beside masked language modelling, above 0; the paper: 1."""
 
 
 def adapt(recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:

@@ -44,7 +44,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -52,10 +52,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
-from acclimate.core.settings import from_mapping, to_mapping
+from acclimate.core.settings import Range, check_ranges, from_mapping, to_mapping
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods.method import Contestant, First, Method
-from acclimate.methods.mlm import check_length, check_masked, load_adapted, masked_run
+from acclimate.methods.mlm import Epochs, Length, Share, check_length, load_adapted, masked_run
 from acclimate.models.encoder import load_tokenizer, require_room, word_embeddings
 from acclimate.models.loading import identity, seeded
 from acclimate.text.corpus import Corpus
@@ -210,25 +210,24 @@ class TapterRecipe:
     ids: Ids = "original"
     """Whose vector a predicted position is drawn to: that of the piece in the text, or of the piece in the "masked"
     input."""
-    regularisation: float = 1.0  # weight of the term that draws embeddings to the vectors, above 0; the paper: 1
-    looks: int = 20  # number of points of `curve.json`, at least 1, evenly spaced, the last one at the end
-    max_tokens: int = 128  # longest sequence in tokens, special ones included; longer documents are cut; the paper: 512
-    masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
+    regularisation: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 1.0
+    """Weight of the term that draws embeddings to the vectors, above 0; the paper: 1."""
+    looks: Annotated[int, Range(least=1)] = 20
+    """Number of points of `curve.json`, at least 1, evenly spaced, the last one at the end."""
+    max_tokens: Length = 128
+    """Longest sequence in tokens, special ones included; longer documents are cut; the paper: 512."""
+    masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
     whole_words: bool = False
     """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
     dropout: float | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
     attention_dropout: float | None = None  # dropout of attention, 0 to 1; None: as the model has it
-    epochs: float = 100.0  # passes over the corpus; 0: plan.steps sets the length; the paper: 100
+    epochs: Epochs = 100.0  # passes over the corpus; 0: plan.steps sets the length; the paper: 100
     plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06, clip=0.0))
     """Steps, batch, rate, precision: batches of 256 at 5e-5 with 6% warm-up in the paper; gradients are not clipped"""
 
     def __post_init__(self) -> None:
-        check_masked(self)
+        check_ranges(self)
         check_length(self.epochs, self.plan)
-        if self.regularisation <= 0:
-            raise ValueError(f"regularisation = {self.regularisation} is out of range: above 0, or take the method mlm")
-        if self.looks < 1:
-            raise ValueError(f"looks = {self.looks} is out of range: at least 1")
         if not self.train_vectors and not self.vectors:
             raise ValueError("train_vectors = false takes vectors as they are, but none are given. Add vectors=FILE")
 

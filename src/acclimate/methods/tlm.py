@@ -37,7 +37,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from safetensors.torch import load_file, save
@@ -46,10 +46,12 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from acclimate.core import files, ranks
 from acclimate.core.prompt import prompt_length
+from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.finetune import Look, Looks, training_rows
 from acclimate.methods.method import Contestant, Method
+from acclimate.methods.mlm import Length, Share
 from acclimate.methods.scratch import learned_tokenizer
 from acclimate.methods.task_loss import LOSSES, TaskLoss, predict_and_measure, target_of, targets
 from acclimate.models.classifier import TOKENS, load_finetuned
@@ -158,16 +160,17 @@ class TlmRecipe:
     attention_dropout: float = 0.1  # dropout of attention, 0 to 1
 
     # stage 1
-    rho_1: int = 99
+    rho_1: Count = 99
     """Batches of retrieved text for each batch of the task; 0: the task's rows only; the paper: 1 to 999 by task."""
-    rho_2: float = 20.0
+    rho_2: Annotated[float, Range(least=0)] = 20.0
     """Weight of masked language modelling on the task's rows, at least 0; the paper: 20, 100 or 1000 by task."""
     external_only: bool = False  # train on retrieved text alone: the paper's rho_1 = infinity (Table 5)
     normalise: bool = False  # divide the loss of a batch of the task by rho_2 + 1, as the released code does
-    max_tokens: int = 128
+    max_tokens: Length = 128
     """Longest row of retrieved text in tokens; longer documents are cut into several rows, nothing is dropped."""
-    internal_tokens: int | None = None  # tokens at which a row of the task is cut off; None: the task's max_tokens
-    masking: float = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
+    internal_tokens: Annotated[int | None, Range(least=3)] = None
+    """Tokens at which a row of the task is cut off; None: the task's max_tokens."""
+    masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
     whole_words: bool = False
     """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
     plan: Plan = field(default_factory=lambda: Plan(steps=150_000, batch=256, rate=1e-4, warmup=0.0667))
@@ -183,16 +186,7 @@ class TlmRecipe:
     )  # settings of stage 2; model and task are filled in
 
     def __post_init__(self) -> None:
-        rules = {
-            "rho_1": self.rho_1 >= 0,
-            "rho_2": self.rho_2 >= 0,
-            "max_tokens": self.max_tokens >= 3,
-            "internal_tokens": self.internal_tokens is None or self.internal_tokens >= 3,
-            "masking": 0 < self.masking <= 1,
-        }
-        for name, holds in rules.items():
-            if not holds:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range")
+        check_ranges(self)
         if self.model and self.tokenizer:
             raise ValueError("model comes with a tokenizer. Leave tokenizer out, or model")
         if self.external_only and not self.stage_2:

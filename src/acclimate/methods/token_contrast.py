@@ -41,13 +41,14 @@ import zlib
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from acclimate.core.settings import Range
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
 from acclimate.methods.domain import SMALL, DomainRecipe, Frozen, by_row, masked_pass, unmasked
@@ -194,28 +195,20 @@ class TokenContrastRecipe(DomainRecipe):
     contrast: Literal["tacl", "taco"] = "tacl"
     """What is compared: masked tokens with a frozen model's states of them (TaCL), or what context adds to tokens of a
     row (TaCO)."""
-    temperature: float | None = None
+    temperature: Annotated[float | None, Range(above=0)] = None
     """Temperature of the contrastive loss, tau, above 0: cosines are divided by it. None: .01 for tacl, .07 for taco,
     as their authors have it."""
-    weight: float = 1.0  # weight of the contrastive loss beside masked language modelling, above 0; the authors: 1
-    window: int = 5  # of taco: a positive is less than this number of tokens away, at least 2; the authors: 5
-    anchors: int = 16  # of taco: number of tokens of a row that are compared, at least 1
-    negatives: int = 50
+    weight: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 1.0
+    """Weight of the contrastive loss beside masked language modelling, above 0; the authors: 1."""
+    window: Annotated[int, Range(least=2)] = 5
+    """Of taco: a positive is less than this number of tokens away, at least 2; the authors: 5."""
+    anchors: Annotated[int, Range(least=1)] = 16  # of taco: number of tokens of a row that are compared, at least 1
+    negatives: Annotated[int, Range(least=1)] = 50
     """For taco: K, number of negatives of an anchor, each from another row; fewer where a step has fewer rows; the
     authors: 50."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rules = {
-            "temperature": self.temperature is None or self.temperature > 0,
-            "weight": self.weight > 0,
-            "window": self.window >= 2,
-            "anchors": self.anchors >= 1,
-            "negatives": self.negatives >= 1,
-        }
-        for name, holds in rules.items():
-            if not holds:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range")
         if self.contrast == "taco" and self.plan.batch < 2:
             raise ValueError("taco compares rows of a step with each other, but plan.batch = 1. Set it to at least 2")
 
