@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from acclimate.cli import options
+from acclimate.cli.checks import check_texts
 from acclimate.cli.verb import Session, verb
 
 analyse = typer.Typer(help="Look into models: attention heads, word embeddings, head importance.", no_args_is_help=True)
 
 
+def _page_and_texts(name: str, given: Mapping[str, Any]) -> None:
+    """Check --out and --texts. name: what the page is usually called."""
+    if given["out"].is_dir():
+        raise ValueError(f"--out {given['out']} is a folder; name the page to write, such as {given['out'] / name}")
+    if given["texts"] is not None:
+        check_texts(given["texts"])
+
+
+def _page_and_domains(given: Mapping[str, Any]) -> None:
+    _page_and_texts("importance.html", {"out": given["out"], "texts": None})
+    for texts in _named_sources(given["domains"]).values():
+        check_texts(texts)
+
+
 @analyse.command()
-@verb()
+@verb(check=partial(_page_and_texts, "heads.html"))
 def heads(
     session: Session,
     models: options.ModelNames,
@@ -28,7 +45,6 @@ def heads(
     from acclimate.analyses.attention import analyse_heads, write_page
     from acclimate.analyses.texts import sample_texts
 
-    _check_page(out, "heads.html")
     read = sample_texts(texts, column=column, size=sample)
     with session.watched() as watch:
         analysis = analyse_heads(models, read, source=texts.name, max_tokens=max_tokens, watch=watch)
@@ -37,7 +53,7 @@ def heads(
 
 
 @analyse.command()
-@verb()
+@verb(check=partial(_page_and_texts, "embeddings.html"))
 def embeddings(
     session: Session,
     models: Annotated[
@@ -61,7 +77,6 @@ def embeddings(
     from acclimate.analyses.embeddings import analyse_embeddings, write_page
     from acclimate.analyses.texts import texts_of
 
-    _check_page(out, "embeddings.html")
     with session.watched() as watch:
         analysis = analyse_embeddings(
             models,
@@ -76,7 +91,7 @@ def embeddings(
 
 
 @analyse.command()
-@verb()
+@verb(check=_page_and_domains)
 def importance(
     session: Session,
     model: options.ModelName,
@@ -106,7 +121,6 @@ def importance(
     """How alike head importance is in several domains (DGA, 4.3), and by chance: tables and a page."""
     from acclimate.analyses.head_importance import analyse_importance, write_page
 
-    _check_page(out, "importance.html")
     sources = _named_sources(domains)
     with session.watched() as watch:
         analysis = analyse_importance(
@@ -123,11 +137,6 @@ def importance(
         )
     sheet, heads = write_page(out, analysis)
     session.say(f"{analysis.as_text()}\nPage: {out}\nFigures: {sheet}\nHeads: {heads}")
-
-
-def _check_page(out: Path, name: str) -> None:
-    if out.is_dir():
-        raise ValueError(f"--out {out} is a folder; name the page to write, such as {out / name}")
 
 
 def _named_sources(given: list[str]) -> dict[str, Path]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from acclimate.cli import options
-from acclimate.cli.verb import Session, check_files, verb
+from acclimate.cli.checks import check_raw_text
+from acclimate.cli.verb import LISTED, Session, apart, check_files, check_settings, verb
 
 if TYPE_CHECKING:
     from acclimate.core.types import Watch
@@ -49,8 +50,16 @@ def prepare(
         session.say("\n".join(map(escaped, said)))
 
 
+def _raw_texts(given: Mapping[str, Any]) -> None:
+    places, _ = apart(given[LISTED])
+    if not places:
+        raise ValueError("no raw text given. Name a file or folder of it before the settings")
+    for place in places:
+        check_raw_text(Path(place))
+
+
 @data.command(context_settings={"ignore_unknown_options": True})  # Session.listed refuses them
-@verb("data corpus")
+@verb("data corpus", check=_raw_texts)
 def corpus(
     session: Session,
     given: Annotated[
@@ -105,8 +114,24 @@ def _tokens(path: Path, model: str, processes: int, watch: Watch) -> str:
 
 
 def _queries(given: Mapping[str, Any]) -> None:
-    if given["task"] is not None and given["corpus"] is not None:
-        check_files({**given, "data": None})
+    check_settings("data retrieve", given, *_options(given))
+    if given["cut_from"] is None:
+        if given["task"] is None or given["corpus"] is None:
+            what = (
+                "no FILE given, whose texts are the queries"
+                if given["task"] is None
+                else "no corpus given. Add --corpus PATH, raw text"
+            )
+            raise ValueError(f"{what}; or cut a smaller K from a retrieval with --from RUN --k NUMBER")
+        check_files({**given, "data": None, "corpus": None})
+        check_raw_text(given["corpus"])
+    elif not given["cut_from"].is_dir():
+        raise ValueError(f"--from {given['cut_from']}: there is no such directory. Name the --out of a retrieval")
+
+
+def _options(given: Mapping[str, Any]) -> list[str]:
+    """The options that are settings, as settings."""
+    return [f"{name}={given[name]}" for name in ("k", "how", "queries") if given[name] is not None]
 
 
 @data.command()
@@ -146,8 +171,7 @@ def retrieve(
     from acclimate.data import retrieve
     from acclimate.data.retrieve import for_files
 
-    options_given = {"k": k, "how": how, "queries": queries}
-    settings = [f"{name}={value}" for name, value in options_given.items() if value is not None]
+    settings = _options(session.given)
     with session.watched() as watch:
         if cut_from is not None:
             stated = [*(session.given["assignments"] or []), *settings]
@@ -156,13 +180,7 @@ def retrieve(
                 raise ValueError(f"--from {cut_from} cuts what was retrieved there: give --k and --out, nothing else")
             done = ranks.first_then_all(lambda: retrieve.cut(cut_from, k, out, watch=watch))
         else:
-            if task is None or corpus is None:
-                what = (
-                    "no FILE given, whose texts are the queries"
-                    if task is None
-                    else "no corpus given. Add --corpus PATH, raw text"
-                )
-                raise ValueError(f"{what}; or cut a smaller K from a retrieval with --from RUN --k NUMBER")
+            assert corpus is not None  # _queries
             chosen = session.recipe(retrieve.RetrieveRecipe(), *settings)
             given: dict[str, Any] = {"separated": separated, "shards": shards, "cluster": cluster, "watch": watch}
             done = for_files(labelled, corpus, out, chosen, **given)
@@ -170,8 +188,16 @@ def retrieve(
     session.say(f"Documents: {done.corpus.path}\nWhich query found which: {done.selection.path}")
 
 
+def _vocabulary(given: Mapping[str, Any]) -> None:
+    for path in (given["texts"], given["general"]):
+        if path is not None:
+            check_raw_text(path)
+    if given["terms"] is not None and not given["terms"].is_file():
+        raise ValueError(f"--terms {given['terms']}: there is no such file. Write a list of terms, one a line")
+
+
 @data.command()
-@verb("data vocabulary")
+@verb("data vocabulary", check=_vocabulary)
 def vocabulary(
     session: Session,
     texts: Annotated[Path, typer.Argument(metavar="TEXTS", help="Raw text, a file or folder, or a corpus.")],
@@ -192,8 +218,6 @@ def vocabulary(
     from acclimate.data.materials import corpus_at
 
     stated = session.recipe(VocabularyRecipe())
-    if terms is not None and not terms.is_file():
-        raise ValueError(f"--terms {terms}: there is no such file. Write a list of terms, one a line")
     with session.watched() as watch:
         read = corpus_at(texts, out, separated=separated, watch=watch)
         analysis = compare_vocabularies(

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from acclimate.cli import options
+from acclimate.cli.checks import RAW_TEXT, check_method
 from acclimate.cli.options import TRACKING
 from acclimate.cli.settings import schema
 from acclimate.cli.verb import Session, verb
 from acclimate.core.settings import nearest
 
 NAMES = [name for name, about in schema()["names"].items() if about.get("kind") == "method"]  # METHODS loads torch
-CORPORA = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
 
 
 def _method(given: Mapping[str, Any]) -> str:
@@ -26,7 +26,7 @@ def _method(given: Mapping[str, Any]) -> str:
     return method
 
 
-@verb(_method, TRACKING)
+@verb(_method, TRACKING, check=check_method)
 def adapt(
     session: Session,
     method: Annotated[str, typer.Argument(metavar="METHOD", help=f"{', '.join(NAMES)}.")],
@@ -44,7 +44,7 @@ def adapt(
     names = {field.name for field in fields(stated)}
     with session.watched() as watch:
         if "corpus" in names and getattr(stated, "reads_corpus", True):
-            for name in (name for name in CORPORA if name in names):
+            for name in (name for name in RAW_TEXT if name in names):
                 if name == "corpus" or getattr(stated, name) != Path():
                     corpus = corpus_at(getattr(stated, name), out, separated=separated, watch=watch)
                     stated = replace(stated, **{name: corpus.path})

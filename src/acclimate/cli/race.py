@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from acclimate.cli import options
+from acclimate.cli.checks import check_directory, check_ended, check_start
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, check_files, command, verb
 from acclimate.studies import FAILED
@@ -69,6 +70,7 @@ def _files_and_budget(given: Mapping[str, Any]) -> None:
 
         parse_budget(given["budget"])
     check_files(given)
+    check_start(given)
 
 
 @verb("race", JOBS, TRACKING, check=_files_and_budget)
@@ -156,7 +158,7 @@ def evaluate(
     session.status = FAILED if done.failed else 0
 
 
-@verb()
+@verb(check=check_ended)
 def ship(
     session: Session,
     run: options.RaceDirectory,
@@ -177,15 +179,21 @@ def ship(
         session.say(f"Uploaded: {upload(to, push)}")
 
 
-@verb()
+def _race_of_this_version(given: Mapping[str, Any]) -> None:
+    from acclimate.jobs.job import check_format
+
+    check_directory(given)
+    check_format(given["run"])
+    check_ended(given)
+
+
+@verb(check=_race_of_this_version)
 def report(session: Session, run: options.RaceDirectory) -> None:
     """Write report.html and the tables of a finished race again, and print the table."""
     from acclimate.core import ranks
-    from acclimate.jobs.job import check_format
     from acclimate.races.outcome import write_pages
 
     if ranks.is_first():
-        check_format(run)
         write_pages(run)
     _show(session, run)
 

@@ -26,7 +26,9 @@ BEGIN = "<!-- The rest of this page is generated: make settings -->"
 
 @functools.cache
 def schema() -> dict[str, Any]:
-    """`names`: name -> its class, and its defaults with an option; `classes`: as core/schema.py has them."""
+    """`names`: name -> its class, its defaults with an option, and the settings that a method cannot do without;
+    `classes`: as core/schema.py has them.
+    """
     found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
     return found
 
@@ -162,8 +164,12 @@ def made() -> dict[str, Any]:
     for recipe in recipes.values():
         described(recipe, classes)
     names = {name: {"class": each.__name__, "about": classes[each.__name__]["about"]} for name, each in recipes.items()}
-    for name in METHODS:
+    for name, method in METHODS.items():
         names[name]["kind"] = "method"
+        optional = {"corpus"} if hasattr(method.recipe, "reads_corpus") else set[str]()
+        optional |= set() if method.starts(method.recipe()) else {"model"}
+        fields = classes[method.recipe.__name__]["fields"]
+        names[name]["needs"] = [key for key in ("corpus", "model", "task", "tasks") if key in fields.keys() - optional]
     names["race"]["with"] = {"--model": to_mapping(for_model())}
     names["evaluate"]["with"] = {"a given model": to_mapping(for_model())}
     return {"names": names, "classes": classes}

@@ -4,7 +4,8 @@ directory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from acclimate.cli import options
+from acclimate.cli.checks import check_directory, check_locked, check_study
 from acclimate.cli.options import JOBS, TRACKING
-from acclimate.cli.verb import LISTED, Session, apart, check_files, check_models, verb
+from acclimate.cli.verb import Session, verb
 from acclimate.studies import STUDIES, Study
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ study = typer.Typer(help="Repeat the papers' studies on your data; look at a stu
 def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
     """The command of a study that takes one labelled task."""
 
-    @verb(f"study {named.name}", JOBS, TRACKING, check=check_files)
+    @verb(f"study {named.name}", JOBS, TRACKING, check=partial(check_study, named))
     def command(
         session: Session,
         task: options.TaskName,
@@ -51,10 +53,7 @@ def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
 def _on_models(named: Study, out: Path) -> Callable[..., None]:
     """The command of a study that takes models, and datasets by its settings."""
 
-    def check(given: Mapping[str, Any]) -> None:
-        check_models(apart(given[LISTED])[0])
-
-    @verb(f"study {named.name}", JOBS, TRACKING, check=check)
+    @verb(f"study {named.name}", JOBS, TRACKING, check=partial(check_study, named))
     def command(
         session: Session,
         given: options.ModelsAndSettings,
@@ -70,7 +69,7 @@ def _on_models(named: Study, out: Path) -> Callable[..., None]:
 def _on_texts(named: Study, out: Path) -> Callable[..., None]:
     """The command of a study that takes raw texts alone, and datasets by its settings."""
 
-    @verb(f"study {named.name}", JOBS, TRACKING)
+    @verb(f"study {named.name}", JOBS, TRACKING, check=partial(check_study, named))
     def command(
         session: Session,
         raw: Raw,
@@ -112,7 +111,7 @@ for each in STUDIES.values():
 
 
 @study.command(rich_help_panel=RUNS)
-@verb()
+@verb(check=check_directory)
 def status(session: Session, run: Directory) -> None:
     """Say what is done, running, failed and waiting, and the time left; changes nothing."""
     from acclimate.jobs.status import status_of
@@ -122,7 +121,7 @@ def status(session: Session, run: Directory) -> None:
 
 
 @study.command(rich_help_panel=RUNS)
-@verb()
+@verb(check=check_locked)
 def verify(session: Session, run: Directory) -> None:
     """Compare results with study.lock.json, written when the study ended. The exit status is 1 if one differs."""
     from acclimate.jobs.lock import LOCK, differing
@@ -135,7 +134,7 @@ def verify(session: Session, run: Directory) -> None:
 
 
 @study.command(rich_help_panel=RUNS)
-@verb()
+@verb(check=check_locked)
 def regenerate(session: Session, context: typer.Context, run: Directory) -> None:
     """Write every table and page again from the results that study.lock.json has; runs nothing."""
     from acclimate.studies import regenerate

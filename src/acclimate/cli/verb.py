@@ -133,11 +133,13 @@ def verb(
 
         @wraps(function)
         def run(**given: Any) -> None:
+            from acclimate.core.replay import recorded
+
             with errors_printed():
                 if settings:
                     check_settings(settings if isinstance(settings, str) else settings(given), given)
                 check_tracker(given.get("track"))
-                if check is not None:
+                if check is not None and recorded() is None:  # a replay checks as its results are read
                     check(given)
                 check_models([given.get("model"), *(given.get("models") or ())])
                 with _session(function, given) as session:
@@ -347,13 +349,17 @@ def apart(given: list[str]) -> tuple[list[str], list[str]]:
     return [each for each in given if each not in settings], settings
 
 
-def check_settings(name: str, given: Mapping[str, Any]) -> None:
-    """Raises ValueError for a key, a type or a choice that the recipe of this name does not have. Imports no recipe."""
+def check_settings(name: str, given: Mapping[str, Any], *more: str) -> Any:
+    """Return the settings of --recipe, of the command line and `more`, as a stand-in: no recipe is imported.
+
+    None if a contestant is a user's method. Raises ValueError for a key, a type, a choice or a number that the recipe
+    of this name does not have.
+    """
     from acclimate.cli.settings import stand_in_of
     from acclimate.core import settings
 
     if any(key == "contestants" and "::" in value for key, _, value in (e.partition("=") for e in _assignments(given))):
-        return  # a method in the user's file: its settings are known once the file is imported
+        return None  # a method in the user's file: its settings are known once the file is imported
     base = stand_in_of(name)
     for each in _assignments(given):
         key, _, value = each.partition("=")
@@ -362,7 +368,7 @@ def check_settings(name: str, given: Mapping[str, Any]) -> None:
             raise ValueError(f"command line: '{key}' is no setting here but an option: --{option} {value}")
     path = given.get("recipe")
     stated = settings.from_toml(type(base), path, base=base) if path else base
-    settings.override(stated, _assignments(given))
+    return settings.override(stated, [*_assignments(given), *more])
 
 
 def check_files(given: Mapping[str, Any]) -> None:

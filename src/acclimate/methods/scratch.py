@@ -709,4 +709,4 @@ def with_head(model: PreTrainedModel, head: NextSentenceHead) -> PreTrainedModel
     return pretrained
 
 
-METHOD = Method("scratch", ScratchRecipe, adapt)
+METHOD = Method("scratch", ScratchRecipe, adapt, starts=lambda recipe: bool(recipe.model))

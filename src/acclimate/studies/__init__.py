@@ -32,12 +32,14 @@ class Study:
     takes   what the user types after its name: "task", one labelled file or dataset, with --model, --corpus, --general
             and the options of labelled files; "models", one or more models, with --data and the setting `datasets`,
             which also takes labelled files; "texts", nothing, with --corpus, --general and --data
+    needs   options that have to be given: model, corpus, general, data
     """
 
     name: str
     about: str
     paper: str
     takes: Literal["task", "models", "texts"]
+    needs: tuple[str, ...] = ()
 
     @property
     def recipe(self) -> type[Any]:
@@ -59,11 +61,29 @@ STUDIES: Mapping[str, Study] = {
         Study(
             "choices", "layers, tag schemes, relations: vary=layers, ...", "Gu et al. (2021), Tables 10 to 12", "models"
         ),
-        Study("tapter", "TAPT and TAPTER where fine-tuning has two stages", "Nishida et al. (2021), Table 2", "task"),
-        Study("dga", "each way of adapting on raw text of a domain", "Ke et al. (2022), Tables 2 to 5", "task"),
+        Study(
+            "tapter",
+            "TAPT and TAPTER where fine-tuning has two stages",
+            "Nishida et al. (2021), Table 2",
+            "task",
+            ("model",),
+        ),
+        Study(
+            "dga",
+            "each way of adapting on raw text of a domain",
+            "Ke et al. (2022), Tables 2 to 5",
+            "task",
+            ("model", "corpus"),
+        ),
         Study("stilt", "all pairs of tasks, one after the other", "Jeong and Hwang, Tables 2 and 3", "models"),
-        Study("blurb", "all of the BLURB benchmark", "Gu et al. (2021), Tables 3 and 6", "models"),
-        Study("pubmedbert", "vocabulary, masking and start of pretraining", "Gu et al. (2021), Table 7", "texts"),
+        Study("blurb", "all of the BLURB benchmark", "Gu et al. (2021), Tables 3 and 6", "models", ("data",)),
+        Study(
+            "pubmedbert",
+            "vocabulary, masking and start of pretraining",
+            "Gu et al. (2021), Table 7",
+            "texts",
+            ("corpus", "general"),
+        ),
     )
 }
 

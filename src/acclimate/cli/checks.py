@@ -1,0 +1,166 @@
+"""Checks of what was typed, before anything heavy is imported: whether files and directories are there, and whether a
+verb has what it needs. Each takes what was typed, by the names of the verb's parameters, and raises ValueError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from acclimate.cli.settings import schema
+from acclimate.cli.verb import EMBEDDED, LISTED, apart, check_files, check_models, check_settings
+from acclimate.studies import Study
+
+RAW_TEXT = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
+FILES = ("word_list", "vectors")  # settings of a method that name a file
+MODELS = ("model", "tokenizer")  # settings of a method that name a model
+PREPARED = "which `acclimate data prepare FILE` writes: OUT/data"
+NEEDED = {  # option of a study -> what is wrong without it
+    "model": "needs a pretrained model: give --model, a directory or hub id",
+    "corpus": "needs raw text of the domain: give --corpus, a file or folder of it",
+    "general": "needs general text: give --general, a file or folder of it",
+    "data": "reads its datasets from a folder: give --data DIR",
+}
+
+
+def check_raw_text(path: Path) -> None:
+    """Raises ValueError unless the path is raw text, a file or folder, or a corpus that was written before."""
+    from acclimate.text.documents import files_of
+
+    written = any((path / name).exists() for name in ("corpus.json", "preparation.json"))
+    if not written:
+        files_of(path)
+
+
+def check_texts(path: Path) -> None:
+    """Raises ValueError unless the path is a table, or raw text as `check_raw_text` takes it."""
+    from acclimate.text.untrusted import check_file, unpacked_name
+
+    if Path(unpacked_name(path)).suffix in (".csv", ".tsv"):
+        check_file(path)
+    else:
+        check_raw_text(path)
+
+
+def check_directory(given: Mapping[str, Any]) -> None:
+    """Raises ValueError unless `run` is a directory."""
+    if not given["run"].is_dir():
+        raise ValueError(f"{given['run']}: there is no such directory. Give the --out of a race or a study")
+
+
+def check_ended(given: Mapping[str, Any]) -> None:
+    """Raises ValueError unless `run` holds a race that has come to its end."""
+    from acclimate.jobs.lock import OUTCOME
+
+    check_directory(given)
+    run = given["run"]
+    for name in OUTCOME:
+        if not (run / name).exists():
+            raise ValueError(f"{run} holds no {name}: no race there has come to its end. Run it again to go on")
+
+
+def check_locked(given: Mapping[str, Any]) -> None:
+    """Raises ValueError unless `run` holds a study that has come to its end."""
+    from acclimate.jobs.lock import read_lock
+
+    check_directory(given)
+    read_lock(given["run"])
+
+
+def check_method(given: Mapping[str, Any]) -> None:
+    """Raises ValueError for models, texts and tasks of a method's settings that are missing."""
+    method = given["method"]
+    stated = check_settings(method, given)
+    for name in (name for name in MODELS if hasattr(stated, name)):
+        check_models([getattr(stated, name)])
+    for name in (name for name in RAW_TEXT if getattr(stated, name, Path()) != Path()):
+        check_raw_text(getattr(stated, name))
+    for name in (name for name in FILES if getattr(stated, name, "") not in ("", Path())):
+        if not Path(getattr(stated, name)).expanduser().is_file():
+            raise ValueError(f"{name} = {getattr(stated, name)}: there is no such file")
+    tasks = [getattr(stated, "task", Path()), *getattr(stated, "tasks", ())]
+    for path in (path for path in tasks if path != Path()):
+        _check_task(path)
+    wanting = {
+        "corpus": "no corpus given. Add corpus=PATH: a file or folder of raw text",
+        "model": "no model given. Add model=PATH or model=HUB_ID",
+        "task": f"no task given. Add task=DIR, {PREPARED}",
+        "tasks": f'no tasks given. Add tasks=["DIR", "DIR"], each {PREPARED}',
+    }
+    for name, why in wanting.items():
+        if name in schema()["names"][method]["needs"] and getattr(stated, name) in ("", Path(), ()):
+            raise ValueError(why)
+
+
+def _check_task(path: Path) -> None:
+    """Raises ValueError unless a prepared task lies in the directory."""
+    from acclimate.tasks.prepared import open_prepared
+
+    if not path.exists():
+        raise ValueError(f"{path}: there is no such directory of a task, {PREPARED}")
+    open_prepared(path)
+
+
+def check_start(given: Mapping[str, Any]) -> None:
+    """Raises ValueError if there is neither a model nor general text to pretrain one on."""
+    if given["model"] is None and given["general"] is None and str(given["task"]) != EMBEDDED:
+        raise ValueError(
+            "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one on "
+            "(--general TEXT)"
+        )
+
+
+def check_study(study: Study, given: Mapping[str, Any]) -> None:
+    """Raises ValueError for files, datasets and models that are not there, and for what the study needs besides."""
+    data = given["data"]
+    if LISTED in given:
+        models, _ = apart(given[LISTED])
+        check_models(models)
+        if not models:
+            raise ValueError("no model given: name one or more, directories or hub ids")
+    if "task" in given:
+        check_files(given)
+    elif data is not None and not data.is_dir():
+        raise ValueError(f"--data {data}: there is no such folder")
+    for path in (given.get("corpus"), given.get("general")):
+        if path is not None:
+            check_raw_text(path)
+    for name in study.needs:
+        if given[name] is None:
+            raise ValueError(f"the study '{study.name}' {NEEDED[name]}")
+    if "task" in given:
+        check_start(given)
+    _check_datasets(check_settings(f"study {study.name}", given), data)
+
+
+def _check_datasets(stated: Any, data: Path | None) -> None:
+    """Raises ValueError for datasets and texts of a study's settings that are not there. data: a benchmark's folder."""
+    if data is None and getattr(stated, "datasets", None) == ():
+        raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
+    for each in getattr(stated, "datasets", ()):
+        _check_dataset(each, data)
+    if first := getattr(stated, "first", ""):
+        if data is None and not Path(first).is_file():
+            raise ValueError(f"first = {first!r}: there is no such file; to name a dataset give --data DIR")
+        _check_dataset(first, data)
+    if heldout := getattr(stated, "heldout", ""):
+        check_raw_text(Path(heldout))
+
+
+def _check_dataset(named: Any, data: Path | None) -> None:
+    """Raises ValueError unless this is a labelled file, with its columns if they are stated, or a dataset in `data`."""
+    from acclimate.data.published import check_published, unplaced
+    from acclimate.tasks.labelled import LabelledFiles, check_files
+    from acclimate.text.untrusted import check_file
+
+    files = LabelledFiles(**({"train": Path(named)} if isinstance(named, str) else vars(named)))
+    is_file = files.train.is_file() or (files.kind == "tokens" and files.train.is_dir())
+    if data is not None and not is_file:
+        check_published(str(files.train), data)
+    elif not files.train.exists() and (way_out := unplaced(str(files.train))):
+        raise ValueError(way_out)
+    elif isinstance(named, str):
+        check_file(files.train)
+    else:
+        check_files(files)
