@@ -224,9 +224,13 @@ CASES = [
         ),
     ),
     Case("an unknown setting of retrieval", f"{RETRIEVE} ks=3", ("unknown setting 'ks'", "did you mean 'k'?")),
-    Case("an unknown analyzer", f"{RETRIEVE} analyzer=word", ("there is no analyzer 'word'", "Did you mean 'words'?")),
+    Case(
+        "an unknown analyzer",
+        f"{RETRIEVE} analyzer=word",
+        ("analyzer = 'word' is not one of 'words', 'cased'", "did you mean 'words'?"),
+    ),
     Case("a cut from no retrieval", "data retrieve --from base --k 3", ("base holds no selection", "Name another run")),
-    Case("a cut from nowhere", "data retrieve --from nowhere --k 3", ("nowhere holds no selection",)),
+    Case("a cut from nowhere", "data retrieve --from nowhere --k 3", ("nowhere: there is no such directory",)),
     Case("a cut without K", "data retrieve --from base", ("--from base cuts", "give --k and --out")),
     Case(
         "a cut with other settings",
