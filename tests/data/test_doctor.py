@@ -206,7 +206,7 @@ def test_a_test_set_that_can_show_next_to_nothing_is_a_warning():
     assert "no gain that adaptation usually brings is detectable" in pair.reach
     assert any("2 seeds are too few" in what for what in whats(pair, "warning"))
     single = examine(labelled(examples("train", 100), examples("dev", 20), examples("test", 900)), seeds=1)
-    assert (single.detectable, "two seeds at least" in single.reach) == (None, True)
+    assert (single.detectable, "two test texts and two seeds" in single.reach) == (None, True)
 
 
 def test_where_nothing_is_compared_there_is_no_difference_to_detect():

@@ -136,6 +136,18 @@ def reading(model: str | Path) -> Iterator[str]:
         ) from error
 
 
+def check_weights(model: str | Path) -> None:
+    """Read the headers of a directory's weights, which takes no time. Raises ValueError where one is damaged."""
+    from safetensors import safe_open
+
+    if not Path(model).is_dir():
+        return
+    with reading(model) as where:
+        for file in sorted(Path(where).glob("*.safetensors")):
+            with safe_open(file, framework="pt"):
+                pass
+
+
 def configuration(where: str) -> PreTrainedConfig:
     """Return the config of a checkpoint. Raises ValueError for a directory without one."""
     from transformers import AutoConfig

@@ -20,7 +20,7 @@ from acclimate.jobs.workers import elsewhere
 from acclimate.methods import METHODS, Method, code_of, finetune, scratch
 from acclimate.methods.baselines import BASELINE, DICTIONARY, baseline_of
 from acclimate.models.encoder import configuration_of, longest_of
-from acclimate.models.loading import identity
+from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
 from acclimate.races.recipe import RaceRecipe, Setting, contestants_of
 from acclimate.reports.table import UNTOUCHED
@@ -309,6 +309,8 @@ def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
     """The contestants' jobs. Raises ValueError where one lacks the text it needs or the model cannot read the task."""
     _check(recipe, materials)
     given = materials.model
+    if given is not None:
+        check_weights(given)
     config = configuration_of(given) if given is not None else scratch.configuration(recipe.pretrain)
     base = None
     if given is None:
