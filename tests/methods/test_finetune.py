@@ -176,6 +176,7 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
     for choose in ("best", "last"):
         scores = iter([-0.1, 0.9, 0.9])
         monkeypatch.setattr(finetune.Prepared, "score", lambda self, gold, predicted, scores=scores: next(scores))
+        monkeypatch.setattr(finetune, "constant_on_dev", lambda task: -1.0)
         seen = {}
 
         def watch(told, seen=seen):
@@ -283,7 +284,7 @@ def test_the_test_set_is_not_opened_before_testing(recipe, tmp_path, monkeypatch
     monkeypatch.setattr(Prepared, "examples", watched)
     monkeypatch.setattr(Prepared, "unseal", watched_seal)
     checkpoint = finetune.adapt(replace(recipe, plan=replace(recipe.plan, steps=2)), tmp_path)
-    assert opened == ["train", "dev"]
+    assert set(opened) == {"train", "dev"}, "no look at the test set"
     provenance = json.loads((tmp_path / "checkpoint" / "provenance.json").read_text())
     assert set(provenance["sources"]) == {"about", "train", "dev", "model"}
 
@@ -293,7 +294,7 @@ def test_the_test_set_is_not_opened_before_testing(recipe, tmp_path, monkeypatch
 
     monkeypatch.setattr(finetune, "predict", predict)
     finetune.test(checkpoint, finetune.open_prepared(recipe.task), by="seed 0", watch=unwatched)
-    assert opened[2:] == ["test", "predicted", "labels, by seed 0"]
+    assert opened[-3:] == ["test", "predicted", "labels, by seed 0"]
 
 
 def test_a_checkpoint_of_another_task_is_not_tested(recipe, toy_task, tmp_path):

@@ -220,7 +220,7 @@ def test_card_of_a_shipped_model_with_adapters_says_how_to_ask_it(tmp_path):
     files.write_json(run / "scores.json", scores)
     card = ship(run, tmp_path / "out").card.read_text()
     assert "adapters of 4 dimensions" in card
-    assert "were loaded as above and asked" in card
+    assert "were loaded as above and predicted" in card
     [code] = re.findall(r"^```python\n(.*?)^```", card, re.MULTILINE | re.DOTALL)
     code = code.replace('where = "."', f"where = {str(tmp_path / 'out')!r}")
     printed = io.StringIO()
