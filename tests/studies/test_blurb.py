@@ -38,7 +38,7 @@ SMALL = (
     *(f"finetune.{setting}" for setting in ("looks=2", "epochs=0.0", "plan.steps=4")),
 )
 STOPPED = 12  # the call of fine-tuning that is interrupted
-TUNINGS = 4 + 1  # of each model: all settings with the first seed, the chosen one with the second too
+TUNINGS = 4 + 2  # of each model: all settings with the first seed, the best two with the second too
 
 
 def of_all(rows: tuple[str, ...] = ("m", "n")) -> tuple[dict[Any, Any], list[Mean]]:

@@ -38,12 +38,12 @@ from typing import Any
 
 import numpy as np
 
-from acclimate.core import ranks
+from acclimate.core import files, ranks
 from acclimate.core.figures import metric_text
 from acclimate.core.replay import NotDoneError
 from acclimate.core.types import Cost, Progress, Score, Watch, label_of, unwatched
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, first_line, missing, note, with_needs
+from acclimate.jobs.job import Job, first_line, missing, note, result_of, with_needs
 from acclimate.jobs.run import LackingError, Part, do_all, done
 from acclimate.methods import finetune
 from acclimate.methods.baselines import constant_on_dev
@@ -531,14 +531,19 @@ def foreseen(
 def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = False) -> list[tuple[Job, float]]:
     """Every job that these entries come to, as `foreseen`.
 
-    Where dev decides who goes on, equal dev scores are assumed: the number of jobs is right, which ones is a guess.
+    Of fine-tunings that stand in the directory `run` the dev scores are known. Of others equal scores are assumed: the
+    number of jobs is right, and which ones they are is a guess. No rate beyond those listed is foreseen by a guess.
     Where Optuna draws settings, the trials in the directory `run` count, and none of the others is given up.
     """
     tunings: dict[str, tuple[Job, float]] = {}
+    guessed: list[Job] = []
 
     def played(candidate: Candidate, seed: int, share: float) -> Outcome:
         job = entries.tuning(candidate.contestant, candidate.setting, seed)
         tunings[job.name] = (job, share)
+        if (seen := outcome_in(run, job, share)) is not None:
+            return seen
+        guessed.append(job)
         return Outcome(0.0, 0)
 
     def given_up(candidate: Candidate) -> None:
@@ -553,10 +558,27 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
         finalists=(lambda: 2) if budgeted else None,
         hopeless=lambda rival, untouched, seeds: False,
         give_up=given_up,
+        extends=lambda: not guessed,
     )
     ended = Ended(entries, found, _tuned(entries, found))
     tests = {job.name: (job, 1.0) for jobs in ended.tests().values() for job in jobs}  # one of the baseline
     return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *tests.values()]
+
+
+def outcome_in(run: Path | None, job: Job, share: float) -> Outcome | None:
+    """What a fine-tuning came to by a share of its steps; None where the directory `run` does not say."""
+    if run is None:
+        return None
+    if share == 1:
+        seen = result_of(job, run)
+        return None if seen is None else Outcome(seen["dev"], seen["steps"], loss=seen["loss"])
+    begun = job.directory(run) / finetune.BEGUN
+    parts: dict[str, list[float]] = files.read_json(begun) if begun.exists() else {}
+    shares = {int(steps): best for steps, best in parts.items()}
+    if len(shares) != 1:  # of several parts the one that is meant depends on the task's rows
+        return None
+    [(steps, (dev, loss))] = shares.items()
+    return Outcome(dev, steps, loss=loss)
 
 
 def left(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
@@ -582,6 +604,7 @@ def _found(
     give_up: Callable[[Candidate], None],
     ahead: Ahead = lambda runs: None,
     writes: bool = True,
+    extends: Callable[[], bool] = lambda: True,
 ) -> Found:
     """The search that the recipe asks for; what it notes down is in the directory `run`."""
     names, recipe = [*entries.models], entries.recipe
@@ -591,8 +614,12 @@ def _found(
         given["constant"] = constant_on_dev(task)
         if finalists is None:  # a budget may be too small for LEAST steps of everything
             given["first_cut"] = first_cut(recipe, task.sizes["train"])
-        more = recipe.search.extend and writes  # a dry run cannot know what lies at an end
-        given["beyond"] = recipe.beyond
+
+        def beyond(tried: Sequence[Setting], best: Setting) -> Setting | None:
+            return recipe.beyond(tried, best) if extends() else None
+
+        given["beyond"] = beyond
+        more = recipe.search.extend
         return search(names, recipe.settings(), recipe.seeds, played, how=recipe.search.how, extend=more, **given)
     from acclimate.races import optuna  # they load Optuna, an extra
 
