@@ -31,7 +31,7 @@ from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import dataset_named
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.rows import encode
-from acclimate.tasks.task import drawn
+from acclimate.tasks.task import sampled
 from acclimate.text.streams import rows_stream
 from acclimate.training.loop import adamw, train
 from acclimate.training.plan import Plan, device
@@ -138,7 +138,7 @@ def _prepared(name: str, given: argparse.Namespace, directory: Path) -> Work:
 
     def read(root: Path, split: Any) -> list[Any]:
         examples = task.read(root, split)
-        return drawn(examples, sizes[split], 0) if split in sizes else examples
+        return sampled(examples, sizes[split], 0) if split in sizes else examples
 
     prepared = prepare(replace(task, read=read, max_tokens=given.max_tokens), given.data, directory)
     tokenizer = load_tokenizer(given.model)

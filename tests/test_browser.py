@@ -379,7 +379,7 @@ def test_a_cell_that_is_pointed_at_or_focused_tells_its_comparison(browser, page
         _, first, target = cell.against.key
         assert all(name.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\\u202e") in found[""] for name in (first, target))
         assert found["verdict"] == cell.said
-        assert f"{abs(100 * cell.comparison.difference):.1f} [" in found["difference"]
+        assert f"{abs(100 * cell.comparison.difference):.1f} " in found["difference"]
         box = browser.find_element(By.ID, "detail")
         assert box.rect["x"] >= 0
         assert box.rect["x"] + box.rect["width"] <= width
