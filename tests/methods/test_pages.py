@@ -44,9 +44,12 @@ def test_an_example_calls_what_there_is_with_parameters_that_there_are(code: str
                 if not hasattr(module, alias.name):
                     importlib.import_module(f"{node.module}.{alias.name}")
                 known[alias.asname or alias.name] = getattr(module, alias.name)
+    checked = 0
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         if (called := resolved(call.func, known)) is not None:
             inspect.signature(called).bind(*call.args, **{word.arg: None for word in call.keywords if word.arg})
+            checked += 1
+    assert checked, "the example calls nothing that it imports"
 
 
 def resolved(node: ast.expr, known: dict[str, object]) -> object | None:

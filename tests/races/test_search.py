@@ -222,7 +222,7 @@ def test_the_record_accounts_for_every_run():
     assert last == {(candidate.contestant, candidate.setting.name) for candidate in found.finalists}
 
 
-def test_every_contestant_keeps_as_many_settings_and_whoever_goes_no_further_is_given_up():
+def test_contestants_keep_equally_many_settings_and_the_others_are_given_up():
     track, given_up = Track(true_scores(), noise=0.02), []
     found = search(
         NAMES, SETTINGS, 3, track, how="halving", finalists=lambda: 2, hopeless=never, give_up=given_up.append
