@@ -96,6 +96,7 @@ from acclimate.methods.task_loss import (
     as_trained,
     learnable,
     merged,
+    opened,
     outputs_of,
     predict,
     predict_and_measure,
@@ -348,13 +349,7 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
     rows = encoded(task, "test", examples, tokenizer, spans=SPANS[pooling_of(model.config)])
     texts = [example.text for example in examples]
     predicted = as_given(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
-    gold = task.unseal(by)
-    return {
-        "ids": tuple(example.id for example in examples),
-        "gold": tuple(gold),
-        "predicted": tuple(predicted),
-        "test": task.score(gold, predicted),
-    }
+    return opened(task, examples, predicted, by=by)
 
 
 def load_tested(

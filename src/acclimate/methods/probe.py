@@ -45,7 +45,7 @@ from scipy.optimize import minimize
 from transformers import PreTrainedModel
 
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
-from acclimate.methods.task_loss import PREDICTIONS
+from acclimate.methods.task_loss import PREDICTIONS, opened
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.heads import inputs_of
 from acclimate.models.loading import configuration, load_weights, reading
@@ -133,13 +133,7 @@ def test_probe(found: Probe, task: Prepared, *, by: str, watch: Watch) -> dict[s
     """
     examples = task.examples("test")
     predicted = _predicted(found.model, encoded(task, "test", examples, found.tokenizer), found.layer, task, watch)
-    gold = task.unseal(by)
-    return {
-        "ids": tuple(example.id for example in examples),
-        "gold": tuple(gold),
-        "predicted": tuple(predicted),
-        "test": task.score(gold, predicted),
-    }
+    return opened(task, examples, predicted, by=by)
 
 
 def load_encoder(model: str) -> tuple[PreTrainedModel, bool]:
