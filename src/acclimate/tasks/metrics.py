@@ -49,6 +49,7 @@ import numpy.typing as npt
 from acclimate.core.types import Label
 from acclimate.tasks.tags import OUTSIDE, entities, parts_of
 from acclimate.tasks.task import Kind, Metric, Values
+from acclimate.text.untrusted import meant
 
 WITHOUT = "micro_f1 without "
 AND_F1 = "accuracy_and_f1 of "
@@ -88,8 +89,8 @@ def metric_named(name: str) -> Metric:
         return accuracy_and_f1(label)
     if name not in METRICS:
         raise ValueError(
-            f"no metric is called {name!r}. Known: {', '.join(METRICS)}, '{WITHOUT}<label>, <label>' and "
-            f"'{AND_F1}<label>'"
+            f"no metric is called {name!r}{meant(name, METRICS)}. Known: {', '.join(METRICS)}, "
+            f"'{WITHOUT}<label>, <label>' and '{AND_F1}<label>'"
         )
     return METRICS[name]
 
