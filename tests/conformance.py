@@ -24,7 +24,7 @@ from transformers import (
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Stream
 from acclimate.methods.adversarial import AdversarialLoss, SmartLoss
 from acclimate.methods.dga import DgaLoss
-from acclimate.methods.distil import DistillationToken, KnowledgeDistillation, Text, with_distillation_token
+from acclimate.methods.distil import DistillationToken, DistilledText, KnowledgeDistillation, with_distillation_token
 from acclimate.methods.domain import appended
 from acclimate.methods.light import LightLoss
 from acclimate.methods.perturbation import with_noise
@@ -38,7 +38,7 @@ from acclimate.models.classifier import PROBLEM_TYPES
 from acclimate.models.joint_head import new_joint_head
 from acclimate.models.light import add_adapters
 from acclimate.models.task_layers import (
-    Layer,
+    OutputLayer,
     PooledClassifiers,
     Pooling,
     SequenceLayer,
@@ -140,7 +140,7 @@ def _pooled(name: str, pooling: Pooling, layer: SequenceLayer = "linear", kind: 
     return Case(make, stream)
 
 
-def _tagger(name: str, layer: Layer) -> Case:
+def _tagger(name: str, layer: OutputLayer) -> Case:
     """Tags at half of the tokens; some rows have none, and some are parts of sentences."""
 
     def make(dropout: float) -> Objective:
@@ -243,7 +243,7 @@ def another(name: str) -> PreTrainedModel:
     return model
 
 
-def _distilled(name: str, text: Text = "unmasked", *, token: bool = False) -> Case:
+def _distilled(name: str, text: DistilledText = "unmasked", *, token: bool = False) -> Case:
     """Towards a teacher of other weights, each token or a distillation token."""
     make = mpnet if name == "mpnet" else FAMILIES[name]
     pad_id = make().config.pad_token_id or 0

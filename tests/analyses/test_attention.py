@@ -16,7 +16,7 @@ from acclimate.analyses.attention import (
     POSITIONAL,
     VERTICAL,
     AttentionAnalysis,
-    Example,
+    AttentionExample,
     Heads,
     analyse_heads,
     marks_of,
@@ -37,7 +37,7 @@ def heads_of(before, after, marked, queries=100, name="small"):
     hits = (np.array([row], float) for row in (before, after, marked))
     weights = np.full((1, len(before), 3, 3), 1 / 3)
     maxima = Maxima(*hits, queries=queries, texts=10, by_chance=(0.1, 0.2))
-    return Heads(name, maxima, Example(("[CLS]", "a", "[SEP]"), weights))
+    return Heads(name, maxima, AttentionExample(("[CLS]", "a", "[SEP]"), weights))
 
 
 def test_kinds_begin_at_the_paper_s_thresholds():
@@ -209,7 +209,7 @@ def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(change, said, b
 
 def test_markup_in_names_and_texts_stays_text(analysis):
     nasty = heads_of([95], [0], [0], name=NASTY)
-    example = Example((NASTY, "$x$", "</svg>"), nasty.example.weights)
+    example = AttentionExample((NASTY, "$x$", "</svg>"), nasty.example.weights)
     both = [Heads(NASTY, nasty.maxima, example, twin) for twin in (False, True)]
     page = AttentionAnalysis(tuple(both), NASTY, 128, 0).page().as_html()
     assert page.count("<script>") == 1  # ours

@@ -12,7 +12,7 @@ from transformers import BertTokenizer
 from typer.testing import CliRunner
 
 from acclimate import cli
-from acclimate.analyses.head_agreement import Agreement, Chance, Noise
+from acclimate.analyses.head_agreement import Agreement, Chance, NoiseFigures
 from acclimate.analyses.head_importance import Domain, ImportanceAnalysis, analyse_importance, write_page
 from acclimate.analyses.head_plots import DARK, READABLE, luminance
 from acclimate.core.types import Document
@@ -116,7 +116,7 @@ def made_by_hand(name: str = "a", how: str = "paper") -> ImportanceAnalysis:
     domain = Domain(name, "a.txt", 2, 9, importance_LH, protected_LH, np.stack([importance_LH] * 2))
     agreement = Agreement(0.9, Chance(0.8, 0.7, 0.85), 0.95)
     views = ("normalised", "raw", "rank", "rank in layers")
-    noise = Noise(Chance(0.79, 0.75, 0.83), Chance(0.27, 0.2, 0.34), Chance(0.22, 0.15, 0.29))
+    noise = NoiseFigures(Chance(0.79, 0.75, 0.83), Chance(0.27, 0.2, 0.34), Chance(0.22, 0.15, 0.29))
     return ImportanceAnalysis(
         "m", (domain, domain), how, "layer", 164, {view: [agreement] * 2 for view in views}, noise
     )

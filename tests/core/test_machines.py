@@ -10,13 +10,13 @@ import pytest
 
 from acclimate import __version__
 from acclimate.core import machines
-from acclimate.core.machines import Here, workers
+from acclimate.core.machines import SerialPool, workers
 
 
 def test_no_cluster_is_this_process_and_calls_are_made_one_by_one():
     called: list[int] = []
     with workers() as work:
-        assert work == Here()
+        assert work == SerialPool()
         results = work.map(lambda number: called.append(number) or number * 2, [1, 2, 3], home=int)
         assert called == []
         assert next(results) == 2

@@ -8,7 +8,7 @@ import pytest
 from acclimate.core.types import Example
 from acclimate.data.doctor import after_removal, examine, on_copies, removed
 from acclimate.data.examination import Examination
-from acclimate.data.leaks import Found, Sealed, copies, found_in_rows
+from acclimate.data.leaks import Sealed, SourceLeaks, copies, found_in_rows
 from made_up_tasks import examples, labelled, one_word_changed, text
 
 
@@ -115,7 +115,7 @@ def test_a_pair_leaks_into_train_as_a_whole_and_into_a_corpus_by_either_text():
     sealed = Sealed(parts)
     found = found_in_rows("train", parts["train"], sealed)
     assert found.leaking == {"test": {"same pair"}}
-    corpus = Found("domain", sealed)
+    corpus = SourceLeaks("domain", sealed)
     for name, document, matches in sealed.in_documents(
         [("a", text("a")), ("b", other), ("c", f"{premise} {text('c', 400)}")]
     ):

@@ -34,7 +34,7 @@ from acclimate.jobs.job import (
     result_of,
     running,
 )
-from acclimate.jobs.run import Part, do, do_all, done
+from acclimate.jobs.run import FirstShare, do, do_all, done
 from acclimate.jobs.workers import DiedError, Processes, RemoteError, Where, elsewhere, working
 
 
@@ -135,7 +135,7 @@ def test_an_error_that_cannot_be_sent_is_told_in_words(tmp_path):
 def test_parts_of_jobs_are_begun_and_leave_no_result(placed, tmp_path):
     first = work.numbered(0)
     job = Job("whole", work.count, needs={"first": first})
-    assert do_all([Part(job, 0.25)], tmp_path) == {}
+    assert do_all([FirstShare(job, 0.25)], tmp_path) == {}
     assert (job.directory(tmp_path) / "half").read_text() == "0.25"
     assert result_of(job, tmp_path) is None
     assert result_of(first, tmp_path) == {"number": 1}
@@ -200,10 +200,10 @@ def test_a_mark_is_read_however_long_its_job_is_called(tmp_path):
 def test_a_part_that_is_done_at_last_has_failed_no_more(placed, tmp_path):
     way = tmp_path / "way"
     job = Job("whole", work.count_after, places={"way": way})
-    assert do_all([Part(job, 0.25)], tmp_path)
+    assert do_all([FirstShare(job, 0.25)], tmp_path)
     assert (job.directory(tmp_path) / FAILED).exists()
     way.touch()
-    assert do_all([Part(job, 0.25)], tmp_path) == {}
+    assert do_all([FirstShare(job, 0.25)], tmp_path) == {}
     assert not (job.directory(tmp_path) / FAILED).exists()
 
 

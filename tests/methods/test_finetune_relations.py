@@ -14,13 +14,13 @@ from acclimate.shipping import predict
 from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.relations import Pairs, marked_spans, mention_spans, relation_examples
+from acclimate.tasks.relations import MentionPairs, marked_spans, mention_spans, relation_examples
 from acclimate.tasks.rows import cut_off, encode
 from acclimate.tasks.task import Task
 from acclimate.training.plan import Plan
 from toys import PLAIN, SIZES, TOPICS
 
-PAIRS = Pairs(("word",), ("word",), ("WORD", "WORD"), "WORDS")
+PAIRS = MentionPairs(("word",), ("word",), ("WORD", "WORD"), "WORDS")
 MARKERS = PAIRS.special_tokens("markers")
 
 

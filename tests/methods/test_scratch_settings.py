@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 from acclimate.core import files
 from acclimate.core.types import NOT_PREDICTED, Document, unwatched
 from acclimate.methods import mlm, scratch
-from acclimate.methods.scratch import Reading, Text, open_text
+from acclimate.methods.scratch import BatchPlan, CorpusView, open_text
 from acclimate.models.encoder import load_tokenizer
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.segments import segments
@@ -60,8 +60,8 @@ def tokenizer(recipe, tmp_path_factory):
 
 def reading(recipe, tokenizer):
     names = ["corpus", *(["general"] if recipe.general_share or "general" in recipe.general.parts else [])]
-    texts = [Text(Corpus(getattr(recipe, name)), name=name) for name in names]
-    return Reading(recipe, texts, tokenizer, watch=unwatched)
+    texts = [CorpusView(Corpus(getattr(recipe, name)), name=name) for name in names]
+    return BatchPlan(recipe, texts, tokenizer, watch=unwatched)
 
 
 SHAPELESS = {"layers": None, "hidden": None, "heads": None, "vocabulary": 30_522}  # what a given model has of its own
@@ -142,7 +142,7 @@ def test_general_text_is_mixed_in_at_its_share(share, recipe, places, tokenizer)
     assert len(names) == 300
     assert np.mean([name.startswith("general") for name in names]) == pytest.approx(expected, abs=1 / 300)
     assert {name for name in names[:6] if name.startswith("corpus")}
-    epoch = Reading(replace(own.recipe, epochs=1.0), own.texts, tokenizer, watch=unwatched)
+    epoch = BatchPlan(replace(own.recipe, epochs=1.0), own.texts, tokenizer, watch=unwatched)
     assert epoch.plan.steps == -(-round(rows[0] / (1 - expected), 9) // 6)
 
 
@@ -170,7 +170,7 @@ def test_the_second_phase_has_longer_rows_in_an_order_of_its_own(recipe, tokeniz
     rows = [len(segments(Corpus(recipe.corpus).tokens(tokenizer), size)) - 1 for size in (24, 80)]
     names = [name for step in range(75, 75 + rows[1] // 6) for name in own.stream(step).names]
     assert len({*names}) > 50  # an epoch of its own, from its beginning
-    epochs = Reading(replace(stated, epochs=3.0), own.texts, tokenizer, watch=unwatched)
+    epochs = BatchPlan(replace(stated, epochs=3.0), own.texts, tokenizer, watch=unwatched)
     seen = epochs.plan.steps * 6 * (0.75 / rows[0] + 0.25 / rows[1])
     assert 3 <= seen < 3 + 6 * (0.75 / rows[0] + 0.25 / rows[1])
 

@@ -17,7 +17,7 @@ from acclimate.core.types import NOT_PREDICTED, Checkpoint, Document, Example, S
 from acclimate.methods import finetune, mlm, tlm
 from acclimate.methods.finetune import dev_score, predicted_dev
 from acclimate.methods.task_loss import predict
-from acclimate.methods.tlm import Inputs, JointLoss
+from acclimate.methods.tlm import JointLoss, StageInputs
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.joint_head import ALIKE, as_classifier, new_joint_head
@@ -69,7 +69,7 @@ def recipe(toy_task, retrieved) -> tlm.TlmRecipe:
 
 def stream_of(recipe, place):
     task, _ = tlm._inputs(recipe)
-    return Inputs(recipe, task, place, lambda progress: None).stream()
+    return StageInputs(recipe, task, place, lambda progress: None).stream()
 
 
 def kinds(recipe, place) -> str:

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from acclimate.statistics.power import Design, guessed, measured
+from acclimate.statistics.power import PowerDesign, guessed, measured
 from acclimate.statistics.significance import compare_of
 from acclimate.statistics.variance import Resampled, components_of, p_value
 
 
-def race(generator: np.random.Generator, design: Design, gain: float, studies: int) -> np.ndarray:
+def race(generator: np.random.Generator, design: PowerDesign, gain: float, studies: int) -> np.ndarray:
     """(B, S, n) differences with the design's variances."""
     shape = (studies, design.seeds, design.items)
     differences = gain + generator.normal(0, design.residual_variance**0.5, shape)
@@ -56,7 +56,7 @@ def test_right_and_wrong_answers_are_found_as_the_guess_says() -> None:
 
 def test_a_study_that_was_made_gives_the_design_that_it_was_made_with() -> None:
     generator = np.random.default_rng(3)
-    design = Design(400, 8, item_variance=0.06, residual_variance=0.12, seed_variance=0.0008, comparisons=2)
+    design = PowerDesign(400, 8, item_variance=0.06, residual_variance=0.12, seed_variance=0.0008, comparisons=2)
     found = []
     for differences_Sn in race(generator, design, 0.02, 300):
         points_S = differences_Sn.mean(axis=1)

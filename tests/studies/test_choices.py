@@ -23,11 +23,11 @@ from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import Dataset, Form
 from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.relations import Pairs, relation_examples
+from acclimate.tasks.relations import MentionPairs, relation_examples
 from toys import PLAIN, TOPICS
 
 SIZES = {"train": 24, "dev": 16, "test": 12}
-PAIRS = Pairs(("word",), ("word",), ("WORD", "WORD"), "WORDS")
+PAIRS = MentionPairs(("word",), ("word",), ("WORD", "WORD"), "WORDS")
 SMALL = ("seeds=2", *(f"finetune.{setting}" for setting in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")))
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.formats.annotated import Annotated, Mention, Relation
-from acclimate.tasks.relations import Pairs, marked_spans, relation_examples
+from acclimate.tasks.relations import MentionPairs, marked_spans, relation_examples
 
-PAIRS = Pairs(("CHEMICAL",), ("GENE",), ("CHEMICAL", "GENE"), "CHEM-GENE")
-ALIKE = Pairs(("DRUG",), ("DRUG",), ("DRUG", "DRUG"), "DRUG-DRUG")
+PAIRS = MentionPairs(("CHEMICAL",), ("GENE",), ("CHEMICAL", "GENE"), "CHEM-GENE")
+ALIKE = MentionPairs(("DRUG",), ("DRUG",), ("DRUG", "DRUG"), "DRUG-DRUG")
 
 
 def document(text, *mentions, relations=()):

@@ -48,7 +48,7 @@ SHADE = "#2f8fd6"  # colour of a weight of 1; its contrast is 3 to 1 on a light 
 
 
 @dataclass(frozen=True, eq=False)
-class Example:
+class AttentionExample:
     """One text for the drawings: its tokens as they are written, and the (L, H, T, T) attention weights."""
 
     tokens: tuple[str, ...]
@@ -61,7 +61,7 @@ class Heads:
 
     name: str
     maxima: Maxima
-    example: Example
+    example: AttentionExample
     twin: bool = False
 
     @property
@@ -242,7 +242,7 @@ def _heads(
     )
     drawn = min(texts, key=lambda text: abs(len(text.split()) - EXAMPLE_WORDS))
     [ids] = ids_of([drawn], tokenizer, min(longest, EXAMPLE_TOKENS))
-    return Heads(name, maxima, Example(spelt(tokenizer, ids), attention_of(model, ids)), twin)
+    return Heads(name, maxima, AttentionExample(spelt(tokenizer, ids), attention_of(model, ids)), twin)
 
 
 def _counted(heads: Heads) -> str:

@@ -54,7 +54,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseFigures:
     """The figures that normal noise gives in place of importances.
 
     cosine               mean cosine of a domain with the others, after normalisation
@@ -83,12 +83,12 @@ def agreements(
     return found
 
 
-def noise(domains: int, layers: int, heads: int, how: How, over: Over, *, seed: int) -> Noise:
+def noise(domains: int, layers: int, heads: int, how: How, over: Over, *, seed: int) -> NoiseFigures:
     """The figures of normal noise, for this number of domains, layers and heads."""
     values = torch.randn(DRAWS, domains, layers, heads, generator=torch.Generator().manual_seed(seed))
     groups = normalised(values.reshape(-1, heads if over == "layer" else layers * heads), how)
     normalised_NKLH = groups.reshape(values.shape)
-    return Noise(
+    return NoiseFigures(
         Chance.of(with_others(normalised_NKLH)[:, 0]),
         *(Chance.of(share_between(normalised_NKLH[:, 0], *limits)) for limits in (HEAVILY, MODERATELY)),
     )

@@ -21,7 +21,16 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from acclimate.analyses.head_agreement import HEAVILY, MODERATELY, Agreement, Chance, Noise, View, agreements, noise
+from acclimate.analyses.head_agreement import (
+    HEAVILY,
+    MODERATELY,
+    Agreement,
+    Chance,
+    NoiseFigures,
+    View,
+    agreements,
+    noise,
+)
 from acclimate.analyses.head_plots import WIDE, heat_map, scale
 from acclimate.analyses.texts import ids_of, longest_row, sample_texts
 from acclimate.core.types import Batch, Watch, counted, unwatched
@@ -96,7 +105,7 @@ class ImportanceAnalysis:
     over: Over
     max_tokens: int
     agreements: Mapping[View, Sequence[Agreement]]
-    noise: Noise
+    noise: NoiseFigures
 
     def verdict(self) -> str:
         """Two sentences: cosine and rank correlation between domains, each beside its value by chance."""

@@ -23,7 +23,7 @@ from acclimate.reports.page import Page, Section, amount, page, share, sheet
 from acclimate.text.corpus import Corpus
 from acclimate.text.terms import Term, characteristic, count_words, given_terms
 from acclimate.text.vectors.of_vocabulary import piece_texts
-from acclimate.text.vocabulary import KINDS, Kind, train_tokenizer
+from acclimate.text.vocabulary import KINDS, VocabularyKind, train_tokenizer
 
 IN_DOMAIN = "in-domain"  # name of the vocabulary that is learnt from the texts
 LISTED = 30  # terms that a terminal shows
@@ -43,7 +43,7 @@ PAGE, SHEET, TERMS = "vocabulary.html", "vocabulary.csv", "terms.csv"
 class VocabularyRecipe:
     """The vocabulary that is learnt from the texts, and what all are compared on. PubMedBERT's is uncased WordPiece."""
 
-    kind: Kind = "wordpiece"
+    kind: VocabularyKind = "wordpiece"
     """Kind of vocabulary to learn: WordPiece as BERT's, byte-level as RoBERTa's, or a unigram model as ALBERT's."""
     size: int = 30_522
     """Most entries, special tokens and characters included; 0: none is learnt, models are compared alone."""
@@ -338,7 +338,7 @@ class Held:
         return len(self.corpus) - len(self.numbers)
 
     @cached_property
-    def sample(self) -> list[lengths.Text]:
+    def sample(self) -> list[lengths.TextOrPair]:
         """Those that are set aside, as `lengths` takes them."""
         return lengths.sample([(document.text, None) for document in self.corpus.take(self.numbers)])
 

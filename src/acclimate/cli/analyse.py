@@ -36,8 +36,8 @@ def heads(
     session: Session,
     models: options.ModelNames,
     texts: Annotated[Path, typer.Option("--texts", help="Raw text, or a table with a column of texts.")],
-    column: options.Column = "text",
-    sample: options.Sample = 200,
+    column: options.ColumnOption = "text",
+    sample: options.SampleOption = 200,
     max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens to read of each text.")] = 128,
     out: Annotated[Path, typer.Option("--out", help="Page to write.")] = Path("heads.html"),
 ) -> None:
@@ -63,7 +63,7 @@ def embeddings(
         Path | None,
         typer.Option("--texts", help="Raw text of the domain, or a table: its words are reported separately."),
     ] = None,
-    column: options.Column = "text",
+    column: options.ColumnOption = "text",
     words: Annotated[str, typer.Option("--words", help="Such as lead,cell: their nearest words in each model.")] = "",
     axes: Annotated[
         Literal["first", "all"],
@@ -98,7 +98,7 @@ def importance(
     domains: Annotated[
         list[str], typer.Argument(metavar="NAME=TEXTS...", help="Two domains or more: raw text, a corpus or a table.")
     ],
-    column: options.Column = "text",
+    column: options.ColumnOption = "text",
     sample: Annotated[int, typer.Option("--sample", help="Number of texts to sample of each domain.", min=1)] = 300,
     max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens to read of each text.")] = 164,
     normalisation: Annotated[

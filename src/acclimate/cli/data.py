@@ -27,12 +27,12 @@ data = typer.Typer(
 @verb(check=check_files)
 def prepare(
     session: Session,
-    task: options.Labelled,
+    task: options.LabelledArgument,
     labelled: LabelledFiles,
-    leaks: options.Leaks = "keep",
-    rows: options.Rows = 0,
-    data: options.Data = None,
-    out: options.Out = Path("runs/task"),
+    leaks: options.LeaksOption = "keep",
+    rows: options.RowsOption = 0,
+    data: options.DataOption = None,
+    out: options.OutOption = Path("runs/task"),
 ) -> None:
     """Read, split and check labelled files, and seal the test labels: OUT/data, a task for `adapt`. Trains nothing."""
     from acclimate.core import ranks
@@ -66,8 +66,8 @@ def corpus(
         list[str],
         typer.Argument(metavar="RAW... [KEY=VALUE]...", help="Files or folders of raw text, then settings."),
     ],
-    out: options.Out = Path("runs/corpus"),
-    separated: options.Separated = "line",
+    out: options.OutOption = Path("runs/corpus"),
+    separated: options.SeparatedOption = "line",
     model: Annotated[
         str | None,
         typer.Option("--model", help="Also make the tokens that this model trains on: a directory or hub id."),
@@ -145,7 +145,7 @@ def retrieve(
     corpus: Annotated[
         Path | None, typer.Option("--corpus", help="Raw text to retrieve from, a file or folder.")
     ] = None,
-    separated: options.Separated = "line",
+    separated: options.SeparatedOption = "line",
     k: Annotated[int | None, typer.Option("--k", help="Documents for each query, 1 to 10,000 (50).")] = None,
     how: Annotated[
         Literal["bm25", "random"] | None,
@@ -161,7 +161,7 @@ def retrieve(
     cluster: Annotated[
         str, typer.Option("--cluster", help="Ray cluster that works on the shards: auto, or HOST:PORT.")
     ] = "",
-    out: options.Out = Path("runs/retrieve"),
+    out: options.OutOption = Path("runs/retrieve"),
 ) -> None:
     """Retrieve the documents that training texts resemble (TLM): OUT/corpus, which query found which, and a report.
 
@@ -210,8 +210,8 @@ def vocabulary(
     terms: Annotated[
         Path | None, typer.Option("--terms", metavar="FILE", help="Terms to look up instead, one a line.")
     ] = None,
-    separated: options.Separated = "line",
-    out: options.Out = Path("runs/vocabulary"),
+    separated: options.SeparatedOption = "line",
+    out: options.OutOption = Path("runs/vocabulary"),
 ) -> None:
     """Learn the vocabulary of texts into OUT/tokenizer, and compare it with models' (PubMedBERT, Table 1)."""
     from acclimate.analyses.vocabularies import TOKENIZER, VocabularyRecipe, compare_vocabularies, write_page

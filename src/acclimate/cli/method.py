@@ -30,8 +30,8 @@ def _method(given: Mapping[str, Any]) -> str:
 def adapt(
     session: Session,
     method: Annotated[str, typer.Argument(metavar="METHOD", help=f"{', '.join(NAMES)}.")],
-    out: options.Out = Path("runs/adapt"),
-    separated: options.Separated = "line",
+    out: options.OutOption = Path("runs/adapt"),
+    separated: options.SeparatedOption = "line",
 ) -> None:
     """Run one method on raw text or a task; writes OUT/checkpoint, which transformers loads."""
     from dataclasses import fields, replace

@@ -20,7 +20,7 @@ Group = Mapping[str, tuple[Any, Any]]  # parameter -> its annotation for typer, 
 TaskName = Annotated[
     str, typer.Argument(metavar="TASK", help="A labelled file to train on, docstrings, or with --data a dataset.")
 ]
-Labelled = Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file to train on.")]
+LabelledArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file to train on.")]
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A local directory or a hub id.")]
 ModelNames = Annotated[list[str], typer.Argument(metavar="MODEL...", help="Local directories or hub ids.")]
 RaceDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race.")]
@@ -29,14 +29,14 @@ ModelsAndSettings = Annotated[
     typer.Argument(metavar="MODEL... [KEY=VALUE]...", help="Local directories or hub ids, then settings."),
 ]
 
-Out = Annotated[
+OutOption = Annotated[
     Path, typer.Option("--out", help="Directory of the run; the same command goes on there.", rich_help_panel=RUN)
 ]
-DryRun = Annotated[
+DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the plan and what it costs; start nothing.", rich_help_panel=RUN)
 ]
-Model = Annotated[str | None, typer.Option("--model", help="A local directory or a hub id.")]
-Leaks = Annotated[
+ModelOption = Annotated[str | None, typer.Option("--model", help="A local directory or a hub id.")]
+LeaksOption = Annotated[
     Literal["keep", "drop"],
     typer.Option(
         "--leaks",
@@ -44,7 +44,7 @@ Leaks = Annotated[
         rich_help_panel=FILES,
     ),
 ]
-Data = Annotated[
+DataOption = Annotated[
     Path | None,
     typer.Option(
         "--data",
@@ -57,7 +57,7 @@ Benchmark = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Folder of a benchmark, as `acclimate data fetch` fills it."),
 ]
-Separated = Annotated[
+SeparatedOption = Annotated[
     Literal["line", "blank"],
     typer.Option(
         "--separated",
@@ -65,10 +65,10 @@ Separated = Annotated[
         rich_help_panel=RAW_TEXT,
     ),
 ]
-Rows = Annotated[
+RowsOption = Annotated[
     int, typer.Option("--rows", help="Number of training rows to sample; 0: all.", min=0, rich_help_panel=FILES)
 ]
-PerClass = Annotated[
+PerClassOption = Annotated[
     int | None,
     typer.Option(
         "--labels-per-class",
@@ -77,8 +77,8 @@ PerClass = Annotated[
         rich_help_panel=FILES,
     ),
 ]
-Column = Annotated[str, typer.Option("--text", help="Column of the text, if the file has columns.")]
-Sample = Annotated[int, typer.Option("--sample", help="Number of texts to sample.", min=1)]
+ColumnOption = Annotated[str, typer.Option("--text", help="Column of the text, if the file has columns.")]
+SampleOption = Annotated[int, typer.Option("--sample", help="Number of texts to sample.", min=1)]
 
 
 def _option(kind: Any, name: str, help: str, panel: str, **more: Any) -> Any:
@@ -132,7 +132,7 @@ RAW: Group = {  # raw text
         ),
         None,
     ),
-    "separated": (Separated, "line"),
+    "separated": (SeparatedOption, "line"),
 }
 JOBS: Group = {  # where a study's jobs run
     "workers": (_option(int, "--workers", "Processes that share the jobs.", JOBS_RUN, min=1), 1),

@@ -27,15 +27,15 @@ def _labelled_or_catalogue(given: Mapping[str, Any]) -> None:
 @verb(check=_labelled_or_catalogue)
 def doctor(
     session: Session,
-    task: options.Labelled,
+    task: options.LabelledArgument,
     labelled: LabelledFiles,
     raw: Raw,
-    model: options.Model = None,
+    model: options.ModelOption = None,
     seeds: Annotated[int, typer.Option("--seeds", help="Seeds of the race to come.")] = 3,
     contestants: Annotated[
         int, typer.Option("--contestants", help="Contestants of that race beside the untouched model.")
     ] = 4,
-    data: options.Data = None,
+    data: options.DataOption = None,
 ) -> None:
     """Check labelled files and corpora, and tell what a race on them could detect; changes nothing.
 
@@ -79,15 +79,15 @@ def race(
     task: options.TaskName,
     labelled: LabelledFiles,
     raw: Raw,
-    model: options.Model = None,
-    leaks: options.Leaks = "keep",
+    model: options.ModelOption = None,
+    leaks: options.LeaksOption = "keep",
     budget: Annotated[
         str | None, typer.Option("--budget", help="What the race may cost: 20min, 3PFLOP or 5usd@2.50/h.")
     ] = None,
-    labels_per_class: options.PerClass = None,
-    data: options.Data = None,
-    out: options.Out = Path("runs/race"),
-    dry_run: options.DryRun = False,
+    labels_per_class: options.PerClassOption = None,
+    data: options.DataOption = None,
+    out: options.OutOption = Path("runs/race"),
+    dry_run: options.DryRunOption = False,
 ) -> None:
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
     from dataclasses import replace
@@ -131,11 +131,11 @@ def evaluate(
     model: options.ModelName,
     task: options.TaskName,
     labelled: LabelledFiles,
-    labels_per_class: options.PerClass = None,
-    rows: options.Rows = 0,
-    data: options.Data = None,
-    out: options.Out = Path("runs/evaluate"),
-    dry_run: options.DryRun = False,
+    labels_per_class: options.PerClassOption = None,
+    rows: options.RowsOption = 0,
+    data: options.DataOption = None,
+    out: options.OutOption = Path("runs/evaluate"),
+    dry_run: options.DryRunOption = False,
 ) -> None:
     """Fine-tune one model on a task with several seeds, choose on dev, test once; mean score and interval."""
     from dataclasses import replace

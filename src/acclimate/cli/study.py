@@ -37,12 +37,12 @@ def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
         task: options.TaskName,
         labelled: LabelledFiles,
         raw: Raw,
-        model: options.Model = None,
-        leaks: options.Leaks = "keep",
-        labels_per_class: options.PerClass = None,
-        data: options.Data = None,
-        out: options.Out = out,
-        dry_run: options.DryRun = False,
+        model: options.ModelOption = None,
+        leaks: options.LeaksOption = "keep",
+        labels_per_class: options.PerClassOption = None,
+        data: options.DataOption = None,
+        out: options.OutOption = out,
+        dry_run: options.DryRunOption = False,
     ) -> None:
         given = {"task": labelled, "raw": raw, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
         _run(session, named, models=() if model is None else (model,), **given)
@@ -58,8 +58,8 @@ def _on_models(named: Study, out: Path) -> Callable[..., None]:
         session: Session,
         given: options.ModelsAndSettings,
         data: options.Benchmark = None,
-        out: options.Out = out,
-        dry_run: options.DryRun = False,
+        out: options.OutOption = out,
+        dry_run: options.DryRunOption = False,
     ) -> None:
         _run(session, named, models=tuple(session.listed()[0]), data=data)
 
@@ -74,8 +74,8 @@ def _on_texts(named: Study, out: Path) -> Callable[..., None]:
         session: Session,
         raw: Raw,
         data: options.Benchmark = None,
-        out: options.Out = out,
-        dry_run: options.DryRun = False,
+        out: options.OutOption = out,
+        dry_run: options.DryRunOption = False,
     ) -> None:
         _run(session, named, raw=raw, data=data)
 

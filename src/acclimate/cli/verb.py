@@ -253,7 +253,7 @@ def _holds(function: Callable[..., None]) -> bool:
     """True if the function's `out` is the directory of a run."""
     return (
         get_type_hints(function, localns={"LabelledFiles": Any, "Raw": Any}, include_extras=True).get("out")
-        == options.Out
+        == options.OutOption
     )
 
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     import ray
 
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
-Home = Callable[[Given], int]  # items with the same number go to one machine, which then has their files in memory
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+Home = Callable[[Input], int]  # items with the same number go to one machine, which then has their files in memory
 
 
-class Work(Protocol):
+class Pool(Protocol):
     """A place where functions are called.
 
     threads  number of threads that a call may use; None: as many as its process may
@@ -38,28 +38,28 @@ class Work(Protocol):
     def threads(self) -> int | None: ...
 
     def map(
-        self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
-    ) -> Iterator[Made]:
+        self, function: Callable[[Input], Output], items: Iterable[Input], *, home: Home[Input] | None = None
+    ) -> Iterator[Output]:
         """Yield the function's result for each item, in order; raise what it raises."""
         ...
 
 
 @contextlib.contextmanager
-def workers(cluster: str = "") -> Iterator[Work]:
+def workers(cluster: str = "") -> Iterator[Pool]:
     """Yield the place where calls are done: this process ("") or a Ray cluster (HOST:PORT, or "auto": this machine's).
 
     A process that is already connected to Ray stays connected. Raises ValueError if Ray is not installed, and if no
     cluster answers.
     """
     if not cluster:
-        yield Here()
+        yield SerialPool()
         return
     try:
         import ray
     except ImportError as error:
         raise ValueError("a cluster needs Ray, which is not installed: pip install 'acclimate[ray]'") from error
     if ray.is_initialized():
-        yield OnRay()
+        yield RayPool()
         return
     try:
         _knock(cluster)
@@ -70,25 +70,25 @@ def workers(cluster: str = "") -> Iterator[Work]:
             "run this on one of its machines"
         ) from error
     try:
-        yield OnRay()
+        yield RayPool()
     finally:
         ray.shutdown()
 
 
 @dataclass(frozen=True)
-class Here:
+class SerialPool:
     """Calls in this process, each when its result is needed."""
 
     threads: int | None = None
 
     def map(
-        self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
-    ) -> Iterator[Made]:
+        self, function: Callable[[Input], Output], items: Iterable[Input], *, home: Home[Input] | None = None
+    ) -> Iterator[Output]:
         return map(function, items)
 
 
 @dataclass(frozen=True)
-class OnRay:
+class RayPool:
     """Calls as tasks of the Ray cluster that this process is connected to. Each task uses `threads` processors.
 
     Ray's object store holds at most two tasks a processor, those that wait and those whose results are not yet taken.
@@ -97,8 +97,8 @@ class OnRay:
     threads: int = 1
 
     def map(
-        self, function: Callable[[Given], Made], items: Iterable[Given], *, home: Home[Given] | None = None
-    ) -> Iterator[Made]:
+        self, function: Callable[[Input], Output], items: Iterable[Input], *, home: Home[Input] | None = None
+    ) -> Iterator[Output]:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -157,7 +157,7 @@ def _machines(threads: int) -> list[str]:
     return [machine for _, machine in sorted(places)]
 
 
-def _call(function: Callable[[Given], Made], item: Given, version: str) -> Made:
+def _call(function: Callable[[Input], Output], item: Input, version: str) -> Output:
     """Call the function on a machine of the cluster. Raises ValueError if another acclimate is installed there."""
     if version != __version__:
         raise ValueError(
@@ -181,7 +181,7 @@ def _result(task: ray.ObjectRef[Any]) -> Any:
         ) from error
 
 
-def in_processes(work: Callable[[Given], Made], items: Iterable[Given], processes: int) -> Iterator[Made]:
+def in_processes(work: Callable[[Input], Output], items: Iterable[Input], processes: int) -> Iterator[Output]:
     """Yield the result of each item, in order, from processes of this machine, for work that holds Python's lock.
 
     At most two items a process are in progress or waiting.
@@ -193,7 +193,7 @@ def in_processes(work: Callable[[Given], Made], items: Iterable[Given], processe
     if processes <= 1:
         yield from map(work, items)
         return
-    waiting: deque[Future[Made]] = deque()
+    waiting: deque[Future[Output]] = deque()
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         try:
             for item in items:
@@ -206,12 +206,12 @@ def in_processes(work: Callable[[Given], Made], items: Iterable[Given], processe
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def in_turn(work: Callable[[Given], Made], items: Iterable[Given], threads: int) -> Iterator[Made]:
+def in_turn(work: Callable[[Input], Output], items: Iterable[Input], threads: int) -> Iterator[Output]:
     """Yield the result of each item, in order, from threads, for compiled loops that release Python's lock.
 
     At most two items a thread are in progress or waiting.
     """
-    waiting: deque[Future[Made]] = deque()
+    waiting: deque[Future[Output]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
             for item in items:

@@ -24,8 +24,8 @@ import numpy as np
 from acclimate.core import files
 from acclimate.core.types import Document, Rejected, Watch, counted
 from acclimate.data.examination import CorpusFacts, Finding
-from acclimate.data.leaks import Found, Sealed, kind_of
-from acclimate.data.lengths import Text
+from acclimate.data.leaks import Sealed, SourceLeaks, kind_of
+from acclimate.data.lengths import TextOrPair
 from acclimate.data.materials import prepared
 from acclimate.reports.page import amount
 from acclimate.text.corpus import Corpus
@@ -46,8 +46,8 @@ class Scanned:
     """The result of one pass over a corpus."""
 
     facts: CorpusFacts
-    found: Found
-    sample: list[Text]
+    found: SourceLeaks
+    sample: list[TextOrPair]
     findings: list[Finding]
 
 
@@ -60,7 +60,7 @@ def scan(
     A file that cannot be read is an error among the findings; the figures are those of the documents before it.
     """
     tally = _Tally(random.Random(seed))
-    found = Found(name, sealed)
+    found = SourceLeaks(name, sealed)
     findings = []
     rejected: list[Rejected] = []
     rejections = 0
@@ -186,7 +186,7 @@ def leave_out(corpus: Corpus, sealed: Sealed, path: Path, *, passages: bool, wat
     if (path / files.MANIFEST).is_file():
         files.check(path)
         return LeftOut(path)
-    tally, found = _LeftOutTally(), Found("general", sealed)
+    tally, found = _LeftOutTally(), SourceLeaks("general", sealed)
     leaking = []
     holding = 0  # documents with passages only
     documents = tally.watched(counted(corpus.documents(), watch, "examining", total=len(corpus)))

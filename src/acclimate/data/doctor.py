@@ -20,7 +20,7 @@ from acclimate.core.types import SPLITS, Example, Label, Progress, Split, Watch,
 from acclimate.data import corpus_scan, leaks, lengths
 from acclimate.data.corpus_scan import Scanned, grouped
 from acclimate.data.examination import LEVELS, Copies, Examination, FileFacts, Finding, Lengths, Level, Pieces
-from acclimate.data.leaks import NEAR, SEALED, Found, Sealed
+from acclimate.data.leaks import NEAR, SEALED, Sealed, SourceLeaks, Splits
 from acclimate.reports.page import amount, share
 from acclimate.tasks.tags import borne
 from acclimate.tasks.task import classes_in
@@ -53,7 +53,6 @@ GUESS = (
     "That is a guess for a score of 80 points and a metric that is a mean over items; macro-F1 over rare classes needs "
     "more. The report says it from what was found."
 )
-Splits = Mapping[Split, Sequence[Example]]
 
 
 def examine(
@@ -264,7 +263,7 @@ def _labels_in(rows: Sequence[Example]) -> set[Label]:
     return {label for row in rows for label in (row.label if isinstance(row.label, tuple) else (row.label,))}
 
 
-def on_leaks(found: Mapping[str, Found], scans: Sequence[Scanned], sizes: Mapping[str, int]) -> list[Finding]:
+def on_leaks(found: Mapping[str, SourceLeaks], scans: Sequence[Scanned], sizes: Mapping[str, int]) -> list[Finding]:
     """Return findings on the dev and test texts that train, dev and the corpora contain. sizes: rows of each split."""
     findings = []
     several: tuple[tuple[Split, Split], ...] = (("train", "test"), ("train", "dev"), ("dev", "test"))
@@ -285,7 +284,7 @@ def on_leaks(found: Mapping[str, Found], scans: Sequence[Scanned], sizes: Mappin
     return findings
 
 
-def _on_rows(found: Found, split: Split, items: int, size: int) -> Finding:
+def _on_rows(found: SourceLeaks, split: Split, items: int, size: int) -> Finding:
     """Return the finding on labelled rows that contain items of another split."""
     source, rows = found.source, len(found.leaking[split])
     same = len(found.leaked_with_their_label(split))
@@ -338,7 +337,7 @@ def _one_of_each(copies: Copies) -> str:
     )
 
 
-def leaked(found: Mapping[str, Found], scans: Sequence[Scanned]) -> dict[str, frozenset[str]]:
+def leaked(found: Mapping[str, SourceLeaks], scans: Sequence[Scanned]) -> dict[str, frozenset[str]]:
     """Return ids of rows and numbers of documents, as `Examination.leaked` has them."""
     ids = {"test": found["train"].leaked_ids("test")}
     ids |= {split: frozenset(found[split].leaking.get("test", ())) for split in ("train", "dev")}

@@ -22,7 +22,7 @@ from acclimate.core.files import settle
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.tasks.datasets.catalogue import Dataset, Download, find
 from acclimate.tasks.formats.archives import ENDINGS, only_file
-from acclimate.text.untrusted import Limits, blocks, named
+from acclimate.text.untrusted import ReadLimits, blocks, named
 
 SCHEMES = ("https",)
 LARGEST = 64 << 20  # most bytes of a file whose size the catalogue does not state
@@ -170,7 +170,7 @@ def _compare(name: str, size: int, digest: str, download: Download, way_out: str
 def _published(path: Path, download: Download) -> Iterable[bytes]:
     """Return the bytes of the published file, unpacked if the file at `path` is a packed copy."""
     if path.name != Path(download.path).name:
-        return [only_file(path)[1]] if path.name.endswith(ENDINGS) else blocks(path, Limits())
+        return [only_file(path)[1]] if path.name.endswith(ENDINGS) else blocks(path, ReadLimits())
     return _bytes(path)
 
 

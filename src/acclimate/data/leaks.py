@@ -35,9 +35,9 @@ Splits = Mapping[Split, Sequence[Example]]
 Met = dict[int, Match]  # indexed text -> how a text matches it
 
 
-def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Found:
+def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> SourceLeaks:
     """Return the dev and test items that labelled rows contain (rows of dev: test items)."""
-    found = Found(source, sealed)
+    found = SourceLeaks(source, sealed)
     for row, matches in sealed.in_rows(rows):
         if matches:
             found.take(row.id, whole(row), matches, label=row.label)
@@ -45,7 +45,7 @@ def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Fou
 
 
 @dataclass
-class Found:
+class SourceLeaks:
     """The sealed items that a source ("train", "dev", "domain", "general") contains, counted while it is scanned."""
 
     source: str

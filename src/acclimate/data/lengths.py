@@ -33,7 +33,7 @@ MUCH_CUT = 0.1  # share of tokens cut off that is a warning
 ROUND = 32  # the suggested --max-tokens is a multiple of this
 WORD = re.compile(r"\w+")
 _FROM_BEHIND_PADDING = ("roberta", "camembert", "xlm-roberta")  # their positions begin after the padding's id
-Text = tuple[str, str | None]  # a text, and the second one of a pair
+TextOrPair = tuple[str, str | None]  # a text, and the second one of a pair
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _loaded(model: str) -> Reader:
     return Reader(backend, longest_input(model), tokenizer.unk_token_id)
 
 
-def sample(texts: Sequence[Text], *, seed: int = 0) -> list[Text]:
+def sample(texts: Sequence[TextOrPair], *, seed: int = 0) -> list[TextOrPair]:
     """Return at most SAMPLE of the texts, in order; fewer if they reach CHARACTERS before, but at least LEAST."""
     order = list(range(len(texts)))
     random.Random(seed).shuffle(order)
@@ -112,20 +112,20 @@ def sample(texts: Sequence[Text], *, seed: int = 0) -> list[Text]:
     return [texts[number] for number in sorted(order[:taken])]
 
 
-def tokenised(texts: Sequence[Text], by: Reader) -> list[list[Encoding]]:
+def tokenised(texts: Sequence[TextOrPair], by: Reader) -> list[list[Encoding]]:
     """Return the encodings of each text and of its pair, of at most LONGEST characters and without special tokens."""
     parts = [text[:LONGEST] for text, _ in texts], [(pair or "")[:LONGEST] for _, pair in texts]
     encoded = [by.tokenizer.encode_batch(part, add_special_tokens=False) for part in parts]
     return [list(each) for each in zip(*encoded, strict=True)]
 
 
-def lengths_in_words(texts: Sequence[Text], limit: int) -> Lengths:
+def lengths_in_words(texts: Sequence[TextOrPair], limit: int) -> Lengths:
     """Return the lengths in words, for want of a tokenizer."""
     counts = [len(WORD.findall(text)) + len(WORD.findall(pair or "")) for text, pair in texts]
     return Lengths("words", len(texts), *_spread(np.array(counts)), limit)
 
 
-def lengths(texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]], limit: int, by: Reader) -> Lengths:
+def lengths(texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Encoding]], limit: int, by: Reader) -> Lengths:
     """Return the lengths in tokens, with special ones; that of a very long text is extrapolated from its beginning."""
     read = np.array([sum(len(part.ids) for part in parts) for parts in encoded])
     special = np.array([by.tokenizer.num_special_tokens_to_add(pair is not None) for _, pair in texts])
@@ -161,7 +161,7 @@ def _suggested(tokens: np.ndarray, limit: int, reads: int | None) -> int | None:
     return most if most > limit else None
 
 
-def pieces(of: str, texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]], by: Reader) -> Pieces | None:
+def pieces(of: str, texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Encoding]], by: Reader) -> Pieces | None:
     """Return how the tokenizer breaks the texts' words (what `\\w+` matches); None if there is no word."""
     words = total = whole = unknown = tokens = 0
     met: Counter[str] = Counter()
@@ -188,7 +188,7 @@ def pieces(of: str, texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]]
     return Pieces(of, len(texts), words, total / words, whole / words, unknown / max(tokens, 1), broken)
 
 
-def _each(texts: Sequence[Text], encoded: Sequence[Sequence[Encoding]]) -> Iterator[tuple[str, Encoding]]:
+def _each(texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Encoding]]) -> Iterator[tuple[str, Encoding]]:
     for (text, pair), encodings in zip(texts, encoded, strict=True):
         yield text[:LONGEST], encodings[0]
         yield (pair or "")[:LONGEST], encodings[1]

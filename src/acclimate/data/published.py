@@ -101,7 +101,7 @@ def check_order(model: str, task: str) -> None:
         raise ValueError(f"'{model}' is a task and {task} a model: the model comes first, evaluate {task} {model}")
 
 
-def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Counts:
+def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> CatalogueCounts:
     """Return the counts of every dataset of the catalogue below the folder.
 
     Raises ValueError if there is no such catalogue or folder, or the folder has none of the datasets.
@@ -115,7 +115,7 @@ def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Counts:
             f"--data {named(folder)}: has none of the folders {', '.join(folders)}. "
             f"{elsewhere(folder, folders) or f'Name the folder that they are in{way_out}'}"
         )
-    counts: list[Count] = []
+    counts: list[SplitCount] = []
     rejected: list[tuple[str, Rejected]] = []
     unread: list[str] = []
     notes: list[tuple[str, str]] = []
@@ -132,7 +132,7 @@ def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Counts:
         if form.note:
             notes.append((dataset.name, form.note))
     watch(Progress("counting", len(datasets), len(datasets), "datasets"))
-    return Counts(table, folder, tuple(counts), tuple(rejected), tuple(unread), tuple(notes))
+    return CatalogueCounts(table, folder, tuple(counts), tuple(rejected), tuple(unread), tuple(notes))
 
 
 def datasets_of(catalogue: str) -> tuple[Dataset, ...]:
@@ -142,7 +142,7 @@ def datasets_of(catalogue: str) -> tuple[Dataset, ...]:
     return CATALOGUES[catalogue][1]
 
 
-def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[Count], list[Rejected]]:
+def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[SplitCount], list[Rejected]]:
     rejected: list[Rejected] = []
     splits: dict[Split, list[Example]] = {}
     for split in SPLITS:
@@ -151,7 +151,9 @@ def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[Count], l
     return counts_of(dataset, form, folder, splits), rejected
 
 
-def counts_of(dataset: Dataset, form: Form, folder: Path, splits: Mapping[Split, Sequence[Example]]) -> list[Count]:
+def counts_of(
+    dataset: Dataset, form: Form, folder: Path, splits: Mapping[Split, Sequence[Example]]
+) -> list[SplitCount]:
     """Return the counts of a dataset's splits that were read in this form, beside the paper's."""
     counts = []
     sizes = {split: size_of(examples, dataset.counted) for split, examples in splits.items()}
@@ -166,12 +168,12 @@ def counts_of(dataset: Dataset, form: Form, folder: Path, splits: Mapping[Split,
         reasons += [CUT] if stated is None else []
         verdict: Verdict = "equal" if found == stated else "known" if reasons else "wrong"
         reason = "; ".join(reasons) if verdict == "known" else ""
-        counts.append(Count(dataset.name, form.name, dataset.counted, split, stated, found, verdict, reason))
+        counts.append(SplitCount(dataset.name, form.name, dataset.counted, split, stated, found, verdict, reason))
     return counts
 
 
 @dataclass(frozen=True)
-class Count:
+class SplitCount:
     """A split's count beside that of the paper.
 
     counted  unit, such as "sentences"
@@ -191,7 +193,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Counts:
+class CatalogueCounts:
     """The counts of a catalogue.
 
     table     the paper's table
@@ -202,7 +204,7 @@ class Counts:
 
     table: str
     folder: Path
-    counts: tuple[Count, ...]
+    counts: tuple[SplitCount, ...]
     rejected: tuple[tuple[str, Rejected], ...]
     unread: tuple[str, ...]
     notes: tuple[tuple[str, str], ...]
@@ -247,7 +249,7 @@ def _figure(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def _said(each: Count) -> str:
+def _said(each: SplitCount) -> str:
     if each.verdict == "equal":
         return "equal"
     return f"known: {each.reason}" if each.verdict == "known" else "DIFFERS, and no reason is known"

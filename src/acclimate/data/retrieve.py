@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.machines import Work, workers
+from acclimate.core.machines import Pool, workers
 from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import SPLITS, Document, Example, Progress, Split, Watch, counted, unwatched
 from acclimate.data.corpus_scan import leave_out
@@ -36,7 +36,7 @@ from acclimate.data.retrieved import as_text, examples_of_selection, of_corpus, 
 from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.text.bm25.index import MOST
 from acclimate.text.bm25.selection import Query, Selection, open_selection, sample, select
-from acclimate.text.bm25.shards import Shards, build_shards
+from acclimate.text.bm25.shards import ShardedIndex, build_shards
 from acclimate.text.bm25.words import check_analyzer
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.overlap.groups import repeats
@@ -286,9 +286,9 @@ def _index(
     out: Path,
     *,
     shards: int = 1,
-    work: Work | None = None,
+    work: Pool | None = None,
     watch: Watch = unwatched,
-) -> Shards:
+) -> ShardedIndex:
     formula: dict[str, Any] = {"analyzer": recipe.analyzer, "k1": recipe.k1, "b": recipe.b}
     return cached_index(corpus, out, shards=shards, work=work, **formula, watch=watch)
 
@@ -301,9 +301,9 @@ def cached_index(
     k1: float,
     b: float,
     shards: int = 1,
-    work: Work | None = None,
+    work: Pool | None = None,
     watch: Watch = unwatched,
-) -> Shards:
+) -> ShardedIndex:
     """Return the BM25 index of a corpus from the user's cache directory, which all runs share, or build it there.
 
     If the cache cannot be written, the index is in `out`.
@@ -327,7 +327,7 @@ def _place(out: Path) -> Path:
 
 def _selected(
     corpus: Corpus,
-    index: Shards,
+    index: ShardedIndex,
     asked: Sequence[Query],
     out: Path,
     recipe: RetrieveRecipe,

@@ -23,7 +23,7 @@ from acclimate.data.corpus_scan import SOURCES, LeftOut
 from acclimate.reports.page import Section, amount, beginning, page, share
 from acclimate.text.bm25.index import Index
 from acclimate.text.bm25.selection import Selection
-from acclimate.text.bm25.shards import Shards
+from acclimate.text.bm25.shards import ShardedIndex
 from acclimate.text.corpus import Corpus
 
 SEQUENCE = 128  # tokens of a training sequence of TLM
@@ -38,7 +38,7 @@ LONGEST = 700  # characters of a marked text
 QUERIES, DOCUMENTS = 12, 10  # on a page, at most
 WORDS = 12  # named below a document
 _WORD = re.compile(r"\w+")
-Part = tuple[str, bool]  # a stretch of text; True if it is marked
+MarkedText = tuple[str, bool]  # a stretch of text; True if it is marked
 
 
 def of_corpus(corpus: Corpus, left_out: LeftOut) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def of_documents(selection: Selection, corpus: Corpus, watch: Watch) -> dict[str
     return {"selection": counts, "retrieved_sources": dict(sources.most_common(SOURCES))}
 
 
-def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | Shards) -> list[dict[str, Any]]:
+def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | ShardedIndex) -> list[dict[str, Any]]:
     """Return the best document of a few queries with their shared words, or the first documents of a random selection.
 
     corpus  the searched corpus
@@ -128,7 +128,7 @@ class DocumentShown:
     terms: Sequence[tuple[str, float]] = ()
 
 
-def shown(selection: Selection, corpus: Corpus, index: Index | Shards) -> list[QueryShown]:
+def shown(selection: Selection, corpus: Corpus, index: Index | ShardedIndex) -> list[QueryShown]:
     """Return a few queries with their best documents in full; nothing for a random selection.
 
     corpus  the searched corpus
@@ -271,7 +271,7 @@ def bracketed(text: str, terms: set[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Example:
+class QueryExample:
     """A query and the documents that it found, by rank."""
 
     query: Marked
@@ -288,16 +288,16 @@ class Marked:
     """
 
     about: str
-    parts: tuple[Part, ...]
+    parts: tuple[MarkedText, ...]
     words: str = ""
 
 
-def examples(shown: Sequence[QueryShown]) -> tuple[Example, ...]:
+def examples(shown: Sequence[QueryShown]) -> tuple[QueryExample, ...]:
     """Return the first QUERIES queries with their first DOCUMENTS documents, for the page."""
     return tuple(map(_example, shown[:QUERIES]))
 
 
-def _example(query: QueryShown) -> Example:
+def _example(query: QueryShown) -> QueryExample:
     documents = query.documents[:DOCUMENTS]
     carried = [carrying(document.terms) for document in documents]
     heaviest: dict[str, float] = {}
@@ -305,7 +305,7 @@ def _example(query: QueryShown) -> Example:
         for term, part in terms.items():
             heaviest[term] = max(part, heaviest.get(term, 0.0))
     sides = (_document(document, terms) for document, terms in zip(documents, carried, strict=True))
-    return Example(Marked(query.id, marked(query.text, heaviest)), tuple(sides))
+    return QueryExample(Marked(query.id, marked(query.text, heaviest)), tuple(sides))
 
 
 def _document(document: DocumentShown, terms: Mapping[str, float]) -> Marked:
@@ -332,14 +332,14 @@ def carrying(terms: Sequence[tuple[str, float]]) -> dict[str, float]:
     return carried
 
 
-def marked(text: str, terms: Mapping[str, float], *, longest: int = LONGEST) -> tuple[Part, ...]:
+def marked(text: str, terms: Mapping[str, float], *, longest: int = LONGEST) -> tuple[MarkedText, ...]:
     """Return the text with every occurrence of a term marked; a long text is cut to where their weight is largest.
 
     A term is a run of letters, digits and underscores, compared as it is and in lower case.
     """
     found = list(_occurrences(text, terms))
     begin, end = _window(text, found, terms, longest)
-    parts: list[Part] = [("\N{HORIZONTAL ELLIPSIS} ", False)] if begin else []
+    parts: list[MarkedText] = [("\N{HORIZONTAL ELLIPSIS} ", False)] if begin else []
     at = begin
     for first, last, _ in found:
         if begin <= first and last <= end:

@@ -225,7 +225,7 @@ def studies_in(out: Path) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedJob:
     """A line of a plan. work: the name of the job's Work; part: True if only a first part of it is asked for."""
 
     name: str
@@ -266,9 +266,9 @@ def note(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) -> None:
         files.append_line(run / PLAN, "\n".join(map(json.dumps, lines)))
 
 
-def read_plan(run: Path) -> list[Planned]:
+def read_plan(run: Path) -> list[PlannedJob]:
     """The jobs of the study, each once, in the order in which they were planned; none where there is no plan."""
-    found: dict[str, Planned] = {}
+    found: dict[str, PlannedJob] = {}
     for planned in _lines(run):
         if planned.name not in found or not planned.part:  # of a job that went on to its end, the end counts
             found[planned.name] = planned
@@ -280,10 +280,10 @@ def called_in(run: Path) -> dict[str, str]:
     return {key: name for line in _plan_lines(run) for key, name in line.get("called", {}).items()}
 
 
-def _lines(run: Path) -> Iterator[Planned]:
+def _lines(run: Path) -> Iterator[PlannedJob]:
     for line in _plan_lines(run):
         if "name" in line:
-            yield Planned(line["name"], line["label"], line["work"], tuple(line["needs"]), line["part"])
+            yield PlannedJob(line["name"], line["label"], line["work"], tuple(line["needs"]), line["part"])
 
 
 def _plan_lines(run: Path) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from acclimate.core import ranks
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.jobs.job import Job, Result, do_call, first_line, missing, note, result_of, with_needs
-from acclimate.jobs.workers import Here, Workers, elsewhere
+from acclimate.jobs.workers import ThisProcess, Workers, elsewhere
 
 
 class LackingError(ValueError):
@@ -22,7 +22,7 @@ class LackingError(ValueError):
 
 
 @dataclass(frozen=True)
-class Part:
+class FirstShare:
     """The first share of a job, by which it is compared with others; it may go on from there later."""
 
     job: Job
@@ -30,7 +30,7 @@ class Part:
 
 
 def do(
-    jobs: Iterable[Job | Part], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None
+    jobs: Iterable[Job | FirstShare], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None
 ) -> None:
     """Run the jobs and their needs that have no result yet; then raise the error of the first that failed, if any did.
 
@@ -41,7 +41,7 @@ def do(
 
 
 def do_all(
-    jobs: Iterable[Job | Part], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None
+    jobs: Iterable[Job | FirstShare], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None
 ) -> dict[str, Exception]:
     """Run the jobs and their needs that have no result yet. Return name -> error of those that failed, or that need one
     that failed, in the order in which they would run; all others are done.
@@ -49,7 +49,7 @@ def do_all(
     Under torchrun the first error is raised: processes that share a job cannot go on once one of them has failed.
     """
     asked = list(jobs)
-    parts = [each for each in asked if isinstance(each, Part)]
+    parts = [each for each in asked if isinstance(each, FirstShare)]
     wholes = [each for each in asked if isinstance(each, Job)]
     wholes += [needed for part in parts for needed in part.job.needs.values()]
     note(with_needs(wholes), run, parts=[part.job for part in parts])
@@ -58,12 +58,12 @@ def do_all(
         for job, share in shares:
             do_call(job.call(run, share), watch=watch)
         return {}
-    return _Schedule(shares, run).do(elsewhere() or Here(), watch, watches or {})
+    return _Schedule(shares, run).do(elsewhere() or ThisProcess(), watch, watches or {})
 
 
-def done(job: Job | Part, run: Path, *, watch: Watch = unwatched) -> Result:
+def done(job: Job | FirstShare, run: Path, *, watch: Watch = unwatched) -> Result:
     """The result of the job, which runs first if it has none; for a part, what `Work.begin` returns."""
-    if isinstance(job, Part):
+    if isinstance(job, FirstShare):
         do(job.job.needs.values(), run, watch=watch)
         return do_call(job.job.call(run, job.share), watch=watch)
     if (found := ranks.agree(result_of(job, run))) is None:

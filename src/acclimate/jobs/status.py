@@ -10,7 +10,18 @@ from typing import Any, Literal
 
 from acclimate.core import files
 from acclimate.core.figures import duration
-from acclimate.jobs.job import DIRECTORY, FAILED, JOB, RESULT, WALL, Planned, called_in, read_plan, running, studies_in
+from acclimate.jobs.job import (
+    DIRECTORY,
+    FAILED,
+    JOB,
+    RESULT,
+    WALL,
+    PlannedJob,
+    called_in,
+    read_plan,
+    running,
+    studies_in,
+)
 
 State = Literal["done", "running", "failed", "diverged", "waiting", "begun"]
 DIVERGED = "NotFiniteError"  # as training/gradients.py, which loads torch, calls it
@@ -19,7 +30,7 @@ SHOWN = 20  # jobs of each state that are listed by name
 
 
 @dataclass(frozen=True)
-class Standing:
+class JobStatus:
     """The state of one job.
 
     study    the folder of its study, or "" if the directory holds one study
@@ -28,7 +39,7 @@ class Standing:
     """
 
     study: str
-    job: Planned
+    job: PlannedJob
     state: State
     seconds: float = 0.0
     detail: str = ""
@@ -46,11 +57,11 @@ class Status:
     workers       number of jobs that run at once now, at least 1
     """
 
-    standings: tuple[Standing, ...]
+    standings: tuple[JobStatus, ...]
     seconds_left: float | None
     workers: int
 
-    def of(self, state: State) -> list[Standing]:
+    def of(self, state: State) -> list[JobStatus]:
         return [standing for standing in self.standings if standing.state == state]
 
     def as_text(self) -> str:
@@ -81,7 +92,7 @@ class Status:
 
 def status_of(out: Path) -> Status:
     """The status of the study in `out`, or of all studies in its folders. Raises ValueError if there is none."""
-    standings: list[Standing] = []
+    standings: list[JobStatus] = []
     studies = studies_in(out)
     for run in studies:
         standings += _standings("" if run == out else run.name, run)
@@ -89,7 +100,7 @@ def status_of(out: Path) -> Status:
     return Status(tuple(standings), _seconds_left(standings, workers), workers)
 
 
-def _standings(study: str, run: Path) -> list[Standing]:
+def _standings(study: str, run: Path) -> list[JobStatus]:
     marks = running(run)
     planned = read_plan(run)
     unplanned = sorted(marks.keys() - {job.name for job in planned})  # of a search that samples as it goes
@@ -104,16 +115,16 @@ def _standings(study: str, run: Path) -> list[Standing]:
         if state == "done":
             wall = place / WALL
             seconds = float(files.read_json(wall)["seconds"]) if wall.exists() else 0.0
-            found.append(Standing(study, job, state, seconds))
+            found.append(JobStatus(study, job, state, seconds))
         elif state == "running":
             mark = marks[job.name]
-            found.append(Standing(study, job, state, time.time() - mark["since"], _at(mark)))
+            found.append(JobStatus(study, job, state, time.time() - mark["since"], _at(mark)))
         elif state in ("failed", "diverged"):
-            found.append(Standing(study, job, state, detail=str(files.read_json(place / FAILED)["error"])))
+            found.append(JobStatus(study, job, state, detail=str(files.read_json(place / FAILED)["error"])))
         else:
             needs = [labels.get(name, name) for name in job.needs if states.get(name, "done") != "done"]
             waits = f"for {needs[0]}{f' and {len(needs) - 1} more' if len(needs) > 1 else ''}" if needs else ""
-            found.append(Standing(study, job, state, detail=waits))
+            found.append(JobStatus(study, job, state, detail=waits))
     return found
 
 
@@ -123,7 +134,7 @@ def _with_names(label: str, called: Mapping[str, str]) -> str:
     return label
 
 
-def _state(job: Planned, place: Path, marks: Mapping[str, Any]) -> State:
+def _state(job: PlannedJob, place: Path, marks: Mapping[str, Any]) -> State:
     if (place / RESULT).exists():
         return "done"
     if job.name in marks:
@@ -145,26 +156,26 @@ def _left_by(run: Path) -> list[Path]:
     return sorted((run / DIRECTORY).glob(f"*/{JOB}"))
 
 
-def _found(abouts: Iterable[Path]) -> list[Planned]:
+def _found(abouts: Iterable[Path]) -> list[PlannedJob]:
     """The jobs that these files describe; a job that has only just begun has no file yet, and is left out."""
     found = []
     for path in abouts:
         if not path.exists():
             continue
         about = files.read_json(path)
-        found.append(Planned(path.parent.name, about["label"], about["work"], tuple(about["needs"].values())))
+        found.append(PlannedJob(path.parent.name, about["label"], about["work"], tuple(about["needs"].values())))
     return found
 
 
-def _kinds(job: Planned) -> tuple[object, object]:
+def _kinds(job: PlannedJob) -> tuple[object, object]:
     """The kinds of a job, the narrower first: the same work with the same needs, then the same work."""
     return (job.work, job.needs), job.work
 
 
-def _seconds_left(standings: Iterable[Standing], workers: int) -> float | None:
+def _seconds_left(standings: Iterable[JobStatus], workers: int) -> float | None:
     """Estimated seconds until all jobs are done, with `workers` at once; None if a kind has no finished job yet."""
     took: dict[object, list[float]] = {}
-    waiting: list[Standing] = []
+    waiting: list[JobStatus] = []
     for standing in standings:
         if standing.state == "done":
             for kind in _kinds(standing.job):

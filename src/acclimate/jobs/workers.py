@@ -76,7 +76,7 @@ class Where:
             raise ValueError("--threads is for several workers; for this process set OMP_NUM_THREADS")
 
 
-Ended = tuple[str, Exception | None]  # a call's name, and the error with which it ended
+EndedCall = tuple[str, Exception | None]  # a call's name, and the error with which it ended
 
 
 class Workers(Protocol):
@@ -92,23 +92,23 @@ class Workers(Protocol):
         """Start a call; at most `slots` may run at once."""
         ...
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> list[EndedCall]:
         """Wait until a call has ended, and pass progress to the watches meanwhile; return the calls that have ended."""
         ...
 
 
-class Here:
+class ThisProcess:
     """Runs calls in this process, one after the other."""
 
     slots = 1
 
     def __init__(self) -> None:
-        self.done: list[Ended] = []
+        self.done: list[EndedCall] = []
 
     def start(self, call: Call, watch: Watch) -> None:
         self.done.append((call.name, try_call(call, watch=watch)))
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> list[EndedCall]:
         done, self.done = self.done, []
         return done
 
@@ -184,7 +184,7 @@ class Processes:
         self.slots, self.threads = number, threads
         self.pool: list[_Process] = []
         self.deaths: Counter[str] = Counter()
-        self.undone: list[Ended] = []
+        self.undone: list[EndedCall] = []
 
     def start(self, call: Call, watch: Watch) -> None:
         worker = next((each for each in self.pool if each.call is None), None)
@@ -195,8 +195,8 @@ class Processes:
         with contextlib.suppress(BrokenPipeError):  # the worker has died: `ended` notices
             worker.pipe.send_bytes(content)
 
-    def ended(self) -> list[Ended]:
-        done: list[Ended] = []
+    def ended(self) -> list[EndedCall]:
+        done: list[EndedCall] = []
         while not done:
             busy = {worker.pipe: worker for worker in self.pool if worker.call is not None}
             for pipe in wait([*busy]):
@@ -204,7 +204,7 @@ class Processes:
                 done += self._heard(busy[pipe])
         return done
 
-    def _heard(self, worker: _Process) -> list[Ended]:
+    def _heard(self, worker: _Process) -> list[EndedCall]:
         """Handle the worker's next message, or its death. Return the call if it has ended."""
         call, watch = worker.call, worker.watch
         assert call is not None
@@ -222,7 +222,7 @@ class Processes:
             error.__cause__ = RemoteError(f"\n{trace}")
         return [(call.name, error)]
 
-    def _died(self, worker: _Process, call: Call, watch: Watch) -> list[Ended]:
+    def _died(self, worker: _Process, call: Call, watch: Watch) -> list[EndedCall]:
         """Start the call again, which goes on from what it left; after TRIES deaths, return it as failed."""
         worker.process.join()
         self.pool.remove(worker)

@@ -18,7 +18,7 @@ from acclimate import __version__
 from acclimate.core.machines import machines_for, workers
 from acclimate.core.types import Progress, Watch
 from acclimate.jobs.job import Call, note_failure, running, try_call
-from acclimate.jobs.workers import TRIES, DiedError, Ended, RemoteError, limit_threads, sendable
+from acclimate.jobs.workers import TRIES, DiedError, EndedCall, RemoteError, limit_threads, sendable
 
 if TYPE_CHECKING:
     import ray
@@ -66,7 +66,7 @@ class RayWorkers:
         there = replace(call, run=call.run.resolve(), out=call.out.resolve(), arguments=_absolute(call.arguments))
         self.tasks[self.remote.remote(there, self.threads, __version__)] = (call, watch)
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> list[EndedCall]:
         import ray
 
         while True:
@@ -76,7 +76,7 @@ class RayWorkers:
             if ready:
                 return [self._ended(task) for task in ready]
 
-    def _ended(self, task: ray.ObjectRef[Any]) -> Ended:
+    def _ended(self, task: ray.ObjectRef[Any]) -> EndedCall:
         import ray
 
         call, watch = self.tasks.pop(task)

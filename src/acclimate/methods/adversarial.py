@@ -62,11 +62,11 @@ from acclimate.methods.domain import divergence
 from acclimate.methods.method import Method
 from acclimate.methods.perturbation import (
     Ascents,
-    Noise,
+    NoiseScale,
     Perturbation,
     Radius,
-    Reading,
-    Step,
+    SearchReading,
+    StepSize,
     row_of_tokens,
     rows_in,
     symmetric,
@@ -74,7 +74,7 @@ from acclimate.methods.perturbation import (
 from acclimate.methods.task_loss import TaskLoss, outputs_of, target_in_rows
 from acclimate.models.classifier import kind_of
 from acclimate.models.heads import masked_logits
-from acclimate.models.task_layers import CRF_LAYERS, Layer, crf_of
+from acclimate.models.task_layers import CRF_LAYERS, OutputLayer, crf_of
 from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
 
@@ -109,7 +109,7 @@ class AdversarialLoss(Objective):
         noise: float = 1e-5,
         radius: float = 0.0,
         ascents: int = 1,
-        reading: Reading = "paper",
+        reading: SearchReading = "paper",
     ) -> None:
         super().__init__()
         if weight <= 0:
@@ -162,15 +162,16 @@ class AdversarialRecipe(mlm.MlmRecipe):
 
     weight: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 10.0
     """Weight of the adversarial loss beside masked language modelling, alpha, above 0; the paper: 10."""
-    step: Step = 1e-3
+    step: StepSize = 1e-3
     """Length of a step of the search for the perturbation, eta, above 0, times the gradient divided by its largest
     number in the row; as released: times the gradient. The paper: 1e-3."""
-    noise: Noise = 1e-5  # standard deviation of the noise that the search starts from, sigma, above 0; the paper: 1e-5
+    noise: NoiseScale = 1e-5
+    """Standard deviation of the noise that the search starts from, sigma, above 0; the paper: 1e-5."""
     radius: Radius = 0.0
     """The most by which a number of the input is changed, epsilon; 0: 1e-5, or 1 as released. The paper's 1e-5 changes
     next to nothing; try 1e-3 with `step` 1e-1."""
     ascents: Ascents = 1  # number of steps of the search, K, at least 1; the paper: 1
-    reading: Reading = "paper"
+    reading: SearchReading = "paper"
     """What is perturbed and how: as the "paper" describes it, or as the "released" code does it."""
 
 
@@ -180,7 +181,7 @@ def adapt(recipe: AdversarialRecipe, out: Path, *, watch: Watch = unwatched) -> 
     Raises ValueError as that does, and where reading="released" has no place to perturb in the model's family.
     """
 
-    def objective(start: mlm.Start) -> AdversarialLoss:
+    def objective(start: mlm.RunStart) -> AdversarialLoss:
         return AdversarialLoss(
             start.model,
             weight=recipe.weight,
@@ -289,7 +290,7 @@ class Smoothed(Protocol):
     @property
     def smart(self) -> float: ...
     @property
-    def tag_layer(self) -> Layer: ...
+    def tag_layer(self) -> OutputLayer: ...
 
 
 def check_smart(recipe: Smoothed) -> None:

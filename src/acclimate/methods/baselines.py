@@ -68,7 +68,7 @@ class TfidfRecipe:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedBaseline:
     """A fitted baseline.
 
     strength  the C or alpha that dev chose; 0 where there is none
@@ -83,7 +83,7 @@ class Fitted:
     predict: Callable[[Sequence[Example]], list[Label]]
 
 
-def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) -> Fitted:
+def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) -> FittedBaseline:
     """Fit for each strength and choose on dev; of equals the strongest regularisation wins. The test set stays sealed.
 
     Raises ValueError where there is nothing to try, and for a kind of task that has no such model.
@@ -106,7 +106,7 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
     if best is None:
         raise ValueError(f"tfidf.{'alphas' if task.kind == 'score' else 'strengths'} is empty: give at least one")
     score, strength, predicted, chosen = best
-    return Fitted(
+    return FittedBaseline(
         strength=strength,
         dev=score,
         predicted_dev=tuple(predicted),
@@ -116,7 +116,7 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
     )
 
 
-def test_baseline(fitted: Fitted, task: Prepared, *, by: str) -> dict[str, Any]:
+def test_baseline(fitted: FittedBaseline, task: Prepared, *, by: str) -> dict[str, Any]:
     """Predict the sealed texts, then open their labels in the name of `by`: ids, gold, predicted, test."""
     examples = task.examples("test")
     predicted = fitted.predict(examples)
@@ -220,7 +220,7 @@ def _texts(examples: Sequence[Example]) -> list[str]:
     return [f"{example.text} {example.pair}" if example.pair else example.text for example in examples]
 
 
-def fit_constant(task: Prepared) -> Fitted:
+def fit_constant(task: Prepared) -> FittedBaseline:
     """Choose the constant answer on the training labels, and score it on dev. The test set stays sealed.
 
     Raises ValueError for a kind of task in which no answer can be the same for all texts.
@@ -240,7 +240,7 @@ def fit_constant(task: Prepared) -> Fitted:
     scores = {answer: task.score(gold, answers(answer, train)) for answer in ANSWERS[task.kind](gold)}
     best = max(scores, key=lambda answer: scores[answer])  # the first of equals
     predicted = answers(best, dev)
-    return Fitted(
+    return FittedBaseline(
         strength=0.0,
         dev=task.score([example.label for example in dev], predicted),
         predicted_dev=tuple(predicted),
@@ -288,7 +288,7 @@ ANSWERS: dict[str, Callable[[Labels], Iterable[Label]]] = {
 """Kind of task -> (training labels) -> the constant answers that are tried, the commonest first."""
 
 
-def fit_dictionary(task: Prepared) -> Fitted:
+def fit_dictionary(task: Prepared) -> FittedBaseline:
     """Count the tags of each word, and score on dev. The test set stays sealed.
 
     Raises ValueError for a kind of task without tagged words.
@@ -313,7 +313,7 @@ def fit_dictionary(task: Prepared) -> Fitted:
 
     dev = task.examples("dev")
     predicted = predict(dev)
-    return Fitted(
+    return FittedBaseline(
         strength=0.0,
         dev=task.score([example.label for example in dev], predicted),
         predicted_dev=tuple(predicted),

@@ -71,10 +71,10 @@ from acclimate.methods.domain import (
 from acclimate.methods.importance import How, Over, head_importance, normalised, random_importance
 from acclimate.methods.method import Contestant, Method
 from acclimate.methods.method import check_dropout as check_stated
-from acclimate.methods.mlm import Start, adapt_with
+from acclimate.methods.mlm import RunStart, adapt_with
 from acclimate.models.dropout import DROPOUT_FIELDS
 from acclimate.models.encoder import training_flops
-from acclimate.models.gates import PLACES, Part, gate_shape, gated, masked_weights, output_columns, scale_gradients
+from acclimate.models.gates import PLACES, GatedPart, gate_shape, gated, masked_weights, output_columns, scale_gradients
 from acclimate.text.streams import evaluation_batches
 from acclimate.training.checkpoint import BEFORE
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
@@ -84,7 +84,7 @@ IMPORTANCE = "importance.json"  # in the directory of a run
 BATCH = 32  # rows of which importance is computed at once
 PASSES_OF_IMPORTANCE = 4 / 3  # a row, in passes of training: two forward, and one backward to the gates alone
 
-Reading = Literal["gradient", "head_output", "update"]
+MaskReading = Literal["gradient", "head_output", "update"]
 Anchor = Literal["own", "mlm"]
 Knowledge = Literal["full", "domain"]
 
@@ -100,7 +100,7 @@ class SoftMask:
     """
 
     def __init__(
-        self, model: PreTrainedModel, importance: Mapping[Part, Tensor], reading: Reading = "gradient"
+        self, model: PreTrainedModel, importance: Mapping[GatedPart, Tensor], reading: MaskReading = "gradient"
     ) -> None:
         for part, values in importance.items():
             if not bool(((values >= 0) & (values <= 1)).all()):
@@ -165,9 +165,9 @@ class DgaLoss(MaskedLanguageLoss):
     def __init__(
         self,
         model: PreTrainedModel,
-        importance: Mapping[Part, Tensor],
+        importance: Mapping[GatedPart, Tensor],
         *,
-        reading: Reading = "gradient",
+        reading: MaskReading = "gradient",
         weight: float = 1.0,
         temperature: float = 0.05,
         anchor: Anchor = "own",
@@ -233,9 +233,9 @@ class DgaLoss(MaskedLanguageLoss):
 class DgaRecipe(DomainRecipe):
     """DGA, with section 4.2's settings as defaults."""
 
-    parts: tuple[Part, ...] = ("heads",)
+    parts: tuple[GatedPart, ...] = ("heads",)
     """Parts of the model that are protected from change: heads, intermediate, output, embeddings (Table 3)."""
-    reading: Reading = "gradient"
+    reading: MaskReading = "gradient"
     """What Eq. 9 multiplies by 1 - importance: the "gradient" of a head, its "head_output" or its "update"."""
     importance: Literal["proxy", "random"] = "proxy"
     """How the importance of heads is computed: by Eq. 6 to 8 (proxy), or drawn at random (Table 3)."""
@@ -291,7 +291,7 @@ def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
     would be one), or is of a family whose heads are not known.
     """
 
-    def objective(start: Start) -> DgaLoss:
+    def objective(start: RunStart) -> DgaLoss:
         if recipe.contrast:
             check_dropout(start.model)
         importance = ranks.first_then_all(lambda: _importance(recipe, start, out, watch))
@@ -308,7 +308,7 @@ def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
     return adapt_with(recipe, out, objective, watch=watch)
 
 
-def _importance(recipe: DgaRecipe, start: Start, out: Path, watch: Watch) -> dict[Part, Tensor]:
+def _importance(recipe: DgaRecipe, start: RunStart, out: Path, watch: Watch) -> dict[GatedPart, Tensor]:
     """Each part's importance before normalisation, read from `out/importance.json`, which is computed where missing."""
     path = out / IMPORTANCE
     if not path.exists():

@@ -61,13 +61,13 @@ from acclimate.training.pieces import Piece
 
 DISTILLATION = "distillation"  # of `Batch.tokens`: 1 at a distillation token, 0 elsewhere
 
-Text = Literal["unmasked", "masked"]
+DistilledText = Literal["unmasked", "masked"]
 
 
 class Student(nn.Module):
     """The model that is trained: its L_MLM, and its states of the text on which teacher and student are compared."""
 
-    def __init__(self, model: PreTrainedModel, text: Text) -> None:
+    def __init__(self, model: PreTrainedModel, text: DistilledText) -> None:
         super().__init__()
         self.language, self.text = MaskedLanguageLoss(model), text
 
@@ -90,7 +90,7 @@ class KnowledgeDistillation(Objective):
     """
 
     def __init__(
-        self, model: PreTrainedModel, teacher: PreTrainedModel, *, text: Text = "unmasked", weight: float = 1.0
+        self, model: PreTrainedModel, teacher: PreTrainedModel, *, text: DistilledText = "unmasked", weight: float = 1.0
     ) -> None:
         super().__init__()
         self.student, self.teacher = Student(model, text), Frozen(teacher)
@@ -124,7 +124,7 @@ class DistillationToken(Objective):
         model: PreTrainedModel,
         teacher: PreTrainedModel,
         *,
-        text: Text = "unmasked",
+        text: DistilledText = "unmasked",
         weight: float = 1.0,
         seed: int = 0,
     ) -> None:
@@ -193,7 +193,7 @@ class DistilRecipe(DomainRecipe):
     teacher: Literal["kd", "deit"] = "kd"
     """What is matched with the frozen model: the last hidden state of every token (KD), or a distillation token with
     the mean of its row (AdaptedDeiT)."""
-    text: Text = "unmasked"
+    text: DistilledText = "unmasked"
     """The text on which student and teacher are compared. "masked": the text of language modelling, at about 1.3
     instead of 2.3 times the cost of mlm."""
     weight: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 1.0
@@ -207,7 +207,7 @@ def adapt(recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     `max_tokens`.
     """
 
-    def objective(start: mlm.Start) -> Objective:
+    def objective(start: mlm.RunStart) -> Objective:
         teacher = copy.deepcopy(start.model)
         if recipe.teacher == "kd":
             return KnowledgeDistillation(start.model, teacher, text=recipe.text, weight=recipe.weight)

@@ -50,7 +50,7 @@ from acclimate.text.new_words import (
     Cutter,
     Fertility,
     NewWord,
-    Parts,
+    TokenizerParts,
     broken_words,
     count_parts,
     extended,
@@ -148,7 +148,7 @@ def _lines(path: Path) -> list[str]:
         raise ValueError(f"{path}: byte {error.start:,} is not UTF-8: {error.reason}. Save it as UTF-8") from error
 
 
-def _words(recipe: ExtendRecipe, lines: Sequence[str], parts: Parts, cutter: Cutter) -> list[NewWord]:
+def _words(recipe: ExtendRecipe, lines: Sequence[str], parts: TokenizerParts, cutter: Cutter) -> list[NewWord]:
     if recipe.word_list == Path():
         words = broken_words(parts, cutter, most=recipe.words, least=recipe.least)
         if not words:

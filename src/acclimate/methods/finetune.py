@@ -107,7 +107,15 @@ from acclimate.models.classifier import kind_of, labels_of, load_classifier, loa
 from acclimate.models.encoder import dropout_known, load_tokenizer, longest_input
 from acclimate.models.loading import identity
 from acclimate.models.scale import Scale, fold, folded, output_layer, scale_of
-from acclimate.models.task_layers import CRF_LAYERS, OF_MENTIONS, Layer, Pooling, SequenceLayer, Transitions, pooling_of
+from acclimate.models.task_layers import (
+    CRF_LAYERS,
+    OF_MENTIONS,
+    OutputLayer,
+    Pooling,
+    SequenceLayer,
+    Transitions,
+    pooling_of,
+)
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.relations import marked_spans, mention_spans
 from acclimate.tasks.rows import WORD, cut_off, encoded, labelled
@@ -211,7 +219,7 @@ class FinetuneRecipe:
     """Layer between the encoder and the labels of whole texts: linear or LSTM (Table 10)."""
 
     # the head of tagged words
-    tag_layer: Layer = "linear"  # layer between the encoder and the tags of words: linear, LSTM or CRF (Table 10)
+    tag_layer: OutputLayer = "linear"  # layer between the encoder and the tags of words: linear, LSTM or CRF (Table 10)
     tag_transitions: Transitions = "any"
     """Which tags a CRF may predict after each other: any, or those that the tag "scheme" allows."""
     tag_transitions_rate: float = 1.0  # learning rate of the CRF's weights in multiples of plan.rate, above 0
@@ -426,7 +434,7 @@ class Tuning:
         self.gold, self.dev_texts = [example.label for example in dev], [example.text for example in dev]
         self.plan = plan_of(recipe, task.sizes["train"], self.model.config.hidden_size)
         out.mkdir(parents=True, exist_ok=True)
-        self.looks = Looks(out, keep=recipe.averaged if recipe.choose == "best" else 0)
+        self.looks = DevLooks(out, keep=recipe.averaged if recipe.choose == "best" else 0)
 
     def train(self, *, until: int | None = None) -> None:
         """Train to the end, or until that number of steps is done."""
@@ -518,7 +526,7 @@ def plan_of(recipe: FinetuneRecipe, rows: int, hidden: int) -> Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class HeadStart:
     """How the head begins.
 
     layer      that of a probe; None where the head is drawn or kept
@@ -526,7 +534,7 @@ class Start:
     """
 
     pooling: Pooling
-    layer: probe.Layer | None = None
+    layer: probe.ProbeLayer | None = None
     states_RD: np.ndarray | None = None
 
     @torch.no_grad()
@@ -558,17 +566,17 @@ class Start:
         return False
 
 
-_starts: OrderedDict[str, Start] = OrderedDict()  # those made last, for the seeds and settings that begin alike
+_starts: OrderedDict[str, HeadStart] = OrderedDict()  # those made last, for the seeds and settings that begin alike
 
 
 def start_of(
     recipe: FinetuneRecipe, task: Prepared, tokenizer: PreTrainedTokenizerBase, labels: Sequence[str], watch: Watch
-) -> Start:
+) -> HeadStart:
     """What the head reads, and the layer that it begins as: those of a probe where the recipe asks for either."""
     stated: Pooling = "pooler" if recipe.pooling == "auto" else recipe.pooling
     linear = recipe.tag_layer == "linear" and recipe.sequence_layer == "linear"
     if (recipe.head != "probe" and recipe.pooling != "auto") or not linear or task.kind not in probe.PROBED:
-        return Start(stated)
+        return HeadStart(stated)
     special = [*recipe.special_tokens, recipe.plan.seed] if recipe.special_tokens else []
     about = [identity(recipe.model), task.hashes["train"], task.max_tokens, list(labels), recipe.pooling, special]
     key = settings.digest([*about, recipe.pooler, recipe.head])
@@ -583,7 +591,7 @@ def start_of(
         read_outs = (*read_outs, "mentions")
     elif recipe.pooling != "auto" and task.kind != "tokens":
         if recipe.pooling == "pooler" and not has_pooler:
-            return Start(stated)
+            return HeadStart(stated)
         read_outs = (recipe.pooling,)
     encoder.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
     read = "mentions" if "mentions" in read_outs else stated
@@ -595,9 +603,9 @@ def start_of(
         note = f"read-out {layer.read_out}: its probe has the least loss on training rows left out ({found})"
         watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
     pooling: Pooling = "pooler" if layer.read_out == "pieces" else layer.read_out
-    start = Start(pooling)
+    start = HeadStart(pooling)
     if recipe.head == "probe":
-        start = Start(pooling, layer, states[layer.read_out][: int(rows.lengths[:CHECKED].sum())])
+        start = HeadStart(pooling, layer, states[layer.read_out][: int(rows.lengths[:CHECKED].sum())])
     _starts[key] = start
     while len(_starts) > STARTS_KEPT:
         _starts.popitem(last=False)
@@ -644,7 +652,7 @@ def training_rows(
     return replace(rows, rows={**rows.rows, "label": numbers}), scale
 
 
-class Looks:
+class DevLooks:
     """The looks at dev so far, and the best weights with their predictions, in files beside the run's states.
 
     A run that goes on from an earlier state looks again and finds the same scores; so a best that the killed run left

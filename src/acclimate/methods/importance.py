@@ -39,7 +39,7 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import Batch
 from acclimate.methods.domain import divergence, hidden_states, row_means, unmasked
-from acclimate.models.gates import Part, gate_shape, gated
+from acclimate.models.gates import GatedPart, gate_shape, gated
 from acclimate.models.heads import keeps_rows_apart
 from acclimate.training.gradients import noise_seed
 from acclimate.training.pieces import Piece, cut, pack, pad
@@ -53,10 +53,10 @@ def head_importance(
     model: PreTrainedModel,
     batches: Iterable[Batch],
     *,
-    parts: Sequence[Part] = ("heads",),
+    parts: Sequence[GatedPart] = ("heads",),
     seed: int,
     plan: Plan | None = None,
-) -> dict[Part, Tensor]:
+) -> dict[GatedPart, Tensor]:
     """Part -> I of each gate (Eq. 6), float32 on the CPU, shaped as `gate_shape` says.
 
     Each row has separate gates, so a single backward pass gives every |gradient| of Eq. 6; no weight gets one. The cost
@@ -88,7 +88,9 @@ def head_importance(
     return {part: (total / rows).float().cpu() for part, total in sums.items()}  # 1/M of Eq. 6
 
 
-def row_gradients(model: PreTrainedModel, piece: Piece, rows: int, parts: Sequence[Part]) -> dict[Part, Tensor]:
+def row_gradients(
+    model: PreTrainedModel, piece: Piece, rows: int, parts: Sequence[GatedPart]
+) -> dict[GatedPart, Tensor]:
     """Part -> (R, ...) the gradient of each row's L_impt (Eq. 8) at that row's gates (Eq. 7).
 
     Raises ValueError where the two passes do not differ.

@@ -48,7 +48,7 @@ from acclimate.core.settings import Range
 from acclimate.core.types import Batch, Checkpoint, Progress, Watch, unwatched
 from acclimate.methods.domain import SMALL, DomainRecipe
 from acclimate.methods.method import Contestant, Method, check_dropout
-from acclimate.methods.mlm import Start, adapt_with
+from acclimate.methods.mlm import RunStart, adapt_with
 from acclimate.models.encoder import weights_by_part, word_embeddings
 from acclimate.models.heads import has_sparse_head
 from acclimate.models.light import ADAPTED, BOTTLENECK, adapters_of, add_adapters, add_prompt, prompt_ids
@@ -134,7 +134,7 @@ def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched) -> Checkp
         add_adapters(model, recipe.bottleneck, seed=recipe.plan.seed)
         return tokenizer
 
-    def objective(start: Start) -> LightLoss:
+    def objective(start: RunStart) -> LightLoss:
         if recipe.kind == "adapter":
             return LightLoss(start.model)
         return LightLoss(start.model, prompt_ids(start.tokenizer), prompt_rate=recipe.prompt_rate / recipe.plan.rate)

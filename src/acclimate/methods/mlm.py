@@ -84,7 +84,7 @@ def adapt(recipe: MlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
 
 
 @dataclass(frozen=True)
-class Start:
+class RunStart:
     """What a run on a corpus begins with. The model is trained in place and becomes the checkpoint."""
 
     model: PreTrainedModel
@@ -95,7 +95,7 @@ class Start:
 def adapt_with(
     recipe: MlmRecipe,
     out: Path,
-    objective: Callable[[Start], Objective],
+    objective: Callable[[RunStart], Objective],
     *,
     ready: Callable[[PreTrainedModel, PreTrainedTokenizerBase], PreTrainedTokenizerBase] | None = None,
     mark: Callable[[Batch], Batch] | None = None,
@@ -121,7 +121,7 @@ def adapt_with(
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
     masked, plan = masked_run(tokens, recipe)
     stream = masked if mark is None else lambda step: mark(masked(step))
-    run(objective(Start(model, tokenizer, tokens)), stream, plan, out, stage="adapt", watch=watch)
+    run(objective(RunStart(model, tokenizer, tokens)), stream, plan, out, stage="adapt", watch=watch)
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return done

@@ -37,15 +37,15 @@ from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import rows_of
 from acclimate.training.pieces import Piece
 
-Reading = Literal["paper", "released"]
-Step = Annotated[float, Range(above=0)]
-Noise = Annotated[float, Range(above=0, hint=": at a delta of 0 s is at its least, and g is 0")]
+SearchReading = Literal["paper", "released"]
+StepSize = Annotated[float, Range(above=0)]
+NoiseScale = Annotated[float, Range(above=0, hint=": at a delta of 0 s is at its least, and g is 0")]
 Radius = Annotated[float, Range(least=0, hint=", where 0 stands for the reading's default")]
 Ascents = Annotated[int, Range(least=1)]
 Distance = Callable[[Tensor, Tensor], Tensor]  # (f(x), f(x + delta)) -> a sum over the piece
 
 NOISE = "noise"  # of `Batch.rows`: a number a row, by which a row that recurs gets other noise each time
-RADIUS: dict[Reading, float] = {"paper": 1e-5, "released": 1.0}
+RADIUS: dict[SearchReading, float] = {"paper": 1e-5, "released": 1.0}
 ABOVE_0 = 1e-6  # the released code adds it to a divisor
 LOW_32_BITS = 2**32 - 1
 
@@ -54,11 +54,11 @@ LOW_32_BITS = 2**32 - 1
 class Perturbation:
     """Settings of the search above. radius: 0 stands for RADIUS of the reading."""
 
-    step: Step = 1e-3
-    noise: Noise = 1e-5
+    step: StepSize = 1e-3
+    noise: NoiseScale = 1e-5
     radius: Radius = 0.0
     ascents: Ascents = 1
-    reading: Reading = "paper"
+    reading: SearchReading = "paper"
 
     def __post_init__(self) -> None:
         check_ranges(self)

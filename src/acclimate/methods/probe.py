@@ -69,7 +69,7 @@ PROBED = ("sequence", "multilabel", "score", "tokens")  # kinds of task; a span'
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class ProbeLayer:
     """A fitted linear layer on states as they are: standardisation is folded in.
 
     weight_CD, bias_C  float64; of a number in its own unit
@@ -96,7 +96,7 @@ class Probe:
     dev     score on dev; predicted_dev: its predictions, in dev's order
     """
 
-    layer: Layer
+    layer: ProbeLayer
     losses: Mapping[ReadOut, float]
     dev: float
     predicted_dev: tuple[Label, ...]
@@ -198,7 +198,7 @@ def target_of(rows: Batch) -> np.ndarray:
 
 def fit(
     states: Mapping[ReadOut, np.ndarray], target_R: np.ndarray, kind: str, labels: int
-) -> tuple[Layer, dict[ReadOut, float]]:
+) -> tuple[ProbeLayer, dict[ReadOut, float]]:
     """The layer on the read-out and at the strength that cross-validation chose, fitted on all rows; and read-out ->
     its least loss there.
 
@@ -241,7 +241,7 @@ def fit(
     *_, (weight_CD, bias_C) = _path(x_RD, wanted_RC, kind, [each for each in STRENGTHS if each >= strength], STEPS)
     weight_CD = unit * weight_CD / scale_D
     bias_C = unit * bias_C + centre - weight_CD @ centre_D
-    return Layer(read_out, strength, loss, weight_CD, bias_C), {name: each[0] for name, each in found.items()}
+    return ProbeLayer(read_out, strength, loss, weight_CD, bias_C), {name: each[0] for name, each in found.items()}
 
 
 def folds_of(target_R: np.ndarray) -> np.ndarray:
@@ -322,7 +322,7 @@ def _of_number(outputs_R1: np.ndarray, wanted_R1: np.ndarray) -> tuple[np.ndarra
 _LOSSES = {"sequence": _of_one, "tokens": _of_one, "multilabel": _of_several, "score": _of_number}
 
 
-def _predicted(encoder: PreTrainedModel, rows: Batch, layer: Layer, task: Prepared, watch: Watch) -> list[Label]:
+def _predicted(encoder: PreTrainedModel, rows: Batch, layer: ProbeLayer, task: Prepared, watch: Watch) -> list[Label]:
     states_RD = states_of(encoder, rows, (layer.read_out,), watch=watch)[layer.read_out]
     outputs_RC = layer(states_RD)
     if task.kind != "tokens":

@@ -50,8 +50,7 @@ from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Document, Pro
 from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.method import Method
 from acclimate.methods.mlm import NO_HEAD, Epochs, Length, Share, with_steps
-from acclimate.methods.perturbation import Radius, Step
-from acclimate.methods.perturbation import Reading as Search
+from acclimate.methods.perturbation import Radius, SearchReading, StepSize
 from acclimate.models.encoder import (
     Architecture,
     Shape,
@@ -75,7 +74,7 @@ from acclimate.text.masking import rising_rate
 from acclimate.text.rows import RANDOM_NEXT, Rows, masked_pairs, masked_segments
 from acclimate.text.segments import long_documents
 from acclimate.text.streams import evaluation_batches, even, in_turn, sampled, shares, side_by_side
-from acclimate.text.vocabulary import Documents, Kind, train_tokenizer
+from acclimate.text.vocabulary import DocumentSource, VocabularyKind, train_tokenizer
 from acclimate.training.checkpoint import finish
 from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
@@ -119,7 +118,7 @@ class ScratchRecipe:
     tokenizer: str = ""  # directory or hub id whose vocabulary is used; "": learn one from the text
     vocabulary: int = 30_522  # number of pieces at most, where they are learnt; BERT: 30,522
     lower: bool = True  # lower-case and drop accents, where the vocabulary is learnt; the paper: true
-    kind: Kind = "wordpiece"  # kind of vocabulary that is learnt; the paper: wordpiece
+    kind: VocabularyKind = "wordpiece"  # kind of vocabulary that is learnt; the paper: wordpiece
 
     # the encoder
     model: str = ""  # checkpoint to go on with, its vocabulary included (the paper's mixed domain); "": random weights
@@ -152,10 +151,10 @@ class ScratchRecipe:
 
     # adversarial pretraining (Table 9)
     adversarial: Annotated[float, Range(least=0)] = 0.0  # weight of the adversarial loss, at least 0; 0: none; ALUM: 10
-    adversarial_step: Step = 1e-3  # length of a step of the search for the perturbation, above 0; ALUM: 1e-3
+    adversarial_step: StepSize = 1e-3  # length of a step of the search for the perturbation, above 0; ALUM: 1e-3
     adversarial_radius: Radius = 0.0
     """The most by which a number of the input is changed; 0: 1e-5 (next to nothing), or 1 as released."""
-    adversarial_reading: Search = "paper"
+    adversarial_reading: SearchReading = "paper"
     """What is perturbed and how: as the "paper" describes it, or as the "released" code does it."""
 
     def __post_init__(self) -> None:
@@ -271,7 +270,7 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
     tokenizer = _tokenizer(recipe, texts, out, watch)
     model = model_of(recipe, tokenizer, watch=watch)
     objective = objective_of(recipe, model, watch=watch)
-    reading = Reading(recipe, texts, tokenizer, watch=watch)
+    reading = BatchPlan(recipe, texts, tokenizer, watch=watch)
     _note_phases(reading, watch)
     curve = curve_of(recipe, model, tokenizer, reading.plan, out, watch=watch)
     if curve:
@@ -295,12 +294,12 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
     return done
 
 
-def _tokenizer(recipe: ScratchRecipe, texts: Sequence[Text], out: Path, watch: Watch) -> PreTrainedTokenizerBase:
+def _tokenizer(recipe: ScratchRecipe, texts: Sequence[CorpusView], out: Path, watch: Watch) -> PreTrainedTokenizerBase:
     """The recipe's tokenizer, or one learnt from all texts."""
     if given := recipe.model or recipe.tokenizer:
         return load_tokenizer(given)
     return learned_tokenizer(
-        Together(texts),
+        CorpusViews(texts),
         out / "vocabulary",
         kind=recipe.kind,
         size=recipe.vocabulary,
@@ -311,7 +310,14 @@ def _tokenizer(recipe: ScratchRecipe, texts: Sequence[Text], out: Path, watch: W
 
 
 def learned_tokenizer(
-    texts: Documents, path: Path, *, size: int, lower: bool, longest: int, watch: Watch, kind: Kind = "wordpiece"
+    texts: DocumentSource,
+    path: Path,
+    *,
+    size: int,
+    lower: bool,
+    longest: int,
+    watch: Watch,
+    kind: VocabularyKind = "wordpiece",
 ) -> PreTrainedTokenizerBase:
     """The tokenizer in `path`, which the first process learns from the texts where it is missing."""
 
@@ -419,7 +425,7 @@ def curve_of(
 
 
 @dataclass(frozen=True, eq=False)
-class Text:
+class CorpusView:
     """A corpus, or part of it.
 
     kept  (D,) bool, True for the documents that are used; None: all are
@@ -440,10 +446,10 @@ class Text:
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class CorpusViews:
     """Several texts as one, to learn a vocabulary from."""
 
-    texts: Sequence[Text]
+    texts: Sequence[CorpusView]
 
     def documents(self) -> Iterator[Document]:
         for text in self.texts:
@@ -453,7 +459,7 @@ class Together:
         return sum(map(len, self.texts))
 
 
-def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: Watch) -> Text:
+def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: Watch) -> CorpusView:
     """The corpus without documents of fewer than `least_words` words; `watch` gets their number.
 
     name  "corpus" or "general"
@@ -462,7 +468,7 @@ def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: 
     """
     document = "document" if name == "corpus" else f"{name} document"
     if not least_words:
-        return Text(corpus, name=document)
+        return CorpusView(corpus, name=document)
     path = out / DOCUMENTS / f"{name}-{least_words}-{corpus.hash[:12]}.bin"
 
     def find() -> np.ndarray:
@@ -472,17 +478,17 @@ def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: 
             files.write_bytes(path, kept.tobytes())
         return np.frombuffer(path.read_bytes(), bool)
 
-    text = Text(corpus, ranks.first_then_all(find), document)
+    text = CorpusView(corpus, ranks.first_then_all(find), document)
     note = f"{name}: {len(text):,} of {len(corpus):,} documents have at least {least_words} words; the rest is left out"
     watch(Progress(STAGE, 0, 0, "steps", {"note": note}))
     return text
 
 
-class Reading:
+class BatchPlan:
     """The batches of a run, and its plan with the steps that its epochs or tokens take."""
 
     def __init__(
-        self, recipe: Settings, texts: Sequence[Text], tokenizer: PreTrainedTokenizerBase, *, watch: Watch
+        self, recipe: Settings, texts: Sequence[CorpusView], tokenizer: PreTrainedTokenizerBase, *, watch: Watch
     ) -> None:
         self.recipe, self.tokenizer = recipe, tokenizer
         self.texts = texts
@@ -585,7 +591,7 @@ def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:
     return write_checkpoint(out, random_twin(model, seed=seed), load_tokenizer(model), recipe, sources)
 
 
-def _note_phases(reading: Reading, watch: Watch) -> None:
+def _note_phases(reading: BatchPlan, watch: Watch) -> None:
     """Give `watch` a note on the rows and shares of texts and phases, if the recipe does not state them."""
     plan, phases = reading.plan, reading.phases
     if len(reading.texts) > 1 or len(phases) > 1 or reading.recipe.tokens:

@@ -150,7 +150,7 @@ def adapt(recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched
     Raises ValueError as that does, and where the model has no dropout and SimCSE's two passes would be the same.
     """
 
-    def objective(start: mlm.Start) -> Objective:
+    def objective(start: mlm.RunStart) -> Objective:
         if recipe.contrast == "simcse":
             check_dropout(start.model)
         return CONTRASTS[recipe.contrast](start.model, temperature=recipe.temperature, weight=recipe.weight)

@@ -83,7 +83,7 @@ WORDS_A_SECOND = 1e5  # speed of one thread for vectors of 100 numbers; not meas
 
 Per = Literal["occurrence", "type"]
 Ids = Literal["original", "masked"]
-Scale = Literal["auto", "given", "unit"]
+VectorScale = Literal["auto", "given", "unit"]
 
 
 def with_regularised(
@@ -202,7 +202,7 @@ class TapterRecipe:
     train_vectors: bool = True  # train the vectors on the texts; false: take `vectors` as they are
     vectors_corpus: Path = Path()  # more text to train vectors on, beside `corpus`
     skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))  # how vectors are trained
-    scale: Scale = "auto"
+    scale: VectorScale = "auto"
     """Scale of the vectors. `"given"`: as they are; `"unit"`: all divided by their standard deviation; `"auto"`: unit
     where they are trained from nothing, given where `vectors` names some."""
     per: Per = "occurrence"
@@ -299,7 +299,7 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     return done
 
 
-def scale_of(recipe: TapterRecipe) -> Scale:
+def scale_of(recipe: TapterRecipe) -> VectorScale:
     """The recipe's scale, with "auto" resolved: the size of vectors from nothing depends on how long they trained."""
     if recipe.scale != "auto":
         return recipe.scale

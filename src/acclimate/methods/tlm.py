@@ -49,7 +49,7 @@ from acclimate.core.prompt import prompt_length
 from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods import finetune
-from acclimate.methods.finetune import Look, Looks, training_rows
+from acclimate.methods.finetune import DevLooks, Look, training_rows
 from acclimate.methods.method import Contestant, Method
 from acclimate.methods.mlm import Length, Share
 from acclimate.methods.scratch import learned_tokenizer
@@ -235,7 +235,7 @@ def joint(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
     if done := finished(out, recipe, sources):
         return done
     _note_batches(recipe, task, watch)
-    inputs = Inputs(recipe, task, out, watch)
+    inputs = StageInputs(recipe, task, out, watch)
     model = inputs.encoder()
     head = new_joint_head(model, task.kind, task.labels, seed=recipe.plan.seed)
     objective = JointLoss(model, head, kind=task.kind, rho_2=recipe.rho_2, normalise=recipe.normalise)
@@ -274,7 +274,7 @@ def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedMo
     rows = labelled(encode(dev, tokenizer, task.max_tokens, task.kind), dev, task.kind, task.labels)
     predicted, loss = predict_and_measure(TaskLoss(classifier), rows, task.labels)
     score = task.score([example.label for example in dev], predicted)
-    looks = Looks(out, keep=0)
+    looks = DevLooks(out, keep=0)
     looks.add(len(read_log(first)), Look(score, loss, predicted), classifier)
     looks.write_predicted()
     return classifier, tokenizer
@@ -285,7 +285,7 @@ def internal_tokens(recipe: TlmRecipe, task: Prepared) -> int:
     return recipe.internal_tokens or task.max_tokens
 
 
-class Inputs:
+class StageInputs:
     """What stage 1 starts from and trains on: tokenizer, encoder, and the stream of external and internal batches.
 
     A vocabulary that is learnt lies in `out`.

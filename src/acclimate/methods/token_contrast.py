@@ -217,12 +217,12 @@ def adapt(recipe: TokenContrastRecipe, out: Path, *, watch: Watch = unwatched) -
     """Train and write `out/checkpoint`, as `mlm.adapt` does, without TaCL's teacher. Raises ValueError as that does."""
     temperature = TEMPERATURES[recipe.contrast] if recipe.temperature is None else recipe.temperature
 
-    def aware(start: mlm.Start) -> TokenAwareContrast:
+    def aware(start: mlm.RunStart) -> TokenAwareContrast:
         return TokenAwareContrast(
             start.model, copy.deepcopy(start.model), temperature=temperature, weight=recipe.weight
         )
 
-    def alignment(start: mlm.Start) -> TokenAlignment:
+    def alignment(start: mlm.RunStart) -> TokenAlignment:
         return TokenAlignment(start.model, temperature=temperature, negatives=recipe.negatives, weight=recipe.weight)
 
     if recipe.contrast == "tacl":

@@ -35,7 +35,7 @@ from acclimate.models.dropout import set_dropout
 from acclimate.models.loading import configuration, load_weights, reading, seeded
 from acclimate.models.task_layers import (
     ENDING,
-    Layer,
+    OutputLayer,
     PooledClassifiers,
     Pooling,
     SequenceLayer,
@@ -85,7 +85,7 @@ def load_classifier(
     pooler: Literal["fresh", "kept"] = "fresh",
     pooling: Pooling = "pooler",
     sequence_layer: SequenceLayer = "linear",
-    layer: Layer = "linear",
+    layer: OutputLayer = "linear",
     transitions: Transitions = "any",
     transitions_rate: float = 1.0,
 ) -> PreTrainedModel:
@@ -198,7 +198,7 @@ def outputs_of_kind(kind: str, labels: Sequence[str]) -> tuple[str, ...]:
     return {"score": (SCORE,), SPAN: ENDS}.get(kind, tuple(labels))
 
 
-def _auto(kind: str, pooling: Pooling, sequence_layer: SequenceLayer, layer: Layer) -> Any:
+def _auto(kind: str, pooling: Pooling, sequence_layer: SequenceLayer, layer: OutputLayer) -> Any:
     if layer != "linear":
         return SequenceTaggers
     pooled_states = pooling != "pooler" or sequence_layer != "linear"
@@ -228,7 +228,7 @@ class Head:
     outputs: tuple[str, ...]
     pooling: Pooling = "pooler"
     sequence_layer: SequenceLayer = "linear"
-    tag_layer: Layer = "linear"
+    tag_layer: OutputLayer = "linear"
     tag_transitions_rate: float = 1.0
 
     def __str__(self) -> str:
@@ -264,7 +264,7 @@ def load_with_head(
     hidden_dropout: float | None = None,
     pooling: Pooling = "pooler",
     sequence_layer: SequenceLayer = "linear",
-    layer: Layer = "linear",
+    layer: OutputLayer = "linear",
     transitions: Transitions = "any",
     transitions_rate: float = 1.0,
 ) -> PreTrainedModel:

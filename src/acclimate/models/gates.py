@@ -38,14 +38,14 @@ from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import rows_of
 from acclimate.models.loading import configuration, reading
 
-Part = Literal["heads", "intermediate", "output", "embeddings"]  # H, I, O, E of Table 3
-PARTS: tuple[Part, ...] = ("heads", "intermediate", "output", "embeddings")
+GatedPart = Literal["heads", "intermediate", "output", "embeddings"]  # H, I, O, E of Table 3
+PARTS: tuple[GatedPart, ...] = ("heads", "intermediate", "output", "embeddings")
 
 Change = Callable[[Tensor, Tensor], Tensor]  # (values (L, W, G, K), factors that broadcast to them) -> values
 
 
 @dataclass(frozen=True)
-class Places:
+class ModuleNames:
     """The names that a family's modules have: of the layers in the encoder, and of the linear maps in a layer."""
 
     layers: str
@@ -56,14 +56,14 @@ class Places:
     relative: tuple[str, ...] = ()  # maps of relative positions into heads, which some models of the family have
 
 
-_BERT = Places(
+_BERT = ModuleNames(
     layers="encoder.layer",
     into_heads=("attention.self.query", "attention.self.key", "attention.self.value"),
     out_of_heads="attention.output.dense",
     first="intermediate.dense",
     second="output.dense",
 )
-PLACES: dict[str, Places] = {
+PLACES: dict[str, ModuleNames] = {
     "bert": _BERT,
     "camembert": _BERT,
     "deberta-v2": replace(
@@ -71,7 +71,7 @@ PLACES: dict[str, Places] = {
         into_heads=("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"),
         relative=("attention.self.pos_query_proj", "attention.self.pos_key_proj"),
     ),
-    "distilbert": Places(
+    "distilbert": ModuleNames(
         layers="transformer.layer",
         into_heads=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
         out_of_heads="attention.out_lin",
@@ -80,7 +80,7 @@ PLACES: dict[str, Places] = {
     ),
     "electra": _BERT,
     # W_q, W_k and W_v are one matrix, one below the other; the first feed-forward matrix has two rows a neuron
-    "modernbert": Places("layers", ("attn.Wqkv",), "attn.Wo", "mlp.Wi", "mlp.Wo"),
+    "modernbert": ModuleNames("layers", ("attn.Wqkv",), "attn.Wo", "mlp.Wi", "mlp.Wo"),
     "mpnet": replace(
         _BERT,
         into_heads=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
@@ -93,7 +93,7 @@ PLACES: dict[str, Places] = {
 
 @contextmanager
 def gated(
-    model: PreTrainedModel, gates: Mapping[Part, Tensor], piece: Mapping[str, Tensor] | None = None
+    model: PreTrainedModel, gates: Mapping[GatedPart, Tensor], piece: Mapping[str, Tensor] | None = None
 ) -> Iterator[None]:
     """In the block, forward passes multiply each part by its gates (Ke et al., 2022, Eq. 5 and 11).
 
@@ -113,7 +113,7 @@ def gated(
             handle.remove()
 
 
-def scale_gradients(model: PreTrainedModel, kept: Mapping[Part, Tensor]) -> list[RemovableHandle]:
+def scale_gradients(model: PreTrainedModel, kept: Mapping[GatedPart, Tensor]) -> list[RemovableHandle]:
     """Multiply, in every backward pass from now on, the gradient of what `gated` would multiply (Ke et al., Eq. 9).
 
     Forward passes do not change. The gradients of the part's weights, except W_o, and of all that lies below become
@@ -128,7 +128,7 @@ def scale_gradients(model: PreTrainedModel, kept: Mapping[Part, Tensor]) -> list
     return _hook(model, kept, _Scaled.apply, None)
 
 
-def gate_shape(model: PreTrainedModel, part: Part) -> tuple[int, int]:
+def gate_shape(model: PreTrainedModel, part: GatedPart) -> tuple[int, int]:
     """Return the number of layers and of gates in each: heads (L, H); intermediate (L, I); output (L, D); embeddings
     (1, D), with D the width of the embeddings, which in ELECTRA may be less than that of its layers.
 
@@ -145,7 +145,7 @@ def gate_shape(model: PreTrainedModel, part: Part) -> tuple[int, int]:
     return len(layers), second.in_features if part == "intermediate" else second.out_features
 
 
-def masked_weights(model: PreTrainedModel, part: Part, kept: Tensor) -> list[tuple[Tensor, Tensor]]:
+def masked_weights(model: PreTrainedModel, part: GatedPart, kept: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Return the weights of a part (see the table above), each with the factors of `kept` that broadcast over it.
 
     kept  factors, shaped as `gate_shape` says
@@ -175,7 +175,7 @@ def output_columns(model: PreTrainedModel, kept_LH: Tensor) -> list[tuple[Tensor
     ]
 
 
-def require_shape(model: PreTrainedModel, part: Part, gates: Tensor, *, rows: bool = False) -> None:
+def require_shape(model: PreTrainedModel, part: GatedPart, gates: Tensor, *, rows: bool = False) -> None:
     """Raise ValueError unless the gates have the shape of `gate_shape`; with `rows` an axis (R,) may come before it."""
     shape = gate_shape(model, part)
     if tuple(gates.shape) != shape and not (rows and tuple(gates.shape[1:]) == shape):
@@ -194,7 +194,7 @@ def layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
     return cast(Sequence[nn.Module], encoder_of(model).get_submodule(places_of(model).layers))
 
 
-def places_of(model: PreTrainedModel) -> Places:
+def places_of(model: PreTrainedModel) -> ModuleNames:
     """Return the names of the model's modules. Raises ValueError for a family that PLACES does not know."""
     if (name := family(model)) not in PLACES:
         raise ValueError(
@@ -210,11 +210,11 @@ def embeddings_of(model: PreTrainedModel) -> nn.Module:
 
 
 def linear(layer: nn.Module, name: str) -> nn.Linear:
-    """Return a linear map of a layer, by its name in Places."""
+    """Return a linear map of a layer, by its name in ModuleNames."""
     return cast(nn.Linear, layer.get_submodule(name))
 
 
-def _of_columns(layer: nn.Module, places: Places, kept_H: Tensor) -> Tensor:
+def _of_columns(layer: nn.Module, places: ModuleNames, kept_H: Tensor) -> Tensor:
     """Return (N,) each head's factor, repeated for all its numbers, which lie side by side."""
     return kept_H.repeat_interleave(linear(layer, places.out_of_heads).in_features // len(kept_H))
 
@@ -245,7 +245,7 @@ def _embedding_weights(model: PreTrainedModel, kept_D: Tensor) -> list[tuple[Ten
 
 
 def _hook(
-    model: PreTrainedModel, gates: Mapping[Part, Tensor], change: Change, rows_LW: Tensor | None
+    model: PreTrainedModel, gates: Mapping[GatedPart, Tensor], change: Change, rows_LW: Tensor | None
 ) -> list[RemovableHandle]:
     handles = []
     for part, values in gates.items():
@@ -287,7 +287,7 @@ def _changed(gates_G: Tensor, change: Change, rows_LW: Tensor | None) -> Callabl
     return hook
 
 
-def _modules(model: PreTrainedModel, part: Part) -> Sequence[nn.Module]:
+def _modules(model: PreTrainedModel, part: GatedPart) -> Sequence[nn.Module]:
     """Return one module a layer. Heads and intermediate neurons are gated at its input, other parts at its output."""
     if part == "embeddings":
         return [embeddings_of(model)]

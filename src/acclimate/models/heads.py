@@ -149,7 +149,7 @@ def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, 
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowPlaces:
     """Where the rows of a piece lie: token t of row r at places_RT[r, t] of the lines laid flat, if there_RT[r, t]."""
 
     places_RT: Tensor
@@ -160,17 +160,17 @@ class Rows:
         return values_LW.flatten()[self.places_RT].masked_fill(~self.there_RT, fill)
 
 
-def rows_of(piece: Mapping[str, Tensor]) -> Rows | None:
+def rows_of(piece: Mapping[str, Tensor]) -> RowPlaces | None:
     """Return where the rows of a piece lie; None if no rows share a line."""
     if "lengths" not in piece:
         return None
     firsts_R, lengths_R = piece["firsts"], piece["lengths"]
     columns_T = torch.arange(int(lengths_R.max()), device=firsts_R.device)
     there_RT = columns_T < lengths_R[:, None]
-    return Rows((firsts_R[:, None] + columns_T) * there_RT, there_RT)
+    return RowPlaces((firsts_R[:, None] + columns_T) * there_RT, there_RT)
 
 
-def classify(model: PreTrainedModel, inputs: Mapping[str, Tensor], rows: Rows) -> Any:
+def classify(model: PreTrainedModel, inputs: Mapping[str, Tensor], rows: RowPlaces) -> Any:
     """Return the output of a classifier for rows that share lines, as if each had a line to itself.
 
     inputs: of `inputs_of`, among them the lines' mask (L, 1, W, W). Only the encoder gets this one. The layers after it

@@ -212,17 +212,17 @@ def _class_for(kind: Any) -> Any:
 PooledClassifiers = FamilyClasses(_class_for)
 
 
-Layer = Literal["linear", "bilstm", "crf", "bilstm-crf"]
+OutputLayer = Literal["linear", "bilstm", "crf", "bilstm-crf"]
 Transitions = Literal["any", "scheme"]  # what a CRF may predict: any tag after any, or what the tags' scheme allows
-CRF_LAYERS: tuple[Layer, ...] = ("crf", "bilstm-crf")
+CRF_LAYERS: tuple[OutputLayer, ...] = ("crf", "bilstm-crf")
 ENDING = "ForTagSequences"  # how the names of the classes end
 # of config.json, and what they are where they are missing
 _TAGGER_FIELDS: dict[str, Any] = {"tag_layer": "linear", "tag_transitions": "any", "tag_transitions_rate": 1.0}
 
 
-def layer_of(config: PreTrainedConfig) -> Layer:
+def layer_of(config: PreTrainedConfig) -> OutputLayer:
     """ "linear" where the classifier of a config is one of transformers' own."""
-    layer: Layer = getattr(config, "tag_layer", "linear")
+    layer: OutputLayer = getattr(config, "tag_layer", "linear")
     return layer
 
 
@@ -236,7 +236,7 @@ def transitions_rate_of(config: PreTrainedConfig) -> float:
 
 
 def set_layer(
-    config: PreTrainedConfig, layer: Layer, transitions: Transitions = "any", transitions_rate: float = 1.0
+    config: PreTrainedConfig, layer: OutputLayer, transitions: Transitions = "any", transitions_rate: float = 1.0
 ) -> None:
     """Say in a config, in place, which layer the tagger to be made of it has, what it may predict, and how fast a CRF
     learns (models/task_layers.py).

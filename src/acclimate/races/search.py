@@ -44,7 +44,7 @@ from acclimate.core.replay import NotDoneError
 from acclimate.core.types import Cost, Progress, Score, Watch, label_of, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, first_line, missing, note, result_of, with_needs
-from acclimate.jobs.run import LackingError, Part, do_all, done
+from acclimate.jobs.run import FirstShare, LackingError, do_all, done
 from acclimate.methods import finetune
 from acclimate.methods.baselines import constant_on_dev
 from acclimate.races.contestants import Entries, enter, tested, tested_baseline
@@ -471,7 +471,7 @@ def searched(
         try:
             if job.name in wild:
                 raise wild[job.name]
-            seen = done(job if share == 1 else Part(job, share), run, watch=watch)
+            seen = done(job if share == 1 else FirstShare(job, share), run, watch=watch)
         except NotFiniteError as error:
             watch(
                 Progress(
@@ -493,7 +493,7 @@ def searched(
             return
         new = [each for each in asked if each[1].name not in wild and (each[1].name, each[2]) not in tried]
         tried.update((job.name, share) for _, job, share in new)
-        parts = [job if share == 1 else Part(job, share) for _, job, share in new]
+        parts = [job if share == 1 else FirstShare(job, share) for _, job, share in new]
         errors = do_all(parts, run, watch=watch) if parts else {}
         wild.update({name: error for name, error in errors.items() if isinstance(error, NotFiniteError)})
         for candidate, job, _ in new:

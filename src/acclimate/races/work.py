@@ -201,7 +201,7 @@ def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
     return {**baselines.test_baseline(fitted, prepared, by=by), "dev": fitted.dev}
 
 
-def _baseline(stated: baselines.TfidfRecipe, task: Prepared, watch: Watch) -> baselines.Fitted:
+def _baseline(stated: baselines.TfidfRecipe, task: Prepared, watch: Watch) -> baselines.FittedBaseline:
     return baselines.fit_dictionary(task) if task.kind == "tokens" else baselines.fit_tfidf(stated, task, watch=watch)
 
 

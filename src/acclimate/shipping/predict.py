@@ -49,8 +49,8 @@ STEPS = 8  # between float32 numbers, where numbers hardly spread
 # what the tokenizer gives of a batch -> its (B, C) logits; of a model that tags, (B, T, C) with T tokens of the longest
 Asked = Callable[[dict[str, np.ndarray]], np.ndarray]
 Outputs = np.ndarray | list[np.ndarray]  # (n, C); of tags (w, C) for each of n texts
-Places = dict[int, int]  # word -> the position of its first piece
-Row = tuple[int, list[int], Places]  # of which sentence, token ids, and where the words that are asked for stand
+WordPlaces = dict[int, int]  # word -> the position of its first piece
+SentenceRow = tuple[int, list[int], WordPlaces]  # number of the sentence, token ids, places of the words asked for
 
 
 @dataclass(frozen=True)
@@ -185,16 +185,16 @@ def _inputs(padded: Any, tokenizer: PreTrainedTokenizerBase) -> list[tuple[str, 
     return [(name, named[name]) for name in tokenizer.model_input_names if name in named]
 
 
-def _rows(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase) -> list[Row]:
+def _rows(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase) -> list[SentenceRow]:
     encoded = tokenizer([example.text for example in examples], return_offsets_mapping=True, verbose=False)
-    rows: list[Row] = []
+    rows: list[SentenceRow] = []
     long = []
     for sentence, (ids, offsets) in enumerate(zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)):
         if len(ids) > tokenizer.model_max_length:
             long.append(sentence)
             continue
         starts = [0, *accumulate(len(word) + 1 for word in words_of(examples[sentence].text))]
-        places: Places = {}
+        places: WordPlaces = {}
         for position, (start, end) in enumerate(offsets):
             if end > start:
                 # its last character: a space before a word may belong to the word's first piece
@@ -203,7 +203,9 @@ def _rows(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase) -> li
     return rows + _windows([examples[sentence] for sentence in long], long, tokenizer)
 
 
-def _windows(examples: Sequence[Example], numbers: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> list[Row]:
+def _windows(
+    examples: Sequence[Example], numbers: Sequence[int], tokenizer: PreTrainedTokenizerBase
+) -> list[SentenceRow]:
     if not examples:
         return []
     batch = encode(examples, tokenizer, tokenizer.model_max_length - prompt_length(tokenizer), "tokens")

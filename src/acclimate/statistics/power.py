@@ -35,7 +35,7 @@ ALLOWANCE = 3.0  # standard errors over items that stand in for the unknown vari
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class PowerDesign:
     """A comparison to be made, or made again with more items or seeds.
 
     item_variance      of the difference over items, the same for all seeds; divided by the items
@@ -94,8 +94,8 @@ def guessed(
     seed_spread: float = 0.01,
     comparisons: int = 1,
     power: float = 0.8,
-) -> Design:
-    """The Design of a comparison of two contestants, for a metric that is a mean over items or nearly so.
+) -> PowerDesign:
+    """The PowerDesign of a comparison of two contestants, for a metric that is a mean over items or nearly so.
 
     score         expected score, from 0 to 1
     disagreement  share of the items that exactly one of two contestants gets right, with one seed each. None: half that
@@ -114,16 +114,16 @@ def guessed(
     if comparisons < 1:
         raise ValueError(f"comparisons={comparisons}: count the contestants other than the untouched model, 1 at least")
     among = score * (1 - score) if disagreement is None else disagreement
-    return Design(items, seeds, steady * among, (1 - steady) * among, 2 * seed_spread**2, comparisons, power)
+    return PowerDesign(items, seeds, steady * among, (1 - steady) * among, 2 * seed_spread**2, comparisons, power)
 
 
-def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8) -> Design:
-    """The Design of the same comparison made again, with the variance components that it found.
+def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8) -> PowerDesign:
+    """The PowerDesign of the same comparison made again, with the variance components that it found.
 
     The seed variance is 0 if by chance the residual was estimated as larger than the seeds' whole part.
     """
     items, seeds = comparison.items, comparison.seeds
-    return Design(
+    return PowerDesign(
         items,
         seeds,
         item_variance=comparison.variance_items * items,

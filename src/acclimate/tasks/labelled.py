@@ -46,7 +46,7 @@ from acclimate.tasks.tables import Columns, FileRead, Row, check_accepted, read_
 from acclimate.tasks.tagged import apart, notes_on_tags, tagged_rows, tags_metric
 from acclimate.tasks.tags import parts_of
 from acclimate.tasks.task import Kind, Metric, Task, classes_in, sampled
-from acclimate.text.untrusted import LIMITS, Limits, check_file, named, nearest, printable, shown, unpacked_name
+from acclimate.text.untrusted import LIMITS, ReadLimits, check_file, named, nearest, printable, shown, unpacked_name
 
 FEWEST_TOKENS = 8
 FEWEST_ARTICLES = 20  # with fewer, the sizes of the splits would be far off
@@ -120,7 +120,7 @@ class Labelled:
         return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, **stated)
 
 
-def read_files(stated: LabelledFiles, *, limits: Limits = LIMITS) -> Labelled:
+def read_files(stated: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Labelled:
     """Read and check the user's files, and split off dev and test where they are missing.
 
     Raises ValueError for a fault of a file as a whole, of its labels, or of what is stated.

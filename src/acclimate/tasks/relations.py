@@ -29,7 +29,7 @@ _EACH = ("E1", "E2")
 
 
 @dataclass(frozen=True)
-class Pairs:
+class MentionPairs:
     """Which mentions are paired, and what dummies call them.
 
     first, second  types of the two mentions; the same for both if relations have no direction
@@ -61,7 +61,7 @@ class Pairs:
 
 def relation_examples(
     documents: Iterable[Annotated | Rejected],
-    pairs: Pairs,
+    pairs: MentionPairs,
     *,
     labels: Mapping[str, str],
     negative: str,
@@ -116,7 +116,9 @@ def marked_spans(example: Example) -> tuple[Span, ...]:
     )
 
 
-def _encoded(text: str, mentions: tuple[Span, Span], pairs: Pairs, encoding: Encoding) -> tuple[str, tuple[Span, ...]]:
+def _encoded(
+    text: str, mentions: tuple[Span, Span], pairs: MentionPairs, encoding: Encoding
+) -> tuple[str, tuple[Span, ...]]:
     """Return the encoded text, and the offsets of the two mentions in it."""
     if encoding == "original":
         return text, mentions

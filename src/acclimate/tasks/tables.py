@@ -25,8 +25,8 @@ from acclimate.text.documents import parquet_columns, parquet_rows
 from acclimate.text.untrusted import (
     LIMITS,
     PACKINGS,
-    Limits,
-    Values,
+    ReadLimits,
+    RowValues,
     check_file,
     json_lines,
     meant,
@@ -39,7 +39,7 @@ from acclimate.text.untrusted import (
 )
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
-Rows = Iterator[tuple[str, Values]]  # place ("train.csv:118") and values of each row
+TableRows = Iterator[tuple[str, RowValues]]  # place ("train.csv:118") and values of each row
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class FileRead:
     rejected: tuple[Rejected, ...]
 
 
-def read_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Iterator[Row | Rejected]:
+def read_rows(path: Path, columns: Columns, *, limits: ReadLimits = LIMITS) -> Iterator[Row | Rejected]:
     """Yield a Row or a Rejected for each row of the file, in order.
 
     Raises ValueError, with file, line, value and the way out, unless the file has rows with these columns.
@@ -95,7 +95,7 @@ def read_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Itera
         yield _row(number, place, values, roles)
 
 
-def _row(number: int, place: str, values: Values, roles: Mapping[str, str]) -> Row | Rejected:
+def _row(number: int, place: str, values: RowValues, roles: Mapping[str, str]) -> Row | Rejected:
     if isinstance(values, str):
         return Rejected(place, values)
     texts: dict[str, str] = {}
@@ -127,7 +127,7 @@ def _text(role: str, column: str, value: Any) -> tuple[str, str]:
     return value, ""
 
 
-def table_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
+def table_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableRows:
     """Yield the file's rows with at least the values of these columns. Empty lines are skipped.
 
     Raises ValueError if the ending is unknown, or if the file has no rows, lacks a column or cannot be read. A JSON
@@ -135,7 +135,7 @@ def table_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
     """
     check_file(path)
     plain = Path(unpacked_name(path))
-    readers: dict[str, Callable[[Path, Sequence[str], Limits], Rows]] = {
+    readers: dict[str, Callable[[Path, Sequence[str], ReadLimits], TableRows]] = {
         ".csv": partial(_delimited_rows, delimiter=","),
         ".tsv": partial(_delimited_rows, delimiter="\t"),
         ".jsonl": _json_rows,
@@ -159,7 +159,7 @@ def table_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
     yield from rows
 
 
-def _delimited_rows(path: Path, columns: Sequence[str], limits: Limits, *, delimiter: str) -> Rows:
+def _delimited_rows(path: Path, columns: Sequence[str], limits: ReadLimits, *, delimiter: str) -> TableRows:
     csv.field_size_limit(limits.line)  # the default of 128 KiB is less than a full paper
     texts = (text for _, text in text_lines(path, limits))
     quoted = delimiter != "\t" or _well_quoted(path, limits)
@@ -208,7 +208,7 @@ def _check_delimiter(where: str, header: Sequence[str], columns: Sequence[str], 
                 )
 
 
-def _well_quoted(path: Path, limits: Limits) -> bool:
+def _well_quoted(path: Path, limits: ReadLimits) -> bool:
     """Return True if every quote in the TSV file is where RFC 4180 allows it. Reads the whole file."""
     texts = (text for _, text in text_lines(path, limits))
     try:
@@ -240,7 +240,7 @@ def _records(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
             yield number, fields
 
 
-def _json_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
+def _json_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableRows:
     missing, keys = set(columns), dict[str, None]()
     for number, values in json_lines(path, limits):
         if isinstance(values, Mapping) and (missing or len(keys) < 20):
@@ -251,7 +251,7 @@ def _json_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
         raise no_column(named(path), next(column for column in columns if column in missing), list(keys))
 
 
-def _parquet_rows(path: Path, columns: Sequence[str], limits: Limits) -> Rows:
+def _parquet_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableRows:
     present = parquet_columns(path, limits)
     for column in columns:
         if present.count(column) > 1:
@@ -317,7 +317,7 @@ def read_labelled(
     pair: str | None = None,
     group: str | None = None,
     id: str | None = None,
-    limits: Limits = LIMITS,
+    limits: ReadLimits = LIMITS,
 ) -> list[Example]:
     """Return the file's examples, one class each, in order. `text`, `label`, `pair`, `group` and `id` name columns.
 

@@ -23,7 +23,7 @@ from acclimate.tasks.task import Metric
 from acclimate.text.untrusted import (
     LIMITS,
     PACKINGS,
-    Limits,
+    ReadLimits,
     check_file,
     named,
     printable,
@@ -43,7 +43,7 @@ HEADERS = ({"word", "words", "token", "tokens", "text", "form"}, {"tag", "tags",
 _Lines = list[tuple[int, list[str]]]  # the lines of one sentence: number of the line, its fields
 
 
-def tagged_rows(path: Path, columns: Columns, *, limits: Limits = LIMITS) -> Iterator[Row | Rejected]:
+def tagged_rows(path: Path, columns: Columns, *, limits: ReadLimits = LIMITS) -> Iterator[Row | Rejected]:
     """Yield a Row or a Rejected for each sentence of the file, in its order; a row's label is its tuple of tags.
 
     columns  names of the columns with the list of words (`text`) and the list of tags (`label`), in JSON and Parquet;
@@ -131,7 +131,7 @@ def apart(
     return others, [f"{note}." if kept else f"{note}, too few to keep each in one split."]
 
 
-def _sentences(path: Path, limits: Limits) -> Iterator[Row | Rejected]:
+def _sentences(path: Path, limits: ReadLimits) -> Iterator[Row | Rejected]:
     number = documents = 0
     lines: _Lines = []
     width, tabs = 0, True  # number of fields of the first line, and whether tabs part them

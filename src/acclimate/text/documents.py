@@ -20,8 +20,8 @@ from acclimate.text.untrusted import (
     HEAD,
     LIMITS,
     PACKINGS,
-    Limits,
-    Values,
+    ReadLimits,
+    RowValues,
     check_file,
     foreign,
     json_lines,
@@ -41,9 +41,9 @@ ENDINGS = (
 KEPT = 1000  # rejected documents that are listed
 _ROWS = 32  # rows decoded at a time: each may repeat a large text that the file stores once
 Separated = Literal["line", "blank"]
-Numbered = Iterator[tuple[int, Values | Deletion]]  # number of the line or row, and its values
-Rows = Iterator[tuple[str, Values | Deletion]]  # place, and values by name or the reason why there are none
-Columns = Sequence[str]
+NumberedRows = Iterator[tuple[int, RowValues | Deletion]]  # number of the line or row, and its values
+DocumentRows = Iterator[tuple[str, RowValues | Deletion]]  # place, and values by name or the reason why there are none
+ColumnNames = Sequence[str]
 
 
 class Documents(Iterator[Document]):
@@ -54,7 +54,7 @@ class Documents(Iterator[Document]):
     rejected    the first KEPT of these, with place and reason
     """
 
-    def __init__(self, path: Path, rows: Rows, field: str) -> None:
+    def __init__(self, path: Path, rows: DocumentRows, field: str) -> None:
         self.rows = self.accepted = self.rejections = 0
         self.rejected: list[Rejected] = []
         self._documents = self._sound(path, rows, field)
@@ -62,7 +62,7 @@ class Documents(Iterator[Document]):
     def __next__(self) -> Document:
         return next(self._documents)
 
-    def _sound(self, path: Path, rows: Rows, field: str) -> Iterator[Document]:
+    def _sound(self, path: Path, rows: DocumentRows, field: str) -> Iterator[Document]:
         for place, values in rows:
             if isinstance(values, Deletion):
                 continue
@@ -79,7 +79,7 @@ class Documents(Iterator[Document]):
 
 
 def read_documents(
-    path: Path, *, separated: Separated = "line", field: str = "text", limits: Limits = LIMITS
+    path: Path, *, separated: Separated = "line", field: str = "text", limits: ReadLimits = LIMITS
 ) -> Documents:
     """Return the documents of a file, or of every file with a known ending below a folder, in the order of the paths.
 
@@ -150,10 +150,10 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
     return iter(sorted(found))
 
 
-def rows_of(file: Path, above: Path, separated: Separated, field: str, limits: Limits = LIMITS) -> Rows:
+def rows_of(file: Path, above: Path, separated: Separated, field: str, limits: ReadLimits = LIMITS) -> DocumentRows:
     """Return place and values of each document of the file. above: the folder from which the place names the file."""
     name = printable(file.relative_to(above).as_posix())
-    readers: dict[str, Callable[[], Numbered]] = {
+    readers: dict[str, Callable[[], NumberedRows]] = {
         ".txt": partial(_blocks if separated == "blank" else _lines, file, field, limits),
         ".jsonl": partial(_json, file, field, limits),
         ".xml": partial(xml_articles, file, field, limits),
@@ -164,11 +164,11 @@ def rows_of(file: Path, above: Path, separated: Separated, field: str, limits: L
     return ((f"{name}:{number}", values) for number, values in readers[Path(unpacked_name(file)).suffix]())
 
 
-def _lines(file: Path, field: str, limits: Limits) -> Numbered:
+def _lines(file: Path, field: str, limits: ReadLimits) -> NumberedRows:
     return ((number, {field: line.rstrip("\r\n")}) for number, line in text_lines(file, limits))
 
 
-def _blocks(file: Path, field: str, limits: Limits) -> Numbered:
+def _blocks(file: Path, field: str, limits: ReadLimits) -> NumberedRows:
     block: list[str] = []
     first = length = 0
     for number, line in text_lines(file, limits):
@@ -187,7 +187,7 @@ def _blocks(file: Path, field: str, limits: Limits) -> Numbered:
         yield first, {field: "\n".join(block)}
 
 
-def _json(file: Path, field: str, limits: Limits) -> Numbered:
+def _json(file: Path, field: str, limits: ReadLimits) -> NumberedRows:
     """Yield the lines' objects. Raises ValueError at the end if no object has the field."""
     found, keys = False, dict[str, None]()
     for number, values in json_lines(file, limits):
@@ -203,10 +203,10 @@ def _json(file: Path, field: str, limits: Limits) -> Numbered:
 def _columns(
     file: Path,
     field: str,
-    limits: Limits,
-    columns_of: Callable[[Path, Limits], list[str]],
-    rows_of: Callable[[Path, list[str], Limits], Iterator[Mapping[str, Any]]],
-) -> Numbered:
+    limits: ReadLimits,
+    columns_of: Callable[[Path, ReadLimits], list[str]],
+    rows_of: Callable[[Path, list[str], ReadLimits], Iterator[Mapping[str, Any]]],
+) -> NumberedRows:
     present = columns_of(file, limits)
     if field not in present:
         raise _without(field, present, file)
@@ -214,7 +214,7 @@ def _columns(
     yield from enumerate(rows_of(file, columns, limits), start=1)
 
 
-def document_of(place: str, values: Values, field: str) -> Document | str:
+def document_of(place: str, values: RowValues, field: str) -> Document | str:
     """Return the document, or why there is none. place: its id if the row has none."""
     if isinstance(values, str):
         return values
@@ -252,7 +252,7 @@ def check_rows(where: str, rows: int, rejections: int, rejected: Sequence[Reject
         )
 
 
-def parquet_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
+def parquet_columns(path: Path, limits: ReadLimits = LIMITS) -> list[str]:
     """Return the names of the file's columns. Raises ValueError if it is not Parquet or unpacks beyond the limits."""
     import pyarrow.parquet
 
@@ -270,7 +270,7 @@ def parquet_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
         return list(file.schema_arrow.names)
 
 
-def parquet_rows(path: Path, columns: Columns, limits: Limits = LIMITS) -> Iterator[dict[str, Any]]:
+def parquet_rows(path: Path, columns: ColumnNames, limits: ReadLimits = LIMITS) -> Iterator[dict[str, Any]]:
     """Yield each row as values by column, for these columns only.
 
     Raises ValueError if the file is damaged, or if its rows exceed the limits, even if it states a smaller size.
@@ -318,7 +318,7 @@ def _arrow_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob("*.arrow") if not file.name.startswith(("cache-", "tmp", ".")))
 
 
-def arrow_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
+def arrow_columns(path: Path, limits: ReadLimits = LIMITS) -> list[str]:
     """Return the names of the columns in a file of `dataset_files`. limits: unused, as in `parquet_columns`."""
     import pyarrow as pa
 
@@ -327,7 +327,7 @@ def arrow_columns(path: Path, limits: Limits = LIMITS) -> list[str]:
         return list(stream.schema.names)
 
 
-def arrow_rows(path: Path, columns: Columns, limits: Limits = LIMITS) -> Iterator[dict[str, Any]]:
+def arrow_rows(path: Path, columns: ColumnNames, limits: ReadLimits = LIMITS) -> Iterator[dict[str, Any]]:
     """Yield each row as values by column, for these columns only. Raises ValueError as `parquet_rows` does."""
     import pyarrow as pa
 
@@ -337,7 +337,7 @@ def arrow_rows(path: Path, columns: Columns, limits: Limits = LIMITS) -> Iterato
         yield from _rows(path, parts, limits)
 
 
-def _rows(path: Path, batches: Iterator[Any], limits: Limits) -> Iterator[dict[str, Any]]:
+def _rows(path: Path, batches: Iterator[Any], limits: ReadLimits) -> Iterator[dict[str, Any]]:
     taken = 0
     for batch in batches:
         rows = batch.to_pylist()
@@ -346,7 +346,7 @@ def _rows(path: Path, batches: Iterator[Any], limits: Limits) -> Iterator[dict[s
         yield from rows
 
 
-def _check_size(path: Path, unpacked: int, limits: Limits) -> None:
+def _check_size(path: Path, unpacked: int, limits: ReadLimits) -> None:
     size = path.stat().st_size
     if unpacked > limits.content or unpacked > max(limits.grace, limits.ratio * size):
         raise ValueError(

@@ -19,7 +19,7 @@ import numpy as np
 from acclimate.core.files import new_directory, read_json, write_json
 from acclimate.core.types import Document, Watch, counted, unwatched
 from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.documents import Rows, Separated, document_of, rows_of
+from acclimate.text.documents import DocumentRows, Separated, document_of, rows_of
 from acclimate.text.language import UNKNOWN, language
 from acclimate.text.overlap.near_duplicates import Sketches, sketches
 from acclimate.text.pubmed import DELETED, LEFT_OUT, Citation, Deletion
@@ -65,7 +65,7 @@ class Unit:
 
 
 @dataclass
-class Counts:
+class FilterCounts:
     """Documents and characters of each kind; examples: kind -> the first as [id, what was found, excerpt]."""
 
     documents: dict[str, int] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Counts:
         if example and len(listed) < EXAMPLES:
             listed.append([example[0], example[1], " ".join(example[2][: 4 * _EXCERPT].split())[:_EXCERPT]])
 
-    def merge(self, other: Counts) -> None:
+    def merge(self, other: FilterCounts) -> None:
         for name in ("documents", "characters", "languages"):
             mine = getattr(self, name)
             for kind, count in getattr(other, name).items():
@@ -92,7 +92,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Part:
+class CorpusPart:
     """A part on disk. corpus: the documents that passed the filters, or None if none did."""
 
     path: Path
@@ -131,9 +131,9 @@ def units(files: Sequence[tuple[Path, Path]]) -> list[Unit]:
     return found
 
 
-def parts_of(unit: int, folder: Path) -> list[Part]:
+def parts_of(unit: int, folder: Path) -> list[CorpusPart]:
     """Return the existing parts of the unit, in order."""
-    return [Part(path) for path in sorted(folder.glob(f"{unit:06}-*"))]
+    return [CorpusPart(path) for path in sorted(folder.glob(f"{unit:06}-*"))]
 
 
 def read_unit(
@@ -171,11 +171,11 @@ def read_unit(
 class _Reading:
     """Reads and writes one part."""
 
-    def __init__(self, rows: Rows, filters: Filters, near: float, column: str) -> None:
+    def __init__(self, rows: DocumentRows, filters: Filters, near: float, column: str) -> None:
         self.rows = 0
         self.last = True
         self._given, self._filters, self._near, self._column = rows, filters, near, column
-        self._counts = Counts()
+        self._counts = FilterCounts()
         self._sketched: list[Sketches] = [sketches([], near)]
         self._lengths: list[int] = []
         self._texts: list[str] = []  # texts without sketches so far
@@ -238,9 +238,9 @@ class _Reading:
         self._texts, self._waiting = [], 0
 
 
-def counts_of(parts: Iterable[Part]) -> Counts:
+def counts_of(parts: Iterable[CorpusPart]) -> FilterCounts:
     """Return the counts of all parts together."""
-    found = Counts()
+    found = FilterCounts()
     for part in parts:
-        found.merge(replace(Counts(), **part.facts["counts"]))
+        found.merge(replace(FilterCounts(), **part.facts["counts"]))
     return found

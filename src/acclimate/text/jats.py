@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from acclimate.text.safe_xml import SafeParser, fed
-from acclimate.text.untrusted import Limits, Values, blocks, named, shown
+from acclimate.text.untrusted import ReadLimits, RowValues, blocks, named, shown
 
 ROOTS = frozenset({"article", "pmc-articleset"})
 _TITLE = ("article", "front", "article-meta", "title-group", "article-title")
@@ -39,7 +39,7 @@ _EMPTY = re.compile(r"\s*(?:\[(?:[\s,;\u2010-\u2015-]|and)*\]|\((?:[\s,;\u2010-\
 _BEFORE = re.compile(r"\s+(?=[.,;:!?)\]])")  # blanks that a removed mark leaves before punctuation
 
 
-def jats_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[int, Values]]:
+def jats_articles(path: Path, field: str, limits: ReadLimits) -> Iterator[tuple[int, RowValues]]:
     """Yield the first line of each article and its values, `id` and text (as `field`), or why it has none.
 
     The text has a line for each heading and paragraph. The id is that of PubMed Central (PMC123), else the PMID, else
@@ -55,8 +55,8 @@ def jats_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[int,
 class _JatsReader:
     """Collects finished articles."""
 
-    def __init__(self, path: Path, field: str, limits: Limits) -> None:
-        self.articles: list[tuple[int, Values]] = []
+    def __init__(self, path: Path, field: str, limits: ReadLimits) -> None:
+        self.articles: list[tuple[int, RowValues]] = []
         self.root = ""
         self._field, self._limits = field, limits
         self._open: list[str] = []  # open elements, from the article on
@@ -149,7 +149,7 @@ class _JatsReader:
             self._lines.append(line)
         self._text, self._marks, self._raised = [], False, []
 
-    def _article(self) -> Values:
+    def _article(self) -> RowValues:
         self._end_line()
         if not self._lines:
             return "the article has neither title nor abstract nor body"

@@ -45,7 +45,7 @@ from acclimate.text.words import word_spans
 if TYPE_CHECKING:
     from tokenizers import Token, Tokenizer
 
-    from acclimate.text.vocabulary import Documents
+    from acclimate.text.vocabulary import DocumentSource
 
 FAMILIES = ("WordPiece", "BPE", "Unigram")
 LONGEST = 50  # characters of a new word; longer strings are sequences or addresses
@@ -60,7 +60,7 @@ _CHUNK = re.compile(r" ?\S+")  # with the blank before it, which decides how byt
 
 
 @dataclass(frozen=True)
-class Parts:
+class TokenizerParts:
     """The parts into which a tokenizer's rules cut a corpus.
 
     counts    part -> occurrences
@@ -111,7 +111,9 @@ class Fertility:
         return self.pieces / max(self.words, 1)
 
 
-def count_parts(corpus: Documents, cutter: Cutter, *, most: int = _MOST, watch: Watch = unwatched) -> Parts:
+def count_parts(
+    corpus: DocumentSource, cutter: Cutter, *, most: int = _MOST, watch: Watch = unwatched
+) -> TokenizerParts:
     """Count the parts of a corpus. most: distinct strings between white space in memory; rarer ones are left out."""
     chunks, words = WordCounts(most), 0
     for some in texts(corpus, watch, "words"):
@@ -122,10 +124,10 @@ def count_parts(corpus: Documents, cutter: Cutter, *, most: int = _MOST, watch: 
     for chunk, count in chunks.counts.items():
         for part in cutter.parts(chunk):
             parts[part] += count
-    return Parts(parts, words, chunks.dropped)
+    return TokenizerParts(parts, words, chunks.dropped)
 
 
-def fertility(parts: Parts, cutter: Cutter) -> Fertility:
+def fertility(parts: TokenizerParts, cutter: Cutter) -> Fertility:
     """Return the fertility of the corpus under the cutter's tokenizer.
 
     Its vocabulary may differ from that with which the parts were counted, but its rules must cut text in the same way.
@@ -139,7 +141,7 @@ def fertility(parts: Parts, cutter: Cutter) -> Fertility:
     return Fertility(parts.words, pieces, tokens, unknown)
 
 
-def broken_words(parts: Parts, cutter: Cutter, *, most: int, least: int) -> list[NewWord]:
+def broken_words(parts: TokenizerParts, cutter: Cutter, *, most: int, least: int) -> list[NewWord]:
     """Return the words of the corpus that are not entries and save most pieces, best first, equal ones by spelling.
 
     most: number of words at most; least: occurrences of a word at least
@@ -150,7 +152,7 @@ def broken_words(parts: Parts, cutter: Cutter, *, most: int, least: int) -> list
     return sorted(saving, key=lambda word: (-word.saved, word.form))[:most]
 
 
-def listed_words(lines: Iterable[str], parts: Parts, cutter: Cutter) -> list[NewWord]:
+def listed_words(lines: Iterable[str], parts: TokenizerParts, cutter: Cutter) -> list[NewWord]:
     """Return the words of a list that are not entries, in order; each word of a line counts separately.
 
     A word is added in its form after a blank, and in its form elsewhere if the corpus has it.
@@ -175,7 +177,7 @@ def _new(form: str, count: int, cutter: Cutter) -> NewWord | None:
     return NewWord(form, cutter.text(form), count, ids, cutter.unknown_of(made)) if ids else None
 
 
-def _counts(parts: Parts, cutter: Cutter) -> Counter[str]:
+def _counts(parts: TokenizerParts, cutter: Cutter) -> Counter[str]:
     counts: Counter[str] = Counter()
     for part, count in parts.counts.items():
         for form in cutter.forms(part):

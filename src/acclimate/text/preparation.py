@@ -30,7 +30,7 @@ from acclimate.core.machines import in_processes
 from acclimate.core.types import Document, Progress, Rejected, Watch, counted, unwatched
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import Separated, check_rows, files_of, unread_in
-from acclimate.text.filters import EXAMPLES, Counts, Filters, Part, counts_of, parts_of, read_unit, units
+from acclimate.text.filters import EXAMPLES, CorpusPart, FilterCounts, Filters, counts_of, parts_of, read_unit, units
 from acclimate.text.language import check_language
 from acclimate.text.overlap.near_duplicates import Sketches, exact_repeats, grams, near_repeats
 from acclimate.text.overlap.references import jaccard
@@ -117,7 +117,7 @@ def prepare(
     parts = _read(listed, out / _PARTS, recipe, separated=separated, processes=processes, watch=watch)
     counts = counts_of(parts)
     _check_counts(raw, counts)
-    stays = _stays(Texts(parts), counts, recipe, memory, watch)
+    stays = _stays(PartTexts(parts), counts, recipe, memory, watch)
     if not stays.any():
         dropped = ", ".join(f"{kind}: {count:,}" for kind, count in counts.documents.items() if kind != "read")
         raise ValueError(f"{_names(raw)}: no document is left ({dropped}). Ask for less, or name more text")
@@ -188,7 +188,7 @@ def _read(
     separated: Separated,
     processes: int,
     watch: Watch,
-) -> list[Part]:
+) -> list[CorpusPart]:
     """Return the parts of all files, in order."""
     planned = units(listed)
     work = partial(
@@ -205,13 +205,13 @@ def _read(
     return [part for unit in planned for part in parts_of(unit.number, folder)]
 
 
-def _check_counts(raw: Sequence[Path], counts: Counts) -> None:
+def _check_counts(raw: Sequence[Path], counts: FilterCounts) -> None:
     rejected = counts.documents.get("rejected", 0)
     examples = [Rejected(place, reason) for place, reason, _ in counts.examples.get("rejected", [])]
     check_rows(_names(raw), counts.documents.get("read", 0) + rejected, rejected, examples)
 
 
-def _stays(texts: Texts, counts: Counts, recipe: CorpusRecipe, memory: int, watch: Watch) -> np.ndarray:
+def _stays(texts: PartTexts, counts: FilterCounts, recipe: CorpusRecipe, memory: int, watch: Watch) -> np.ndarray:
     """Return (D,) bool, True for documents of any part that stay in the corpus; count the others."""
     stays = np.ones(texts.begins[-1], bool)
     watch(Progress("looking for repeated documents", 0, 2, "stages"))
@@ -233,7 +233,7 @@ def _stays(texts: Texts, counts: Counts, recipe: CorpusRecipe, memory: int, watc
     return stays
 
 
-def _count(counts: Counts, texts: Texts, kind: str, numbers: np.ndarray, met: Any) -> None:
+def _count(counts: FilterCounts, texts: PartTexts, kind: str, numbers: np.ndarray, met: Any) -> None:
     lengths = texts.lengths
     for place, number in enumerate(numbers.tolist()):
         example = None
@@ -243,7 +243,7 @@ def _count(counts: Counts, texts: Texts, kind: str, numbers: np.ndarray, met: An
         counts.add(kind, int(lengths[number]), example)
 
 
-def _kept(parts: Sequence[Part], stays: np.ndarray) -> Iterator[Document]:
+def _kept(parts: Sequence[CorpusPart], stays: np.ndarray) -> Iterator[Document]:
     number = 0
     for part in parts:
         if part.corpus is not None:
@@ -257,18 +257,18 @@ def _names(raw: Sequence[Path]) -> str:
     return ", ".join(named(path) for path in raw)
 
 
-class Texts:
+class PartTexts:
     """The documents of all parts, numbered from 0 in the order of the parts: a `near_duplicates.Store`.
 
     lengths  (D,) int64 characters; begins: (parts + 1,) the number of each part's first document
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[CorpusPart]) -> None:
         self._parts = parts
         self.lengths = np.concatenate([np.empty(0, np.int64), *(part.array("lengths") for part in parts)])
         self.begins = np.cumsum([0, *(len(part.array("lengths")) for part in parts)])
         # parts stay open, because opening one takes a millisecond
-        self._opened = lru_cache(_OPENED)(lambda part: _Reader(parts[part].path))
+        self._opened = lru_cache(_OPENED)(lambda part: _PartReader(parts[part].path))
 
     def sketches(self) -> list[Sketches]:
         return self._sketches
@@ -298,7 +298,7 @@ class Texts:
         return f"{jaccard(grams(self.text(one)), grams(self.text(other))):.2f} like {self.document(one).id}"
 
 
-class _Reader:
+class _PartReader:
     """The documents of a part by number, memory-mapped."""
 
     def __init__(self, path: Path) -> None:

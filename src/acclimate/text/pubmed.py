@@ -15,7 +15,7 @@ import numpy as np
 
 from acclimate.text.jats import ROOTS, jats_articles
 from acclimate.text.safe_xml import SafeParser, fed
-from acclimate.text.untrusted import Limits, Values, blocks, named, shown
+from acclimate.text.untrusted import ReadLimits, RowValues, blocks, named, shown
 
 ARTICLES = frozenset({"PubmedArticle", "PubmedBookArticle"})
 # (parent, element) -> what it holds; abstracts in other languages (OtherAbstract) and cited PMIDs have other parents
@@ -47,20 +47,20 @@ class Deletion:
     citations: tuple[Citation, ...]
 
 
-def xml_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[int, Values | Deletion]]:
+def xml_articles(path: Path, field: str, limits: ReadLimits) -> Iterator[tuple[int, RowValues | Deletion]]:
     """Yield the articles of a file of PubMed (`pubmed_articles`) or PubMed Central (`jats_articles`)."""
     readers = jats_articles if _outermost(path, limits) in ROOTS else pubmed_articles
     yield from readers(path, field, limits)
 
 
-def pubmed_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[int, Values | Deletion]]:
+def pubmed_articles(path: Path, field: str, limits: ReadLimits) -> Iterator[tuple[int, RowValues | Deletion]]:
     """Yield the first line of each article and its values, or why it has none; or the line and a Deletion.
 
     The values are `id`, `citation` (if the PMID is a number) and the text (as `field`): the title and the abstract's
     paragraphs, one a line, after their labels such as METHODS.
     Raises ValueError if the file is not well-formed XML, declares entities, or holds neither articles nor deletions.
     """
-    reader = _Reader(path, field, limits)
+    reader = _ArticleReader(path, field, limits)
     if not (yield from fed(reader.parser, blocks(path, limits), reader.articles)):
         raise ValueError(
             f"{named(path)}: holds no PubmedArticle; its outermost element is {shown(reader.root)}. Of XML only "
@@ -68,11 +68,11 @@ def pubmed_articles(path: Path, field: str, limits: Limits) -> Iterator[tuple[in
         )
 
 
-class _Reader:
+class _ArticleReader:
     """Collects finished articles and deletions."""
 
-    def __init__(self, path: Path, field: str, limits: Limits) -> None:
-        self.articles: list[tuple[int, Values | Deletion]] = []
+    def __init__(self, path: Path, field: str, limits: ReadLimits) -> None:
+        self.articles: list[tuple[int, RowValues | Deletion]] = []
         self.root = ""
         self._field, self._limits = field, limits
         self._open: list[str] = []
@@ -121,7 +121,7 @@ class _Reader:
             self.articles.append((self._line, Deletion(tuple(self._deleted))))
             self._parts = {}
 
-    def _article(self) -> Values:
+    def _article(self) -> RowValues:
         text = "\n".join(part for part in (*self._parts["title"], *self._parts["abstract"]) if part)
         if not text:
             return "the article has neither title nor abstract"
@@ -144,7 +144,7 @@ def _citation(pmid: str, version: str) -> Citation | None:
     return Citation(int(pmid), int(version) if version.isascii() and version.isdecimal() and len(version) < 9 else 1)
 
 
-def _outermost(path: Path, limits: Limits) -> str:
+def _outermost(path: Path, limits: ReadLimits) -> str:
     """Return the name of the file's outermost element; "" if it has none."""
     found: list[str] = []
     parser = SafeParser(

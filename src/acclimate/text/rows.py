@@ -1,6 +1,6 @@
 """The rows of a corpus, made by number: masked segments, or masked pairs of segments for next-sentence prediction.
 
-Pairs follow Devlin et al. (2019), section 3.1 and A.2, and BERT's create_pretraining_data.py.
+Pairs of segments follow Devlin et al. (2019), section 3.1 and A.2, and BERT's create_pretraining_data.py.
 Legend: B rows, N tokens, R rows of the corpus, V pieces of the vocabulary, D documents.
 """
 
@@ -142,7 +142,7 @@ def masked_pairs(
     whole_words: bool,
     documents: np.ndarray | None = None,
     name: str = "document",
-) -> Pairs:
+) -> NextSentenceRows:
     """Return the segments of a corpus as pairs. longest: tokens of a row at most; documents: as in `masked_segments`.
 
     Raises ValueError if fewer than two documents have text, or if `longest` has no room for two tokens of text.
@@ -164,11 +164,11 @@ def masked_pairs(
         )
     single = Segments(tokens, boundaries, kept, replacement_of(tokenizer), whole_words, name)
     ends_V, digits_V = ends_and_digits(tokenizer, tokens.vocabulary)
-    return Pairs(single, frame, ends_V, digits_V, document_of, room)
+    return NextSentenceRows(single, frame, ends_V, digits_V, document_of, room)
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class NextSentenceRows:
     """Rows of a segment cut in two; in half of them a part of another document replaces the second part.
 
     A segment is cut at the beginning of a sentence, chosen uniformly, or else of a word. A segment of a single word

@@ -7,12 +7,12 @@ document type (`<!DOCTYPE collection SYSTEM "BioC.dtd">`) may be named; it is no
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 from xml.parsers import expat
 
+from acclimate.core.types import Item
 from acclimate.text.untrusted import printable, shown
 
-Item = TypeVar("Item")
 DEEPEST = 200  # levels of nested elements
 _FED = 1 << 16  # bytes that the parser gets at a time
 

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from acclimate.core.types import Watch, unwatched
-from acclimate.text.vocabulary import WORDS, Documents, WordCounts, texts
+from acclimate.text.vocabulary import WORDS, DocumentSource, WordCounts, texts
 from acclimate.text.words import ENGLISH
 
 PHRASES = 20
@@ -116,7 +116,7 @@ def given_terms(lines: Iterable[str], domain: Mapping[str, int], general: Mappin
 
 
 def count_words(
-    corpus: Documents, *, most: int = WORDS, stage: str = "terms", watch: Watch = unwatched
+    corpus: DocumentSource, *, most: int = WORDS, stage: str = "terms", watch: Watch = unwatched
 ) -> Counter[str]:
     """Count the words of a corpus by spelling, without function words. most: different words in memory."""
     counts = WordCounts(most)

@@ -55,11 +55,11 @@ _MARKS: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe", "UTF-16LE"),
     (b"\xfe\xff", "UTF-16BE"),
 )
-Values = Mapping[str, Any] | str  # values by name, or the reason why there are none
+RowValues = Mapping[str, Any] | str  # values by name, or the reason why there are none
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """The largest sizes that are read.
 
     line     bytes of a line, a field, or an article
@@ -74,10 +74,10 @@ class Limits:
     grace: int = 16 << 20
 
 
-LIMITS = Limits()
+LIMITS = ReadLimits()
 
 
-def json_lines(path: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, Values]]:
+def json_lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, RowValues]]:
     """Yield the number, from 1, and the JSON object of each line that is not empty.
 
     Raises ValueError if the file cannot be read as lines of UTF-8, or is one JSON array.
@@ -94,7 +94,7 @@ def json_lines(path: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, Value
         yield number, parsed(stripped)
 
 
-def parsed(line: str) -> Values:
+def parsed(line: str) -> RowValues:
     """Return the JSON object of a line, or the reason why it is none."""
     try:
         values = json.loads(line)
@@ -109,7 +109,7 @@ def parsed(line: str) -> Values:
     return values
 
 
-def text_lines(path: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, str]]:
+def text_lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, str]]:
     """Yield `lines` as text. Raises ValueError with line and byte if the file is not UTF-8."""
     for number, line in lines(path, limits):
         try:
@@ -121,7 +121,7 @@ def text_lines(path: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, str]]
             ) from error
 
 
-def lines(path: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, bytes]]:
+def lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, bytes]]:
     r"""Yield each line's number, from 1, and the line with its end (\n, \r\n or \r), without a byte order mark.
 
     Raises ValueError as `blocks` does, and for a line longer than `limits.line`.
@@ -146,7 +146,7 @@ def lines(path: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, bytes]]:
         yield number, rest.removeprefix(MARK) if number == 1 else rest
 
 
-def _parts(path: Path, limits: Limits) -> Iterator[bytes]:
+def _parts(path: Path, limits: ReadLimits) -> Iterator[bytes]:
     r"""Yield lines with their ends, and pieces of lines; \r\n is never cut in two."""
     held = b""
     for block in blocks(path, limits):
@@ -157,7 +157,7 @@ def _parts(path: Path, limits: Limits) -> Iterator[bytes]:
         yield held
 
 
-def blocks(path: Path, limits: Limits = LIMITS) -> Iterator[bytes]:
+def blocks(path: Path, limits: ReadLimits = LIMITS) -> Iterator[bytes]:
     """Yield the file's content in blocks of at most a megabyte, unpacked if its name ends in .gz or .zst.
 
     Raises ValueError if the file cannot be read, is not what its name says, is damaged or cut off, or exceeds `limits`.
@@ -210,7 +210,7 @@ def _refuse_foreign(path: Path, head: bytes, verb: str) -> None:
         raise ValueError(f"{named(path)}: {verb} {what}, whatever its name says. {way_out}")
 
 
-def _check_size(path: Path, taken: int, packed: int, limits: Limits) -> None:
+def _check_size(path: Path, taken: int, packed: int, limits: ReadLimits) -> None:
     if taken > limits.content:
         raise ValueError(
             f"{named(path)}: holds more than {limits.content:,} bytes, which is the limit. Divide it into several files"

@@ -28,8 +28,8 @@ from acclimate.core.types import Document, Progress, Watch, counted, unwatched
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-Kind = Literal["wordpiece", "bpe", "unigram"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+VocabularyKind = Literal["wordpiece", "bpe", "unigram"]
+KINDS: tuple[VocabularyKind, ...] = get_args(VocabularyKind)
 WORDS = 2_000_000  # different ones: some 1.5 GB of memory while a vocabulary is learnt, and all but .1% of most texts
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -44,7 +44,7 @@ _WORD = re.compile(r" ?(?:\w+|[^\w\s]+)")
 _BATCH_CHARACTERS = 1 << 20
 
 
-class Documents(Protocol):
+class DocumentSource(Protocol):
     """Texts that can be read again and again, such as a Corpus."""
 
     def documents(self) -> Iterator[Document]: ...
@@ -52,9 +52,9 @@ class Documents(Protocol):
 
 
 def train_tokenizer(
-    corpus: Documents,
+    corpus: DocumentSource,
     *,
-    kind: Kind = "wordpiece",
+    kind: VocabularyKind = "wordpiece",
     size: int,
     lower: bool = True,
     longest: int = 512,
@@ -77,14 +77,14 @@ def train_tokenizer(
     """
     if kind not in KINDS:
         raise ValueError(f"no kind of vocabulary is called '{kind}'. Known: {', '.join(KINDS)}")
-    learnt: dict[Kind, Callable[..., PreTrainedTokenizerFast]]
+    learnt: dict[VocabularyKind, Callable[..., PreTrainedTokenizerFast]]
     learnt = {"wordpiece": _wordpiece, "bpe": _byte_pairs, "unigram": _unigram}
     given = {"size": size, "lower": lower, "longest": longest, "characters": characters, "words": words}
     return learnt[kind](corpus, **given, watch=watch)
 
 
 def _wordpiece(
-    corpus: Documents, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
+    corpus: DocumentSource, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
 ) -> PreTrainedTokenizerFast:
     from transformers import BertTokenizer  # takes most of a second, and nothing else here needs it
 
@@ -117,7 +117,7 @@ def _wordpiece(
 
 
 def _byte_pairs(
-    corpus: Documents, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
+    corpus: DocumentSource, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
 ) -> PreTrainedTokenizerFast:
     """Return a tokenizer of merged bytes (Sennrich et al. 2016), as GPT-2 and RoBERTa have. `characters` is unused."""
     bytes_ = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -149,7 +149,7 @@ def _byte_pairs(
 
 
 def _unigram(
-    corpus: Documents, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
+    corpus: DocumentSource, *, size: int, lower: bool, longest: int, characters: int, words: int, watch: Watch
 ) -> PreTrainedTokenizerFast:
     """Return the pieces of a unigram language model (Kudo 2018, section 3.2), learnt by SentencePiece from the words'
     counts.
@@ -251,7 +251,7 @@ def _fast(raw: Tokenizer, named: dict[str, str], longest: int) -> PreTrainedToke
     return tokenizer
 
 
-def _read(corpus: Documents, normalise: Callable[[str], str], found: Survey, watch: Watch) -> Iterator[list[str]]:
+def _read(corpus: DocumentSource, normalise: Callable[[str], str], found: Survey, watch: Watch) -> Iterator[list[str]]:
     """Yield the texts as they are, or without the words that the survey left out."""
     if found.words.dropped or found.long:
         return kept_texts(corpus, normalise, found, "vocabulary", watch)
@@ -296,7 +296,7 @@ class Survey:
 
 
 def survey(
-    corpus: Documents, normalise: Callable[[str], str], *, most: int, short: bool, stage: str, watch: Watch
+    corpus: DocumentSource, normalise: Callable[[str], str], *, most: int, short: bool, stage: str, watch: Watch
 ) -> Survey:
     """Count characters and words of the normalised texts.
 
@@ -326,7 +326,7 @@ def words_of(text: str) -> list[str]:
 
 
 def kept_texts(
-    corpus: Documents, normalise: Callable[[str], str], kept: Survey, stage: str, watch: Watch
+    corpus: DocumentSource, normalise: Callable[[str], str], kept: Survey, stage: str, watch: Watch
 ) -> Iterator[list[str]]:
     """Yield the normalised texts with a blank in place of each word that the survey did not keep."""
     counts = kept.words.counts
@@ -334,7 +334,7 @@ def kept_texts(
         yield ["".join([word if word in counts else " " for word in words_of(normalise(text))]) for text in some]
 
 
-def texts(corpus: Documents, watch: Watch, stage: str) -> Iterator[list[str]]:
+def texts(corpus: DocumentSource, watch: Watch, stage: str) -> Iterator[list[str]]:
     """Yield the texts in order, in lists of about a million characters."""
     pending: list[str] = []
     waiting = 0

@@ -44,7 +44,7 @@ def shard(objective: nn.Module) -> None:
     With one process there is nothing to cut.
     """
     if ranks.world() > 1 and not is_sharded(objective):
-        vars(objective)[_NAME] = Shards(objective)
+        vars(objective)[_NAME] = ShardedModule(objective)
 
 
 def is_sharded(objective: nn.Module) -> bool:
@@ -64,7 +64,7 @@ def whole(objective: nn.Module, *, gradients: bool = False) -> Iterator[None]:
     All processes enter the block together. An objective that is not sharded is always whole.
     gradients: gather the gradients too
     """
-    shards: Shards | None = vars(objective).get(_NAME)
+    shards: ShardedModule | None = vars(objective).get(_NAME)
     if shards is None:
         yield
         return
@@ -126,7 +126,7 @@ def cut_like(value: Tensor, like: Tensor) -> Tensor:
     )
 
 
-class Shards:
+class ShardedModule:
     """A module in two states: cut, with what `fully_shard` made of it, or whole, as it was before."""
 
     def __init__(self, module: nn.Module) -> None:

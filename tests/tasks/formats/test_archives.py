@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acclimate.tasks.formats.archives import Limits, files_in
+from acclimate.tasks.formats.archives import ArchiveLimits, files_in
 
 FILES = {"d/b.txt": b"second", "d/a.txt": "na\u00efve".encode(), "c.txt": b""}
 
@@ -36,9 +36,9 @@ def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     return info
 
 
-def refused(path: Path, said: str | None, limits: Limits | None = None) -> None:
+def refused(path: Path, said: str | None, limits: ArchiveLimits | None = None) -> None:
     with pytest.raises(ValueError, match=said) as caught:
-        list(files_in(path, limits=limits or Limits()))
+        list(files_in(path, limits=limits or ArchiveLimits()))
     assert str(path) in str(caught.value)
 
 
@@ -118,20 +118,20 @@ def test_limits_hold(tmp_path: Path) -> None:
     noise = random.Random(0).randbytes(1000)
     some = {f"{number}": noise for number in range(9)}
     for path in (tar(tmp_path / "x.tar.gz", [*some.items()]), zipped(tmp_path / "x.zip", dict(some))):
-        assert len(list(files_in(path, limits=Limits(members=9, content=9000, member=1000)))) == 9
-        refused(path, "more than 8 members", Limits(members=8))
-        refused(path, "more than 8,999 bytes", Limits(content=8999))
-        refused(path, "'0' in it holds more than 999 bytes", Limits(member=999))
+        assert len(list(files_in(path, limits=ArchiveLimits(members=9, content=9000, member=1000)))) == 9
+        refused(path, "more than 8 members", ArchiveLimits(members=8))
+        refused(path, "more than 8,999 bytes", ArchiveLimits(content=8999))
+        refused(path, "'0' in it holds more than 999 bytes", ArchiveLimits(member=999))
     (tmp_path / "d").mkdir()
     for name in "ab":
         (tmp_path / "d" / name).write_bytes(noise)
-    refused(tmp_path / "d", "more than 1 files and folders", Limits(members=1))
-    refused(tmp_path / "d", "more than 999 bytes", Limits(member=999))
+    refused(tmp_path / "d", "more than 1 files and folders", ArchiveLimits(members=1))
+    refused(tmp_path / "d", "more than 999 bytes", ArchiveLimits(member=999))
 
 
 def test_bombs_are_refused_before_they_unfold(tmp_path: Path) -> None:
     zeros = bytes(4 << 20)
-    tight = Limits(grace=1 << 20)
+    tight = ArchiveLimits(grace=1 << 20)
     refused(tar(tmp_path / "x.tar.gz", [("a", zeros)]), "decompression bomb", tight)
     refused(zipped(tmp_path / "x.zip", {"a": zeros}), "decompression bomb", tight)
     refused(zipped(tmp_path / "y.zip", {"a": zeros}, zipfile.ZIP_LZMA), "decompression bomb", tight)

@@ -211,7 +211,7 @@ def test_files_that_changed_or_are_not_shared_are_named(corpus, tmp_path):
         shards.search(["word1"], 3)
     shutil.copytree(corpus.path, tmp_path / "corpus")
     source = shards_work.Source(
-        shards_work.Part(0, tmp_path / "index" / "shard-00000", "0" * 64, 0, 9),
+        shards_work.DocumentRange(0, tmp_path / "index" / "shard-00000", "0" * 64, 0, 9),
         tmp_path / "corpus",
         1.2,
         0.75,

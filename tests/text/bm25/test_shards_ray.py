@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from acclimate.core.machines import Here, OnRay, workers
+from acclimate.core.machines import RayPool, SerialPool, workers
 from acclimate.core.types import Document, Progress
 from acclimate.text.bm25.selection import select
 from acclimate.text.bm25.shards import build_shards, open_shards
@@ -65,9 +65,9 @@ def test_what_a_task_raises_is_raised(work):
 
 
 def test_shards_on_two_nodes_find_what_one_process_finds(work, corpus, queries, tmp_path):
-    assert isinstance(work, OnRay)
+    assert isinstance(work, RayPool)
     far = build_shards(corpus, tmp_path / "far", shards=5, work=work)
-    near = build_shards(corpus, tmp_path / "near", shards=1, work=Here())
+    near = build_shards(corpus, tmp_path / "near", shards=1, work=SerialPool())
     found, expected = far.search(queries, 50), near.search(queries, 50)
     for name in ("offsets", "documents", "scores"):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name

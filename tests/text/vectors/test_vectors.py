@@ -18,7 +18,16 @@ import pytest
 from acclimate.text.vectors import training
 from acclimate.text.vectors.files import open_bin, write_bin
 from acclimate.text.vectors.kernels import WHOLE, train_lines
-from acclimate.text.vectors.training import Numbered, alias_table, ngrams, noise, number_words, parts, retention, train
+from acclimate.text.vectors.training import (
+    NumberedText,
+    alias_table,
+    ngrams,
+    noise,
+    number_words,
+    parts,
+    retention,
+    train,
+)
 from acclimate.text.vectors.vectors import Skipgram, open_vectors, train_vectors
 from skipgram_loss import skipgram_loss
 
@@ -332,7 +341,7 @@ def test_training_that_diverges_names_the_rate(tmp_path):
 
 def test_training_that_diverges_with_the_last_update_is_noticed_too():
     """No pair comes after it whose loss could tell."""
-    text = Numbered(["a", "b"], np.array([1, 1]), np.array([0, 1, -1], np.int32), 2)
+    text = NumberedText(["a", "b"], np.array([1, 1]), np.array([0, 1, -1], np.int32), 2)
     inputs, outputs = np.zeros((2, 16), np.float32), np.zeros((2, 16), np.float32)
     outputs[1] = 3e38
     made, settings = parts(text.words, 3, 0, 1), replace(SMALL, epochs=1, longest=0)

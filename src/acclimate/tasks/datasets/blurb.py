@@ -31,9 +31,9 @@ from acclimate.tasks.datasets.catalogue import (
     Dataset,
     Difference,
     Download,
+    ExamplesRead,
     FileReader,
     Form,
-    Rows,
     cut_form,
     file_in,
     held_back,
@@ -57,7 +57,7 @@ CROWD_DEV = 100  # abstracts of PICO's crowd-labelled file that are dev where th
 
 
 @dataclass(frozen=True)
-class Search:
+class PaperSearch:
     """The paper's search over fine-tuning (section 6.2), on dev, for the same settings for every encoder.
 
     epochs           from the least to the most: "2-60" says not which between
@@ -71,7 +71,7 @@ class Search:
     dropout: float = 0.1
 
 
-SEARCH = Search()
+SEARCH = PaperSearch()
 
 
 def sizes(train: int, dev: int, test: int) -> dict[Split, int]:
@@ -174,7 +174,7 @@ NER = (
 )
 
 
-def _ebm_nlp(folder: Path, split: Split, *, overlaps: Overlaps = "last") -> Rows:
+def _ebm_nlp(folder: Path, split: Split, *, overlaps: Overlaps = "last") -> ExamplesRead:
     """Yield the rows of EBM-NLP's files; a fifth of the abstracts of train is dev, as in its authors' script."""
     corpus = file_in(folder, EBM_NLP)
     if split == "test":
@@ -253,7 +253,7 @@ ENCODINGS: tuple[Encoding, ...] = ("dummies", "markers", "original")
 CHEMPROT_LABELS = (chemprot.FALSE, *chemprot.GROUPS)
 
 
-def _below(name: str, reader: FileReader, folder: Path, split: Split) -> Rows:
+def _below(name: str, reader: FileReader, folder: Path, split: Split) -> ExamplesRead:
     """Return what the reader makes of a folder in the dataset's."""
     return reader(folder / name, split)
 

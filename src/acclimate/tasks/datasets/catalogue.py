@@ -21,8 +21,8 @@ from acclimate.tasks.task import Kind, Metric, Task
 from acclimate.text.untrusted import PACKINGS, meant, named
 
 Counted = Literal["mentions", "words", "instances", "documents", "pairs", "questions"]
-Rows = Iterator[Example | Rejected]
-FileReader = Callable[[Path, Split], Rows]
+ExamplesRead = Iterator[Example | Rejected]
+FileReader = Callable[[Path, Split], ExamplesRead]
 PACKED = (*PACKINGS, *ENDINGS)  # what may stand after a file's name; whether its reader opens archives, it says itself
 
 
@@ -74,7 +74,7 @@ class Form:
     note: str = ""
     differences: tuple[Difference, ...] = ()
     special: tuple[str, ...] = ()
-    undivided: Callable[[Path], Rows] | None = None
+    undivided: Callable[[Path], ExamplesRead] | None = None
     archives: bool = False
     joint: tuple[str, ...] = ()
 
@@ -287,11 +287,11 @@ def _examples(dataset: Dataset, form: str, root: Path, split: Split) -> list[Exa
     return examples
 
 
-def _read_split(files: Mapping[Split, str], reader: FileReader, folder: Path, split: Split) -> Rows:
+def _read_split(files: Mapping[Split, str], reader: FileReader, folder: Path, split: Split) -> ExamplesRead:
     yield from reader(file_in(folder, files[split]), split)
 
 
-def _read_cut(files: Mapping[Split, str], reader: FileReader, count: int, folder: Path, split: Split) -> Rows:
+def _read_cut(files: Mapping[Split, str], reader: FileReader, count: int, folder: Path, split: Split) -> ExamplesRead:
     path = file_in(folder, files[split])
     if split == "test":
         yield from reader(path, split)

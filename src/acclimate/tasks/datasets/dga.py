@@ -29,9 +29,9 @@ from acclimate.tasks.datasets import tlm
 from acclimate.tasks.datasets.catalogue import (
     Dataset,
     Difference,
+    ExamplesRead,
     FileReader,
     Form,
-    Rows,
     dataset_named,
     held_back,
     split_form,
@@ -49,7 +49,7 @@ UNTAUGHT = (
 TENTH = "Dev is a tenth of the training examples, for want of one."
 
 
-def repartitioned(read: FileReader, ratio: float, folder: Path, split: Split) -> Rows:
+def repartitioned(read: FileReader, ratio: float, folder: Path, split: Split) -> ExamplesRead:
     """DGA's splits of a dataset, of which `read` reads the published ones.
 
     ratio  of the training examples that stay; of each class as many go as that leaves of the mean class
@@ -103,7 +103,7 @@ def _dga(
     )
 
 
-def _reviews(train: Sequence[str], test: Sequence[str], folder: Path, split: Split) -> Rows:
+def _reviews(train: Sequence[str], test: Sequence[str], folder: Path, split: Split) -> ExamplesRead:
     """Aspects of the products to train on, or of those to test on; of dev there are none."""
     products: dict[Split, Sequence[str]] = {"train": train, "dev": (), "test": test}
     return aspects.product_reviews(folder, REVIEWS, products[split])

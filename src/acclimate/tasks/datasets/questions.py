@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from acclimate.core.types import Example, Rejected, Split
-from acclimate.tasks.datasets.catalogue import Dataset, Difference, Download, Form, Rows, file_in, held_back
+from acclimate.tasks.datasets.catalogue import Dataset, Difference, Download, ExamplesRead, Form, file_in, held_back
 from acclimate.tasks.formats.squad import by_question, golden_answers, of_question, squad_examples
 from acclimate.tasks.metrics import METRICS
 
@@ -44,7 +44,7 @@ def _cut(rows: Iterable[Example | Rejected]) -> tuple[list[Example | Rejected], 
     return held_back(rows, max(1, groups // HELD_BACK))
 
 
-def _squad(train: str, folder: Path, split: Split) -> Rows:
+def _squad(train: str, folder: Path, split: Split) -> ExamplesRead:
     if split == "test":
         yield from squad_examples(file_in(folder, SQUAD_TEST))
         return
@@ -52,7 +52,7 @@ def _squad(train: str, folder: Path, split: Split) -> Rows:
     yield from rest if split == "train" else back
 
 
-def _bioasq(train: str, folder: Path, split: Split) -> Rows:
+def _bioasq(train: str, folder: Path, split: Split) -> ExamplesRead:
     if split == "test":
         golden = golden_answers(file_in(folder, GOLDEN))
         rows = list(squad_examples(file_in(folder, TEST), group_of=of_question, answers=golden))
@@ -63,7 +63,7 @@ def _bioasq(train: str, folder: Path, split: Split) -> Rows:
     yield from rest if split == "train" else by_question(back)
 
 
-def _pairs(train: str, folder: Path) -> Rows:
+def _pairs(train: str, folder: Path) -> ExamplesRead:
     """Return all of BioASQ's training pairs, those of dev's questions too."""
     return squad_examples(file_in(folder, train), group_of=of_question)
 

@@ -18,9 +18,9 @@ from acclimate.core.types import Example, Split
 from acclimate.tasks.datasets.catalogue import (
     Dataset,
     Difference,
+    ExamplesRead,
     FileReader,
     Form,
-    Rows,
     cut_form,
     file_in,
     held_back,
@@ -50,7 +50,7 @@ def _lines(labels: Sequence[str]) -> FileReader:
     return partial(jsonl_examples, label_of=one_of(labels))
 
 
-def _joined(path: Path, split: Split, *, member: str = "", columns: Sequence[str] = ()) -> Rows:
+def _joined(path: Path, split: Split, *, member: str = "", columns: Sequence[str] = ()) -> ExamplesRead:
     """AG News: title and description are one text, as in DAPT's files; classes are numbers."""
     rows = delimited_examples(
         path,
@@ -67,7 +67,7 @@ def _joined(path: Path, split: Split, *, member: str = "", columns: Sequence[str
         yield replace(row, text=f"{row.text} {row.pair}", pair=None) if isinstance(row, Example) else row
 
 
-def _news(folder: Path, split: Split) -> Rows:
+def _news(folder: Path, split: Split) -> ExamplesRead:
     columns = ("class_index", "title", "description")
     if split == "test":
         yield from _joined(file_in(folder, "test.csv"), split, columns=columns)
@@ -76,7 +76,7 @@ def _news(folder: Path, split: Split) -> Rows:
     yield from rest if split == "train" else back
 
 
-def _partisan(folder: Path, split: Split) -> Rows:
+def _partisan(folder: Path, split: Split) -> ExamplesRead:
     """Yield the articles in three: 65 of test, 65 of dev, the others of train."""
     rest, test = held_back(xml.hyperpartisan_examples(folder), 65)
     rest, dev = held_back(rest, 65)

@@ -21,7 +21,7 @@ from typing import IO, NoReturn
 import pyarrow as pa
 
 from acclimate.text.untrusted import PACKINGS, check_file, named, printable, shown, unpacked_name
-from acclimate.text.untrusted import Limits as FileLimits
+from acclimate.text.untrusted import ReadLimits as FileLimits
 from acclimate.text.untrusted import blocks as file_blocks
 
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.zst")
@@ -33,7 +33,7 @@ _RECORD = 512  # bytes of a tar's block
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ArchiveLimits:
     """How large an archive may be.
 
     members  number of files and folders
@@ -49,10 +49,12 @@ class Limits:
     grace: int = 16 << 20
 
 
-LIMITS = Limits()
+LIMITS = ArchiveLimits()
 
 
-def files_in(path: Path, *, endings: tuple[str, ...] = ("",), limits: Limits = LIMITS) -> Iterator[tuple[str, bytes]]:
+def files_in(
+    path: Path, *, endings: tuple[str, ...] = ("",), limits: ArchiveLimits = LIMITS
+) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of each file below a folder (sorted by name), of an archive (in its order), or of a file.
 
     endings  endings of the names to read in a folder or archive; a single file is read whatever its ending
@@ -76,7 +78,7 @@ def files_in(path: Path, *, endings: tuple[str, ...] = ("",), limits: Limits = L
     yield from files
 
 
-def only_file(path: Path, *, ending: str = "", limits: Limits = LIMITS) -> tuple[str, bytes]:
+def only_file(path: Path, *, ending: str = "", limits: ArchiveLimits = LIMITS) -> tuple[str, bytes]:
     """Return name and content of the only file with this ending. Raises ValueError if there is none or several."""
     files = [(name, content) for name, content in files_in(path, limits=limits) if name.endswith(ending)]
     if len(files) != 1:
@@ -87,7 +89,7 @@ def only_file(path: Path, *, ending: str = "", limits: Limits = LIMITS) -> tuple
     return files[0]
 
 
-def _below(folder: Path, endings: tuple[str, ...], limits: Limits) -> Iterator[tuple[str, bytes]]:
+def _below(folder: Path, endings: tuple[str, ...], limits: ArchiveLimits) -> Iterator[tuple[str, bytes]]:
     for number, file in enumerate(sorted(folder.rglob("*")), 1):
         if number > limits.members:
             _refuse(folder, f"holds more than {limits.members:,} files and folders, which is the limit. Divide it")
@@ -100,7 +102,7 @@ def _hidden(name: str) -> bool:
     return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
 
 
-def _whole(file: Path, limits: Limits) -> bytes:
+def _whole(file: Path, limits: ArchiveLimits) -> bytes:
     each = FileLimits(content=limits.member, ratio=limits.ratio, grace=limits.grace)
     return b"".join(file_blocks(file, each))
 
@@ -112,7 +114,7 @@ def _refuse(path: Path, why: str) -> NoReturn:
 class _Members:
     """Check of an archive's members, one by one."""
 
-    def __init__(self, path: Path, endings: tuple[str, ...], limits: Limits) -> None:
+    def __init__(self, path: Path, endings: tuple[str, ...], limits: ArchiveLimits) -> None:
         self._path, self._endings, self._limits = path, endings, limits
         self._count = self._taken = 0
         self._names: set[str] = set()
@@ -153,7 +155,7 @@ class _Members:
         return b"".join(parts)
 
 
-def _check_ratio(path: Path, taken: int, packed: int, limits: Limits) -> None:
+def _check_ratio(path: Path, taken: int, packed: int, limits: ArchiveLimits) -> None:
     if taken > max(limits.grace, limits.ratio * packed):
         _refuse(
             path,
@@ -162,7 +164,7 @@ def _check_ratio(path: Path, taken: int, packed: int, limits: Limits) -> None:
         )
 
 
-def _zip(path: Path, endings: tuple[str, ...], limits: Limits) -> Iterator[tuple[str, bytes]]:
+def _zip(path: Path, endings: tuple[str, ...], limits: ArchiveLimits) -> Iterator[tuple[str, bytes]]:
     members = _Members(path, endings, limits)
     packed = path.stat().st_size
     try:
@@ -187,7 +189,7 @@ def _zip(path: Path, endings: tuple[str, ...], limits: Limits) -> Iterator[tuple
 class _Unpacked:
     """The bytes of a .tar, unpacked and counted. The newest of them are kept for `at`."""
 
-    def __init__(self, path: Path, raw: IO[bytes], limits: Limits) -> None:
+    def __init__(self, path: Path, raw: IO[bytes], limits: ArchiveLimits) -> None:
         self._path, self._raw, self._limits = path, raw, limits
         packing = {".tgz": "gzip"} | PACKINGS
         codec = packing.get(path.suffix)
@@ -209,7 +211,7 @@ class _Unpacked:
         return self._newest[start : start + _RECORD] if start >= 0 else b"?"
 
 
-def _tar(path: Path, endings: tuple[str, ...], limits: Limits) -> Iterator[tuple[str, bytes]]:
+def _tar(path: Path, endings: tuple[str, ...], limits: ArchiveLimits) -> Iterator[tuple[str, bytes]]:
     members = _Members(path, endings, limits)
     packed = path.stat().st_size
     with open(path, "rb") as raw:

@@ -13,13 +13,13 @@ from pathlib import Path
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.formats.archives import files_in
 from acclimate.tasks.formats.delimited import example_of, json_object, one_of
-from acclimate.text.untrusted import LIMITS, Limits, printable, shown
+from acclimate.text.untrusted import LIMITS, ReadLimits, printable, shown
 
 POLARITIES = ("positive", "negative", "neutral")
 SIGNED = re.compile(r"([^,\[\]{}]+?)\s*[\[{]([+-])\d*[\]}]")
 
 
-def aspect_json(path: Path, split: Split, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
+def aspect_json(path: Path, split: Split, *, limits: ReadLimits = LIMITS) -> Iterator[Example | Rejected]:
     """Yield an Example or a Rejected for each aspect of the object."""
     for id, values in json_object(path, limits).items():
         place = f"{printable(path.name)}, {id}"
@@ -32,7 +32,7 @@ def aspect_json(path: Path, split: Split, *, limits: Limits = LIMITS) -> Iterato
 
 
 def product_reviews(
-    folder: Path, archives: Sequence[str], products: Sequence[str], *, limits: Limits = LIMITS
+    folder: Path, archives: Sequence[str], products: Sequence[str], *, limits: ReadLimits = LIMITS
 ) -> Iterator[Example | Rejected]:
     """Yield an Example for each signed aspect of the products, in their order. Aspects without a sign are left out.
 

@@ -20,7 +20,7 @@ from xml.etree.ElementTree import Element
 
 from acclimate.core.types import Rejected
 from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
-from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
+from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, files_in
 from acclimate.tasks.formats.xml import Lines, elements
 from acclimate.text.untrusted import named, printable, shown
 
@@ -41,7 +41,7 @@ class _UnfitError(Exception):
         self.rejected = Rejected(place, reason)
 
 
-def bioc_documents(path: Path, *, type: str = "type", limits: Limits = LIMITS) -> Iterator[Annotated | Rejected]:
+def bioc_documents(path: Path, *, type: str = "type", limits: ArchiveLimits = LIMITS) -> Iterator[Annotated | Rejected]:
     """Yield the documents of a file, or of a folder or archive (.xml, .json); a Rejected for a faulty one.
 
     type  key of the infon that holds the type of an annotation or relation

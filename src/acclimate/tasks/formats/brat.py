@@ -17,7 +17,7 @@ from pathlib import Path
 
 from acclimate.core.types import Rejected
 from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
-from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
+from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, files_in
 from acclimate.text.untrusted import named, printable, shown
 
 _UNREAD = {"A": "attribute", "M": "attribute", "N": "normalisation", "#": "note", "*": "equivalence", "E": "event"}
@@ -25,7 +25,7 @@ _MENTION = re.compile(r"(\S+) (\d{1,12} \d{1,12}(?:;\d{1,12} \d{1,12})*)")
 _RELATION = re.compile(r"(\S+)((?: \S+:\S+)+) *")
 
 
-def brat_documents(path: Path, *, limits: Limits = LIMITS) -> Iterator[Annotated | Rejected]:
+def brat_documents(path: Path, *, limits: ArchiveLimits = LIMITS) -> Iterator[Annotated | Rejected]:
     """Yield the documents of a folder or archive; a Rejected for a faulty one. An id is the file's name without .txt.
 
     Raises ValueError if there is neither a .txt nor an .ann, and for the faults that `files_in` finds.

@@ -20,13 +20,13 @@ from pathlib import Path
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.datasets.catalogue import file_in
 from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
-from acclimate.tasks.relations import Encoding, Pairs, Sentences, relation_examples
+from acclimate.tasks.relations import Encoding, MentionPairs, Sentences, relation_examples
 from acclimate.tasks.sentences import punkt_spans
-from acclimate.text.untrusted import LIMITS, Limits, printable, shown, text_lines
+from acclimate.text.untrusted import LIMITS, ReadLimits, printable, shown, text_lines
 
 GROUPS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
 FALSE = "false"
-CHEMICAL_GENE = Pairs(("CHEMICAL",), ("GENE-Y", "GENE-N", "GENE"), ("CHEMICAL", "GENE"), "CHEM-GENE")
+CHEMICAL_GENE = MentionPairs(("CHEMICAL",), ("GENE-Y", "GENE-N", "GENE"), ("CHEMICAL", "GENE"), "CHEM-GENE")
 FILES: dict[Split, tuple[str, str, str]] = {
     "train": (
         "chemprot_training/chemprot_training_abstracts.tsv",
@@ -53,7 +53,7 @@ def chemprot_examples(
     *,
     encoding: Encoding = "dummies",
     sentences: Sentences = punkt_spans,
-    limits: Limits = LIMITS,
+    limits: ReadLimits = LIMITS,
 ) -> Iterator[Example | Rejected]:
     """Yield BLURB's examples of a split, from the publisher's files in `folder`, packed or not."""
     documents = chemprot_documents(*(file_in(folder, name) for name in FILES[split]), limits=limits)
@@ -64,7 +64,7 @@ def chemprot_examples(
 
 
 def chemprot_documents(
-    abstracts: Path, entities: Path, relations: Path, *, limits: Limits = LIMITS
+    abstracts: Path, entities: Path, relations: Path, *, limits: ReadLimits = LIMITS
 ) -> Iterator[Annotated | Rejected]:
     """Yield the abstracts with their mentions and relations, whose types are their groups; a Rejected for a faulty one.
 
@@ -99,7 +99,7 @@ def chemprot_documents(
                 yield Rejected(row.place, f"there is no abstract {shown(pmid)} in {printable(abstracts.name)}")
 
 
-def _rows(path: Path, limits: Limits) -> Iterator[tuple[str, list[str]]]:
+def _rows(path: Path, limits: ReadLimits) -> Iterator[tuple[str, list[str]]]:
     for number, line in text_lines(path, limits):
         if stripped := line.rstrip("\r\n"):
             yield f"{printable(path.name)}:{number}", stripped.split("\t")

@@ -26,23 +26,23 @@ from acclimate.tasks.datasets.catalogue import file_in
 from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.tasks.formats.archives import files_in
 from acclimate.tasks.formats.xml import elements
-from acclimate.tasks.relations import Encoding, Pairs, relation_examples
+from acclimate.tasks.relations import Encoding, MentionPairs, relation_examples
 from acclimate.tasks.sentences import Span
-from acclimate.text.untrusted import LIMITS, Limits, named, printable, shown, text_lines
+from acclimate.text.untrusted import LIMITS, ReadLimits, named, printable, shown, text_lines
 
 ARCHIVE = "DDIextraction_2013.tar.gz"
 LISTS: dict[Split, str] = {"train": "train_files.tsv", "dev": "dev_files.tsv", "test": "test_files.tsv"}
 FALSE = "DDI-false"
 LABELS = {type: f"DDI-{type}" for type in ("advise", "effect", "int", "mechanism")}
 DRUGS = ("drug", "brand", "group", "drug_n")
-DRUG_DRUG = Pairs(DRUGS, DRUGS, ("DRUG", "DRUG"), "DRUG-DRUG")
+DRUG_DRUG = MentionPairs(DRUGS, DRUGS, ("DRUG", "DRUG"), "DRUG-DRUG")
 
 _OFFSETS = re.compile(r"\d+-\d+(;\d+-\d+)*")
 _LINE_END = re.compile(r"[\n\r\t]")  # one space for each, so that offsets stay what they are
 
 
 def ddi_examples(
-    folder: Path, split: Split, *, encoding: Encoding = "dummies", limits: Limits = LIMITS
+    folder: Path, split: Split, *, encoding: Encoding = "dummies", limits: ReadLimits = LIMITS
 ) -> Iterator[Example | Rejected]:
     """Yield BLURB's examples of a split, from the archive and the lists of files in `folder`.
 

@@ -14,7 +14,17 @@ from acclimate.core.types import Example, Label, Rejected, Split
 from acclimate.tasks.formats.archives import files_in
 from acclimate.tasks.tables import Columns, no_column
 from acclimate.tasks.tagged import tagged_rows
-from acclimate.text.untrusted import LIMITS, Limits, blocks, json_lines, named, printable, shown, text_lines, unsound
+from acclimate.text.untrusted import (
+    LIMITS,
+    ReadLimits,
+    blocks,
+    json_lines,
+    named,
+    printable,
+    shown,
+    text_lines,
+    unsound,
+)
 
 CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f]")
 LabelOf = Callable[[str], Label]  # the label of a field; raises ValueError, with the reason, if it is none
@@ -34,7 +44,7 @@ def delimited_examples(
     comma: bool = False,
     surplus: bool = False,
     member: str = "",
-    limits: Limits = LIMITS,
+    limits: ReadLimits = LIMITS,
 ) -> Iterator[Example | Rejected]:
     """Yield an Example or a Rejected for each row of the file. `text`, `label`, `pair` and `id` name columns.
 
@@ -120,7 +130,7 @@ def number(value: str) -> Label:
 
 
 def iob_examples(
-    path: Path, split: Split, *, merged: bool = False, limits: Limits = LIMITS
+    path: Path, split: Split, *, merged: bool = False, limits: ReadLimits = LIMITS
 ) -> Iterator[Example | Rejected]:
     """Yield an Example or a Rejected for each sentence of a file with a word and its tag a line.
 
@@ -143,7 +153,7 @@ def jsonl_examples(
     label_of: LabelOf,
     text: str = "text",
     label: str = "label",
-    limits: Limits = LIMITS,
+    limits: ReadLimits = LIMITS,
 ) -> Iterator[Example | Rejected]:
     """Yield an Example or a Rejected for each line. `text` and `label` name keys; an id is `<split>:<line>`."""
     for number, values in json_lines(path, limits):
@@ -158,7 +168,7 @@ def jsonl_examples(
 
 
 def abstract_sentences(
-    path: Path, split: Split, *, label_of: LabelOf, limits: Limits = LIMITS
+    path: Path, split: Split, *, label_of: LabelOf, limits: ReadLimits = LIMITS
 ) -> Iterator[Example | Rejected]:
     """Yield an Example or a Rejected for each sentence of a file of abstracts.
 
@@ -178,7 +188,7 @@ def abstract_sentences(
             yield example_of(place, f"{abstract}:{at}", str(sentence).strip(), str(name), label_of, group=abstract)
 
 
-def json_object(path: Path, limits: Limits = LIMITS) -> dict[str, Any]:
+def json_object(path: Path, limits: ReadLimits = LIMITS) -> dict[str, Any]:
     """Return the JSON object in the file. Raises ValueError if the file is not one JSON object."""
     try:
         value = json.loads(b"".join(blocks(path, limits)))
@@ -196,7 +206,7 @@ def _member_lines(path: Path, member: str) -> Iterator[str]:
     yield from content.decode().splitlines(keepends=True)
 
 
-def _records(path: Path, lines: Iterator[str], comma: bool, limits: Limits) -> Iterator[tuple[int, Sequence[str]]]:
+def _records(path: Path, lines: Iterator[str], comma: bool, limits: ReadLimits) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield the fields of each row that is not empty, with the line on which it begins."""
     if not comma:
         for number, line in enumerate(lines, 1):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
+from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, files_in
 from acclimate.tasks.tags import joint
 from acclimate.text.untrusted import named, printable, shown, unsound
 
@@ -32,7 +32,7 @@ Numbers = dict[str, dict[str, list[str]]]  # abstract -> element -> a number for
 
 
 def ebm_sentences(
-    corpus: Path, part: Literal["train", "test"], *, overlaps: Overlaps = "last", limits: Limits = LIMITS
+    corpus: Path, part: Literal["train", "test"], *, overlaps: Overlaps = "last", limits: ArchiveLimits = LIMITS
 ) -> Iterator[Example | Rejected]:
     """Yield an Example for each sentence, abstracts in the order of their PMIDs, or a Rejected for an abstract.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from acclimate.core.types import Example, Label, Rejected, Split
 from acclimate.tasks.formats.delimited import delimited_examples
 from acclimate.tasks.task import classes_in
-from acclimate.text.untrusted import LIMITS, Limits, shown
+from acclimate.text.untrusted import LIMITS, ReadLimits, shown
 
 HALLMARKS = (
     "activating invasion and metastasis",
@@ -28,14 +28,14 @@ HALLMARKS = (
 )
 
 
-def hoc_sentences(path: Path, split: Split, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
+def hoc_sentences(path: Path, split: Split, *, limits: ReadLimits = LIMITS) -> Iterator[Example | Rejected]:
     """Yield an Example or a Rejected for each sentence; its group is the PubMed id of its abstract."""
     return delimited_examples(
         path, split, text="sentence", label="labels", label_of=_hallmarks, id="index", group_of=_abstract, limits=limits
     )
 
 
-def hoc_abstracts(path: Path, split: Split, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
+def hoc_abstracts(path: Path, split: Split, *, limits: ReadLimits = LIMITS) -> Iterator[Example | Rejected]:
     """Yield a Rejected for each faulty sentence, then an Example for each abstract: its sentences, joined by spaces."""
     sentences: list[Example] = []
     for row in hoc_sentences(path, split, limits=limits):

@@ -19,7 +19,7 @@ from typing import Any
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.datasets.catalogue import file_in
 from acclimate.tasks.formats.delimited import example_of, json_object, one_of
-from acclimate.text.untrusted import LIMITS, Limits, named, printable, shown
+from acclimate.text.untrusted import LIMITS, ReadLimits, named, printable, shown
 
 QUESTIONS = "ori_pqal.json"
 TEST = "test_ground_truth.json"
@@ -28,7 +28,7 @@ FOLDS = 10
 
 
 def pubmedqa_examples(
-    folder: Path, split: Split, *, fold: int = 0, limits: Limits = LIMITS
+    folder: Path, split: Split, *, fold: int = 0, limits: ReadLimits = LIMITS
 ) -> Iterator[Example | Rejected]:
     """Yield an Example or a Rejected for each question of the split: 450 of train, 50 of dev (the fold), 500 of test.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from acclimate.core.types import Rejected
 from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
-from acclimate.tasks.formats.archives import LIMITS, Limits, files_in
+from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, files_in
 from acclimate.text.untrusted import named, printable, shown
 
 ENDINGS = (".pubtator", ".txt")
@@ -31,7 +31,7 @@ _NONE = ("", "-", "-1")
 _Lines = list[tuple[int, str]]
 
 
-def pubtator_documents(path: Path, *, limits: Limits = LIMITS) -> Iterator[Annotated | Rejected]:
+def pubtator_documents(path: Path, *, limits: ArchiveLimits = LIMITS) -> Iterator[Annotated | Rejected]:
     """Yield the documents of a file, or of the .pubtator and .txt files of a folder or archive; a Rejected for a faulty
     one.
 

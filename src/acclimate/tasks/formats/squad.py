@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.formats.archives import LIMITS, Limits, only_file
+from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, only_file
 from acclimate.tasks.spans import PASSAGE
 from acclimate.text.untrusted import named, printable, shown, unsound
 
@@ -46,7 +46,7 @@ def squad_examples(
     *,
     group_of: _Group = of_article,
     answers: Mapping[str, tuple[str, ...]] | None = None,
-    limits: Limits = LIMITS,
+    limits: ArchiveLimits = LIMITS,
 ) -> Iterator[Example | Rejected]:
     """Yield an Example of kind "span" or a Rejected for each question of the file, in its order.
 
@@ -67,7 +67,7 @@ def placed_questions(
     *,
     group_of: _Group = of_article,
     answers: Mapping[str, tuple[str, ...]] | None = None,
-    limits: Limits = LIMITS,
+    limits: ArchiveLimits = LIMITS,
     way_out: str = FETCH,
 ) -> Iterator[tuple[str, Example | Rejected]]:
     """Yield the rows of `squad_examples`, each with its place. way_out: end of the error for a file in another form."""
@@ -81,7 +81,7 @@ def placed_questions(
         yield where, Rejected(where, found) if isinstance(found, str) else found
 
 
-def golden_answers(path: Path, *, limits: Limits = LIMITS) -> dict[str, tuple[str, ...]]:
+def golden_answers(path: Path, *, limits: ArchiveLimits = LIMITS) -> dict[str, tuple[str, ...]]:
     """Return question -> synonyms of its answer, for the factoid questions of BioASQ's golden file (task B, phase B).
 
     A question with a blank answer (4b has one) has no synonym: it is scored, and every prediction is wrong.
@@ -130,7 +130,7 @@ def by_question(pairs: Iterable[Example]) -> list[Example]:
     return found
 
 
-def _content(path: Path, limits: Limits, key: str, way_out: str = FETCH) -> tuple[str, dict[str, Any]]:
+def _content(path: Path, limits: ArchiveLimits, key: str, way_out: str = FETCH) -> tuple[str, dict[str, Any]]:
     """Return the file's name and its JSON object. Raises ValueError if that has no list under this key."""
     file, content = only_file(path, ending=".json", limits=limits)
     try:
@@ -142,7 +142,7 @@ def _content(path: Path, limits: Limits, key: str, way_out: str = FETCH) -> tupl
     return printable(Path(file).name), value
 
 
-def _questions(path: Path, limits: Limits, way_out: str) -> Iterator[tuple[str, str, Any, Any]]:
+def _questions(path: Path, limits: ArchiveLimits, way_out: str) -> Iterator[tuple[str, str, Any, Any]]:
     """Yield place, title of the article, context and question. An object that lacks its list comes as the question."""
     name, content = _content(path, limits, "data", way_out)
     for number, article in enumerate(content["data"], 1):

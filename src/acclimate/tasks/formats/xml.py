@@ -13,7 +13,7 @@ from acclimate.core.types import Example, Rejected
 from acclimate.tasks.datasets.catalogue import file_in
 from acclimate.tasks.formats.delimited import example_of, one_of
 from acclimate.text.safe_xml import SafeParser
-from acclimate.text.untrusted import LIMITS, Limits, blocks, named, printable, shown
+from acclimate.text.untrusted import LIMITS, ReadLimits, blocks, named, printable, shown
 
 Lines = dict[Element, int]  # on which each element begins
 
@@ -37,12 +37,12 @@ def elements(
     Raises ValueError if the content is not well-formed XML, declares or uses entities, has another root, or an element
     is too long.
     """
-    reader = _Reader(name, where, root, longest)
+    reader = _ElementReader(name, where, root, longest)
     for _ in reader.parser.feed(content):
         yield from reader.taken()
 
 
-def hyperpartisan_examples(folder: Path, *, limits: Limits = LIMITS) -> Iterator[Example | Rejected]:
+def hyperpartisan_examples(folder: Path, *, limits: ReadLimits = LIMITS) -> Iterator[Example | Rejected]:
     """Yield an Example or a Rejected for each article; the text is its title and its text without tags."""
     articles, truth = file_in(folder, ARTICLES), file_in(folder, LABELS)
     stated = {
@@ -58,7 +58,7 @@ def hyperpartisan_examples(folder: Path, *, limits: Limits = LIMITS) -> Iterator
         yield example_of(place, id, text, stated[id], one_of(CLASSES))
 
 
-class _Reader:
+class _ElementReader:
     """Collects the elements that are complete."""
 
     def __init__(self, name: str, where: str, root: str, longest: int) -> None:

@@ -34,7 +34,7 @@ from acclimate.core.files import DamagedError, new_directory, write_json
 from acclimate.core.machines import in_turn, processors
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.bm25.index import FACTS, VERSION, Index, UnreadableError, checked_facts
-from acclimate.text.bm25.postings import BLOCK, FREQUENT, GROUP, Formula, Run, place_cells, place_postings
+from acclimate.text.bm25.postings import BLOCK, FREQUENT, GROUP, Formula, PostingsRun, place_cells, place_postings
 from acclimate.text.bm25.words import (
     UNICODE,
     batches,
@@ -56,7 +56,7 @@ _PART = 1 << 24  # postings that are merged at a time
 _CELLS = 1 << 25  # cells of the rows that are made at a time; two bytes each
 
 
-class Texts(Protocol):
+class IndexedTexts(Protocol):
     """What is indexed: a corpus or a part of it. hash: 64 hex digits that identify its content."""
 
     @property
@@ -66,7 +66,7 @@ class Texts(Protocol):
 
 
 def build_index(
-    corpus: Texts,
+    corpus: IndexedTexts,
     path: Path,
     *,
     k1: float = 1.2,
@@ -156,7 +156,7 @@ def write_index(
 
     total  number of documents, for the watch
     """
-    vocabulary, counts = Vocabulary(), Counts()
+    vocabulary, counts = WordTable(), WordTally()
     spilled = spill(columns, directory, analyzer, vocabulary, counts, threads=threads, watch=watch, total=total)
     documents, words = sum(run.texts for run in spilled), vocabulary.words
     tokens = int(np.fromfile(directory / "lengths.bin", np.uint32).sum(dtype=np.int64))
@@ -181,8 +181,8 @@ def spill(
     columns: Iterable[pa.StringArray],
     directory: Path,
     analyzer: str,
-    vocabulary: Vocabulary,
-    counts: Counts,
+    vocabulary: WordTable,
+    counts: WordTally,
     *,
     threads: int,
     watch: Watch,
@@ -220,7 +220,7 @@ def spill(
     return found
 
 
-class Vocabulary:
+class WordTable:
     """All words, numbered in the order in which they first occur: a hash table that grows."""
 
     def __init__(self) -> None:
@@ -251,7 +251,7 @@ class Vocabulary:
 
 
 @dataclass
-class Counts:
+class WordTally:
     """Counts of each word while the runs are written: its documents, its entries, the block of its latest entry."""
 
     frequencies: np.ndarray = field(default_factory=lambda: np.zeros(1 << 16, np.int64))
@@ -346,7 +346,7 @@ def _rows(
     return {"large_cells": larges, "groups": -(-documents // GROUP)}
 
 
-def open_run(directory: Path, spilled: Spilled) -> Run:
+def open_run(directory: Path, spilled: Spilled) -> PostingsRun:
     """Return the run, memory-mapped."""
     file, at, found = directory / RUNS, spilled.at, []
     for kind, size in (
@@ -360,7 +360,7 @@ def open_run(directory: Path, spilled: Spilled) -> Run:
         found.append(_mapped(file, kind, at, size))
         at += size * np.dtype(kind).itemsize
     begins, sizes, numbers, counts, lengths, places = found
-    return Run(numbers, begins, sizes, places, counts, lengths)
+    return PostingsRun(numbers, begins, sizes, places, counts, lengths)
 
 
 def _mapped(file: Path, kind: type[np.generic], at: int, size: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import numba
 import numpy as np
 
-from acclimate.text.overlap.kernels import BARE, Function, compiled, part
+from acclimate.text.overlap.kernels import BARE, Kernel, compiled, part
 
 BLOCK = 1 << 16  # documents: a place in a block takes 16 bits, and a block's sums stay in the processor's cache
 GROUP = 64  # documents of a block that a search skips together
@@ -57,7 +57,7 @@ class Arrays(NamedTuple):
     large_cells: np.ndarray
 
 
-class Run(NamedTuple):
+class PostingsRun(NamedTuple):
     """The inverted index of consecutive documents of one block.
 
     numbers  (w,) uint32 words, ascending; begins, sizes: where the postings of each lie in `places` and `counts`
@@ -81,9 +81,9 @@ class Formula(NamedTuple):
     average: float
 
 
-def quick(function: Function) -> Function:
+def quick(function: Kernel) -> Kernel:
     """Compile as `part` does, but without checks for division by 0, so that divisions are vectorised."""
-    return cast(Function, numba.njit(nogil=True, error_model="numpy", **BARE)(function))
+    return cast(Kernel, numba.njit(nogil=True, error_model="numpy", **BARE)(function))
 
 
 @quick

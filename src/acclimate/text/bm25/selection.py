@@ -36,7 +36,7 @@ from acclimate.text.bm25.index import MOST, check_k
 
 if TYPE_CHECKING:
     from acclimate.text.bm25.index import Index
-    from acclimate.text.bm25.shards import Shards
+    from acclimate.text.bm25.shards import ShardedIndex
 
 FACTS = "selection.json"
 OFFSETS, INTEGER, RANK = "offsets.bin", np.dtype("<i8"), np.dtype("<u2")
@@ -53,7 +53,7 @@ Dropping = Callable[[np.ndarray], np.ndarray]  # documents in order -> (D,) bool
 
 
 def select(
-    index: Index | Shards,
+    index: Index | ShardedIndex,
     queries: Sequence[Query],
     path: Path,
     *,
@@ -83,7 +83,7 @@ def select(
         raw = directory / "raw" if dropping else directory
         raw.mkdir(exist_ok=True)
         unhit = 0
-        with Rows(raw) as rows:
+        with RowWriter(raw) as rows:
             for begin in range(0, len(queries), BATCH):
                 texts = [text for _, text in queries[begin : begin + BATCH]]
                 watch(Progress("retrieving", begin, len(queries), "queries"))
@@ -146,7 +146,7 @@ def sample(
     dropped = like.ranks[before[before < wanted]]
     facts = {"how": "random", "k": like.k, "corpus": like.corpus, "queries": 0, "unhit": 0}
     with new_directory(path) as directory:
-        with Rows(directory) as rows:
+        with RowWriter(directory) as rows:
             pass
         write_queries(directory, [])
         finish(directory, rows, facts, documents=sampled, ranks=like.ranks, similar=dropped)
@@ -154,7 +154,7 @@ def sample(
 
 
 def _best(
-    index: Index | Shards, texts: Sequence[str], k: int, skipped: np.ndarray, threads: int | None
+    index: Index | ShardedIndex, texts: Sequence[str], k: int, skipped: np.ndarray, threads: int | None
 ) -> list[tuple[np.ndarray, np.ndarray, bool]]:
     """Return the best k documents of each text that are not skipped, their scores, and whether the text hit anything.
 
@@ -190,7 +190,7 @@ def _drop(
     gone = np.zeros(len(best), bool)
     gone[documents[dropped]] = True
     write_facts(raw, {**facts, "rows": (raw / "rows.documents.bin").stat().st_size // ROWS["documents"].itemsize})
-    with Rows(directory) as rows:
+    with RowWriter(directory) as rows:
         for columns, offsets in Selection(raw, facts["k"]).blocks():
             rows.add_some(columns, ~gone[columns["documents"]], offsets)
     shutil.rmtree(raw)
@@ -298,7 +298,7 @@ class Selection:
     def write(self, path: Path) -> Selection:
         """Write a copy without the ranks over k, and return it."""
         with new_directory(path) as directory:
-            with Rows(directory) as rows:
+            with RowWriter(directory) as rows:
                 for columns, offsets in self.blocks():
                     rows.add_some(columns, columns["ranks"] <= self.k, offsets)
             write_queries(directory, [self.query(number) for number in range(self.queries)])
@@ -352,7 +352,7 @@ def open_selection(path: Path) -> Selection:
     return Selection(path, k)
 
 
-class Rows:
+class RowWriter:
     """Writes the files of the rows in a folder."""
 
     def __init__(self, directory: Path) -> None:
@@ -362,7 +362,7 @@ class Rows:
         self._files: dict[str, BinaryIO] = {}
         self._stack = ExitStack()
 
-    def __enter__(self) -> Rows:
+    def __enter__(self) -> RowWriter:
         for name in ROWS:
             self._files[name] = self._stack.enter_context(open(self._directory / f"rows.{name}.bin", "wb"))
         return self
@@ -388,7 +388,7 @@ class Rows:
 
 def finish(
     directory: Path,
-    rows: Rows,
+    rows: RowWriter,
     facts: Mapping[str, Any],
     *,
     documents: np.ndarray,

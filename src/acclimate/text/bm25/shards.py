@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acclimate.core.files import MANIFEST, DamagedError, read_json, sha256_of, write_json
-from acclimate.core.machines import Here, Work
+from acclimate.core.machines import Pool, SerialPool
 from acclimate.core.settings import digest
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.bm25.build import build_index, open_index
@@ -43,7 +43,7 @@ _SHARED = "All machines of a cluster need corpus and index under the same path o
 
 
 @dataclass(frozen=True)
-class Shards:
+class ShardedIndex:
     """The index of a corpus, in shards, used like an `Index`. `build_shards` makes it, `open_shards` opens it.
 
     work  the processes that search (core/machines.py)
@@ -55,7 +55,7 @@ class Shards:
     k1: float
     b: float
     shards: tuple[Shard, ...]
-    work: Work = field(default_factory=Here)
+    work: Pool = field(default_factory=SerialPool)
 
     @property
     def documents(self) -> int:
@@ -120,19 +120,19 @@ def build_shards(
     path: Path,
     *,
     shards: int = 1,
-    work: Work | None = None,
+    work: Pool | None = None,
     k1: float = 1.2,
     b: float = 0.75,
     analyzer: str = "words",
     watch: Watch = unwatched,
-) -> Shards:
+) -> ShardedIndex:
     """Write the index of the corpus in shards with about equally many characters, or open the one that is there.
 
     A killed build resumes with the missing shards. A shard that is damaged, or that this release cannot read, is built
     again. Raises ValueError if `path` holds anything else, if a setting is out of range, or if there are fewer
     documents than shards.
     """
-    work, path = work or Here(), Path(path).resolve()
+    work, path = work or SerialPool(), Path(path).resolve()
     wanted = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b), "shards": shards}
     known = known_begins(path, wanted)
     begins = known or cut(corpus, shards)
@@ -150,25 +150,25 @@ def build_shards(
 
         return build_part(source, watch_corpus)
 
-    build = build_here if isinstance(work, Here) else build_part
+    build = build_here if isinstance(work, SerialPool) else build_part
     found = _watched(work.map(build, sources, home=number_of), len(corpus), watch)
     if not known:
         write_facts(path, {**wanted, "documents": len(corpus), "begins": begins})
-    return Shards(path, corpus.hash, analyzer, float(k1), float(b), found, work)
+    return ShardedIndex(path, corpus.hash, analyzer, float(k1), float(b), found, work)
 
 
-def open_shards(path: Path, *, work: Work | None = None, watch: Watch = unwatched) -> Shards:
+def open_shards(path: Path, *, work: Pool | None = None, watch: Watch = unwatched) -> ShardedIndex:
     """Return the index in shards at the path, after the checks of `open_index` on each shard.
 
     Raises DamagedError if a shard is missing or altered, ValueError if there is no index in shards.
     """
-    work, path = work or Here(), Path(path).resolve()
+    work, path = work or SerialPool(), Path(path).resolve()
     if not (path / FACTS).is_file():
         raise ValueError(f"{path} holds no index in shards: it has no {FACTS}. Make one with build_shards")
     facts = facts_of(path)
     parts = _parts(path, facts["corpus"], facts["begins"], facts["documents"])
     found = _watched(work.map(open_part, parts, home=number_of), facts["documents"], watch)
-    return Shards(path, facts["corpus"], facts["analyzer"], facts["k1"], facts["b"], found, work)
+    return ShardedIndex(path, facts["corpus"], facts["analyzer"], facts["k1"], facts["b"], found, work)
 
 
 def cut(corpus: Corpus, shards: int) -> list[int]:
@@ -191,9 +191,9 @@ def cut(corpus: Corpus, shards: int) -> list[int]:
     return begins
 
 
-def _parts(path: Path, corpus: str, begins: list[int], documents: int) -> list[Part]:
+def _parts(path: Path, corpus: str, begins: list[int], documents: int) -> list[DocumentRange]:
     return [
-        Part(number, path / f"shard-{number:05}", corpus, first, last)
+        DocumentRange(number, path / f"shard-{number:05}", corpus, first, last)
         for number, (first, last) in enumerate(itertools.pairwise([*begins, documents]))
     ]
 
@@ -248,7 +248,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Part:
+class DocumentRange:
     """Documents `first` to `last` - 1 of a corpus, which become a shard.
 
     corpus  the hash of the whole corpus; path: where the shard lies
@@ -270,7 +270,7 @@ class Part:
 class Source:
     """The texts of a part, as `build_index` takes them (`Texts`), with the settings of the index."""
 
-    part: Part
+    part: DocumentRange
     corpus: Path
     k1: float
     b: float
@@ -308,7 +308,7 @@ class ShardCall:
         return self.shard.number
 
 
-def number_of(asked: Part | Source | ShardCall) -> int:
+def number_of(asked: DocumentRange | Source | ShardCall) -> int:
     return asked.number
 
 
@@ -328,13 +328,13 @@ def build_part(source: Source, watch: Watch = unwatched) -> Shard:
     return _shard(source.part, index)
 
 
-def open_part(part: Part) -> Shard:
+def open_part(part: DocumentRange) -> Shard:
     if not part.path.is_dir():
         raise DamagedError(f"{part.path} is missing on {socket.gethostname()}. Build the index again; the rest is kept")
     return _shard(part, open_index(part.path))
 
 
-def _shard(part: Part, index: Index) -> Shard:
+def _shard(part: DocumentRange, index: Index) -> Shard:
     if (index.corpus, index.documents) != (part.hash, part.last - part.first):
         raise DamagedError(
             f"{part.path} is not of documents {part.first:,} to {part.last - 1:,}. Remove it and build again"

@@ -17,7 +17,7 @@ import numpy as np
 
 from acclimate.text.overlap.references import GRAM, SHINGLE
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 BINS = 256  # numbers of a sketch; the 8 upper bits of a hash choose one
 _MANY = 16 * BINS  # if so many shingles leave a bin empty, most of them are repeats
 BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # saves a sixth of the time to compile
@@ -32,24 +32,24 @@ _TO_BIN, _TO_ROUND, _VALUE, _BYTE = np.uint64(56), np.uint64(47), np.uint64((1 <
 _SPACE = 32
 
 
-def compiled(function: Function, *, fastmath: bool | set[str] = False) -> Function:
+def compiled(function: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
     """Compile a function that Python calls, on its first call, and cache it on disk if the place is writable.
 
     numba renews a cached function when its file changes; after a change of this file, `touch` those that import it.
     fastmath  as in numba; "reassoc" allows sums in any order, so that vector instructions can take them
     """
     try:
-        return cast(Function, numba.njit(nogil=True, cache=True, fastmath=fastmath)(function))
+        return cast(Kernel, numba.njit(nogil=True, cache=True, fastmath=fastmath)(function))
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
             raise
         # no cache directory is writable: every process compiles for itself
-        return cast(Function, numba.njit(nogil=True, fastmath=fastmath)(function))
+        return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath)(function))
 
 
-def part(function: Function) -> Function:
+def part(function: Kernel) -> Kernel:
     """Compile a function that only compiled functions call; a call from Python would crash."""
-    return cast(Function, numba.njit(nogil=True, **BARE)(function))
+    return cast(Kernel, numba.njit(nogil=True, **BARE)(function))
 
 
 @compiled

@@ -33,9 +33,9 @@ MOST = 100  # different reference texts that are reported for one scanned text
 WORD = re.compile(r"\w+")
 _BATCH = 1 << 20  # characters that a thread takes at a time
 _EXCERPT = 160  # characters
-Batch = Sequence[tuple[str, str]]
-Kind = Literal["exact", "near", "13-gram"]
-KINDS: tuple[Kind, ...] = ("exact", "near", "13-gram")  # from the strongest on
+NamedTexts = Sequence[tuple[str, str]]
+MatchKind = Literal["exact", "near", "13-gram"]
+KINDS: tuple[MatchKind, ...] = ("exact", "near", "13-gram")  # from the strongest on
 Evidence = tuple[int, float, int]  # number of the kind, similarity, first shared run or -1
 
 
@@ -51,7 +51,7 @@ class Match:
     excerpt      normalised: the first shared run of 13 words, or the beginning of the text; at most 160 characters
     """
 
-    kind: Kind
+    kind: MatchKind
     id: str
     reference: str
     similarity: float
@@ -105,7 +105,7 @@ class References:
         for batch, found in in_turn(self._look, _batches(texts), threads or processors()):
             yield from self._matches(batch, found, reported, most)
 
-    def _look(self, batch: Batch) -> tuple[Batch, Found]:
+    def _look(self, batch: NamedTexts) -> tuple[NamedTexts, ScanResult]:
         """Return the batch and what the compiled loops find in it. Several threads run this at a time."""
         from acclimate.text.overlap.search import fold, pack, scan
 
@@ -116,10 +116,10 @@ class References:
             hits, pairs = np.empty((hit_room, 2), np.int64), np.empty((pair_room, 2), np.int64)
             hit_count, pair_count = scan(*packed, fold(), self._index, exact, hits, pairs)
             if hit_count <= hit_room and pair_count <= pair_room:
-                return batch, Found(exact, hits[:hit_count], pairs[:pair_count])
+                return batch, ScanResult(exact, hits[:hit_count], pairs[:pair_count])
             hit_room, pair_room = max(hit_room, hit_count), max(pair_room, pair_count)
 
-    def _matches(self, batch: Batch, found: Found, reported: np.ndarray, most: int) -> Iterator[list[Match]]:
+    def _matches(self, batch: NamedTexts, found: ScanResult, reported: np.ndarray, most: int) -> Iterator[list[Match]]:
         numbers = np.arange(len(batch) + 1)
         hit_ends = np.searchsorted(found.hits[:, 0], numbers)
         pair_ends = np.searchsorted(found.pairs[:, 0], numbers)
@@ -180,7 +180,7 @@ class References:
         return points[:_EXCERPT].tobytes().decode("utf-32-le", "surrogatepass")
 
 
-class Found(NamedTuple):
+class ScanResult(NamedTuple):
     """What `scan` of overlap/search.py finds in a batch; its docstring has the shapes."""
 
     exact: np.ndarray

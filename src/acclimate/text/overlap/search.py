@@ -51,7 +51,7 @@ class Packed(NamedTuple):
     begins: np.ndarray
 
 
-class Index(NamedTuple):
+class ReferenceIndex(NamedTuple):
     """What `scan` looks for: U texts with G different runs of GRAM words. A table's length is a power of two.
 
     symbols, text_begins         normalised code points of all texts, and where each begins (U + 1)
@@ -91,7 +91,7 @@ class Grams(NamedTuple):
     counts: np.ndarray  # (U,) different runs of a text
 
 
-def build(texts: Sequence[str], near: float) -> tuple[Index, Grams]:
+def build(texts: Sequence[str], near: float) -> tuple[ReferenceIndex, Grams]:
     """Return the index of texts, which must be normalised, different and not empty, and who has which run of words."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
@@ -105,7 +105,7 @@ def build(texts: Sequence[str], near: float) -> tuple[Index, Grams]:
     banded = _table(len(keys))
     fill_table(*banded, keys)
     rows, least = (rows_of(near), least_of(near)) if near else (BINS, 0)
-    return Index(
+    return ReferenceIndex(
         symbols, begins, *exact, *gram_arrays, *banded, band_begins, band_texts, signatures, rows, least
     ), grams
 

@@ -76,7 +76,7 @@ class Skipgram:
 
 
 @dataclass(frozen=True)
-class Numbered:
+class NumberedText:
     """A text as numbers of its V words, the most frequent first; "</s>" is one of them if enough lines end."""
 
     words: list[str]
@@ -92,7 +92,7 @@ def number_words(
     min_count: int,
     lower: bool,
     watch: Watch = unwatched,
-) -> Numbered:
+) -> NumberedText:
     """Number the words of the texts that occur at least `min_count` times. folder: for the temporary file.
 
     Raises ValueError if fewer than two words are left.
@@ -126,7 +126,7 @@ def number_words(
     renumbered[order] = np.arange(len(order))
     renumbered[_LINE_END] = _LINE_END  # the last one
     size = _renumber(numbers, renumbered)
-    return Numbered([names[number] for number in order], counts[order], numbers[:size], read)
+    return NumberedText([names[number] for number in order], counts[order], numbers[:size], read)
 
 
 def lines(texts: Iterable[str], lower: bool) -> Iterable[list[str]]:
@@ -157,7 +157,7 @@ def _renumber(numbers: np.ndarray, renumbered: np.ndarray) -> int:
 
 
 @dataclass(frozen=True)
-class Parts:
+class WordRows:
     """The rows of which each of V words is the mean: row w, and row V + b for each n-gram in bucket `buckets[b]`."""
 
     begins: np.ndarray  # (V + 1,) int64: the rows of word w are rows[begins[w] : begins[w + 1]]
@@ -174,12 +174,12 @@ class Parts:
         return (np.bincount(pairs // span, times.astype(float) ** 2) / sizes).astype(np.float32)
 
 
-def parts(words: list[str], shortest: int, longest: int, buckets: int) -> Parts:
+def parts(words: list[str], shortest: int, longest: int, buckets: int) -> WordRows:
     ends, found = ngrams(words, shortest, longest, buckets)
     touched, places = np.unique(found, return_inverse=True)
     numbers = np.arange(len(words), dtype=np.int32)
     rows = np.insert((places + len(words)).astype(np.int32), ends[:-1], numbers)
-    return Parts(ends + np.arange(len(words) + 1), rows, touched.astype(np.int64))
+    return WordRows(ends + np.arange(len(words) + 1), rows, touched.astype(np.int64))
 
 
 def ngrams(words: list[str], shortest: int, longest: int, buckets: int) -> tuple[np.ndarray, np.ndarray]:
@@ -192,11 +192,11 @@ def ngrams(words: list[str], shortest: int, longest: int, buckets: int) -> tuple
     return begins, found
 
 
-Rows = Callable[[np.ndarray], np.ndarray]  # (N,) numbers -> (N, dim) float32
+VectorsOf = Callable[[np.ndarray], np.ndarray]  # (N,) numbers -> (N, dim) float32
 
 
 @dataclass(frozen=True)
-class Start:
+class InitialVectors:
     """The words, counts and rows with which training begins."""
 
     words: Sequence[str]
@@ -204,14 +204,14 @@ class Start:
     counts: np.ndarray  # (W,) int64
     read: int  # words of the text that it was trained on
     buckets: int
-    word_rows: Rows
-    bucket_rows: Rows
-    output_rows: Rows
-    new_rows: Rows  # first rows of words that are not in `words`, numbered from W on
+    word_rows: VectorsOf
+    bucket_rows: VectorsOf
+    output_rows: VectorsOf
+    new_rows: VectorsOf  # first rows of words that are not in `words`, numbered from W on
     trained: bool  # True if buckets have trained rows, so that new words can begin as their mean
 
 
-def start_from(path: Path | None, settings: Skipgram) -> Start:
+def start_from(path: Path | None, settings: Skipgram) -> InitialVectors:
     """Return the rows of a `.bin` or `.vec`, or random ones. Raises ValueError if they do not fit the settings."""
     if path is None:
         return _nothing(settings)
@@ -225,7 +225,7 @@ def open_file(path: Path) -> Bin | Vec:
     return open_vec(path) if path.suffix == ".vec" else open_bin(path)
 
 
-def _nothing(settings: Skipgram) -> Start:
+def _nothing(settings: Skipgram) -> InitialVectors:
     def words(numbers: np.ndarray) -> np.ndarray:
         return np.asarray(random_rows(numbers, settings.seed, settings.dim))
 
@@ -237,10 +237,10 @@ def _nothing(settings: Skipgram) -> Start:
         return np.zeros((len(numbers), settings.dim), np.float32)
 
     count = settings.buckets if settings.longest else 0
-    return Start([], {}, np.zeros(0, np.int64), 0, count, words, buckets, outputs, words, False)
+    return InitialVectors([], {}, np.zeros(0, np.int64), 0, count, words, buckets, outputs, words, False)
 
 
-def _from_bin(file: Bin, settings: Skipgram) -> Start:
+def _from_bin(file: Bin, settings: Skipgram) -> InitialVectors:
     header = file.header
     if header.loss != NEGATIVE_SAMPLING:
         raise ValueError(
@@ -253,7 +253,7 @@ def _from_bin(file: Bin, settings: Skipgram) -> Start:
     if not header.longest and settings.longest:
         raise ValueError(f"{file.path} has no n-grams, the settings have. Set longest=0")
     rest = _nothing(settings)
-    return Start(
+    return InitialVectors(
         file.words,
         file.index,
         file.counts,
@@ -267,7 +267,7 @@ def _from_bin(file: Bin, settings: Skipgram) -> Start:
     )
 
 
-def _from_vec(file: Vec, settings: Skipgram) -> Start:
+def _from_vec(file: Vec, settings: Skipgram) -> InitialVectors:
     if file.dim != settings.dim:
         asked = f"{file.path} has dim {file.dim:,}, the settings {settings.dim:,}"
         raise ValueError(f"{asked}. Set skipgram.dim={file.dim}")
@@ -288,9 +288,9 @@ def room(rows: int, dim: int) -> np.ndarray:
 
 
 def train(
-    text: Numbered,
+    text: NumberedText,
     end: int,
-    parts: Parts,
+    parts: WordRows,
     *,
     inputs: np.ndarray,
     outputs: np.ndarray,

@@ -48,10 +48,10 @@ import numpy as np
 from acclimate.core.types import Watch, unwatched
 from acclimate.text.vectors.files import END, NEGATIVE_SAMPLING, SKIPGRAM, Bin, Header, Vec, blocks, write_bin
 from acclimate.text.vectors.training import (
-    Parts,
-    Rows,
+    InitialVectors,
     Skipgram,
-    Start,
+    VectorsOf,
+    WordRows,
     ngrams,
     number_words,
     open_file,
@@ -139,7 +139,7 @@ def train_vectors(
     return out
 
 
-def _gathered(source: Start, numbers: np.ndarray, made: Parts, dim: int) -> tuple[np.ndarray, np.ndarray]:
+def _gathered(source: InitialVectors, numbers: np.ndarray, made: WordRows, dim: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the first input rows (words, then their buckets) and output rows.
 
     numbers  of the words in the start; from its number of words on, the word is new
@@ -162,7 +162,7 @@ def _gathered(source: Start, numbers: np.ndarray, made: Parts, dim: int) -> tupl
     return inputs, outputs
 
 
-def _blocks(rows_of: Rows, known: int, total: int, numbers: np.ndarray, moved: np.ndarray) -> Iterator[np.ndarray]:
+def _blocks(rows_of: VectorsOf, known: int, total: int, numbers: np.ndarray, moved: np.ndarray) -> Iterator[np.ndarray]:
     """Yield rows 0 to total - 1 in blocks: those of `moved` for the rows `numbers`, the start's for all others.
 
     numbers  hold all rows from `known` on, which the start does not have
