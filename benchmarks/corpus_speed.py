@@ -21,7 +21,7 @@ from turns import median_ratio
 from acclimate.models.encoder import load_tokenizer
 from acclimate.text.documents import read_documents
 from acclimate.text.overlap.near_duplicates import sketches
-from acclimate.text.preparation import CorpusRecipe, prepare
+from acclimate.text.preparation import CorpusRecipe, prepare_corpus
 from acclimate.text.tokens import _plain_backend
 from acclimate.text.words import word_spans
 
@@ -85,7 +85,7 @@ def _ours(given: argparse.Namespace, raw: Path, out: Path, turns: dict[str, Turn
     sketches(["a b c d e f"], 0.8)  # loads what is compiled; and the table of characters
     word_spans("a")
     begun = _now()
-    done = prepare([raw], out, recipe, processes=given.processes)
+    done = prepare_corpus([raw], out, recipe, processes=given.processes)
     _note(turns["prepare"], begun)
     begun = _now()
     tokens = done.corpus.tokens(tokenizer, processes=given.processes)

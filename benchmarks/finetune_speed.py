@@ -30,7 +30,7 @@ from acclimate.models.encoder import load_tokenizer
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import dataset_named
 from acclimate.tasks.prepared import Prepared, prepare
-from acclimate.tasks.rows import encode
+from acclimate.tasks.rows import encode_rows
 from acclimate.tasks.task import sampled
 from acclimate.text.streams import rows_stream
 from acclimate.training.loop import adamw, train
@@ -143,7 +143,7 @@ def _prepared(name: str, given: argparse.Namespace, directory: Path) -> Work:
     prepared = prepare(replace(task, read=read, max_tokens=given.max_tokens), given.data, directory)
     tokenizer = load_tokenizer(given.model)
     rows, _ = training_rows(prepared, tokenizer)
-    dev = encode(prepared.examples("dev"), tokenizer, prepared.max_tokens, prepared.kind)
+    dev = encode_rows(prepared.examples("dev"), tokenizer, prepared.max_tokens, prepared.kind)
     steps = max(1, round(given.epochs * len(prepared.examples("train")) / given.batch))
     return Work(prepared, given.model, tokenizer, rows, dev, given.batch, steps, given.rate)
 

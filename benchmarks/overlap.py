@@ -24,7 +24,7 @@ from page import head, spread, table, tell, write
 from planted import Texts, plant
 
 from acclimate.text.documents import read_documents
-from acclimate.text.overlap.references import GRAM, Match, References, jaccard, normalised, shingles
+from acclimate.text.overlap.references import GRAM, Match, References, jaccard, normalised_words, shingles
 
 SHORTEST = 8  # words of a reference
 SPEEDS = ("", "MB/s: best", "median (least to most)", "MB a processor second: best", "best by that of plain Python")
@@ -84,7 +84,7 @@ def _references(given: argparse.Namespace, generator: random.Random) -> Texts:
             continue
         if generator.random() < 0.5:
             words = words[: generator.randint(SHORTEST, len(words))]
-        found.setdefault(normalised(" ".join(words)), " ".join(words))
+        found.setdefault(normalised_words(" ".join(words)), " ".join(words))
         if len(found) == given.reference_texts:
             break
     return [(f"r{number}", text) for number, text in enumerate(found.values())]
@@ -145,7 +145,7 @@ def _datasketch_index(references: Texts) -> Callable[[str], list[str]]:
 
     def hashed(text: str) -> MinHash:
         found = MinHash(num_perm=128)
-        found.update_batch([piece.encode() for piece in shingles(normalised(text))])
+        found.update_batch([piece.encode() for piece in shingles(normalised_words(text))])
         return found
 
     index = MinHashLSH(threshold=0.8, num_perm=128)
@@ -178,7 +178,7 @@ the rule, whether they mean a leak or not (a common quotation).
 
 
 def _true(match: Match, text: str, reference: str) -> bool:
-    one, other = normalised(text), normalised(reference)
+    one, other = normalised_words(text), normalised_words(reference)
     if match.kind == "exact":
         return one == other
     if match.kind == "near":
@@ -193,13 +193,13 @@ def _runs(words: str) -> set[tuple[str, ...]]:
 
 def _plain(references: Texts) -> Callable[[Texts], list[bool]]:
     """What one would write in an afternoon: exact texts in a set, 13-grams in another."""
-    whole = {normalised(text) for _, text in references}
-    runs = {run for _, text in references for run in _runs(normalised(text))}
+    whole = {normalised_words(text) for _, text in references}
+    runs = {run for _, text in references for run in _runs(normalised_words(text))}
 
     def look(texts: Texts) -> list[bool]:
         found = []
         for _, text in texts:
-            words = normalised(text)
+            words = normalised_words(text)
             found.append(words in whole or not runs.isdisjoint(_runs(words)))
         return found
 

@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
-from acclimate.text.overlap.references import GRAM, jaccard, normalised, shingles
+from acclimate.text.overlap.references import GRAM, jaccard, normalised_words, shingles
 
 BANDS = ((0.80, 0.85), (0.85, 0.90), (0.90, 0.95), (0.95, 1.00))
 Texts = list[tuple[str, str]]
@@ -43,11 +43,15 @@ def _laid_out(text: str, generator: random.Random) -> str:
     spaces = (" ", "  ", "\n", ", ", " - ", "; ")
     words = [generator.choice((str.upper, str.lower, str.title))(word) for word in re.findall(r"\w+", text.lower())]
     changed = "".join(f"{word}{generator.choice(spaces)}" for word in words)
-    return changed if normalised(changed) == normalised(text) else " ".join(normalised(text).split()) + "!"
+    return (
+        changed
+        if normalised_words(changed) == normalised_words(text)
+        else " ".join(normalised_words(text).split()) + "!"
+    )
 
 
 def _inside(text: str, other: str, generator: random.Random) -> str | None:
-    words = normalised(text).split()
+    words = normalised_words(text).split()
     if len(words) < GRAM:
         return None
     first, place = generator.randint(0, len(words) - GRAM), generator.randint(0, len(other.split()))
@@ -57,7 +61,7 @@ def _inside(text: str, other: str, generator: random.Random) -> str | None:
 
 def _edited(text: str, others: Sequence[str], low: float, high: float, generator: random.Random) -> str | None:
     """The text with words replaced, left out, put in, exchanged and misspelt until the similarity is in [low, high)."""
-    own, words, target = shingles(normalised(text)), text.split(), generator.uniform(low, high)
+    own, words, target = shingles(normalised_words(text)), text.split(), generator.uniform(low, high)
     similarity = 1.0
     while similarity > target or similarity >= high:
         place, how = generator.randrange(len(words)), generator.randrange(5)
@@ -72,5 +76,5 @@ def _edited(text: str, others: Sequence[str], low: float, high: float, generator
         elif how == 4:
             cut = generator.randrange(len(words[place]) + 1)
             words[place] = words[place][:cut] + generator.choice("aeinrst") + words[place][cut + 1 :]
-        similarity = jaccard(own, shingles(normalised(" ".join(words))))
+        similarity = jaccard(own, shingles(normalised_words(" ".join(words))))
     return " ".join(words) if low <= similarity else None

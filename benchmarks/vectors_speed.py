@@ -21,7 +21,7 @@ from page import head, spread, table, tell, write
 
 from acclimate.core.types import Progress
 from acclimate.text.vectors.files import END, open_bin
-from acclimate.text.vectors.training import lines
+from acclimate.text.vectors.training import lines_of_words
 from acclimate.text.vectors.vectors import FROM_NOTHING, Skipgram, train_vectors
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
@@ -63,7 +63,7 @@ def main() -> None:
         parts = [_duels(given, some, held_out, folder)] if given.peer_python else []
         if given.start:
             parts.append(_going_on(given, domain, held_out, folder))
-        words = sum(len(line) + 1 for line in lines(_texts(some), False))
+        words = sum(len(line) + 1 for line in lines_of_words(_texts(some), False))
     facts = [("words beside the tool, line ends included", f"{words:,}"), ("threads", str(given.threads))]
     facts.append(("official tool", given.peer_name))
     write(given.out, [head("Word vectors", facts=facts), _method(given), *parts])
@@ -90,7 +90,7 @@ def arguments() -> argparse.Namespace:
 
 def _split(path: Path, out: Path) -> Path:
     with open(path, encoding="utf-8") as texts:
-        out.write_text("\n".join(" ".join(line) for line in lines(texts, True)) + "\n", encoding="utf-8")
+        out.write_text("\n".join(" ".join(line) for line in lines_of_words(texts, True)) + "\n", encoding="utf-8")
     return out
 
 

@@ -9,7 +9,7 @@ from functools import reduce
 
 import numpy as np
 
-from acclimate.text.bm25.words import words_of
+from acclimate.text.bm25.words import analysed_words
 
 
 class Exhaustive:
@@ -17,7 +17,7 @@ class Exhaustive:
 
     def __init__(self, texts, k1=1.2, b=0.75, analyzer="words"):
         self.k1, self.b, self.analyzer = k1, b, analyzer
-        self.documents = [Counter(words_of(analyzer, text)) for text in texts]
+        self.documents = [Counter(analysed_words(analyzer, text)) for text in texts]
         self.lengths = [document.total() for document in self.documents]
         self.average = sum(self.lengths) / max(len(texts), 1)
         self.frequencies = Counter(word for document in self.documents for word in document)
@@ -29,7 +29,7 @@ class Exhaustive:
     def parts(self, query, document):
         """Word -> its part of the document's score, for the words that both have."""
         found = {}
-        for word, count in Counter(words_of(self.analyzer, query)).items():
+        for word, count in Counter(analysed_words(self.analyzer, query)).items():
             if times := self.documents[document][word]:
                 norm = self.k1 * (1 - self.b + self.b * self.lengths[document] / self.average)
                 found[word] = self.idf(word) * count * (times / (times + norm))

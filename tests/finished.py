@@ -24,7 +24,7 @@ from acclimate.models.encoder import save_model
 from acclimate.races.report import Facts
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.rows import encode
+from acclimate.tasks.rows import encode_rows
 from acclimate.tasks.task import Kind, Task
 from families import FAMILIES, VOCABULARY
 
@@ -84,7 +84,7 @@ def predictions(directory: Path, examples: Sequence[Example], kind: Kind) -> tup
     """What the checkpoint says of each text alone."""
     tokenizer = AutoTokenizer.from_pretrained(directory)
     if kind == "tokens":
-        loaded = load_finetuned(directory), encode(examples, tokenizer, MAX_TOKENS, kind)
+        loaded = load_finetuned(directory), encode_rows(examples, tokenizer, MAX_TOKENS, kind)
         return tuple(predict(*loaded, TAGS))
     model = AutoModelForSequenceClassification.from_pretrained(directory)
     said: list[Label] = []

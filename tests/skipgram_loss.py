@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from acclimate.text.vectors.files import open_bin
-from acclimate.text.vectors.training import Skipgram, lines, noise, retention
+from acclimate.text.vectors.training import Skipgram, lines_of_words, negative_distribution, retention
 from acclimate.text.vectors.vectors import Vectors
 
 _PIECE = 4096  # pairs
@@ -47,7 +47,7 @@ def skipgram_loss(path: Path, texts: Iterable[str], among: Mapping[str, int], se
 def _pieces(texts: Iterable[str], words: list[str], counts: np.ndarray, settings: Skipgram) -> Iterator[np.ndarray]:
     """(P, 2 + negatives) a word, one of its window, and others drawn as in training; P is `_PIECE` or a little more."""
     random, waiting, size = np.random.default_rng(settings.seed + 1), [], 0
-    chances = noise(counts)
+    chances = negative_distribution(counts)
     for near in _pairs(texts, words, counts, settings):
         waiting.append(near)
         size += len(near)
@@ -62,7 +62,7 @@ def _pairs(texts: Iterable[str], words: list[str], counts: np.ndarray, settings:
     """(P, 2) a word and each of its window, word after word."""
     random, index = np.random.default_rng(settings.seed), {word: number for number, word in enumerate(words)}
     kept = retention(counts, int(counts.sum()), settings.sample)
-    for line in lines(texts, settings.lower):
+    for line in lines_of_words(texts, settings.lower):
         numbers = np.array([index[word] for word in line if word in index], np.int64)
         numbers = numbers[random.random(len(numbers)) < kept[numbers]]
         reaches = random.integers(1, settings.window + 1, len(numbers))

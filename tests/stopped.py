@@ -29,7 +29,7 @@ def check_goes_on_to_the_same_bytes(
     stopped = method.adapt(recipe, place / "stopped").path
     for file in ("model.safetensors", "config.json", "tokenizer.json"):
         assert (whole / file).read_bytes() == (stopped / file).read_bytes()
-    files.check(whole)
+    files.check_manifest(whole)
     AutoModelForMaskedLM.from_pretrained(whole)
     assert _shapes(whole) == _shapes(encoder)
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import rankdata, spearmanr
 
-from acclimate.analyses.head_agreement import HEAVILY, Chance, agreements, noise, share_between, with_others
+from acclimate.analyses.head_agreement import HEAVILY, Chance, agreements, noise_figures, share_between, with_others
 from acclimate.methods.importance import normalised
 
 DOMAINS, LAYERS, HEADS = 3, 4, 5
@@ -76,12 +76,12 @@ def test_domains_that_have_only_layers_in_common_agree_by_layers_alone():
 
 def test_normal_noise_looks_like_the_paper_s_evidence():
     """12 layers of 12 heads, as in RoBERTa-base: .79, and 27% and 22% of the heads."""
-    found = noise(6, 12, 12, "paper", "layer", seed=0)
+    found = noise_figures(6, 12, 12, "paper", "layer", seed=0)
     assert found.cosine.mean == pytest.approx(0.79, abs=0.005)
     assert found.heavily.mean == pytest.approx(0.27, abs=0.01)
     assert found.moderately.mean == pytest.approx(0.22, abs=0.01)
-    assert found == noise(6, 12, 12, "paper", "layer", seed=0)
-    assert found != noise(6, 12, 12, "paper", "layer", seed=1)
+    assert found == noise_figures(6, 12, 12, "paper", "layer", seed=0)
+    assert found != noise_figures(6, 12, 12, "paper", "layer", seed=1)
 
 
 @pytest.mark.parametrize("over", ["layer", "model"])
@@ -92,7 +92,7 @@ def test_every_normalisation_has_its_chance(importance, how, over, monkeypatch):
     expected = with_others(torch.stack([normalised(each, how, over=over) for each in importance]))
     assert [each.others for each in found] == pytest.approx(expected.tolist())
     assert all(each.shuffled.low < each.shuffled.mean < each.shuffled.high < 1 for each in found)
-    assert 0 < noise(3, LAYERS, HEADS, how, over, seed=0).cosine.mean < 1
+    assert 0 < noise_figures(3, LAYERS, HEADS, how, over, seed=0).cosine.mean < 1
 
 
 def test_limits_count_to_the_upper_share():

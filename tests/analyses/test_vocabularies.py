@@ -19,7 +19,7 @@ from acclimate.analyses.vocabularies import (
     compare_vocabularies,
     entries,
     held_out,
-    pieces_of,
+    term_pieces,
     write_page,
 )
 from acclimate.core.types import Document
@@ -65,7 +65,7 @@ def test_fertility_is_pieces_of_words_of_texts_that_were_set_aside(kind, analysi
     tokenizer = AutoTokenizer.from_pretrained(models[kind])
     texts = [document.text for document in corpora["domain"].take(held_out(corpora["domain"], 0).numbers)]
     words = [word for text in texts for word in text.rstrip(".").split()]
-    pieces = [len(pieces_of(word, tokenizer)) for word in words]
+    pieces = [len(term_pieces(word, tokenizer)) for word in words]
     assert found.texts.words == len(words)
     first = 0 if kind != "bpe" else 0.2  # no space stands before a text's first word, so its bytes are others
     assert found.texts.per_word == pytest.approx(sum(pieces) / len(words), abs=0.001 + first)
@@ -109,10 +109,10 @@ def test_the_pieces_of_a_term_are_those_within_a_text(kind, models):
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(models[kind])
-    assert pieces_of("found", tokenizer) == ("found",)
-    assert "".join(pieces_of("Zaz", tokenizer)).replace("##", "").lstrip("\N{OPEN BOX}") == "zaz"
-    assert pieces_of("\u0416", tokenizer)[-1] == {"bpe": "\N{REPLACEMENT CHARACTER}"}.get(kind, "[UNK]")
-    assert pieces_of("found time", tokenizer) == ("found", "time")
+    assert term_pieces("found", tokenizer) == ("found",)
+    assert "".join(term_pieces("Zaz", tokenizer)).replace("##", "").lstrip("\N{OPEN BOX}") == "zaz"
+    assert term_pieces("\u0416", tokenizer)[-1] == {"bpe": "\N{REPLACEMENT CHARACTER}"}.get(kind, "[UNK]")
+    assert term_pieces("found time", tokenizer) == ("found", "time")
 
 
 def test_a_term_with_an_unknown_part_is_not_whole():

@@ -51,7 +51,7 @@ def test_a_directory_appears_with_its_manifest_or_not_at_all(tmp_path):
         (temporary / "inner").mkdir()
         (temporary / "inner" / "a.txt").write_text("a")
         assert not path.exists()
-    files.check(path)
+    files.check_manifest(path)
     assert files.read_json(path / files.MANIFEST) == {"inner/a.txt": files.sha256_of_bytes(b"a")}
     assert [file.name for file in tmp_path.iterdir()] == ["made"]
 
@@ -64,7 +64,7 @@ def test_a_directory_that_is_made_again_replaces_the_old_one_only_when_it_is_who
     assert sorted(file.name for file in path.iterdir()) == ["manifest.json", "two.txt"]
     with pytest.raises(Stop):
         _half_made(path)
-    files.check(path)
+    files.check_manifest(path)
 
 
 def _half_made(path):
@@ -103,7 +103,7 @@ def test_a_kill_while_a_directory_is_replaced_leaves_no_part_of_it(tmp_path, mon
     assert not path.exists() or (path / "old.txt").exists()
     with files.new_directory(path) as temporary:
         (temporary / "new.txt").write_text("new")
-    files.check(path)
+    files.check_manifest(path)
     assert [file.name for file in tmp_path.iterdir()] == ["made"]
 
 
@@ -155,14 +155,14 @@ def test_a_directory_that_is_damaged_says_which_file(tmp_path):
         (temporary / "b.txt").write_text("b")
     (path / "a.txt").write_text("x")
     with pytest.raises(files.DamagedError, match=r"a\.txt is damaged"):
-        files.check(path)
+        files.check_manifest(path)
     (path / "a.txt").write_text("a")
     (path / "b.txt").unlink()
     with pytest.raises(files.DamagedError, match=r"b\.txt is missing"):
-        files.check(path)
+        files.check_manifest(path)
     (path / files.MANIFEST).unlink()
     with pytest.raises(files.DamagedError, match="is incomplete: it has no manifest"):
-        files.check(path)
+        files.check_manifest(path)
 
 
 HOLDING = """

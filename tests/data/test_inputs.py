@@ -17,7 +17,7 @@ from acclimate.data import inputs as gathering
 from acclimate.data.doctor import on_model
 from acclimate.data.examination import Examination
 from acclimate.data.inputs import HELD_OUT, Leaks, Raw, gather
-from acclimate.data.materials import Materials, corpus_at, listing, texts_of
+from acclimate.data.materials import Materials, corpus_at, corpus_of_split, listing
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
@@ -152,7 +152,7 @@ def test_contexts_of_a_question_that_has_several_are_documents_of_their_own(inpu
     task = gather(tmp_path / "run", asked(tmp_path, pairs=True), Raw(general=inputs / "general.txt"), model=None).task
     assert len(task.examples("dev")) == 2
     own = [squad_files.context(f"dev{number} {at}") for number in range(2) for at in range(2)]
-    assert texts(texts_of(task, "dev", tmp_path / "corpora")) == own
+    assert texts(corpus_of_split(task, "dev", tmp_path / "corpora")) == own
 
 
 def test_a_context_of_a_question_that_has_several_never_measures(inputs, tmp_path):

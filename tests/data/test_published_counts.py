@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acclimate.data import published
-from acclimate.data.published import CATALOGUES, count
+from acclimate.data.published import CATALOGUES, count_catalogue
 from acclimate.tasks.datasets.catalogue import Dataset, Difference, cut_form, split_form
 from acclimate.tasks.formats.delimited import iob_examples
 from acclimate.tasks.metrics import METRICS
@@ -40,7 +40,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_equal_counts_and_those_that_differ_for_a_known_reason_are_in_order(folder):
-    found = count("toys", folder)
+    found = count_catalogue("toys", folder)
     assert [(each.split, each.stated, each.found, each.verdict) for each in found.counts] == [
         ("train", 2, 2, "equal"),
         ("dev", 1, 2, "known"),
@@ -57,7 +57,7 @@ def test_equal_counts_and_those_that_differ_for_a_known_reason_are_in_order(fold
 
 def test_a_reason_holds_for_its_own_count_only(folder):
     (folder / "toy" / "dev.tsv").write_text("a\tB-X\n\n" * 3)
-    found = count("toys", folder)
+    found = count_catalogue("toys", folder)
     assert [each.verdict for each in found.counts] == ["equal", "wrong", "equal"]
     assert not found.in_order
     assert "DIFFERS, and no reason is known" in found.as_text()
@@ -70,7 +70,7 @@ def test_rows_that_dev_was_drawn_from_are_counted_undivided_and_a_count_that_nob
     unknown = replace(whole, differences=(Difference("train", None, "drawn"), Difference("dev", None, "drawn")))
     monkeypatch.setitem(CATALOGUES, "toys", ("Table 1", (replace(TOY, forms=(unknown,)),)))
     (folder / "toy" / "train.tsv").write_text("a\tB-X\n\n" * 5)
-    found = count("toys", folder)
+    found = count_catalogue("toys", folder)
     assert [(each.found, each.verdict, each.reason) for each in found.counts] == [
         (1, "known", "drawn"), (2, "known", "drawn"), (1, "equal", "")
     ]  # fmt: skip
@@ -78,11 +78,11 @@ def test_rows_that_dev_was_drawn_from_are_counted_undivided_and_a_count_that_nob
 
 def test_rejected_rows_and_missing_files_are_told(folder):
     (folder / "toy" / "test.tsv").write_text("a\tB-X\n\nword\n")
-    found = count("toys", folder)
+    found = count_catalogue("toys", folder)
     assert [rejected.place for _, rejected in found.rejected] == ["test.tsv:3"]
     assert not found.in_order
     (folder / "toy" / "test.tsv").unlink()
-    found = count("toys", folder)
+    found = count_catalogue("toys", folder)
     assert not found.in_order
     assert "Not read: Toy: " in found.as_text()
     assert "Ask its authors" in found.as_text()
@@ -92,7 +92,7 @@ def test_a_dev_that_the_paper_has_not_counts_with_train(folder, monkeypatch):
     cut = cut_form("cut", train="train.tsv", test="test.tsv", reader=iob_examples, count=1, note="Dev is drawn.")
     dataset = replace(TOY, sizes={"train": 2, "test": 1}, forms=(cut,))
     monkeypatch.setitem(published.CATALOGUES, "toys", ("Table 1", (dataset,)))
-    found = count("toys", folder)
+    found = count_catalogue("toys", folder)
     assert [(each.split, each.stated, each.found) for each in found.counts] == [
         ("train", 2, 2), ("dev", None, 1), ("test", 1, 1)
     ]  # fmt: skip
@@ -102,17 +102,17 @@ def test_a_dev_that_the_paper_has_not_counts_with_train(folder, monkeypatch):
 
 def test_what_is_no_catalogue_and_no_folder_of_one_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"no catalogue is called 'blrub'\. Known: blurb, tlm, dga, glue"):
-        count("blrub", tmp_path)
+        count_catalogue("blrub", tmp_path)
     with pytest.raises(
         ValueError, match=r"has none of the folders bc2gm, .* acclimate data fetch blurb --to DIR fills one"
     ):
-        count("blurb", tmp_path)
+        count_catalogue("blurb", tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="the datasets are not there")
 def test_every_count_of_table_3_is_reached_or_explained():
-    found = count("blurb", DATA)
+    found = count_catalogue("blurb", DATA)
     assert found.in_order, found.as_text()
     assert len(found.counts) == 39
     different = {(each.dataset, each.split) for each in found.counts if each.verdict == "known"}

@@ -11,14 +11,14 @@ import pytest
 from acclimate.core import files
 from acclimate.core.types import Document, Example
 from acclimate.data import retrieve
-from acclimate.data.leaks import Sealed, kind_of
-from acclimate.data.retrieve import RetrieveRecipe, cached_index, cut, open_retrieved, retrieve_for
+from acclimate.data.leaks import Sealed, leak_kind
+from acclimate.data.retrieve import RetrieveRecipe, cached_index, cut_retrieval, open_retrieved, retrieve_for
 from acclimate.data.retrieved import as_text, bracketed
 from acclimate.jobs.job import Job, Work
 from acclimate.jobs.run import done
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.overlap.groups import repeats
-from acclimate.text.overlap.references import normalised
+from acclimate.text.overlap.references import normalised_words
 
 TOPICS = {name: [f"{name}{number}" for number in range(40)] for name in ("cell", "star", "law")}
 PLAIN = ("the", "of", "and", "in", "was", "that", "with")
@@ -83,7 +83,7 @@ def test_no_document_holds_a_dev_or_test_text(choice, retrieved, splits):
     documents = [(document.id, document.text) for document in retrieved(choice).corpus.documents()]
     found = [match for _, _, matches in Sealed(splits).in_documents(documents) for match in matches]
     allowed = set() if choice == "passages" else {"passage"}
-    assert {kind_of(match) for match in found} <= allowed
+    assert {leak_kind(match) for match in found} <= allowed
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -97,7 +97,7 @@ def test_the_corpus_is_the_selections_documents_as_they_were(choice, retrieved, 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_a_cut_is_the_retrieval_with_the_smaller_k(choice, retrieved, tmp_path):
     large, small = retrieved(choice), retrieved(choice, 5)
-    made = cut(large.corpus.path.parent, 5, tmp_path / "cut")
+    made = cut_retrieval(large.corpus.path.parent, 5, tmp_path / "cut")
     assert made.corpus.hash == small.corpus.hash
     assert made.selection.documents.tolist() == small.selection.documents.tolist()
     assert made.facts == small.facts
@@ -124,15 +124,15 @@ def test_what_is_left_out_is_counted(retrieved, corpus):
     assert facts["left_out"] == {"leaking": 3, "passages": 1, "copies": 20}
     assert {(leak["within"], leak["kind"]) for leak in facts["leaks"]} >= {("dev", "exact"), ("dev", "passage")}
     copied = retrieved("copies", 400)
-    whole = [normalised(each) for each in texts_of(corpus)]
-    kept = [normalised(each) for each in texts_of(copied.corpus)]
+    whole = [normalised_words(each) for each in texts_of(corpus)]
+    kept = [normalised_words(each) for each in texts_of(copied.corpus)]
     assert len(kept) > len(set(kept))
     assert len(whole) - len(set(whole)) == 20
 
 
 def test_copies_are_left_out_and_near_ones_where_asked_for(retrieved):
     plain, near = retrieved("plain", 400), retrieved("near", 400)
-    words = [normalised(each) for each in texts_of(plain.corpus)]
+    words = [normalised_words(each) for each in texts_of(plain.corpus)]
     assert len(set(words)) == len(words)
     assert repeats(texts_of(plain.corpus)).any()
     assert not repeats(texts_of(near.corpus)).any()
@@ -177,7 +177,7 @@ def test_examples_say_why_a_document_was_retrieved(retrieved, splits):
         asked = next(row.text for row in splits["train"] if row.id == example["query_id"])
         words = {word for word, _ in example["terms"]}
         assert words <= set(asked.lower().split())
-        assert words <= set(normalised(example["passage"]).split())
+        assert words <= set(normalised_words(example["passage"]).split())
         assert sum(part for _, part in example["terms"]) == pytest.approx(example["score"], abs=0.02)
 
 
@@ -310,9 +310,9 @@ def test_what_cannot_be_retrieved_is_told(corpus, splits, retrieved, tmp_path):
     with pytest.raises(ValueError, match="the 1 queries retrieve nothing"):
         retrieve_for(corpus, {"train": [Example("a", "zebra", "x")]}, tmp_path / "zebra")
     with pytest.raises(ValueError, match="holds no selection"):
-        cut(tmp_path, 5, tmp_path / "cut")
+        cut_retrieval(tmp_path, 5, tmp_path / "cut")
     with pytest.raises(ValueError, match="made with k=5, and only a smaller selection can be cut from it"):
-        cut(retrieved("plain", 5).corpus.path.parent, 6, tmp_path / "cut")
+        cut_retrieval(retrieved("plain", 5).corpus.path.parent, 6, tmp_path / "cut")
     assert not (tmp_path / "cut").exists()
 
 

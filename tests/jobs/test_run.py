@@ -35,7 +35,7 @@ from acclimate.jobs.job import (
     running,
 )
 from acclimate.jobs.run import FirstShare, do, do_all, done
-from acclimate.jobs.workers import DiedError, Processes, RemoteError, Where, elsewhere, working
+from acclimate.jobs.workers import DiedError, Processes, RemoteError, Where, current_workers, working
 
 
 @pytest.fixture(autouse=True)
@@ -360,7 +360,7 @@ def test_where_is_refused_where_it_makes_no_sense(monkeypatch):
             pass
     monkeypatch.setenv("WORLD_SIZE", "2")
     with working(Where()):
-        assert elsewhere() is None
+        assert current_workers() is None
     with pytest.raises(ValueError, match="torchrun"), working(Where(workers=2)):
         pass
 

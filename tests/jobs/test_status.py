@@ -15,7 +15,7 @@ import running_jobs as work
 from acclimate.core import files
 from acclimate.jobs import job as named
 from acclimate.jobs.job import RESULT, RUNNING, WALL, Job, running
-from acclimate.jobs.lock import LOCK, differing, write_lock
+from acclimate.jobs.lock import LOCK, differences, write_lock
 from acclimate.jobs.run import do_all
 from acclimate.jobs.status import status_of
 
@@ -109,7 +109,7 @@ def test_studies_in_folders_are_told_together_and_no_study_is_refused(tmp_path):
         status_of(tmp_path / "one" / "jobs")
     write_lock(tmp_path, "test", Recipe())
     assert [name.partition("/")[0] for name in files.read_json(tmp_path / LOCK)["jobs"]] == ["one", "two"]
-    assert differing(tmp_path) == []
+    assert differences(tmp_path) == []
 
 
 def test_models_are_called_as_people_call_them(tmp_path):
@@ -135,7 +135,7 @@ def test_the_lock_names_all_and_what_differs_is_found(tmp_path):
     jobs.append(Job("reads", work.mend, contents={"text": "its hash"}, places={"way": tmp_path / "log"}))
     do_all(jobs, tmp_path / "run")
     with pytest.raises(ValueError, match=r"has no study\.lock"):
-        differing(tmp_path / "run")
+        differences(tmp_path / "run")
     write_lock(tmp_path / "run", "acclimate race x", Recipe())
     lock = files.read_json(tmp_path / "run" / LOCK)
     assert (lock["verb"], lock["recipe"]["steps"], lock["data"]) == ("acclimate race x", 3, {"text": ["its hash"]})
@@ -143,10 +143,10 @@ def test_the_lock_names_all_and_what_differs_is_found(tmp_path):
     assert set(lock["jobs"]) == {job.name for job in jobs}
     result = jobs[0].directory(tmp_path / "run") / RESULT
     assert lock["jobs"][jobs[0].name]["result"] == files.sha256_of(result)
-    assert differing(tmp_path / "run") == []
+    assert differences(tmp_path / "run") == []
     files.write_json(result, {"number": 99})
     (jobs[1].directory(tmp_path / "run") / RESULT).unlink()
-    changed, gone = differing(tmp_path / "run")
+    changed, gone = differences(tmp_path / "run")
     assert "the result of job 1 is not the one" in changed
     assert "job 2 has no result any more" in gone
 

@@ -63,7 +63,7 @@ def test_it_adapts_and_goes_on_where_it_was_stopped(name: str, toy_race: Any, ma
     with pytest.raises(KeyboardInterrupt):
         done(job, tmp_path / "stopped", watch=stop)
     assert done(job, tmp_path / "stopped") == whole, "the same checkpoint, by its hash"
-    files.check(job.directory(tmp_path / "whole") / "checkpoint")
+    files.check_manifest(job.directory(tmp_path / "whole") / "checkpoint")
     assert AutoModel.from_pretrained(job.directory(tmp_path / "whole") / "checkpoint").config.hidden_size == 32
 
 

@@ -24,7 +24,7 @@ from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import encode
+from acclimate.tasks.rows import encode_rows
 from acclimate.training.checkpoint import read_log
 from acclimate.training.loop import adamw, train
 from acclimate.training.plan import Plan
@@ -77,7 +77,7 @@ def test_the_score_is_of_the_checkpoint_that_was_handed_over(tuned):
 def test_dev_predictions_are_those_of_the_checkpoint(tuned):
     task, score, out = tuned
     dev, model = task.examples("dev"), load_finetuned(out / "checkpoint")
-    rows = encode(dev, load_tokenizer(out / "checkpoint"), task.max_tokens, task.kind)
+    rows = encode_rows(dev, load_tokenizer(out / "checkpoint"), task.max_tokens, task.kind)
     predicted = finetune.predicted_dev(out)
     assert predicted == task_loss.predict(model, rows, task.labels, texts=[example.text for example in dev])
     assert task.score([example.label for example in dev], predicted) == score.dev
@@ -162,7 +162,7 @@ def test_some_rows_have_no_label_and_none_may_be_predicted(toy_task, encoder, tm
     with torch.no_grad():
         model.classifier.weight.zero_()
         model.classifier.bias.copy_(torch.tensor([-1.0, 0.0, 1.0]))
-    rows = encode(task.examples("dev"), load_tokenizer(tmp_path / "checkpoint"), task.max_tokens)
+    rows = encode_rows(task.examples("dev"), load_tokenizer(tmp_path / "checkpoint"), task.max_tokens)
     assert set(task_loss.predict(model, rows, task.labels)) == {(task.labels[2],)}
     with torch.no_grad():
         model.classifier.bias.fill_(-1.0)
@@ -187,7 +187,7 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
         assert seen == {1: -0.1, 2: 0.9, 3: 0.9}
         assert finetune.dev_score(tmp_path / choose, choose) == 0.9
         kept.append(load_file(checkpoint.path / "model.safetensors"))
-        rows = encode(toy_task(kind).examples("dev"), load_tokenizer(checkpoint.path), 32)
+        rows = encode_rows(toy_task(kind).examples("dev"), load_tokenizer(checkpoint.path), 32)
         predicted = task_loss.predict(load_finetuned(checkpoint.path), rows, toy_task(kind).labels)
         assert finetune.predicted_dev(tmp_path / choose) == predicted
     monkeypatch.undo()
@@ -342,7 +342,7 @@ def test_the_loss_is_the_formula_written_out(name, kind):
 def test_predicting_keeps_the_order_of_the_rows_and_the_mode_of_the_model(tuned):
     task, _, out = tuned
     model = load_finetuned(out / "checkpoint").train()
-    rows = encode(task.examples("test"), load_tokenizer(out / "checkpoint"), task.max_tokens, task.kind)
+    rows = encode_rows(task.examples("test"), load_tokenizer(out / "checkpoint"), task.max_tokens, task.kind)
     texts = [example.text for example in task.examples("test")]
     together = task_loss.predict(model, rows, task.labels, texts=texts)
     assert model.training

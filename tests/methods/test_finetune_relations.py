@@ -15,7 +15,7 @@ from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.relations import MentionPairs, marked_spans, mention_spans, relation_examples
-from acclimate.tasks.rows import cut_off, encode
+from acclimate.tasks.rows import cut_off, encode_rows
 from acclimate.tasks.task import Task
 from acclimate.training.plan import Plan
 from toys import PLAIN, SIZES, TOPICS
@@ -105,7 +105,7 @@ def test_places_are_the_tokens_of_the_mentions(encoder, task):
     tokenizer = load_tokenizer(encoder)
     for encoding, spans in (("original", mention_spans), ("markers", mention_spans), ("markers", marked_spans)):
         train = task(encoding).examples("train")[:20]
-        rows = encode(train, tokenizer, 64, spans=spans)
+        rows = encode_rows(train, tokenizer, 64, spans=spans)
         for row, example in enumerate(train):
             ids = rows.ids[rows.offsets[row] : rows.offsets[row + 1]]
             for (start, end), (first, last) in zip(spans(example), rows.rows["mentions"][row], strict=True):
@@ -115,7 +115,7 @@ def test_places_are_the_tokens_of_the_mentions(encoder, task):
 
 def test_a_mention_that_is_cut_off_is_the_first_token_and_is_told(encoder, task, tmp_path):
     short = task("original", max_tokens=6)
-    rows = encode(short.examples("train"), load_tokenizer(encoder), 6, spans=mention_spans)
+    rows = encode_rows(short.examples("train"), load_tokenizer(encoder), 6, spans=mention_spans)
     lost = (rows.rows["mentions"][:, :, 0] == 0).any(axis=1)
     assert 0 < lost.sum() == cut_off(rows)
     assert (rows.rows["mentions"][:, :, 1] <= 6).all()

@@ -25,7 +25,7 @@ from acclimate.models.task_layers import crf_of
 from acclimate.shipping import predict as predicting
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.rows import EDGES, EXAMPLE, WORD, encode, labelled
+from acclimate.tasks.rows import EDGES, EXAMPLE, WORD, encode_rows, with_labels
 from acclimate.tasks.tags import converted, entities
 from acclimate.tasks.task import Task
 from acclimate.training.pieces import pad, together
@@ -162,7 +162,7 @@ def test_a_sentence_in_windows_is_decided_as_a_whole(encoder, toy_task):
     model = tagger(encoder, task, layer="crf")
     examples = [example for example in task.examples("dev") if len(example.text.split()) > 30][:3]
     assert examples
-    rows = encode(examples, tokenizer, 16, "tokens")
+    rows = encode_rows(examples, tokenizer, 16, "tokens")
     assert len(rows) > 2 * len(examples)
     predicted = predict(model, rows, task.labels)
     for number, example in enumerate(examples):
@@ -185,13 +185,13 @@ def test_sentences_of_one_word_and_words_without_a_piece(encoder, toy_task):
         Example("none", "\u200b", ("O",)),
         Example("two", "pulse \u200b", ("O", "O")),
     ]
-    rows = encode(examples, tokenizer, 32, "tokens")
+    rows = encode_rows(examples, tokenizer, 32, "tokens")
     predicted = predict(model, rows, task.labels)
     assert [len(tags) for tags in predicted] == [1, 1, 2]
     assert predicted[1] == ("O",)
     assert predicted[2][1] == "O"
     assert all(tags[0][0] in "OB" for tags in predicted)
-    batch = labelled(rows, examples, "tokens", task.labels)
+    batch = with_labels(rows, examples, "tokens", task.labels)
     loss = TaskLoss(model)(pad(batch, together(batch.lengths), CPU))["task"]
     loss.backward()
     assert torch.isfinite(loss)
@@ -199,7 +199,7 @@ def test_sentences_of_one_word_and_words_without_a_piece(encoder, toy_task):
 
 
 def test_the_first_and_the_last_window_have_the_edges(encoder, toy_task):
-    rows = encode(toy_task("tokens").examples("train"), load_tokenizer(encoder), 16, "tokens")
+    rows = encode_rows(toy_task("tokens").examples("train"), load_tokenizer(encoder), 16, "tokens")
     example, last = rows.rows[EXAMPLE], len(rows) - 1
     for row, (begins, ends) in enumerate(rows.rows[EDGES].tolist()):
         assert begins == (row == 0 or example[row - 1] != example[row])
@@ -210,7 +210,7 @@ def test_the_first_and_the_last_window_have_the_edges(encoder, toy_task):
 def test_barred_transitions_are_those_that_change_on_conversion(encoder, toy_task):
     """Wild emissions: of any transition some sequences break the scheme; barred, none does."""
     task, tokenizer = toy_task("tokens"), load_tokenizer(encoder)
-    rows = encode(task.examples("dev"), tokenizer, 32, "tokens")
+    rows = encode_rows(task.examples("dev"), tokenizer, 32, "tokens")
     for transitions in ("any", "scheme"):
         said = predict(tagger(encoder, task, layer="crf", transitions=transitions), rows, task.labels)
         assert all(converted(tags, "BIO") == tags for tags in said) == (transitions == "scheme")

@@ -29,7 +29,7 @@ from acclimate.models.light import add_adapters
 from acclimate.shipping import predict as predicting
 from acclimate.shipping.ship import ship
 from acclimate.tasks.prepared import open_prepared
-from acclimate.tasks.rows import encode
+from acclimate.tasks.rows import encode_rows
 from acclimate.text.corpus import write_corpus
 from acclimate.text.streams import evaluation_batches
 from acclimate.text.vectors.vectors import Skipgram
@@ -165,7 +165,7 @@ def test_rows_of_a_task_are_cut_as_without_a_prompt(adapted, toy_task):
     ids = range(len(plain), len(plain) + count)
     for kind in ("sequence", "tokens", "span"):
         examples = toy_task(kind).examples("test")
-        was, now = (encode(examples, tokenizer, 16, kind) for tokenizer in (plain, own))
+        was, now = (encode_rows(examples, tokenizer, 16, kind) for tokenizer in (plain, own))
         assert appended(was, ids).ids.tolist() == now.ids.tolist()
 
 
@@ -189,10 +189,10 @@ def test_checkpoint_is_adapted_further(adapted, tmp_path):
 def test_what_is_shipped_says_what_was_scored(adapted, tuned):
     task, score, path = tuned
     loaded = predicting.load(path)
-    logits = predicting.outputs_of(task.examples("test"), loaded.tokenizer, loaded.asked, task.kind)
+    logits = predicting.outputs_of_examples(task.examples("test"), loaded.tokenizer, loaded.asked, task.kind)
     assert not predicting.differing(score.predicted, logits, task.kind, task.labels)
     plain = predicting.Loaded(AutoModelForSequenceClassification.from_pretrained(path), loaded.tokenizer)
-    logits = predicting.outputs_of(task.examples("test"), plain.tokenizer, plain.asked, task.kind)
+    logits = predicting.outputs_of_examples(task.examples("test"), plain.tokenizer, plain.asked, task.kind)
     forgotten = predicting.differing(score.predicted, logits, task.kind, task.labels)
     assert bool(forgotten) == (adapted[0].kind == "adapter")  # transformers alone knows a prompt
 
@@ -207,7 +207,7 @@ def test_card_of_a_shipped_model_with_adapters_says_how_to_ask_it(tmp_path):
         for adapter in parts.adapters_of(model):
             adapter.up.weight.normal_()
             adapter.down.weight.normal_()
-    said = predict(model, encode(examples, tokenizer, finished.MAX_TOKENS), labels_of(model))
+    said = predict(model, encode_rows(examples, tokenizer, finished.MAX_TOKENS), labels_of(model))
     told = files.read_json(run / "winner" / "race.json")
     shutil.rmtree(run / "winner")
     with files.new_directory(run / "winner") as temporary:

@@ -43,7 +43,7 @@ def test_the_checkpoint_is_an_ordinary_one(recipe, tmp_path):
     logits = model(**tokenizer(f"the {tokenizer.mask_token} of the heart", return_tensors="pt")).logits
     assert logits.shape[-1] == len(tokenizer)
     assert torch.isfinite(logits).all()
-    files.check(checkpoint.path)
+    files.check_manifest(checkpoint.path)
     assert not [*tmp_path.glob("state-*")]
 
 

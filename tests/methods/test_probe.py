@@ -12,7 +12,7 @@ from acclimate.methods import probe
 from acclimate.models.encoder import load_tokenizer
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.rows import encoded, labelled
+from acclimate.tasks.rows import encoded, with_labels
 from acclimate.tasks.task import Task
 
 KINDS = ("sequence", "multilabel", "score", "tokens")
@@ -127,10 +127,10 @@ def test_states_are_those_of_the_encoder_row_by_row(encoder, toy_task):
 def test_states_of_words_are_those_of_their_first_pieces(encoder, toy_task):
     task = toy_task("tokens")
     examples = task.examples("dev")
-    rows = labelled(encoded(task, "dev", examples, load_tokenizer(encoder)), examples, "tokens", task.labels)
+    rows = with_labels(encoded(task, "dev", examples, load_tokenizer(encoder)), examples, "tokens", task.labels)
     model, _ = probe.load_encoder(str(encoder))
     states_RD = probe.states_of(model, rows, ("pieces",))["pieces"]
-    target_R = probe.target_of(rows)
+    target_R = probe.probe_targets(rows)
     assert len(states_RD) == len(target_R) == sum(len(example.label) for example in examples)
     assert (target_R >= 0).all()
     row = 3

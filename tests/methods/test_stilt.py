@@ -80,7 +80,7 @@ def test_a_chain_is_fine_tuning_after_fine_tuning(encoder, toy_task, tmp_path):
         model = str(finetune.adapt(own, tmp_path / f"{number}").path)
     for file in FILES:
         assert (chained / file).read_bytes() == (Path(model) / file).read_bytes()
-    files.check(chained)
+    files.check_manifest(chained)
     assert [len(read_log(tmp_path / "chain" / f"stage-{number}")) for number in (1, 2, 3)] == [2, 2, 3]
     stated = settings.from_toml(stilt.StiltRecipe, chained / "recipe.toml")
     assert stated.intermediate == recipe.intermediate

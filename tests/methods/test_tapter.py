@@ -74,7 +74,7 @@ def test_the_checkpoint_is_an_ordinary_one_without_the_projection(recipe, pretra
         safe_open(pretrained / "model.safetensors", framework="pt") as theirs,
     ):
         assert set(ours.keys()) == set(theirs.keys())
-    files.check(checkpoint.path)
+    files.check_manifest(checkpoint.path)
     assert not [*tmp_path.glob("state-*")]
 
 

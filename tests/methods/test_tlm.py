@@ -23,7 +23,7 @@ from acclimate.models.encoder import load_tokenizer
 from acclimate.models.joint_head import ALIKE, as_classifier, new_joint_head
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import Prepared, prepare
-from acclimate.tasks.rows import encode
+from acclimate.tasks.rows import encode_rows
 from acclimate.tasks.task import Task
 from acclimate.text.corpus import write_corpus
 from acclimate.training.checkpoint import read_log, resumable
@@ -238,7 +238,7 @@ def test_both_stages_end_in_a_classifier_that_has_learned(recipe, toy_task, kind
 
 
 def test_the_first_stage_alone_is_an_ordinary_masked_language_model(recipe, tmp_path):
-    checkpoint = tlm.joint(recipe, tmp_path)
+    checkpoint = tlm.train_jointly(recipe, tmp_path)
     assert type(AutoModelForMaskedLM.from_pretrained(checkpoint.path)).__name__ == "BertForMaskedLM"
     assert mlm.heldout_loss(str(checkpoint.path), recipe.corpus, max_tokens=32) > 0
     cost = files.read_json(tmp_path / "joint.json")
@@ -251,11 +251,11 @@ def test_the_first_stage_alone_is_an_ordinary_masked_language_model(recipe, tmp_
 
 
 def test_settings_of_the_second_stage_do_not_change_the_first(recipe, tmp_path):
-    first = tlm.joint(recipe, tmp_path)
+    first = tlm.train_jointly(recipe, tmp_path)
     other = replace(recipe, stage_2=False, finetune=replace(recipe.finetune, looks=9))
-    assert tlm.joint(other, tmp_path) == first
+    assert tlm.train_jointly(other, tmp_path) == first
     with pytest.raises(ValueError, match="other settings"):
-        tlm.joint(replace(recipe, rho_1=7), tmp_path)
+        tlm.train_jointly(replace(recipe, rho_1=7), tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["sequence", "multilabel", "score"])
@@ -264,7 +264,7 @@ def test_without_the_second_stage_the_checkpoint_predicts_what_was_scored(recipe
     checkpoint = tlm.adapt(replace(recipe, task=task.path, stage_2=False), tmp_path)
     assert not (tmp_path / "finetune").exists()
     dev = task.examples("dev")
-    rows = encode(dev, load_tokenizer(checkpoint.path), task.max_tokens)
+    rows = encode_rows(dev, load_tokenizer(checkpoint.path), task.max_tokens)
     predicted = predict(load_finetuned(checkpoint.path), rows, task.labels)
     assert predicted == predicted_dev(tmp_path)
     assert task.score([example.label for example in dev], predicted) == dev_score(tmp_path, "last")
@@ -299,10 +299,10 @@ def test_words_are_tagged(recipe, tagged, encoder, stage_2, tmp_path):
     assert score > 0.8
     if not stage_2:
         dev = tagged.examples("dev")
-        rows = encode(dev, load_tokenizer(checkpoint.path), tagged.max_tokens, "tokens")
+        rows = encode_rows(dev, load_tokenizer(checkpoint.path), tagged.max_tokens, "tokens")
         assert predict(load_finetuned(checkpoint.path), rows, tagged.labels) == predicted_dev(tmp_path / "out")
     with pytest.raises(ValueError, match="whole words cannot be masked"):
-        tlm.joint(replace(stated, whole_words=True), tmp_path / "words")
+        tlm.train_jointly(replace(stated, whole_words=True), tmp_path / "words")
 
 
 def test_from_a_pretrained_model_on_the_task_data_alone_as_in_table_8(recipe, encoder, tmp_path):
@@ -317,19 +317,19 @@ def test_a_model_of_a_family_that_acclimate_knows_little_of(recipe, encoder, tmp
     model.save_pretrained(tmp_path / "model")
     load_tokenizer(encoder).save_pretrained(tmp_path / "model")
     told = []
-    tlm.joint(replace(recipe, model=str(tmp_path / "model")), tmp_path / "out", watch=told.append)
+    tlm.train_jointly(replace(recipe, model=str(tmp_path / "model")), tmp_path / "out", watch=told.append)
     assert "a family whose dropout cannot be set: left as it is" in [each.values.get("note") for each in told]
 
 
 def test_a_given_tokenizer_is_taken_as_it_is(recipe, encoder, tmp_path):
-    tlm.joint(replace(recipe, tokenizer=str(encoder)), tmp_path)
+    tlm.train_jointly(replace(recipe, tokenizer=str(encoder)), tmp_path)
     assert load_tokenizer(tmp_path / "checkpoint").get_vocab() == load_tokenizer(encoder).get_vocab()
     assert not (tmp_path / "vocabulary").exists()
 
 
 def test_a_vocabulary_is_learned_from_the_corpus_and_the_task(recipe, tmp_path):
     foreign = write_corpus([Document("0", "zebra " * 50 + "quagga")], tmp_path / "corpus")
-    tlm.joint(replace(recipe, corpus=foreign.path), tmp_path / "out")
+    tlm.train_jointly(replace(recipe, corpus=foreign.path), tmp_path / "out")
     words = set(load_tokenizer(tmp_path / "out" / "checkpoint").get_vocab())
     assert {"zebra", "artery"} <= words
 
@@ -364,7 +364,7 @@ def content(path: Path) -> dict[str, bytes]:
 
 def note(recipe, place) -> str:
     told = []
-    tlm.joint(recipe, place, watch=told.append)
+    tlm.train_jointly(recipe, place, watch=told.append)
     return next(each.values["note"] for each in told if "note" in each.values)
 
 
@@ -409,7 +409,7 @@ def test_a_model_that_could_not_be_handed_over_is_refused_before_it_trains(recip
 
 def test_rows_that_a_model_could_not_read_are_refused_before_it_trains(recipe, encoder, tmp_path):
     with pytest.raises(ValueError, match="reads 40 tokens at once, but rows may have 50"):
-        tlm.joint(replace(recipe, model=str(encoder), internal_tokens=50), tmp_path)
+        tlm.train_jointly(replace(recipe, model=str(encoder), internal_tokens=50), tmp_path)
 
 
 def of_table(task: str, scale: str) -> tuple[tlm.TlmRecipe, str]:

@@ -9,7 +9,14 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from acclimate.models.classifier import KINDS, PROBLEM_TYPES, kind_of, labels_of, load_classifier, load_finetuned
+from acclimate.models.classifier import (
+    KINDS,
+    PROBLEM_TYPES,
+    classifier_kind,
+    labels_of,
+    load_classifier,
+    load_finetuned,
+)
 from acclimate.models.encoder import dropout_known, save_model
 from acclimate.models.scale import Scale, fold, folded, output_layer
 
@@ -45,14 +52,14 @@ def test_a_checkpoint_says_what_its_outputs_mean(kind, checkpoint, tmp_path, tok
     labels = () if kind in ("score", "span") else LABELS
     save_model(load_classifier(checkpoint, labels, kind=kind, seed=1), tokenizer, tmp_path / "tuned")
     model = load_finetuned(tmp_path / "tuned")
-    assert (kind_of(model), labels_of(model)) == (kind, labels)
+    assert (classifier_kind(model), labels_of(model)) == (kind, labels)
     assert model.config.problem_type == PROBLEM_TYPES.get(kind)
 
 
 def test_a_checkpoint_without_a_problem_type_has_one_label_a_text(checkpoint):
     model = load_classifier(checkpoint, LABELS, seed=1)
     model.config.problem_type = None
-    assert kind_of(model) == "sequence"
+    assert classifier_kind(model) == "sequence"
 
 
 @pytest.mark.parametrize("name", [*FAMILIES])
@@ -72,7 +79,7 @@ def test_a_tagger_of_every_family_is_an_ordinary_checkpoint(name, tmp_path, toke
     assert torch.equal(outputs(load_finetuned(tmp_path / "tuned")), outputs(made[0]))
     torch.testing.assert_close(outputs(plain), outputs(made[0]))
     again = load_classifier(tmp_path / "tuned", LABELS, seed=1)
-    assert (kind_of(again), again.config.problem_type) == ("sequence", "single_label_classification")
+    assert (classifier_kind(again), again.config.problem_type) == ("sequence", "single_label_classification")
 
 
 def ends(model) -> torch.Tensor:
@@ -92,7 +99,7 @@ def test_a_reader_of_every_family_is_an_ordinary_checkpoint(name, tmp_path, toke
     plain = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "tuned")
     torch.testing.assert_close(ends(plain), ends(made[0]))
     tuned = load_finetuned(tmp_path / "tuned")
-    assert (kind_of(tuned), labels_of(tuned)) == ("span", ())
+    assert (classifier_kind(tuned), labels_of(tuned)) == ("span", ())
     assert torch.equal(ends(tuned), ends(made[0]))
     again = load_classifier(tmp_path / "tuned", (), kind="span", seed=2)
     assert torch.equal(output_layer(again).weight, output_layer(made[2]).weight), "a trained head was taken over"

@@ -12,7 +12,7 @@ from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.encoder import (
     load_masked_language_model,
     longest_input,
-    longest_of,
+    longest_of_config,
     random_twin,
     require_room,
     save_model,
@@ -141,7 +141,7 @@ def test_classifier_of_a_first_stage_says_that_it_has_a_prompt():
     model.config.prompt_tokens = 4
     made = as_classifier(model, new_joint_head(model, "sequence", ("a", "b"), seed=0), "sequence", ("a", "b"))
     assert made.config.prompt_tokens == 4
-    assert longest_of(made.config) == longest_of(model.config)
+    assert longest_of_config(made.config) == longest_of_config(model.config)
 
 
 def test_random_twin_has_adapters_of_its_own(adapted):

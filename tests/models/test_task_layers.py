@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from acclimate.models.classifier import kind_in, kind_of, labels_of, load_classifier, load_finetuned
+from acclimate.models.classifier import classifier_kind, kind_in, labels_of, load_classifier, load_finetuned
 from acclimate.models.loading import quiet
 from acclimate.models.scale import output_layer
 from acclimate.models.task_layers import ConditionalRandomField, crf_of, pooled
@@ -52,7 +52,7 @@ def test_a_checkpoint_of_a_family_says_what_it_said(directory, tmp_path, layer):
         model.save_pretrained(tmp_path / "tuned")
         encoder = AutoModel.from_pretrained(tmp_path / "tuned")
     again = load_finetuned(tmp_path / "tuned")
-    assert (kind_of(again), labels_of(again)) == ("tokens", LABELS)
+    assert (classifier_kind(again), labels_of(again)) == ("tokens", LABELS)
     with torch.no_grad():
         assert torch.equal(again(**inputs()).logits, said)
         assert torch.equal(encoder(**inputs()).last_hidden_state, hidden)
@@ -321,7 +321,7 @@ def test_a_checkpoint_of_any_family_says_what_it_said(encoder_directory, tmp_pat
         model.save_pretrained(tmp_path / "tuned")
         encoder = AutoModel.from_pretrained(tmp_path / "tuned")
     again = load_finetuned(tmp_path / "tuned")
-    assert (kind_of(again), labels_of(again)) == ("sequence", ("yes", "no"))
+    assert (classifier_kind(again), labels_of(again)) == ("sequence", ("yes", "no"))
     with torch.no_grad():
         assert torch.equal(again(**pooled_inputs()).logits, said)
         assert torch.equal(encoder(input_ids=inputs()["input_ids"]).last_hidden_state, hidden)
@@ -363,7 +363,7 @@ def test_a_checkpoint_of_the_first_version_is_still_read(tmp_path):
     place = tmp_path / "tuned" / "config.json"
     place.write_text(place.read_text().replace("ForPooledStates", "ForMentionPairs"))
     again = load_finetuned(tmp_path / "tuned")
-    assert (kind_in(again.config), kind_of(again)) == ("sequence", "sequence")
+    assert (kind_in(again.config), classifier_kind(again)) == ("sequence", "sequence")
     with torch.no_grad():
         assert torch.equal(again(**pooled_inputs()).logits, model(**pooled_inputs()).logits)
 

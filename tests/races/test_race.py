@@ -69,7 +69,7 @@ def test_dev_chooses_the_winner_who_predicts_what_was_scored(toy_race):
             for row in rows
         ]
     assert tuple(predicted) == score.predicted
-    files.check(toy_race.run / "winner")
+    files.check_manifest(toy_race.run / "winner")
 
 
 def test_facts_tell_losses_curves_budgets_and_hashes(toy_race):

@@ -22,7 +22,7 @@ def test_a_rate_that_is_stated_is_the_rate():
 
 def test_vectors_from_nothing_are_of_unit_spread():
     for usual in (RaceRecipe(), for_model()):
-        assert (usual.tapter.vectors, tapter.scale_of(usual.tapter)) == ("", "unit")
+        assert (usual.tapter.vectors, tapter.resolved_scale(usual.tapter)) == ("", "unit")
 
 
 def test_rates_that_are_stated_are_searched():

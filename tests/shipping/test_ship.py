@@ -118,7 +118,7 @@ def test_a_tagger_that_says_something_else_is_not_shipped(tmp_path):
 def test_the_directory_is_whole_and_holds_no_pickle_and_no_path_of_this_machine(toy_race, tmp_path):
     to = tmp_path / "out"
     shipped = ship(toy_race.run, to)
-    files.check(to)
+    files.check_manifest(to)
     there = {file.name for file in to.iterdir()}
     expected = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
     assert expected <= there
@@ -298,7 +298,7 @@ def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, t
     assert open_prepared(run / "data").looks() == before
     int8 = shipped.int8
     assert sorted(file.name for file in (shipped.path / "onnx").iterdir()) == ["model_int8.onnx"]
-    files.check(shipped.path)
+    files.check_manifest(shipped.path)
     task = open_prepared(run / "data")
     texts = [example.text for example in task.examples("test")]
     names, printed = snippet(shipped.card, 1, shipped.path, texts, None)

@@ -37,7 +37,7 @@ def test_tapters_defaults_are_table_4s():
         plan = tuning.plan
         assert (plan.batch, plan.rate, plan.warmup, plan.weight_decay) == (128, 5e-5, 0.06, 0.01)
         assert (tuning.epochs, tuning.choose) == (epochs, "last")
-    assert (recipe.tapter.vectors, tapter.scale_of(recipe.tapter)) == ("", "unit")
+    assert (recipe.tapter.vectors, tapter.resolved_scale(recipe.tapter)) == ("", "unit")
 
 
 def test_tables_of_the_papers():

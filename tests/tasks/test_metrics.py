@@ -29,7 +29,7 @@ from acclimate.tasks.metrics import (
     metric_named,
     micro_f1_without,
 )
-from acclimate.tasks.tags import entities, joint, parts_of
+from acclimate.tasks.tags import entities, join_tags, joined_tags
 from acclimate.tasks.task import Metric
 
 NAMES = np.array(["none", "cause", "treat", "prevent", "diagnose"])
@@ -522,7 +522,7 @@ def overlapping(seed: int, count: int = 40) -> tuple[list[Label], list[Label]]:
     generator = random.Random(seed)
 
     def tag() -> str:
-        return joint(f"I-{element}" for element in ("INT", "OUT", "PAR") if generator.random() < 0.4)
+        return join_tags(f"I-{element}" for element in ("INT", "OUT", "PAR") if generator.random() < 0.4)
 
     gold = [tuple(tag() for _ in range(generator.randint(1, 9))) for _ in range(count)]
     predicted = [tuple(known if generator.random() < 0.5 else tag() for known in tags) for tags in gold]
@@ -533,7 +533,7 @@ def overlapping(seed: int, count: int = 40) -> tuple[list[Label], list[Label]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_word_that_several_elements_cover_counts_for_each_as_in_scikit_learn(seed: int, name: str) -> None:
     pair = overlapping(seed)
-    flat = [[set(parts_of(tag)) - {"O"} for tags in side for tag in tags] for side in pair]
+    flat = [[set(joined_tags(tag)) - {"O"} for tags in side for tag in tags] for side in pair]
     binarizer = MultiLabelBinarizer(classes=["I-INT", "I-OUT", "I-PAR"])
     gold, predicted = (binarizer.fit_transform(side) for side in flat)
     assert METRICS[name].compute(*pair) == pytest.approx(f1_score(gold, predicted, average="macro"), abs=1e-12)
@@ -543,7 +543,7 @@ def test_f1_over_words_that_overlap_naively_by_element() -> None:
     pair = overlapping(7)
     scores = []
     for element in ("I-INT", "I-OUT", "I-PAR"):
-        ours, theirs = ([element in parts_of(tag) for tags in side for tag in tags] for side in pair)
+        ours, theirs = ([element in joined_tags(tag) for tags in side for tag in tags] for side in pair)
         hits = sum(one and other for one, other in zip(ours, theirs, strict=True))
         precision, recall = hits / sum(theirs), hits / sum(ours)
         scores.append(2 * precision * recall / (precision + recall))

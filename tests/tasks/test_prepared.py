@@ -113,7 +113,7 @@ def test_every_look_is_written_down_beside_the_data_and_in_the_ledger(tmp_path, 
     ledger = (cache / "looks" / f"{task.hashes['test']}.jsonl").read_text().splitlines()
     assert [json.loads(line)["run"] for line in ledger] == [str((tmp_path / "run").resolve())] * 2
     assert not list(task.path.glob(LOOKS))
-    files.check(task.path)  # looking changes nothing of what the manifest lists
+    files.check_manifest(task.path)  # looking changes nothing of what the manifest lists
 
 
 def test_looks_of_other_runs_at_the_same_test_set_are_counted(tmp_path):

@@ -12,7 +12,7 @@ from acclimate.core.types import NOT_PREDICTED, Example
 from acclimate.tasks import rows as module
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import Prepared, prepare
-from acclimate.tasks.rows import EXAMPLE, by_word, encode, encoded, labelled
+from acclimate.tasks.rows import EXAMPLE, by_word, encode_rows, encoded, with_labels
 from acclimate.tasks.task import Task
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "heart", "moon", "clay"]
@@ -34,7 +34,7 @@ def examples(*labels) -> list[Example]:
 
 
 def test_texts_become_rows_in_their_order_cut_to_the_longest(tokenizer):
-    rows = encode([Example("a", "heart moon clay", ""), Example("b", "clay", "")], tokenizer, 4)
+    rows = encode_rows([Example("a", "heart moon clay", ""), Example("b", "clay", "")], tokenizer, 4)
     assert rows.ids.tolist() == [2, 5, 6, 3, 2, 7, 3]
     assert rows.offsets.tolist() == [0, 4, 7]
     assert (rows.names, rows.rows, rows.tokens, rows.pad) == (["a", "b"], {}, {}, 0)
@@ -42,7 +42,7 @@ def test_texts_become_rows_in_their_order_cut_to_the_longest(tokenizer):
 
 def test_of_a_pair_the_longer_text_is_cut_and_the_second_has_its_own_type(tokenizer):
     pair = [Example("a", "heart moon clay", "", pair="clay"), Example("b", "moon", "")]
-    rows = encode(pair, tokenizer, 6)
+    rows = encode_rows(pair, tokenizer, 6)
     assert rows.ids.tolist() == [2, 5, 6, 3, 7, 3, 2, 6, 3, 3]
     assert rows.tokens["token_type_ids"].tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 0, 1]
 
@@ -50,7 +50,7 @@ def test_of_a_pair_the_longer_text_is_cut_and_the_second_has_its_own_type(tokeni
 def test_labels_by_kind(tokenizer):
     def of(kind, *labels):
         rows = examples(*labels)
-        return labelled(encode(rows, tokenizer, 8), rows, kind, LABELS).rows["label"]
+        return with_labels(encode_rows(rows, tokenizer, 8), rows, kind, LABELS).rows["label"]
 
     one = of("sequence", "heart", "soil")
     assert (one.tolist(), one.dtype) == ([2, 0], np.int64)
@@ -63,7 +63,7 @@ def test_labels_by_kind(tokenizer):
 
 def test_what_goes_with_rows_is_taken_with_them(tokenizer):
     rows = examples(("heart",), (), ("orbit", "soil"))
-    batch = labelled(encode(rows, tokenizer, 8), rows, "multilabel", LABELS).take(np.array([2, 0]))
+    batch = with_labels(encode_rows(rows, tokenizer, 8), rows, "multilabel", LABELS).take(np.array([2, 0]))
     assert batch.rows["label"].tolist() == [[1, 1, 0], [0, 0, 1]]
 
 
@@ -83,7 +83,7 @@ def test_what_goes_with_rows_is_taken_with_them(tokenizer):
 def test_labels_of_another_kind_are_refused(kind, label, message, tokenizer):
     rows = examples(label)
     with pytest.raises(ValueError, match=message):
-        labelled(encode(rows, tokenizer, 8), rows, kind, LABELS)
+        with_labels(encode_rows(rows, tokenizer, 8), rows, kind, LABELS)
 
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "il", "-", "2", "##b", "(", ")", "p", "##53"]
@@ -101,7 +101,7 @@ def tagged(*sentences: tuple[str, tuple[str, ...]]) -> list[Example]:
 
 def test_a_words_tag_stands_at_its_first_piece(pieces):
     rows = tagged(("IL-2b ( p53 )", ("B", "O", "B", "O")), ("p", ("O",)))
-    batch = labelled(encode(rows, pieces, 16, "tokens"), rows, "tokens", ("B", "O"))
+    batch = with_labels(encode_rows(rows, pieces, 16, "tokens"), rows, "tokens", ("B", "O"))
     # [CLS] il - 2 ##b ( p ##53 ) [SEP]   [CLS] p [SEP]
     assert batch.ids.tolist() == [2, 5, 6, 7, 8, 9, 11, 12, 10, 3, 2, 11, 3]
     assert batch.tokens["word"].tolist() == [NONE, 0, NONE, NONE, NONE, 1, 2, NONE, 3, NONE, NONE, 0, NONE]
@@ -120,8 +120,8 @@ def test_every_word_of_a_long_sentence_stands_in_one_window(pieces, max_tokens):
     for number in range(20):
         words = generator.choices(["IL-2b", "(", "p53", ")", "p"], k=generator.randint(1, 40))
         rows.append(Example(f"row {number}", " ".join(words), tuple(generator.choices(["B", "I", "O"], k=len(words)))))
-    whole = labelled(encode(rows, pieces, 1000, "tokens"), rows, "tokens", ("B", "I", "O"))
-    batch = labelled(encode(rows, pieces, max_tokens, "tokens"), rows, "tokens", ("B", "I", "O"))
+    whole = with_labels(encode_rows(rows, pieces, 1000, "tokens"), rows, "tokens", ("B", "I", "O"))
+    batch = with_labels(encode_rows(rows, pieces, max_tokens, "tokens"), rows, "tokens", ("B", "I", "O"))
     assert batch.lengths.max() <= max_tokens
     assert read_in_windows(batch) == (whole.lengths > max_tokens).sum()
     for name in ("tags", "word"):
@@ -134,7 +134,7 @@ def test_every_word_of_a_long_sentence_stands_in_one_window(pieces, max_tokens):
 
 
 def test_words_in_a_window_have_context_on_both_sides(pieces):
-    batch = encode(tagged((" ".join(["p"] * 100), ("O",) * 100)), pieces, 34, "tokens")
+    batch = encode_rows(tagged((" ".join(["p"] * 100), ("O",) * 100)), pieces, 34, "tokens")
     for row in range(len(batch)):
         own = batch.take(np.array([row])).tokens["word"]
         asked = np.flatnonzero(own != NONE)
@@ -144,7 +144,7 @@ def test_words_in_a_window_have_context_on_both_sides(pieces):
 
 def test_a_word_of_which_nothing_is_left_has_no_tag_and_stays_counted(pieces):
     rows = tagged(("p \u200b \u00ad", ("B", "O", "B")), ("\u200b", ("O",)))
-    batch = labelled(encode(rows, pieces, 16, "tokens"), rows, "tokens", ("B", "O"))
+    batch = with_labels(encode_rows(rows, pieces, 16, "tokens"), rows, "tokens", ("B", "O"))
     assert batch.ids.tolist() == [2, 11, 3, 2, 3]
     assert [values.tolist() for values in by_word(np.full(5, 7), batch)] == [[7, -1, -1], [-1]]
     assert batch.tokens["tags"].tolist() == [NONE, 0, NONE, NONE, NONE]
@@ -165,7 +165,7 @@ def bytes_of_words(*, trim: bool) -> PreTrainedTokenizerFast:
 def test_bytes_with_the_space_before_a_word_belong_to_the_word(trim):
     rows = tagged(("ab \u00e9 ab c", ("B", "O", "B", "O")))
     tokenizer = bytes_of_words(trim=trim)
-    batch = encode(rows, tokenizer, 32, "tokens")
+    batch = encode_rows(rows, tokenizer, 32, "tokens")
     said = [tokenizer.convert_ids_to_tokens(batch.ids.tolist()), batch.tokens["word"].tolist()]
     assert said[0] == ["<s>", "ab", "\u0120", "\u00c3", "\u00a9", "\u0120", "ab", "\u0120", "c", "</s>"]
     assert [word for word in said[1] if word != NONE] == [0, 1, 2, 3]
@@ -178,7 +178,9 @@ def test_a_piece_of_two_words_stands_for_the_first():
     tokenizer.pre_tokenizer = pre_tokenizers.Split("_", "removed")
     tokenizer.normalizer = normalizers.Replace(" c", "_c")
     tokenizer.decoder = decoders.Fuse()
-    batch = encode(tagged(("a b c", ("B", "O", "B"))), PreTrainedTokenizerFast(tokenizer_object=tokenizer), 8, "tokens")
+    batch = encode_rows(
+        tagged(("a b c", ("B", "O", "B"))), PreTrainedTokenizerFast(tokenizer_object=tokenizer), 8, "tokens"
+    )
     assert batch.ids.tolist() == [1, 2]
     assert batch.tokens["word"].tolist() == [0, 2]
 
@@ -194,9 +196,9 @@ def test_a_piece_of_two_words_stands_for_the_first():
 def test_tags_that_are_not_one_a_word_are_refused(pieces, label, message):
     rows = [Example("row 0", "p (", label)]
     with pytest.raises(ValueError, match=message):
-        labelled(encode(rows, pieces, 16, "tokens"), rows, "tokens", ("B", "O"))
+        with_labels(encode_rows(rows, pieces, 16, "tokens"), rows, "tokens", ("B", "O"))
     with pytest.raises(ValueError, match="rows of 2 tokens have no room for a word"):
-        encode(rows, pieces, 2, "tokens")
+        encode_rows(rows, pieces, 2, "tokens")
 
 
 def word_tokenizer(words=WORDS, **given):
@@ -220,7 +222,7 @@ def task(tmp_path, monkeypatch) -> Prepared:
 
 def test_rows_are_those_of_encode_and_made_once(task):
     first = rows_of(task, "train", word_tokenizer())
-    assert np.array_equal(first.ids, encode(task.examples("train"), word_tokenizer(), 8).ids)
+    assert np.array_equal(first.ids, encode_rows(task.examples("train"), word_tokenizer(), 8).ids)
     used = word_tokenizer()
     used(["heart"], truncation=True, max_length=3)  # what a tokenizer was last asked for is no part of it
     assert rows_of(task, "train", used) is first

@@ -13,7 +13,7 @@ from transformers import BertTokenizer, PreTrainedTokenizerBase
 from acclimate.core.types import NOT_PREDICTED, Batch, Example
 from acclimate.tasks.formats.squad import squad_examples
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.rows import encode, labelled
+from acclimate.tasks.rows import encode_rows, with_labels
 from acclimate.tasks.spans import BEGIN, END, EXAMPLE, PASSAGE, best_answers
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "where", "is", "it", ",", ".", *"abcdefg", "##x", "##y"]
@@ -26,7 +26,7 @@ def tokenizer() -> BertTokenizer:
 
 
 def encoded(tokenizer: PreTrainedTokenizerBase, *examples: Example, max_tokens: int = 32) -> Batch:
-    return labelled(encode(examples, tokenizer, max_tokens, "span"), examples, "span", ())
+    return with_labels(encode_rows(examples, tokenizer, max_tokens, "span"), examples, "span", ())
 
 
 def read(rows: Batch, row: int) -> list[str]:
@@ -131,7 +131,7 @@ def test_rows_without_room_and_tokenizers_without_offsets_are_refused(tokenizer)
         is_fast = False
 
     with pytest.raises(ValueError, match="no fast version, so it does not say which characters"):
-        encode([asked("a")], Slow(), 32, "span")
+        encode_rows([asked("a")], Slow(), 32, "span")
 
 
 @pytest.mark.skipif(not SQUAD.exists(), reason="the published files are not here")

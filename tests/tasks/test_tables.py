@@ -17,7 +17,7 @@ from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.tables import Columns, Row, delimited_task, read_labelled, read_rows
 from acclimate.tasks.task import load
-from acclimate.text.untrusted import LIMITS, blocks
+from acclimate.text.untrusted import LIMITS, read_blocks
 
 ROWS = [
     {"body": 'He said "no",\nthen left', "class": "neg"},
@@ -133,7 +133,7 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     taken: list[int] = []
 
     def unpack() -> None:
-        for block in blocks(path, replace(LIMITS, grace=1 << 20)):
+        for block in read_blocks(path, replace(LIMITS, grace=1 << 20)):
             taken.append(len(block))
 
     with pytest.raises(ValueError, match="decompression bomb"):

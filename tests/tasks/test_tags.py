@@ -13,10 +13,10 @@ from acclimate.tasks.tags import (
     converted,
     entities,
     fallback,
-    joint,
+    join_tags,
+    joined_tags,
     may_follow,
     other_scheme,
-    parts_of,
     scheme_of,
     tags_of,
     text_of,
@@ -151,10 +151,10 @@ def test_tags_without_a_type_stay_without() -> None:
 
 
 def test_a_joint_tag_is_of_several_and_a_plus_within_a_type_joins_nothing() -> None:
-    assert parts_of(joint(["I-PAR", "I-INT"])) == ("I-INT", "I-PAR")
-    assert joint([]) == "O"
-    assert parts_of("I-Na+") == ("I-Na+",)
-    assert parts_of("I-K+B-Na+") == ("I-K", "B-Na+")
+    assert joined_tags(join_tags(["I-PAR", "I-INT"])) == ("I-INT", "I-PAR")
+    assert join_tags([]) == "O"
+    assert joined_tags("I-Na+") == ("I-Na+",)
+    assert joined_tags("I-K+B-Na+") == ("I-K", "B-Na+")
     assert scheme_of({"I-a+B-b", "O"}) == "BIO"
 
 
@@ -163,7 +163,7 @@ def test_entities_of_types_that_overlap_are_those_of_each_type_alone() -> None:
     for _ in range(300):
         words = draw.randrange(1, 9)
         alone = {kind: draw.choices(["O", f"B-{kind}", f"I-{kind}"], k=words) for kind in ("a", "b", "c")}
-        together = [joint(tag for tag in tags if tag != "O") for tags in zip(*alone.values(), strict=True)]
+        together = [join_tags(tag for tag in tags if tag != "O") for tags in zip(*alone.values(), strict=True)]
         assert entities(together) == set().union(*map(entities, alone.values()))
 
 

@@ -8,7 +8,7 @@ from acclimate.core.types import Progress
 from acclimate.text import filters
 from acclimate.text.overlap.near_duplicates import grams
 from acclimate.text.overlap.references import jaccard
-from acclimate.text.preparation import CorpusRecipe, as_csv, as_text, prepare
+from acclimate.text.preparation import CorpusRecipe, as_csv, as_text, prepare_corpus
 
 WORDS = (
     "the",
@@ -71,7 +71,7 @@ RECIPE = CorpusRecipe(language="en", least_words=4, most_words=300)
 
 @pytest.fixture(scope="module")
 def done(raw, tmp_path_factory):
-    return prepare([raw], tmp_path_factory.mktemp("done") / "out", RECIPE)
+    return prepare_corpus([raw], tmp_path_factory.mktemp("done") / "out", RECIPE)
 
 
 def contents(folder):
@@ -131,11 +131,11 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(raw, done, tmp_path, mo
     with monkeypatch.context() as context:
         context.setattr(filters, "write_json", killed)
         with pytest.raises(KeyboardInterrupt):
-            prepare([raw], tmp_path / "out", RECIPE)
+            prepare_corpus([raw], tmp_path / "out", RECIPE)
     read = []
     real = filters.document_of
     monkeypatch.setattr(filters, "document_of", lambda *given: read.append(given[0]) or real(*given))
-    again = prepare([raw], tmp_path / "out", RECIPE)
+    again = prepare_corpus([raw], tmp_path / "out", RECIPE)
     assert again.corpus.hash == done.corpus.hash
     assert contents(again.path / "corpus") == contents(done.path / "corpus")
     assert again.facts == done.facts
@@ -145,12 +145,12 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(raw, done, tmp_path, mo
 
 def test_a_finished_one_is_read_and_not_done_again(raw, done, monkeypatch):
     monkeypatch.setattr("acclimate.text.preparation.read_unit", None)
-    assert prepare([raw], done.path, RECIPE) == done
+    assert prepare_corpus([raw], done.path, RECIPE) == done
 
 
 def test_several_processes_write_the_same_bytes(raw, done, tmp_path, monkeypatch):
     monkeypatch.setattr(filters, "UNIT", 5000)
-    again = prepare([raw], tmp_path / "out", RECIPE, processes=2)
+    again = prepare_corpus([raw], tmp_path / "out", RECIPE, processes=2)
     assert contents(again.path) == contents(done.path)
 
 
@@ -158,14 +158,14 @@ def test_files_that_are_passed_over_are_named(tmp_path):
     for name in ("a.txt", "notes.docx", "b/old.pdf", "b/.hidden.pdf", "b/c.jsonl.md5"):
         (tmp_path / "raw" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "raw" / name).write_text("Some words that are read.\n")
-    facts = prepare([tmp_path / "raw"], tmp_path / "out", CorpusRecipe()).facts
+    facts = prepare_corpus([tmp_path / "raw"], tmp_path / "out", CorpusRecipe()).facts
     assert facts["unread"] == ["b/c.jsonl.md5", "b/old.pdf", "notes.docx"]
     assert "Passed over for their endings: b/c.jsonl.md5, b/old.pdf, notes.docx." in as_text(facts)
 
 
 def test_progress_is_told(raw, tmp_path):
     told: list[Progress] = []
-    prepare([raw], tmp_path / "out", CorpusRecipe(near=0, exact=False), watch=told.append)
+    prepare_corpus([raw], tmp_path / "out", CorpusRecipe(near=0, exact=False), watch=told.append)
     assert {progress.stage for progress in told} >= {"reading", "writing"}
 
 
@@ -186,9 +186,9 @@ def test_settings_that_no_document_meets_are_refused(settings, message):
 
 def test_other_settings_or_files_in_the_same_place_are_refused(raw, done):
     with pytest.raises(ValueError, match="holds a preparation with other settings"):
-        prepare([raw], done.path, CorpusRecipe())
+        prepare_corpus([raw], done.path, CorpusRecipe())
     with pytest.raises(ValueError, match="holds a preparation with other files"):
-        prepare([raw / "0.jsonl"], done.path, RECIPE)
+        prepare_corpus([raw / "0.jsonl"], done.path, RECIPE)
 
 
 def test_a_file_that_was_refused_may_be_mended_and_the_same_call_goes_on(tmp_path):
@@ -196,24 +196,24 @@ def test_a_file_that_was_refused_may_be_mended_and_the_same_call_goes_on(tmp_pat
     file, told = tmp_path / "a.txt", []
     file.write_bytes("la cellule \xe9tait l\xe0\n".encode("latin-1") * 4)
     with pytest.raises(ValueError, match="UTF-8"):
-        prepare([file], tmp_path / "out", CorpusRecipe())
+        prepare_corpus([file], tmp_path / "out", CorpusRecipe())
     file.write_text("la cellule \xe9tait l\xe0\n" * 4, encoding="utf-8")
-    made = prepare([file], tmp_path / "out", CorpusRecipe(), watch=told.append)
+    made = prepare_corpus([file], tmp_path / "out", CorpusRecipe(), watch=told.append)
     assert [document.text for document in made.corpus.documents()] == ["la cellule \xe9tait l\xe0"]
     assert "read anew" in told[0].values["note"]
 
 
 def test_text_of_which_nothing_is_left_is_refused_with_counts(raw, tmp_path):
     with pytest.raises(ValueError, match=r"no document is left \(.*short: 13"):
-        prepare([raw], tmp_path / "out", CorpusRecipe(least_words=1000))
+        prepare_corpus([raw], tmp_path / "out", CorpusRecipe(least_words=1000))
 
 
 def test_a_file_named_twice_is_refused(raw, tmp_path):
     with pytest.raises(ValueError, match=r"0\.jsonl: is named twice"):
-        prepare([raw, raw / "0.jsonl"], tmp_path / "out", CorpusRecipe())
+        prepare_corpus([raw, raw / "0.jsonl"], tmp_path / "out", CorpusRecipe())
 
 
 def test_text_of_which_most_cannot_be_used_is_refused(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{\n[]\n')
     with pytest.raises(ValueError, match="2 of 3 documents cannot be used"):
-        prepare([tmp_path / "a.jsonl"], tmp_path / "out", CorpusRecipe())
+        prepare_corpus([tmp_path / "a.jsonl"], tmp_path / "out", CorpusRecipe())

@@ -7,7 +7,7 @@ import pytest
 from acclimate.core.types import NOT_PREDICTED, Document
 from acclimate.text.corpus import write_corpus
 from acclimate.text.rows import RANDOM_NEXT, TYPES, frame_of, masked_pairs
-from acclimate.text.streams import even, sampled
+from acclimate.text.streams import even, sampled_rows
 from acclimate.text.vocabulary import train_tokenizer
 
 LONGEST = 24
@@ -59,7 +59,7 @@ def within(stretch, document):
 
 
 def test_half_of_the_second_stretches_follow_and_the_rest_is_of_another_document(tokens, tokenizer):
-    stream = sampled(made(tokens, tokenizer), even(20), seed=0, rate=0.15)
+    stream = sampled_rows(made(tokens, tokenizer), even(20), seed=0, rate=0.15)
     marks = []
     for step in range(30):
         for first, second, random_next, name in taken_apart(stream(step)):
@@ -77,7 +77,7 @@ def test_half_of_the_second_stretches_follow_and_the_rest_is_of_another_document
 
 
 def test_segments_are_cut_where_sentences_begin_and_not_within_numbers(tokens, tokenizer):
-    stream = sampled(made(tokens, tokenizer, longest=60), even(33), seed=0, rate=0.15)
+    stream = sampled_rows(made(tokens, tokenizer, longest=60), even(33), seed=0, rate=0.15)
     ends, begins = set(), set()
     for first, second, random_next, name in (row for step in range(20) for row in taken_apart(stream(step))):
         if int(name.split()[1]) % 4 and int(name.split()[1]) < 30:  # of two sentences or more
@@ -93,7 +93,7 @@ def test_neither_length_nor_beginning_of_a_second_stretch_tells_whether_it_follo
     words = np.random.default_rng(0).choice(["rats", "mm", "the", "of"], (40, 300))
     texts = (" ".join(f"{' '.join(part)}." for part in np.split(row, 50)) for row in words)
     own = write_corpus((Document(str(number), text) for number, text in enumerate(texts)), tmp_path / "long")
-    stream = sampled(made(own.tokens(tokenizer), tokenizer, longest=64), even(200), seed=0, rate=0.15)
+    stream = sampled_rows(made(own.tokens(tokenizer), tokenizer, longest=64), even(200), seed=0, rate=0.15)
     lengths = {0: [], 1: []}
     for step in range(5):
         for _, second, random_next, _ in taken_apart(stream(step)):
@@ -105,7 +105,7 @@ def test_neither_length_nor_beginning_of_a_second_stretch_tells_whether_it_follo
 
 def test_every_segment_begins_a_row_once_an_epoch(tokens, tokenizer):
     rows = made(tokens, tokenizer)
-    batch = sampled(rows, even(len(rows)), seed=4, rate=0.15)(3)
+    batch = sampled_rows(rows, even(len(rows)), seed=4, rate=0.15)(3)
     firsts = sorted(tuple(first[1:4].tolist()) for first, *_ in taken_apart(batch))
     expected = []
     for begin, end in pairwise(rows.segments.boundaries):
@@ -116,7 +116,7 @@ def test_every_segment_begins_a_row_once_an_epoch(tokens, tokenizer):
 
 def test_batch_depends_on_seed_and_step_alone(tokens, tokenizer):
     def rows(seed, step):
-        batch = sampled(made(tokens, tokenizer), even(9), seed=seed, rate=0.15)(step)
+        batch = sampled_rows(made(tokens, tokenizer), even(9), seed=seed, rate=0.15)(step)
         return batch.ids.tobytes(), batch.offsets.tobytes(), batch.rows[RANDOM_NEXT].tobytes()
 
     assert rows(1, 5) == rows(1, 5)
@@ -126,7 +126,7 @@ def test_batch_depends_on_seed_and_step_alone(tokens, tokenizer):
 
 def test_whole_words_of_both_stretches_are_masked_and_no_special_token(tokens, tokenizer):
     rows = made(tokens, tokenizer)
-    batch = sampled(rows, even(40), seed=0, rate=0.3)(0)
+    batch = sampled_rows(rows, even(40), seed=0, rate=0.3)(0)
     predicted = batch.tokens["labels"] != NOT_PREDICTED
     assert predicted[batch.tokens[TYPES] == 0].any()
     assert predicted[batch.tokens[TYPES] == 1].any()
@@ -135,7 +135,7 @@ def test_whole_words_of_both_stretches_are_masked_and_no_special_token(tokens, t
 
 def test_documents_that_are_left_out_are_no_second_stretch_either(tokens, tokenizer):
     kept = np.arange(33) % 2 == 0
-    stream = sampled(made(tokens, tokenizer, documents=kept), even(40), seed=0, rate=0.15)
+    stream = sampled_rows(made(tokens, tokenizer, documents=kept), even(40), seed=0, rate=0.15)
     for step in range(5):
         for name in stream(step).names:
             assert all(kept[int(number)] for number in name.removeprefix("document ").split(" and "))
@@ -172,6 +172,6 @@ def test_a_word_as_long_as_a_row_leaves_room_for_another_text(tokenizer, tmp_pat
     documents = [Document(str(number), "naloxone" * 40) for number in range(6)]
     tokens = write_corpus(documents, tmp_path / "corpus").tokens(tokenizer)
     rows = made(tokens, tokenizer)
-    batch = sampled(rows, even(4), seed=0, rate=0.15)(0)
+    batch = sampled_rows(rows, even(4), seed=0, rate=0.15)(0)
     assert batch.lengths.max() <= LONGEST
     assert all(len(first) and len(second) for first, second, *_ in taken_apart(batch))

@@ -11,13 +11,13 @@ from acclimate.text.segments import segments
 from acclimate.text.streams import (
     evaluation_batches,
     even,
-    in_turn,
+    followed_by,
     interleaved,
     joined,
     masked_rows_stream,
     masked_stream,
     rows_stream,
-    sampled,
+    sampled_rows,
     shares,
     side_by_side,
 )
@@ -246,7 +246,7 @@ def test_shares_hold_over_a_run_and_every_row_comes_in_turn(batch, share):
 
 def test_rows_of_two_streams_make_one_batch_and_each_has_masks_of_its_own(rows):
     windows = shares(6, 0.5)
-    streams = [sampled(rows, window, seed=0, rate=0.3, beside=number) for number, window in enumerate(windows)]
+    streams = [sampled_rows(rows, window, seed=0, rate=0.3, beside=number) for number, window in enumerate(windows)]
     batch = side_by_side(streams)(2)
     alone = [stream(2) for stream in streams]
     np.testing.assert_array_equal(batch.take(np.arange(3)).ids, alone[0].ids)
@@ -257,14 +257,14 @@ def test_rows_of_two_streams_make_one_batch_and_each_has_masks_of_its_own(rows):
 
 def test_a_step_may_have_no_row_of_one_of_them(rows):
     windows = shares(3, 0.1)
-    streams = [sampled(rows, window, seed=0, rate=0.3, beside=number) for number, window in enumerate(windows)]
+    streams = [sampled_rows(rows, window, seed=0, rate=0.3, beside=number) for number, window in enumerate(windows)]
     assert len(streams[1](0)) == 0
     assert len(side_by_side(streams)(0)) == 3
 
 
 def test_streams_in_turn_are_asked_by_the_step(rows):
-    early, late = (sampled(rows, even(4, first), seed=0, rate=0.3) for first in (0, 5))
-    stream = in_turn(early, late, at=5)
+    early, late = (sampled_rows(rows, even(4, first), seed=0, rate=0.3) for first in (0, 5))
+    stream = followed_by(early, late, at=5)
     assert list(stream(4).names) == list(early(4).names)
     assert list(stream(5).names) == list(early(0).names)  # the second part begins an epoch
     np.testing.assert_array_equal(stream(5).ids, late(5).ids)

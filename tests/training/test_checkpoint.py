@@ -38,7 +38,7 @@ def test_the_newest_two_states_are_kept_and_the_last_step_needs_none(case, tmp_p
     run(case, tmp_path)
     assert states(tmp_path) == ["state-000000002", "state-000000003"]
     for state in tmp_path.glob("state-*"):
-        files.check(state)
+        files.check_manifest(state)
     finish(tmp_path)
     assert states(tmp_path) == []
 

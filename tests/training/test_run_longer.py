@@ -77,7 +77,7 @@ def test_an_extended_run_ends_with_the_bytes_of_one_that_was_longer_from_the_sta
     adapt(tmp_path, with_steps(10, schedule=schedule))
     assert results(tmp_path) == from_the_start[schedule]
     assert (tmp_path / f"{CHECKPOINT}-6" / "weights").read_bytes() == short
-    files.check(tmp_path / f"{CHECKPOINT}-6")
+    files.check_manifest(tmp_path / f"{CHECKPOINT}-6")
 
 
 def test_extended_twice_and_killed_on_the_way_it_still_does(from_the_start, tmp_path):

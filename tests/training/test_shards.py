@@ -13,7 +13,7 @@ from torch import nn
 import conformance
 from acclimate.training.loop import adamw, train
 from acclimate.training.plan import Plan
-from acclimate.training.shards import layers_of, recomputed
+from acclimate.training.shards import layers_in, recomputed
 from families import FAMILIES, mpnet
 
 # shared lines; gates of several passes; adapters by hooks; a teacher; pieces cached, in a family of its own
@@ -45,7 +45,7 @@ def test_computed_again_gives_the_same_bytes(name):
 @pytest.mark.parametrize("name", [*FAMILIES, "mpnet"])
 def test_the_layers_of_each_family_are_found(name):
     model = mpnet() if name == "mpnet" else FAMILIES[name]()
-    found = layers_of(nn.ModuleList([model]))
+    found = layers_in(nn.ModuleList([model]))
     assert len(found) == model.config.num_hidden_layers == 2
     assert all(any(isinstance(each, nn.Linear) for each in layer.modules()) for layer in found)
 
@@ -59,7 +59,7 @@ def test_a_layer_runs_twice_and_keeps_its_input_only():
     model = FAMILIES["bert"](dropout=0.1).train()
     ids = torch.arange(5, 15)[None]
     runs: list[str] = []
-    for layer in layers_of(model):
+    for layer in layers_in(model):
         layer.intermediate.register_forward_hook(lambda *_: runs.append("layer"))
     kept: dict[str, int] = {}
     for how in ("kept", "again"):
@@ -76,10 +76,10 @@ def test_a_layer_runs_twice_and_keeps_its_input_only():
 
 def test_without_gradient_and_behind_the_block_layers_are_as_they_were():
     model = FAMILIES["bert"]()
-    before = [dict(vars(layer)) for layer in layers_of(model)]
+    before = [dict(vars(layer)) for layer in layers_in(model)]
     with recomputed(model), torch.no_grad():
         assert model(torch.arange(5, 9)[None]).logits.isfinite().all()
-    assert [dict(vars(layer)) for layer in layers_of(model)] == before
+    assert [dict(vars(layer)) for layer in layers_in(model)] == before
 
 
 def test_an_objective_without_layers_is_refused():

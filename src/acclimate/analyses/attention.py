@@ -296,7 +296,7 @@ def kinds_of_heads(heads: Heads, name: str) -> str:
             axes.text(
                 head, layer, f"{letter}{place}", ha="center", va="center", color=ink, fontweight="bold", fontsize=8.5
             )
-        return svg(figure, f"kinds-{name}", f"Kinds of the heads of {heads.title}", described(heads))
+        return svg(figure, f"kinds-{name}", f"Kinds of the heads of {heads.title}", describe_heads(heads))
 
 
 def maps_of_heads(heads: Heads, name: str) -> str:
@@ -327,10 +327,10 @@ def maps_of_heads(heads: Heads, name: str) -> str:
         axes.set_xlim(-0.5, across - 0.5)
         axes.set_ylim(layers - 0.5, -0.5)
         title = f"Attention of {heads.title} over: {' '.join(heads.example.tokens)}"
-        return svg(figure, f"maps-{name}", title, described(heads))
+        return svg(figure, f"maps-{name}", title, describe_heads(heads))
 
 
-def described(heads: Heads) -> list[str]:
+def describe_heads(heads: Heads) -> list[str]:
     """A phrase for each head that is positional or vertical."""
     named = np.argwhere(heads.kinds != OTHER)
     phrases = []

@@ -83,7 +83,7 @@ def agreements(
     return found
 
 
-def noise(domains: int, layers: int, heads: int, how: How, over: Over, *, seed: int) -> NoiseFigures:
+def noise_figures(domains: int, layers: int, heads: int, how: How, over: Over, *, seed: int) -> NoiseFigures:
     """The figures of normal noise, for this number of domains, layers and heads."""
     values = torch.randn(DRAWS, domains, layers, heads, generator=torch.Generator().manual_seed(seed))
     groups = normalised(values.reshape(-1, heads if over == "layer" else layers * heads), how)

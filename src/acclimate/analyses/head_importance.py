@@ -29,7 +29,7 @@ from acclimate.analyses.head_agreement import (
     NoiseFigures,
     View,
     agreements,
-    noise,
+    noise_figures,
 )
 from acclimate.analyses.head_plots import WIDE, heat_map, scale
 from acclimate.analyses.texts import ids_of, longest_row, sample_texts
@@ -363,7 +363,7 @@ def analyse_importance(
         over=over,
         max_tokens=longest,
         agreements=agreements(importance_KLH, halves_K2LH, how, over, seed=seed),
-        noise=noise(len(domains), layers, heads, how, over, seed=seed),
+        noise=noise_figures(len(domains), layers, heads, how, over, seed=seed),
     )
 
 

@@ -29,7 +29,7 @@ def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int
         raise ValueError(f"{size} texts were asked for; ask for 1 or more")
     generator = random.Random(seed)
     kept: list[tuple[int, str]] = []
-    for number, text in enumerate(texts_of(path, column=column)):
+    for number, text in enumerate(read_texts(path, column=column)):
         if number < size:
             kept.append((number, text))
         elif (place := generator.randrange(number + 1)) < size:
@@ -39,7 +39,7 @@ def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int
     return [text for _, text in sorted(kept)]
 
 
-def texts_of(path: Path, *, column: str = "text") -> Iterator[str]:
+def read_texts(path: Path, *, column: str = "text") -> Iterator[str]:
     """The texts of a file, read as by `sample_texts`, without those of white space alone."""
     if Path(unpacked_name(path)).suffix in TABLES:
         values = (row.get(column) for _, row in table_rows(path, [column], LIMITS) if not isinstance(row, str))

@@ -310,7 +310,7 @@ def compare_vocabularies(
         held_out=len(held.sample),
         vocabularies=tuple(found),
         reference=names[-1],
-        terms=tuple(Judged(term, tuple(pieces_of(term.word, each) for each in tokenizers)) for term in judged),
+        terms=tuple(Judged(term, tuple(term_pieces(term.word, each) for each in tokenizers)) for term in judged),
         given=terms is not None,
     )
 
@@ -340,7 +340,7 @@ class Held:
     @cached_property
     def sample(self) -> list[lengths.TextOrPair]:
         """Those that are set aside, as `lengths` takes them."""
-        return lengths.sample([(document.text, None) for document in self.corpus.take(self.numbers)])
+        return lengths.sample_texts([(document.text, None) for document in self.corpus.take(self.numbers)])
 
 
 def held_out(corpus: Corpus, seed: int) -> Held:
@@ -351,7 +351,7 @@ def held_out(corpus: Corpus, seed: int) -> Held:
     return Held(corpus, tuple(sorted(numbers)))
 
 
-def pieces_of(term: str, tokenizer: Any) -> tuple[str, ...]:
+def term_pieces(term: str, tokenizer: Any) -> tuple[str, ...]:
     """The term's pieces within a text, as people read them, WordPiece's with its marks; UNKNOWN for what it lacks."""
     alone, within = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", f"a {term}"))
     pieces = tokenizer.convert_ids_to_tokens(within[len(alone) :])
@@ -389,7 +389,7 @@ def _learnt(recipe: VocabularyRecipe, held: Held, path: Path, watch: Watch) -> A
     stated = {key: value for key, value in asdict(recipe).items() if key != "most_terms"}
     stated |= {"corpus": held.corpus.hash}
     if (path / files.MANIFEST).exists():
-        files.check(path)
+        files.check_manifest(path)
         if files.read_json(path / LEARNT) != stated:
             raise ValueError(
                 f"{path} holds a vocabulary learnt from other texts or under other settings, see {path / LEARNT}. "

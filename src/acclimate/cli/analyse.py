@@ -75,12 +75,12 @@ def embeddings(
 ) -> None:
     """How far models moved the word embeddings of the first (TAPTER, Figure 1, Appendix B): a table and a page."""
     from acclimate.analyses.embeddings import analyse_embeddings, write_page
-    from acclimate.analyses.texts import texts_of
+    from acclimate.analyses.texts import read_texts
 
     with session.watched() as watch:
         analysis = analyse_embeddings(
             models,
-            texts=None if texts is None else texts_of(texts, column=column),
+            texts=None if texts is None else read_texts(texts, column=column),
             source="" if texts is None else texts.name,
             words=[word for word in words.replace(",", " ").split() if word],
             axes_of=axes,

@@ -151,7 +151,7 @@ def _check_datasets(stated: Any, data: Path | None) -> None:
 def _check_dataset(named: Any, data: Path | None) -> None:
     """Raises ValueError unless this is a labelled file, with its columns if they are stated, or a dataset in `data`."""
     from acclimate.data.published import check_published, unplaced
-    from acclimate.tasks.labelled import LabelledFiles, check_files
+    from acclimate.tasks.labelled import LabelledFiles, check_labelled_files
     from acclimate.text.untrusted import check_file
 
     files = LabelledFiles(**({"train": Path(named)} if isinstance(named, str) else vars(named)))
@@ -163,4 +163,4 @@ def _check_dataset(named: Any, data: Path | None) -> None:
     elif isinstance(named, str):
         check_file(files.train)
     else:
-        check_files(files)
+        check_labelled_files(files)

@@ -82,13 +82,13 @@ def corpus(
     """Read, filter and de-duplicate raw text, with counts of all that is left out: OUT/corpus and a report."""
     from acclimate.core import files
     from acclimate.core.machines import processors
-    from acclimate.text.preparation import CorpusRecipe, as_csv, as_text, prepare
+    from acclimate.text.preparation import CorpusRecipe, as_csv, as_text, prepare_corpus
 
     raw, _ = session.listed()
     chosen = session.recipe(CorpusRecipe())
     at_once = processes or processors()
     with session.watched() as watch:
-        done = prepare(
+        done = prepare_corpus(
             [Path(each) for each in raw],
             out,
             chosen,
@@ -178,7 +178,7 @@ def retrieve(
             others = task or corpus or session.given["recipe"] or labelled != type(labelled)(train=labelled.train)
             if k is None or stated != [f"k={k}"] or others:
                 raise ValueError(f"--from {cut_from} cuts what was retrieved there: give --k and --out, nothing else")
-            done = ranks.first_then_all(lambda: retrieve.cut(cut_from, k, out, watch=watch))
+            done = ranks.first_then_all(lambda: retrieve.cut_retrieval(cut_from, k, out, watch=watch))
         else:
             assert corpus is not None  # _queries
             chosen = session.recipe(retrieve.RetrieveRecipe(), *settings)

@@ -13,7 +13,7 @@ from acclimate.cli.checks import RAW_TEXT, check_method
 from acclimate.cli.options import TRACKING
 from acclimate.cli.settings import schema
 from acclimate.cli.verb import Session, verb
-from acclimate.core.settings import nearest
+from acclimate.core.settings import did_you_mean
 
 NAMES = [name for name, about in schema()["names"].items() if about.get("kind") == "method"]  # METHODS loads torch
 
@@ -22,7 +22,7 @@ def _method(given: Mapping[str, Any]) -> str:
     """The name of the method. Raises ValueError where there is none of it."""
     method = str(given["method"])
     if method not in NAMES:
-        raise ValueError(f"no method is called '{method}'{nearest(method, NAMES, '')}")
+        raise ValueError(f"no method is called '{method}'{did_you_mean(method, NAMES, '')}")
     return method
 
 

@@ -55,10 +55,10 @@ def doctor(
 
 def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
     """The exit status is 1 if a count differs for no known reason, or cannot be made."""
-    from acclimate.data.published import count
+    from acclimate.data.published import count_catalogue
 
     with session.watched() as watch:
-        found = count(catalogue, folder, watch=watch)
+        found = count_catalogue(catalogue, folder, watch=watch)
     session.say(found.as_text())
     if not found.in_order:
         raise typer.Exit(1)

@@ -18,7 +18,7 @@ import typer
 
 from acclimate.cli.verb import Session, verb
 from acclimate.core.schema import described, field_at, group_of, json_schema, stand_in, type_text
-from acclimate.core.settings import flat, nearest
+from acclimate.core.settings import did_you_mean, flat
 
 FILE = Path(__file__).with_name("settings.json")
 BEGIN = "<!-- The rest of this page is generated: make settings -->"
@@ -39,7 +39,7 @@ def class_of(name: str) -> str:
     """
     names = schema()["names"]
     if name not in names:
-        near = nearest(name, names, "")
+        near = did_you_mean(name, names, "")
         raise ValueError(f"no settings are called '{name}'{near}")
     return str(names[name]["class"])
 

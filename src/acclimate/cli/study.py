@@ -124,9 +124,9 @@ def status(session: Session, run: Directory) -> None:
 @verb(check=check_locked)
 def verify(session: Session, run: Directory) -> None:
     """Compare results with study.lock.json, written when the study ended. The exit status is 1 if one differs."""
-    from acclimate.jobs.lock import LOCK, differing
+    from acclimate.jobs.lock import LOCK, differences
 
-    found = differing(run)
+    found = differences(run)
     if found:
         typer.echo("\n".join(found))
         raise typer.Exit(1)

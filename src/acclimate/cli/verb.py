@@ -95,11 +95,11 @@ class Session:
         """Within the block, progress is shown on the screen and sent to the trackers of --track."""
         from acclimate.cli.screen import watching
         from acclimate.core import ranks
-        from acclimate.jobs.workers import elsewhere
+        from acclimate.jobs.workers import current_workers
         from acclimate.training.trackers import TRACKERS
 
         with ExitStack() as stack:
-            watches = [stack.enter_context(watching(self.console, several=elsewhere() is not None))]
+            watches = [stack.enter_context(watching(self.console, several=current_workers() is not None))]
             for name in (self.given.get("track") or []) if ranks.is_first() else []:
                 out = self.given["out"]
                 watches.append(stack.enter_context(closing(TRACKERS[name](out.name, out, {"command": command()}))))
@@ -373,7 +373,7 @@ def check_settings(name: str, given: Mapping[str, Any], *more: str) -> Any:
 
 def check_files(given: Mapping[str, Any]) -> None:
     """Raises ValueError for labelled files and raw text that are not there, and for columns that the files lack."""
-    from acclimate.tasks.labelled import check_files
+    from acclimate.tasks.labelled import check_labelled_files
     from acclimate.text.documents import files_of
 
     name, data = str(given["task"]), given.get("data")
@@ -387,7 +387,7 @@ def check_files(given: Mapping[str, Any]) -> None:
 
             if way_out := unplaced(name):
                 raise ValueError(way_out)
-        check_files(_labelled(given))
+        check_labelled_files(_labelled(given))
     for path in (given.get("corpus"), given.get("general")):
         if path is not None:
             files_of(path)

@@ -162,7 +162,7 @@ def seal(directory: Path) -> None:
     write_json(directory / MANIFEST, {str(file.relative_to(directory)): sha256_of(file) for file in files})
 
 
-def check(directory: Path) -> None:
+def check_manifest(directory: Path) -> None:
     """Raise DamagedError if the directory has no manifest, or a file differs from the manifest or is missing."""
     manifest = directory / MANIFEST
     if not manifest.is_file():

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core.settings import Range, from_mapping, nearest, plain, ranges_of
+from acclimate.core.settings import Range, did_you_mean, from_mapping, plain_value, ranges_of
 
 Spec = Any  # a type as the docstring above describes it
 _BOUNDS = {"least": "minimum", "above": "exclusiveMinimum", "most": "maximum", "below": "exclusiveMaximum"}
@@ -47,9 +47,9 @@ def described(kind: type, into: dict[str, Any] | None = None) -> dict[str, Any]:
     for field in dataclasses.fields(kind):
         about: dict[str, Any] = {"type": _spec(hints[field.name], found)}
         if field.default is not dataclasses.MISSING:
-            about["default"] = plain(field.default)
+            about["default"] = plain_value(field.default)
         elif field.default_factory is not dataclasses.MISSING:
-            about["default"] = plain(field.default_factory())
+            about["default"] = plain_value(field.default_factory())
         if field.name in ranges:
             about["range"] = {
                 name: value for name, value in vars(ranges[field.name]).items() if value not in (None, "")
@@ -96,7 +96,7 @@ def field_at(schema: Mapping[str, Any], name: str, key: str) -> dict[str, Any]:
     for part in [*groups, last]:
         fields = schema[at]["fields"]
         if part not in fields:
-            raise ValueError(f"unknown setting '{prefix}{part}'{nearest(part, fields, prefix)}")
+            raise ValueError(f"unknown setting '{prefix}{part}'{did_you_mean(part, fields, prefix)}")
         about = dict(fields[part])
         if isinstance(stated, Mapping):
             about["default"] = stated.get(part)

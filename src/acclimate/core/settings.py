@@ -89,7 +89,7 @@ def from_mapping(
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in values:
         if key not in fields:
-            raise ValueError(f"{where}: unknown setting '{prefix}{key}'{nearest(key, fields, prefix)}")
+            raise ValueError(f"{where}: unknown setting '{prefix}{key}'{did_you_mean(key, fields, prefix)}")
     given: dict[str, Any] = {}
     for key, value in values.items():
         path = f"{prefix}{key}"
@@ -146,7 +146,7 @@ def override(recipe: T, assignments: Iterable[str]) -> T:
         for depth, parent in enumerate(parents):
             if not isinstance(there.get(parent), dict):
                 path = ".".join(parents[: depth + 1])
-                raise ValueError(f"command line: unknown group of settings '{path}'{nearest(parent, there, '')}")
+                raise ValueError(f"command line: unknown group of settings '{path}'{did_you_mean(parent, there, '')}")
             inner, there = inner.setdefault(parent, {}), there[parent]
         inner[last] = _parse(text)
     return from_mapping(type(recipe), values, where="command line", base=recipe)
@@ -158,7 +158,7 @@ def to_mapping(recipe: Any) -> dict[str, Any]:
         # TOML has no None: only a default may be one, or reading back would give another recipe
         assert getattr(recipe, field.name) is not None or field.default is None, field.name
     return {
-        field.name: plain(getattr(recipe, field.name))
+        field.name: plain_value(getattr(recipe, field.name))
         for field in dataclasses.fields(recipe)
         if getattr(recipe, field.name) is not None
     }
@@ -209,13 +209,13 @@ def _inline(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return to_mapping(value)
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
+        return [plain_value(item) for item in value]
     return value
 
 
@@ -264,7 +264,7 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
     raise ValueError(f"{where}: {key} = {value!r} is {type(value).__name__}, but must be {expected}")
 
 
-def nearest(key: str, known: Iterable[str], prefix: str) -> str:
+def did_you_mean(key: str, known: Iterable[str], prefix: str) -> str:
     if near := _close(key, known):
         return f"; did you mean '{prefix}{near}'?"
     return f". Known: {', '.join(f'{prefix}{name}' for name in known)}"

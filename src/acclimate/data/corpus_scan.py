@@ -1,7 +1,7 @@
 """Read a corpus once: its size, its copies, a sample of it, and the sealed items (dev and test) that it contains.
 
-`scan` serves the doctor. `leave_out` finds the documents that retrieval must leave out: those that leak a dev or test
-text (data/leaks.py), and copies: documents with the same words as an earlier one, which BM25 always scores alike.
+`scan_corpus` serves the doctor. `leave_out` finds the documents that retrieval must leave out: those that leak a dev or
+test text (data/leaks.py), and copies: documents with the same words as an earlier one, which BM25 always scores alike.
 Memory: eight bytes a document for the copies, the sample, and the texts that the search reads ahead.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 from acclimate.core import files
 from acclimate.core.types import Document, Rejected, Watch, counted
 from acclimate.data.examination import CorpusFacts, Finding
-from acclimate.data.leaks import Sealed, SourceLeaks, kind_of
+from acclimate.data.leaks import Sealed, SourceLeaks, leak_kind
 from acclimate.data.lengths import TextOrPair
 from acclimate.data.materials import prepared
 from acclimate.reports.page import amount
@@ -51,13 +51,13 @@ class Scanned:
     findings: list[Finding]
 
 
-def scan(
+def scan_corpus(
     name: str, path: Path, sealed: Sealed, *, separated: Literal["line", "blank"], watch: Watch, seed: int = 0
 ) -> Scanned:
     """Read the corpus at `path` once: raw text, or a folder made by write_corpus.
 
-    A document that leaks is named by its number in the order of `documents_of`, from 1, because ids need not be unique.
-    A file that cannot be read is an error among the findings; the figures are those of the documents before it.
+    A document that leaks is named by its number in the order of `raw_documents`, from 1, because ids need not be
+    unique. A file that cannot be read is an error among the findings; the figures are those of the documents before it.
     """
     tally = _Tally(random.Random(seed))
     found = SourceLeaks(name, sealed)
@@ -65,7 +65,7 @@ def scan(
     rejected: list[Rejected] = []
     rejections = 0
     try:
-        read = documents_of(path, separated=separated)
+        read = raw_documents(path, separated=separated)
         documents = counted(read, watch, f"examining {name}")
         texts = ((f"{number} {each.id}", each.text) for number, each in tally.watched(documents))
         for marked, text, matches in sealed.in_documents(texts):
@@ -104,7 +104,7 @@ def scan(
     return Scanned(facts, found, [(text[:BEGINNING], None) for text in tally.sample], findings)
 
 
-def documents_of(path: Path, *, separated: Literal["line", "blank"]) -> Iterator[Document]:
+def raw_documents(path: Path, *, separated: Literal["line", "blank"]) -> Iterator[Document]:
     """Return the documents of raw text or of a corpus folder, in the same order at each call."""
     path = prepared(path)
     if (path / "corpus.json").exists():
@@ -184,7 +184,7 @@ def leave_out(corpus: Corpus, sealed: Sealed, path: Path, *, passages: bool, wat
     passages  True to leave out documents that share only some runs of 13 words with a sealed text too
     """
     if (path / files.MANIFEST).is_file():
-        files.check(path)
+        files.check_manifest(path)
         return LeftOut(path)
     tally, found = _LeftOutTally(), SourceLeaks("general", sealed)
     leaking = []
@@ -194,7 +194,7 @@ def leave_out(corpus: Corpus, sealed: Sealed, path: Path, *, passages: bool, wat
         if matches:
             number, _, document = name.partition(" ")
             found.take(document, text, matches, number=int(number))
-            leaks = any(kind_of(match) != "passage" for match in matches)
+            leaks = any(leak_kind(match) != "passage" for match in matches)
             holding += not leaks
             if leaks or passages:
                 leaking.append(int(number) - 1)

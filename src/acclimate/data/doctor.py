@@ -24,7 +24,7 @@ from acclimate.data.leaks import NEAR, SEALED, Sealed, SourceLeaks, Splits
 from acclimate.reports.page import amount, share
 from acclimate.tasks.tags import borne
 from acclimate.tasks.task import classes_in
-from acclimate.text.overlap.references import normalised
+from acclimate.text.overlap.references import normalised_words
 
 if TYPE_CHECKING:
     from acclimate.tasks.labelled import Labelled
@@ -82,7 +82,8 @@ def examine(
     alike = 0.0 if labelled.kind == "span" else near
     twice = tuple(found_twice for split in SPLITS if (found_twice := leaks.copies(split, splits[split], near=alike)))
     scans = [
-        corpus_scan.scan(name, path, sealed, separated=separated, watch=watch) for name, path in (corpora or {}).items()
+        corpus_scan.scan_corpus(name, path, sealed, separated=separated, watch=watch)
+        for name, path in (corpora or {}).items()
     ]
     watch(Progress("examining lengths and pieces", 0, 0, "texts"))
     measured, broken, on_model = _measured(labelled, model, scans)
@@ -155,7 +156,7 @@ def _measured(
     labelled: Labelled, model: str | None, scans: Sequence[Scanned]
 ) -> tuple[Lengths | None, list[Pieces], list[Finding]]:
     """Return lengths, pieces and the findings on them; a finding "error" if the model cannot be read."""
-    sampled = lengths.sample([(row.text, row.pair) for split in SPLITS for row in labelled.splits[split]])
+    sampled = lengths.sample_texts([(row.text, row.pair) for split in SPLITS for row in labelled.splits[split]])
     in_words = lengths.lengths_in_words(sampled, labelled.max_tokens) if sampled else None
     if model is None or in_words is None:
         return in_words, [], []
@@ -169,7 +170,7 @@ def _measured(
         measured = dataclasses.replace(measured, cut=0.0, suggested=None)
     broken = [lengths.pieces("task", sampled, encoded, by)]
     for scan in scans:
-        texts = lengths.sample(scan.sample)
+        texts = lengths.sample_texts(scan.sample)
         broken.append(lengths.pieces(scan.facts.name, texts, lengths.tokenised(texts, by), by))
     with_words = [pieces for pieces in broken if pieces is not None]
     return measured, with_words, lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED)
@@ -515,13 +516,13 @@ def _shift(train: Mapping[str, int], test: Mapping[str, int], sizes: Mapping[str
 
 def _naming(rows: Sequence[Example]) -> tuple[float, float]:
     """Return the share of the rows' labels whose names are in the text, and that share for labels of other rows."""
-    names = {label: f" {normalised(label)} " for row in rows for label in _classes(row)}
+    names = {label: f" {normalised_words(label)} " for row in rows for label in _classes(row)}
     names = {label: name for label, name in names.items() if len(name) >= SHORTEST + 2 and not name.strip().isdigit()}
     order = sorted(names)
     places = {label: place for place, label in enumerate(order)}
     right = others = asked = asked_others = 0
     for row in rows:
-        text = f" {normalised(row.text)} "
+        text = f" {normalised_words(row.text)} "
         for label in set(_classes(row)) & names.keys():
             place = places[label]
             asked += 1

@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 
 from acclimate.core.files import settle
 from acclimate.core.types import Progress, Watch, unwatched
-from acclimate.tasks.datasets.catalogue import Dataset, Download, find
+from acclimate.tasks.datasets.catalogue import Dataset, Download, find_file
 from acclimate.tasks.formats.archives import ENDINGS, only_file
-from acclimate.text.untrusted import ReadLimits, blocks, named
+from acclimate.text.untrusted import ReadLimits, named, read_blocks
 
 SCHEMES = ("https",)
 LARGEST = 64 << 20  # most bytes of a file whose size the catalogue does not state
@@ -53,8 +53,8 @@ def fetch(
         path = to / dataset.folder / download.path
         watch(Progress("fetching", done, len(wanted), "files"))
         try:
-            if (there := find(path.parent, path.name)) is not None:
-                check(there, download)
+            if (there := find_file(path.parent, path.name)) is not None:
+                check_download(there, download)
                 kept.append(_short(dataset, download))
             elif urlsplit(download.url).netloc not in unreachable:
                 download_to(path, download, schemes=schemes)
@@ -89,12 +89,12 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
     wanted |= {(dataset.folder, each.path): (dataset, each) for dataset in datasets for each in dataset.downloads}
     for done, ((folder, name), (dataset, download)) in enumerate(wanted.items()):
         watch(Progress("copying", done, len(wanted), "files"))
-        if (found := find(source / folder, name)) is None:
+        if (found := find_file(source / folder, name)) is None:
             continue
         try:
-            check(found, download)
-            if (there := find(to / folder, name)) is not None:
-                check(there, download)
+            check_download(found, download)
+            if (there := find_file(to / folder, name)) is not None:
+                check_download(there, download)
                 kept.append(_short(dataset, download))
                 continue
             target = (to / folder / name).with_name(found.name)
@@ -145,7 +145,7 @@ def download_to(path: Path, download: Download, *, schemes: Sequence[str] = SCHE
     settle(part, path)
 
 
-def check(path: Path, download: Download) -> None:
+def check_download(path: Path, download: Download) -> None:
     """Raise UnfitError if the file is not the listed one. A file that was packed here is compared unpacked."""
     if not download.size and not download.sha256:
         return
@@ -170,7 +170,7 @@ def _compare(name: str, size: int, digest: str, download: Download, way_out: str
 def _published(path: Path, download: Download) -> Iterable[bytes]:
     """Return the bytes of the published file, unpacked if the file at `path` is a packed copy."""
     if path.name != Path(download.path).name:
-        return [only_file(path)[1]] if path.name.endswith(ENDINGS) else blocks(path, ReadLimits())
+        return [only_file(path)[1]] if path.name.endswith(ENDINGS) else read_blocks(path, ReadLimits())
     return _bytes(path)
 
 

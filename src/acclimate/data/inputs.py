@@ -11,17 +11,17 @@ from typing import Any, Literal
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
-from acclimate.data.corpus_scan import documents_of
+from acclimate.data.corpus_scan import raw_documents
 from acclimate.data.doctor import after_removal, examine, on_model, removed
 from acclimate.data.examination import Examination
-from acclimate.data.materials import Materials, built_corpus, listing, texts_of
+from acclimate.data.materials import Materials, built_corpus, corpus_of_split, listing
 from acclimate.models.loading import resolved
 from acclimate.reports.page import amount
 from acclimate.tasks.labelled import Labelled, LabelledFiles, read_files
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.spans import PASSAGE
 from acclimate.text.corpus import Corpus
-from acclimate.text.overlap.references import normalised
+from acclimate.text.overlap.references import normalised_words
 from acclimate.text.untrusted import printable
 
 EXAMINATION = "examination.json"
@@ -123,7 +123,7 @@ def gather(
     given: dict[str, Any] = {"leaks": leaks, "seeds": seeds, "comparisons": comparisons, "watch": watch}
     task, labelled, found = made_ready(run, stated, raw, model=model, **given)
     place = run / "corpora"
-    task_text = texts_of(task, "train", place, watch)
+    task_text = corpus_of_split(task, "train", place, watch)
     making = _Making(raw, place, task, found, watch)
     domain, heldout, on_domain = making.domain()
     general, general_heldout, on_general = making.general()
@@ -192,7 +192,7 @@ class _Making:
             return not _held(document, HELD_OUT)
 
         def measures(document: Document) -> bool:
-            return _held(document, one_in) and normalised(document.text) not in seen
+            return _held(document, one_in) and normalised_words(document.text) not in seen
 
         self._check_some(name, source, trains)
         training = self._kept(name, name, source, trains, one_in)
@@ -204,7 +204,7 @@ class _Making:
     def _left(self, name: str, source: Path, keep: Callable[[Document], bool]) -> Iterator[Document]:
         """Yield the documents that have text, contain no dev or test text, and for which `keep` is True."""
         leaked = self.found.leaked.get(name, frozenset())
-        for number, document in enumerate(documents_of(source, separated=self.raw.separated), 1):
+        for number, document in enumerate(raw_documents(source, separated=self.raw.separated), 1):
             if str(number) not in leaked and document.text.strip() and keep(document):
                 yield document
 
@@ -268,7 +268,7 @@ def _said_of(
 
 def _held(document: Document, one_in: int) -> bool:
     """Return True if the document is held out; its text decides, so that copies stay together."""
-    return int(hashlib.sha256(normalised(document.text).encode()).hexdigest(), 16) % one_in == 0
+    return int(hashlib.sha256(normalised_words(document.text).encode()).hexdigest(), 16) % one_in == 0
 
 
 def _texts(row: Example) -> set[str]:
@@ -277,4 +277,4 @@ def _texts(row: Example) -> set[str]:
     These are its text, its pair, and both joined as TAPT reads them; for a question each of its contexts too.
     """
     parts = (*row.text.split(PASSAGE), row.text, row.pair or row.text, f"{row.text} {row.pair or ''}")
-    return {normalised(text) for text in parts}
+    return {normalised_words(text) for text in parts}

@@ -22,7 +22,7 @@ from typing import get_args
 from acclimate.core.types import Example, Label, Split
 from acclimate.data.examination import SHOWN, Copies, Leak, LeakKind, Sighting
 from acclimate.reports.page import beginning
-from acclimate.text.overlap.references import GRAM, Match, References, normalised
+from acclimate.text.overlap.references import GRAM, Match, References, normalised_words
 
 KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
 SEALED: tuple[Split, ...] = ("dev", "test")
@@ -40,7 +40,7 @@ def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Sou
     found = SourceLeaks(source, sealed)
     for row, matches in sealed.in_rows(rows):
         if matches:
-            found.take(row.id, whole(row), matches, label=row.label)
+            found.take(row.id, text_and_pair(row), matches, label=row.label)
     return found
 
 
@@ -67,7 +67,7 @@ class SourceLeaks:
             split, item = self.sealed.items[place]
             if split == self.source:
                 continue
-            where = (split, kind_of(match))
+            where = (split, leak_kind(match))
             met.add(where)
             self.items.setdefault(where, set()).add(place)
             if label is not None and label == item.label:
@@ -131,7 +131,7 @@ class Sealed:
             if not example.pair:
                 self._alone.setdefault(first, []).append(item)
                 continue
-            self._number(whole(example), item)
+            self._number(text_and_pair(example), item)
             second = self._number(example.pair, item)
             self._pairs.setdefault(first, {}).setdefault(second, []).append(item)
         self._references = References(((str(number), text) for text, number in self._numbers.items()), near=near)
@@ -154,7 +154,7 @@ class Sealed:
                 yield row, _strongest((match, self._alone.get(number, ())) for number, match in first.items())
 
     def _number(self, text: str, item: int) -> int:
-        number = self._numbers.setdefault(normalised(text), len(self._holders))
+        number = self._numbers.setdefault(normalised_words(text), len(self._holders))
         if number == len(self._holders):
             self._holders.append([])
         if item not in self._holders[number][-1:]:
@@ -163,7 +163,7 @@ class Sealed:
 
     def _met(self, text: str, matches: Sequence[Match]) -> Met:
         """Return the matches by indexed text. A part without words matches another such part."""
-        if not matches and "" in self._numbers and not normalised(text):
+        if not matches and "" in self._numbers and not normalised_words(text):
             return {self._numbers[""]: Match("exact", "", "", 1.0, "")}
         return {int(match.reference): match for match in matches}
 
@@ -176,12 +176,12 @@ class Sealed:
                     yield max(match, other[partner], key=_weakness), partners[partner]
 
 
-def kind_of(match: Match) -> LeakKind:
+def leak_kind(match: Match) -> LeakKind:
     """Return the kind of leak of a match; runs of 13 words leak the item only if they are at least half of its runs."""
     return "passage" if match.kind == "13-gram" and match.similarity < MOST_OF_IT else match.kind
 
 
-def whole(example: Example) -> str:
+def text_and_pair(example: Example) -> str:
     """Return the whole text of an example, with its pair."""
     return f"{example.text} {example.pair}" if example.pair else example.text
 
@@ -191,7 +191,7 @@ def _parts(row: Example) -> tuple[str, ...]:
 
 
 def _weakness(match: Match) -> tuple[int, float]:
-    return KINDS.index(kind_of(match)), -match.similarity
+    return KINDS.index(leak_kind(match)), -match.similarity
 
 
 def _strongest(found: Iterable[tuple[Match, Sequence[int]]]) -> list[Match]:
@@ -209,14 +209,14 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
     """Return the split's texts that occur more than once, or None. Both texts of a pair must be the same."""
     from acclimate.text.overlap.groups import duplicate_pairs  # loads numba, which a refusal must not wait for
 
-    texts = [whole(row) for row in rows]
+    texts = [text_and_pair(row) for row in rows]
     groups: dict[int, list[int]] = {}
     for number, group in enumerate(duplicate_pairs([(row.text, row.pair) for row in rows], near=near)):
         groups.setdefault(group, []).append(number)
     several = [members for members in groups.values() if len(members) > 1]
     if not several:
         return None
-    words = [normalised(text) for text in texts]
+    words = [normalised_words(text) for text in texts]
     conflicts = [pair for members in several for pair in _conflicts(members, rows, words)]
     laid_out = [" ".join(text.lower().split()) for text in texts]
     plain = {words[first] for members in several for first, _ in _conflicts(members, rows, laid_out)}
@@ -257,7 +257,7 @@ def _sighting(found: tuple[str, str, Label | None], split: Split, item: Example,
         item.id,
         round(match.similarity, 4),
         match.excerpt[:SHOWN],
-        *_shown(text, whole(item), match),
+        *_shown(text, text_and_pair(item), match),
         "" if label is None else label_text(label),
         _open_label(split, item.label),
     )

@@ -31,7 +31,7 @@ class Materials:
     """The inputs of a race.
 
     task             the labelled dataset
-    task_text        its training texts, made by `texts_of`, to adapt on (TAPT, TAPTER)
+    task_text        its training texts, made by `corpus_of_split`, to adapt on (TAPT, TAPTER)
     model            directory or hub id; None: a small encoder is pretrained on `general`
     general          general text; TLM retrieves from it too
     domain           text of the domain, to adapt on
@@ -63,7 +63,9 @@ class Materials:
         return identity(self.model) if self.model else ""
 
 
-def docstrings(run: Path, *, labels_per_class: int | None, model: str | None, watch: Watch = unwatched) -> Materials:
+def docstring_materials(
+    run: Path, *, labels_per_class: int | None, model: str | None, watch: Watch = unwatched
+) -> Materials:
     """Return the embedded default (tasks/datasets/docstrings.py).
 
     Its general corpus serves for retrieval, and for pretraining if no model is given.
@@ -146,7 +148,7 @@ def listing(source: Path) -> list[tuple[str, int, int]]:
     return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts]
 
 
-def texts_of(task: Prepared, split: Split, place: Path, watch: Watch = unwatched) -> Corpus:
+def corpus_of_split(task: Prepared, split: Split, place: Path, watch: Watch = unwatched) -> Corpus:
     """Return the split's texts as a corpus in the directory `place`: a document for each row, its text and its pair.
 
     For questions, a document for each different context, without the questions (docs/methods/tapter.md).

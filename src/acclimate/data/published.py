@@ -1,9 +1,9 @@
 """Published datasets by name: read as labelled files are, and counted beside the counts of their papers.
 
 `acclimate evaluate MODEL SciERC --data DIR` reads one with `published`. `acclimate doctor blurb --data DIR` counts the
-splits of a catalogue with `count`. A count that differs is listed with its reason if the catalogue states one for that
-count; any other difference should be mended. Everything is read as for fine-tuning, so a file that cannot make a task
-is found.
+splits of a catalogue with `count_catalogue`. A count that differs is listed with its reason if the catalogue states one
+for that count; any other difference should be mended. Everything is read as for fine-tuning, so a file that cannot make
+a task is found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 
 from acclimate.core.types import SPLITS, Example, Progress, Rejected, Split, Watch, unwatched
 from acclimate.tasks.datasets import blurb, dga, glue, questions, tlm
-from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named, elsewhere, size_of
+from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named, other_folders, size_of
 from acclimate.tasks.labelled import Labelled
 from acclimate.tasks.tables import FileRead
 from acclimate.text.untrusted import named
@@ -45,7 +45,7 @@ def published(name: str, folder: Path) -> Labelled:
     splits = {split: tuple(task.read(folder, split)) for split in SPLITS}
     notes = [f"{dataset.name} is read from {folder / dataset.folder} in the form '{form.name}'."]
     notes += [form.note] if form.note else []
-    odd = [each for each in counts_of(dataset, form, folder, splits) if each.verdict == "wrong"]
+    odd = [each for each in counts_of_dataset(dataset, form, folder, splits) if each.verdict == "wrong"]
     cautions = [
         f"{each.split} has {each.found:,} {each.counted}, where the paper has {each.stated:,}: the files in "
         f"{named(folder / dataset.folder)} are not those of {dataset.name}, so scores cannot be compared with the "
@@ -101,7 +101,7 @@ def check_order(model: str, task: str) -> None:
         raise ValueError(f"'{model}' is a task and {task} a model: the model comes first, evaluate {task} {model}")
 
 
-def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> CatalogueCounts:
+def count_catalogue(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> CatalogueCounts:
     """Return the counts of every dataset of the catalogue below the folder.
 
     Raises ValueError if there is no such catalogue or folder, or the folder has none of the datasets.
@@ -113,7 +113,7 @@ def count(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> Catalogu
         way_out = f"; acclimate data fetch {catalogue} --to DIR fills one" if fills else ""
         raise ValueError(
             f"--data {named(folder)}: has none of the folders {', '.join(folders)}. "
-            f"{elsewhere(folder, folders) or f'Name the folder that they are in{way_out}'}"
+            f"{other_folders(folder, folders) or f'Name the folder that they are in{way_out}'}"
         )
     counts: list[SplitCount] = []
     rejected: list[tuple[str, Rejected]] = []
@@ -148,10 +148,10 @@ def _counted(dataset: Dataset, form: Form, folder: Path) -> tuple[list[SplitCoun
     for split in SPLITS:
         splits[split], dropped = dataset.rows(folder, split, form.name)
         rejected += dropped
-    return counts_of(dataset, form, folder, splits), rejected
+    return counts_of_dataset(dataset, form, folder, splits), rejected
 
 
-def counts_of(
+def counts_of_dataset(
     dataset: Dataset, form: Form, folder: Path, splits: Mapping[Split, Sequence[Example]]
 ) -> list[SplitCount]:
     """Return the counts of a dataset's splits that were read in this form, beside the paper's."""

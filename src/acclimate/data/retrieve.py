@@ -30,12 +30,12 @@ from acclimate.core.machines import Pool, workers
 from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import SPLITS, Document, Example, Progress, Split, Watch, counted, unwatched
 from acclimate.data.corpus_scan import leave_out
-from acclimate.data.leaks import NEAR, Sealed, whole
+from acclimate.data.leaks import NEAR, Sealed, text_and_pair
 from acclimate.data.materials import corpus_at, note_on
-from acclimate.data.retrieved import as_text, examples_of_selection, of_corpus, of_documents, of_queries, shown
+from acclimate.data.retrieved import as_text, examples_of_selection, of_corpus, of_documents, of_queries, shown_queries
 from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.text.bm25.index import MOST
-from acclimate.text.bm25.selection import Query, Selection, open_selection, sample, select
+from acclimate.text.bm25.selection import Query, Selection, open_selection, sample_like, select
 from acclimate.text.bm25.shards import ShardedIndex, build_shards
 from acclimate.text.bm25.words import check_analyzer
 from acclimate.text.corpus import Corpus, write_corpus
@@ -189,7 +189,7 @@ def retrieve_for(
     """
     recipe = recipe or RetrieveRecipe()
     splits = {split: splits.get(split, ()) for split in SPLITS}
-    if not any(whole(row).strip() for row in splits["train"]):
+    if not any(text_and_pair(row).strip() for row in splits["train"]):
         raise ValueError("no query: there is no training text. Give a file with texts to train on")
     texts = {split: settings.digest([[row.text, row.pair] for row in splits[split]]) for split in SPLITS}
     ids = settings.digest([row.id for row in splits["train"]])
@@ -212,7 +212,7 @@ def retrieve_for(
     return _finished(out, known | of_corpus(corpus, left_out), watch)
 
 
-def cut(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> Retrieved:
+def cut_retrieval(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> Retrieved:
     """Return what `retrieve` finds with a smaller k, cut from a finished retrieval without a search.
 
     Raises ValueError if `run` holds none, if its k is smaller, and if `out` holds another retrieval.
@@ -233,7 +233,7 @@ def cut(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> Retrieved:
 
 
 def open_retrieved(out: Path) -> Retrieved:
-    """Return what `retrieve` or `cut` wrote to `out`. Raises ValueError if none has finished there."""
+    """Return what `retrieve` or `cut_retrieval` wrote to `out`. Raises ValueError if none has finished there."""
     if not (out / FACTS).is_file() or not (out / SELECTION).is_dir():
         raise ValueError(f"{out} holds no selection: no `acclimate data retrieve` has finished there. Name another run")
     return Retrieved(Corpus(out / CORPUS), open_selection(out / SELECTION), files.read_json(out / FACTS))
@@ -243,7 +243,7 @@ def examples_of(out: Path, corpus: Corpus) -> list[dict[str, Any]]:
     """Return a few queries of the retrieval in `out` with what they found, as `retrieved` in facts.json."""
     found, recipe = open_retrieved(out), RetrieveRecipe(**files.read_json(out / CLAIM)["recipe"])
     index = _index(corpus, recipe, out)
-    return [asdict(query) for query in shown(found.selection, corpus, index)]
+    return [asdict(query) for query in shown_queries(found.selection, corpus, index)]
 
 
 def work(*, out: Path, watch: Watch, task: Path, corpus: Path, **stated: Any) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def _queries(rows: Sequence[Example], recipe: RetrieveRecipe) -> tuple[list[Quer
     """Return the queries, one for each text (even without words), and counts of their words."""
     asked, words, shortened = [], 0, 0
     for row in rows:
-        text = whole(row)
+        text = text_and_pair(row)
         query = text if recipe.queries == "text" else keyword_query(text, recipe.phrases)
         count, left = len(text.split()), len(query.split())
         words, shortened = words + count, shortened + (left < count)
@@ -348,7 +348,7 @@ def _selected(
     if recipe.how == "bm25":
         return found
     if not (out / SELECTION / files.MANIFEST).exists():
-        sample(found, len(corpus), out / SELECTION, seed=recipe.seed, left_out=mask, dropping=dropping)
+        sample_like(found, len(corpus), out / SELECTION, seed=recipe.seed, left_out=mask, dropping=dropping)
     return open_selection(out / SELECTION)
 
 

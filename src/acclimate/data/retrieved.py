@@ -1,9 +1,9 @@
 """What a retrieval found: counts for facts.json, a page for the terminal, and documents beside their queries.
 
-1. `of_corpus`, `of_queries`, `of_documents` and `examples_of_selection` make facts.json; `shown` returns a few queries
-   with their documents in full.
+1. `of_corpus`, `of_queries`, `of_documents` and `examples_of_selection` make facts.json; `shown_queries` returns a few
+   queries with their documents in full.
 2. `as_text` is the page for the terminal, made of facts.json.
-3. `examples` marks the words that a document shares with its query (Yao et al. 2022, Table 9), for a race's page.
+3. `page_examples` marks the words that a document shares with its query (Yao et al. 2022, Table 9), for a race's page.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class DocumentShown:
     terms: Sequence[tuple[str, float]] = ()
 
 
-def shown(selection: Selection, corpus: Corpus, index: Index | ShardedIndex) -> list[QueryShown]:
+def shown_queries(selection: Selection, corpus: Corpus, index: Index | ShardedIndex) -> list[QueryShown]:
     """Return a few queries with their best documents in full; nothing for a random selection.
 
     corpus  the searched corpus
@@ -292,7 +292,7 @@ class Marked:
     words: str = ""
 
 
-def examples(shown: Sequence[QueryShown]) -> tuple[QueryExample, ...]:
+def page_examples(shown: Sequence[QueryShown]) -> tuple[QueryExample, ...]:
     """Return the first QUERIES queries with their first DOCUMENTS documents, for the page."""
     return tuple(map(_example, shown[:QUERIES]))
 

@@ -247,7 +247,7 @@ def begin_plan(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> N
     files.write_text(run / PLAN, json.dumps({"called": dict(called)}) + "\n" if called else "")
 
 
-def note(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) -> None:
+def add_to_plan(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) -> None:
     """Add to the plan the jobs that it lacks. parts: jobs of which only a first part is asked for."""
     if not ranks.is_first() or recorded() is not None:
         return

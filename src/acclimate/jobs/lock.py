@@ -56,7 +56,7 @@ def read_lock(out: Path) -> dict[str, Any]:
     return dict(lock)
 
 
-def differing(out: Path) -> list[str]:
+def differences(out: Path) -> list[str]:
     """A sentence for each difference between the directory and its lock. Raises ValueError if there is no lock."""
     lock = read_lock(out)
     found = []

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from acclimate.core import ranks
 from acclimate.core.types import Progress, Watch, unwatched
-from acclimate.jobs.job import Job, Result, do_call, first_line, missing, note, result_of, with_needs
-from acclimate.jobs.workers import ThisProcess, Workers, elsewhere
+from acclimate.jobs.job import Job, Result, add_to_plan, do_call, first_line, missing, result_of, with_needs
+from acclimate.jobs.workers import ThisProcess, Workers, current_workers
 
 
 class LackingError(ValueError):
@@ -52,13 +52,13 @@ def do_all(
     parts = [each for each in asked if isinstance(each, FirstShare)]
     wholes = [each for each in asked if isinstance(each, Job)]
     wholes += [needed for part in parts for needed in part.job.needs.values()]
-    note(with_needs(wholes), run, parts=[part.job for part in parts])
+    add_to_plan(with_needs(wholes), run, parts=[part.job for part in parts])
     shares = [*((job, 1.0) for job in missing(wholes, run)), *((part.job, part.share) for part in parts)]
     if ranks.world() > 1:
         for job, share in shares:
             do_call(job.call(run, share), watch=watch)
         return {}
-    return _Schedule(shares, run).do(elsewhere() or ThisProcess(), watch, watches or {})
+    return _Schedule(shares, run).do(current_workers() or ThisProcess(), watch, watches or {})
 
 
 def done(job: Job | FirstShare, run: Path, *, watch: Watch = unwatched) -> Result:

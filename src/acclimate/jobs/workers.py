@@ -116,7 +116,7 @@ class ThisProcess:
 _workers: ContextVar[Workers | None] = ContextVar("workers", default=None)
 
 
-def elsewhere() -> Workers | None:
+def current_workers() -> Workers | None:
     """The workers that run the jobs of studies; None: this process runs them, one after the other."""
     return _workers.get()
 

@@ -72,7 +72,7 @@ from acclimate.methods.perturbation import (
     symmetric,
 )
 from acclimate.methods.task_loss import TaskLoss, outputs_of, target_in_rows
-from acclimate.models.classifier import kind_of
+from acclimate.models.classifier import classifier_kind
 from acclimate.models.heads import masked_logits
 from acclimate.models.task_layers import CRF_LAYERS, OutputLayer, crf_of
 from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_cross_entropy
@@ -258,7 +258,7 @@ class SmartLoss(Objective):
         if crf_of(model) is not None:
             raise ValueError("SMART compares the tags of words, but this model's CRF predicts whole sentences")
         self.task = TaskLoss(model, head_rate=head_rate, layer_decay=layer_decay)
-        self.distance = DISTANCES[kind_of(model)]
+        self.distance = DISTANCES[classifier_kind(model)]
         self.weights = {"task": 1.0, "smooth": weight}
         self.shares_lines = self.task.shares_lines
         self.perturbation = Perturbation(step, noise, radius, ascents)

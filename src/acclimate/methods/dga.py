@@ -61,8 +61,8 @@ from acclimate.methods.domain import (
     NOISY,
     SMALL_NOISY,
     DomainRecipe,
-    check_dropout,
     check_noise,
+    check_passes_differ,
     hidden_states,
     masked_pass,
     row_means,
@@ -293,7 +293,7 @@ def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
 
     def objective(start: RunStart) -> DgaLoss:
         if recipe.contrast:
-            check_dropout(start.model)
+            check_passes_differ(start.model)
         importance = ranks.first_then_all(lambda: _importance(recipe, start, out, watch))
         return DgaLoss(
             start.model,

@@ -59,7 +59,7 @@ def has_dropout(model: PreTrainedModel) -> bool:
     return any(module.p > 0 for module in encoder_of(model).modules() if isinstance(module, nn.Dropout))
 
 
-def check_dropout(model: PreTrainedModel) -> None:
+def check_passes_differ(model: PreTrainedModel) -> None:
     """Raises ValueError where two passes of the model over the same text would not differ."""
     if not has_dropout(model):
         raise ValueError(

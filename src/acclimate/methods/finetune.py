@@ -103,7 +103,14 @@ from acclimate.methods.task_loss import (
     probabilities,
     trained_labels,
 )
-from acclimate.models.classifier import kind_of, labels_of, load_classifier, load_finetuned, load_with_head, register
+from acclimate.models.classifier import (
+    classifier_kind,
+    labels_of,
+    load_classifier,
+    load_finetuned,
+    load_with_head,
+    register,
+)
 from acclimate.models.encoder import dropout_known, load_tokenizer, longest_input
 from acclimate.models.loading import identity
 from acclimate.models.scale import Scale, fold, folded, output_layer, scale_of
@@ -118,7 +125,7 @@ from acclimate.models.task_layers import (
 )
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.relations import marked_spans, mention_spans
-from acclimate.tasks.rows import WORD, cut_off, encoded, labelled
+from acclimate.tasks.rows import WORD, cut_off, encoded, with_labels
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
 from acclimate.training.loop import Step
@@ -369,9 +376,9 @@ def load_tested(
     """
     tokenizer, model = load_tokenizer(checkpoint.path), load_finetuned(checkpoint.path)
     labels = labels_of(model)
-    if kind_of(model) != task.kind or labels not in learnable(task):
+    if classifier_kind(model) != task.kind or labels not in learnable(task):
         raise ValueError(
-            f"{checkpoint.path} was fine-tuned for kind '{kind_of(model)}' with labels ({', '.join(labels)}),"
+            f"{checkpoint.path} was fine-tuned for kind '{classifier_kind(model)}' with labels ({', '.join(labels)}),"
             f" but {task.name} is of kind '{task.kind}' with ({', '.join(task.labels)}). Fine-tune it on this task"
         )
     model.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
@@ -429,7 +436,7 @@ class Tuning:
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         dev = task.examples("dev")
         dev_rows = encoded(task, "dev", dev, self.tokenizer, spans=SPANS[self.pooling])
-        self.dev_rows = labelled(dev_rows, as_trained(dev, recipe.tag_scheme), task.kind, self.labels)
+        self.dev_rows = with_labels(dev_rows, as_trained(dev, recipe.tag_scheme), task.kind, self.labels)
         self.measured = TaskLoss(self.model)
         self.gold, self.dev_texts = [example.label for example in dev], [example.text for example in dev]
         self.plan = plan_of(recipe, task.sizes["train"], self.model.config.hidden_size)
@@ -597,7 +604,7 @@ def start_of(
     read = "mentions" if "mentions" in read_outs else stated
     rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
     states = probe.states_of(encoder, rows, read_outs, watch=watch)
-    layer, losses = probe.fit(states, probe.target_of(rows), task.kind, max(1, len(labels)))
+    layer, losses = probe.fit(states, probe.probe_targets(rows), task.kind, max(1, len(labels)))
     if len(losses) > 1:
         found = ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
         note = f"read-out {layer.read_out}: its probe has the least loss on training rows left out ({found})"
@@ -644,7 +651,7 @@ def training_rows(
     """The training rows with their labels, tags in the scheme, numbers standardised; and the scale of the numbers."""
     train = task.examples("train")
     inputs = encoded(task, "train", train, tokenizer, spans=SPANS[pooling])
-    rows = labelled(inputs, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
+    rows = with_labels(inputs, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
     if task.kind != "score":
         return rows, None
     scale = scale_of(rows.rows["label"])

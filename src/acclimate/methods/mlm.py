@@ -197,11 +197,11 @@ def check_length(epochs: float, plan: Plan) -> None:
 def heldout_loss(
     model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
 ) -> float:
-    """The first value of `heldout`: L_MLM on held-out text."""
-    return heldout(model, corpus, max_tokens=max_tokens, masking=masking, most=most, watch=watch)[0]
+    """The first value of `heldout_loss_and_head`: L_MLM on held-out text."""
+    return heldout_loss_and_head(model, corpus, max_tokens=max_tokens, masking=masking, most=most, watch=watch)[0]
 
 
-def heldout(
+def heldout_loss_and_head(
     model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
 ) -> tuple[float, bool]:
     """(L_MLM on held-out text in nats a masked sub-word, True if the checkpoint has a language modelling head).

@@ -51,7 +51,7 @@ from acclimate.models.heads import inputs_of
 from acclimate.models.loading import configuration, load_weights, reading
 from acclimate.models.task_layers import OF_MENTIONS, mean_of, pooled
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import WORD, by_word, encoded, labelled
+from acclimate.tasks.rows import WORD, by_word, encoded, with_labels
 from acclimate.tasks.tags import fallback
 from acclimate.training.pieces import cut, pad
 from acclimate.training.plan import Plan, device, piece_tokens
@@ -117,10 +117,10 @@ def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
     encoder, has_pooler = load_encoder(model)
     encoder.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
     train = task.examples("train")
-    rows = labelled(encoded(task, "train", train, tokenizer), train, task.kind, task.labels)
+    rows = with_labels(encoded(task, "train", train, tokenizer), train, task.kind, task.labels)
     read_outs = read_outs_of(task.kind, has_pooler=has_pooler)
     states = states_of(encoder, rows, read_outs, watch=watch)
-    layer, losses = fit(states, target_of(rows), task.kind, max(1, len(task.labels)))
+    layer, losses = fit(states, probe_targets(rows), task.kind, max(1, len(task.labels)))
     dev = task.examples("dev")
     predicted = _predicted(encoder, encoded(task, "dev", dev, tokenizer), layer, task, watch)
     score = task.score([example.label for example in dev], predicted)
@@ -191,7 +191,7 @@ def states_of(
     return states
 
 
-def target_of(rows: Batch) -> np.ndarray:
+def probe_targets(rows: Batch) -> np.ndarray:
     """The labels of rows, or of the words that begin with a token: (R,) codes or numbers, or (R, C) zeros and ones."""
     return rows.tokens[TAGS][rows.tokens[WORD] != NOT_PREDICTED] if TAGS in rows.tokens else rows.rows["label"]
 
@@ -202,7 +202,7 @@ def fit(
     """The layer on the read-out and at the strength that cross-validation chose, fitted on all rows; and read-out ->
     its least loss there.
 
-    target_R  as `target_of` gives it
+    target_R  as `probe_targets` gives it
     """
     loss_of = _LOSSES[kind]
     if kind == "score":

@@ -73,7 +73,7 @@ from acclimate.text.corpus import Corpus
 from acclimate.text.masking import rising_rate
 from acclimate.text.rows import RANDOM_NEXT, Rows, masked_pairs, masked_segments
 from acclimate.text.segments import long_documents
-from acclimate.text.streams import evaluation_batches, even, in_turn, sampled, shares, side_by_side
+from acclimate.text.streams import evaluation_batches, even, followed_by, sampled_rows, shares, side_by_side
 from acclimate.text.vocabulary import DocumentSource, VocabularyKind, train_tokenizer
 from acclimate.training.checkpoint import finish
 from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_cross_entropy
@@ -372,7 +372,7 @@ def positions(recipe: ScratchRecipe) -> int:
     return max(512, recipe.max_tokens, recipe.long_tokens if recipe.long_share else 0)
 
 
-def configuration(recipe: ScratchRecipe) -> PreTrainedConfig:
+def new_encoder_configuration(recipe: ScratchRecipe) -> PreTrainedConfig:
     """The new encoder's configuration before its vocabulary is known."""
     return new_configuration(
         recipe.shape,
@@ -518,7 +518,7 @@ class BatchPlan:
         steps = self.plan.steps
         turn = round(steps * self.parts[0])
         streams = [self._stream(phase, number, first_step=number * turn) for number, phase in enumerate(self.phases)]
-        return streams[0] if len(streams) == 1 else in_turn(streams[0], streams[1], at=turn)
+        return streams[0] if len(streams) == 1 else followed_by(streams[0], streams[1], at=turn)
 
     def _phase(self, longest: int) -> Phase:
         rows = [self._rows(number, longest) for number in range(len(self.texts))]
@@ -541,11 +541,13 @@ class BatchPlan:
         rising = self.recipe.masking_schedule == "steps"
         rate = rising_rate(self.recipe.masking, plan.steps) if rising else self.recipe.masking
         if len(phase.rows) == 1:
-            return sampled(phase.rows[0], even(plan.batch, first_step), seed=plan.seed, rate=rate, beside=2 * number)
+            return sampled_rows(
+                phase.rows[0], even(plan.batch, first_step), seed=plan.seed, rate=rate, beside=2 * number
+            )
         windows = shares(plan.batch, phase.share, first_step)
         return side_by_side(
             [
-                sampled(rows, window, seed=plan.seed, rate=rate, beside=2 * number + place)
+                sampled_rows(rows, window, seed=plan.seed, rate=rate, beside=2 * number + place)
                 for place, (rows, window) in enumerate(zip(phase.rows, windows, strict=True))
             ]
         )

@@ -43,8 +43,8 @@ from acclimate.methods.domain import (
     NOISY,
     SMALL_NOISY,
     DomainRecipe,
-    check_dropout,
     check_noise,
+    check_passes_differ,
     hidden_states,
     masked_pass,
     row_means,
@@ -152,7 +152,7 @@ def adapt(recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched
 
     def objective(start: mlm.RunStart) -> Objective:
         if recipe.contrast == "simcse":
-            check_dropout(start.model)
+            check_passes_differ(start.model)
         return CONTRASTS[recipe.contrast](start.model, temperature=recipe.temperature, weight=recipe.weight)
 
     return mlm.adapt_with(recipe, out, objective, watch=watch)

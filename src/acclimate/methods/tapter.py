@@ -257,7 +257,7 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
         files.write_json(out / TARGETS, {**counts, "stop_words": {"list": STOP_WORDS, "words": sorted(ENGLISH)}})
 
     # stage 2: masked language modelling, the embeddings kept near them
-    scaled = scale_of(recipe) == "unit"
+    scaled = resolved_scale(recipe) == "unit"
     objective = TapterLoss(
         model,
         of_unit_spread(targets.vectors_VF, targets.regularised_V) if scaled else targets.vectors_VF,
@@ -299,7 +299,7 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     return done
 
 
-def scale_of(recipe: TapterRecipe) -> VectorScale:
+def resolved_scale(recipe: TapterRecipe) -> VectorScale:
     """The recipe's scale, with "auto" resolved: the size of vectors from nothing depends on how long they trained."""
     if recipe.scale != "auto":
         return recipe.scale
@@ -322,7 +322,7 @@ def train_on(
 
     def make() -> None:
         if (out / files.MANIFEST).exists():
-            files.check(out)
+            files.check_manifest(out)
         else:
             with files.new_directory(out) as temporary:
                 train_vectors(texts, temporary / TRAINED, settings, start=start, watch=watch)
@@ -385,7 +385,7 @@ def shared_vectors(
 
 def raced(recipe: TapterRecipe) -> TapterRecipe:
     """The recipe with its scale resolved: its job in a race gets a file of vectors, and cannot see how they began."""
-    return replace(recipe, scale=scale_of(recipe))
+    return replace(recipe, scale=resolved_scale(recipe))
 
 
 # for vectors from nothing on the little text of a race: words that occur twice, as in the paper's Table 5 for BioASQ

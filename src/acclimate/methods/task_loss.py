@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Example, Label, Watch, counted, unwatched
-from acclimate.models.classifier import ENDS, SPAN, TOKENS, kind_of
+from acclimate.models.classifier import ENDS, SPAN, TOKENS, classifier_kind
 from acclimate.models.encoder import training_flops
 from acclimate.models.heads import classify, inputs_of, keeps_rows_apart, rows_of
 from acclimate.models.scale import output_layer
@@ -44,8 +44,8 @@ from acclimate.tasks.tags import (
     converted,
     entities,
     fallback,
+    joined_tags,
     may_follow,
-    parts_of,
     scheme_of,
 )
 from acclimate.training.objective import Objective
@@ -86,7 +86,7 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "tokens": _cross_entropy_of_tags,
     "span": _cross_entropy_of_ends,
 }
-"""Kind of task -> (`outputs_of` a piece, `target_of` it) -> the loss as a sum over the piece."""
+"""Kind of task -> (`outputs_of` a piece, `loss_targets` it) -> the loss as a sum over the piece."""
 
 
 def outputs_of(model: PreTrainedModel, piece: Piece) -> Tensor:
@@ -95,7 +95,7 @@ def outputs_of(model: PreTrainedModel, piece: Piece) -> Tensor:
     """
     inputs, rows = inputs_of(model, piece), rows_of(piece)
     outputs = model(**inputs) if rows is None else classify(model, inputs, rows)
-    if kind_of(model) != SPAN:
+    if classifier_kind(model) != SPAN:
         return outputs.logits.float()  # type: ignore[no-any-return]
     logits_BT2 = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1).float()
     there_BT = piece.get("attention_mask") if rows is None else rows.there_RT
@@ -104,15 +104,15 @@ def outputs_of(model: PreTrainedModel, piece: Piece) -> Tensor:
     return logits_BT2.masked_fill(there_BT[:, :, None] == 0, torch.finfo(torch.float32).min)
 
 
-def target_of(piece: Piece) -> Tensor:
+def loss_targets(piece: Piece) -> Tensor:
     """What the loss compares the outputs with: the tags, in the layout of the piece, or the label of each row."""
     return piece[TAGS] if TAGS in piece else piece["label"]
 
 
 def target_in_rows(piece: Piece) -> Tensor:
-    """`target_of` a piece, but with one row of tags a line, as `outputs_of` has them."""
+    """`loss_targets` a piece, but with one row of tags a line, as `outputs_of` has them."""
     rows = rows_of(piece) if TAGS in piece else None
-    return target_of(piece) if rows is None else rows.alone(piece[TAGS], NOT_PREDICTED)
+    return loss_targets(piece) if rows is None else rows.alone(piece[TAGS], NOT_PREDICTED)
 
 
 def targets(batch: Batch) -> int:
@@ -140,9 +140,9 @@ class TaskLoss(Objective):
         super().__init__()
         self.model = model
         self.head_rate, self.layer_decay = head_rate, layer_decay
-        self.loss = LOSSES[kind_of(model)]
+        self.loss = LOSSES[classifier_kind(model)]
         self.weights = {"task": 1.0}
-        if kind_of(model) == SPAN:
+        if classifier_kind(model) == SPAN:
             # the softmax over tokens cancels this bias; Adam would make steps of its gradient, which is rounding errors
             output_layer(model).bias.requires_grad_(False)
         self.shares_lines = keeps_rows_apart(model)
@@ -174,7 +174,7 @@ class TaskLoss(Objective):
         return -crf.log_likelihood(emissions_BWC, tags_BW, lengths_B, piece[EDGES]).sum()  # - log p(the row's tags)
 
     def flops(self, batch: Batch) -> float:
-        heads = len(batch.ids) if kind_of(self.model) in (TOKENS, SPAN) else len(batch)
+        heads = len(batch.ids) if classifier_kind(self.model) in (TOKENS, SPAN) else len(batch)
         return training_flops(self.model, batch.lengths, predicted=heads)
 
 
@@ -224,7 +224,7 @@ def predict(
     texts  those of the examples, where answers are predicted
     each   gets the head's outputs for each piece, and the piece
     """
-    kind, crf = kind_of(model), crf_of(model)
+    kind, crf = classifier_kind(model), crf_of(model)
     outputs = _outputs(model, rows, len(labels), watch, each)
     if kind in PREDICTIONS:
         return PREDICTIONS[kind](outputs, labels)
@@ -275,7 +275,7 @@ def _outputs(model: PreTrainedModel, rows: Batch, labels: int, watch: Watch, eac
     """The head's outputs, float32, without dropout: (B, C); of spans (N, 2); of tags with a CRF (N, C), and without one
     the most probable tag of each token, (N,) int64.
     """
-    where, training, kind = model.device, model.training, kind_of(model)
+    where, training, kind = model.device, model.training, classifier_kind(model)
     tokens = len(rows.ids)
     each_alone = kind == TOKENS and crf_of(model) is None
     shapes = {TOKENS: (tokens,) if each_alone else (tokens, labels), SPAN: (tokens, len(ENDS))}
@@ -328,7 +328,7 @@ def allowed_transitions(labels: Sequence[str]) -> Tensor:
 
     Raises ValueError for labels that are tags of no scheme, or of which no sequence is allowed.
     """
-    scheme = None if any(len(parts_of(label)) > 1 for label in labels) else scheme_of(labels)
+    scheme = None if any(len(joined_tags(label)) > 1 for label in labels) else scheme_of(labels)
     if scheme is None:
         raise ValueError(
             f"the tags {', '.join(labels)} are of no scheme that names entities (BIO, IO, IOBES, BIOUL), or joint, so "
@@ -352,7 +352,7 @@ def trained_labels(task: Prepared, tagging: Tagging) -> tuple[str, ...]:
             f"tag_scheme = '{tagging}' is for tags of entities (B-, I-, O), but {task.name} is of kind '{task.kind}' "
             f"with the labels {', '.join(task.labels) or 'none'}. Leave tag_scheme out"
         )
-    if any(len(parts_of(label)) > 1 for label in task.labels):
+    if any(len(joined_tags(label)) > 1 for label in task.labels):
         raise ValueError(
             f"tag_scheme = '{tagging}' is for words with one tag each, but entities of {task.name} overlap. Leave it "
             f"out"

@@ -53,7 +53,7 @@ from acclimate.methods.finetune import DevLooks, Look, training_rows
 from acclimate.methods.method import Contestant, Method
 from acclimate.methods.mlm import Length, Share
 from acclimate.methods.scratch import learned_tokenizer
-from acclimate.methods.task_loss import LOSSES, TaskLoss, predict_and_measure, target_of, targets
+from acclimate.methods.task_loss import LOSSES, TaskLoss, loss_targets, predict_and_measure, targets
 from acclimate.models.classifier import TOKENS, load_finetuned
 from acclimate.models.encoder import (
     dropout_known,
@@ -68,7 +68,7 @@ from acclimate.models.joint_head import as_classifier, new_joint_head, require_a
 from acclimate.models.loading import identity
 from acclimate.models.scale import fold
 from acclimate.tasks.prepared import Prepared, open_prepared
-from acclimate.tasks.rows import encode, labelled
+from acclimate.tasks.rows import encode_rows, with_labels
 from acclimate.text.corpus import Corpus
 from acclimate.text.masking import replacement_of
 from acclimate.text.streams import interleaved, masked_rows_stream, masked_stream
@@ -122,7 +122,7 @@ class JointLoss(Objective):
         nothing = 0.0 * outputs.sum()
         if not internal:
             return {"external": mlm, "mlm": nothing, "task": nothing}
-        task = LOSSES[self.kind](outputs, target_of(piece))  # L_task(f(x), y)
+        task = LOSSES[self.kind](outputs, loss_targets(piece))  # L_task(f(x), y)
         return {"external": nothing, "mlm": mlm, "task": task}
 
     def flops(self, batch: Batch) -> float:
@@ -206,8 +206,8 @@ class TlmRecipe:
 
 
 def adapt(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
-    """Do both stages and write `out/checkpoint`, a classifier. Stage 1 lies in `out/joint` (see `joint`), stage 2 in
-    `out/finetune`; without stage 2, `out/dev.json` and `out/predicted_dev.json` are as `finetune` writes them.
+    """Do both stages and write `out/checkpoint`, a classifier. Stage 1 lies in `out/joint` (see `train_jointly`), stage
+    2 in `out/finetune`; without stage 2, `out/dev.json` and `out/predicted_dev.json` are as `finetune` writes them.
     Never opens the test set.
     """
     task, sources = _inputs(recipe)
@@ -216,7 +216,7 @@ def adapt(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
         return done
     if not recipe.stage_2 and recipe.model:
         require_alike(recipe.model)
-    first = joint(recipe, out / JOINT, watch=watch)
+    first = train_jointly(recipe, out / JOINT, watch=watch)
     if recipe.stage_2:
         tuned = replace(recipe.finetune, model=str(first.path), task=recipe.task)
         second = finetune.adapt(tuned, out / SECOND, watch=watch)
@@ -226,7 +226,7 @@ def adapt(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
     return write_checkpoint(out, model, tokenizer, recipe, sources)
 
 
-def joint(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def train_jointly(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Do stage 1: write `out/checkpoint`, an ordinary masked language model to fine-tune, its classifier beside it, and
     its cost to `out/joint.json`. A stopped run goes on, an ended one is returned. Settings of stage 2 do not matter.
     """
@@ -271,7 +271,7 @@ def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedMo
     tokenizer.model_max_length = task.max_tokens + prompt_length(tokenizer)
     dev = task.examples("dev")
     classifier.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
-    rows = labelled(encode(dev, tokenizer, task.max_tokens, task.kind), dev, task.kind, task.labels)
+    rows = with_labels(encode_rows(dev, tokenizer, task.max_tokens, task.kind), dev, task.kind, task.labels)
     predicted, loss = predict_and_measure(TaskLoss(classifier), rows, task.labels)
     score = task.score([example.label for example in dev], predicted)
     looks = DevLooks(out, keep=0)
@@ -490,7 +490,7 @@ METHOD = Method(
     unsuited=unsuited,
     starts=lambda recipe: bool(recipe.model),
     new_model=new_model,
-    encoder=joint,
+    encoder=train_jointly,
     raced=raced,
     modelling="external",
 )

@@ -173,7 +173,7 @@ def register(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, tokens:
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
 
 
-def kind_of(model: PreTrainedModel) -> str:
+def classifier_kind(model: PreTrainedModel) -> str:
     """Return the kind of task of a classifier, by its class and config; without a problem type, one label a text."""
     if kind := _kind_of(type(model).__name__):
         return kind
@@ -213,7 +213,7 @@ def _kind_of(architecture: str) -> str:
 def labels_of(model: PreTrainedModel) -> tuple[str, ...]:
     """Return what a classifier's outputs stand for, in their order; () for a score and for a span."""
     names: Any = model.config.id2label
-    return () if kind_of(model) in ("score", SPAN) else tuple(names[index] for index in range(len(names)))
+    return () if classifier_kind(model) in ("score", SPAN) else tuple(names[index] for index in range(len(names)))
 
 
 @dataclass(frozen=True)

@@ -260,10 +260,10 @@ def configuration_of(model: str | Path) -> PreTrainedConfig:
 
 def longest_input(model: str | Path) -> int | None:
     """Return the number of tokens that a model can read at once; None if its config does not say."""
-    return longest_of(configuration_of(model))
+    return longest_of_config(configuration_of(model))
 
 
-def longest_of(config: PreTrainedConfig) -> int | None:
+def longest_of_config(config: PreTrainedConfig) -> int | None:
     """Return `longest_input` of a config, less the tokens of the prompt, which come after the input."""
     prompt = int(getattr(config, FIELD, 0))
     positions = getattr(config, "max_position_embeddings", None)
@@ -277,7 +277,7 @@ def require_room(model: PreTrainedModel, tokens: int, name: str = "max_tokens") 
 
     name  of the setting that states `tokens`, for the message
     """
-    longest, prompt = longest_of(model.config), int(getattr(model.config, FIELD, 0))
+    longest, prompt = longest_of_config(model.config), int(getattr(model.config, FIELD, 0))
     if longest is not None and tokens > longest:
         beside = f" beside its prompt of {prompt}" if prompt else ""
         raise ValueError(

@@ -16,10 +16,10 @@ from acclimate.core.types import SPLITS
 from acclimate.data import retrieve
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, Work
-from acclimate.jobs.workers import elsewhere
+from acclimate.jobs.workers import current_workers
 from acclimate.methods import METHODS, Method, code_of, finetune, scratch
 from acclimate.methods.baselines import BASELINE, DICTIONARY, baseline_of
-from acclimate.models.encoder import configuration_of, longest_of
+from acclimate.models.encoder import configuration_of, longest_of_config
 from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
 from acclimate.races.recipe import RaceRecipe, Setting, contestants_of
@@ -62,7 +62,7 @@ def check_adaptations(
             each.method.check(each.recipe, config, f"{each.group}.")
         except ValueError as error:
             raise ValueError(f"{each.name}: {error}, or leave {each.name} out of contestants") from error
-    if (longest := longest_of(config)) is None:
+    if (longest := longest_of_config(config)) is None:
         return
     if max_tokens > longest:
         raise ValueError(
@@ -190,7 +190,7 @@ def _by(job: Job, method: Method) -> Job:
     code, place = code_of(method)
     if not code:
         return job
-    if place is None and elsewhere() is not None:
+    if place is None and current_workers() is not None:
         raise ValueError(
             f"{method.name} stands in no file (or under no name there), so other processes cannot load it. Write it "
             f"into a file as a value of the module, or leave --workers and --cluster out"
@@ -311,7 +311,7 @@ def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
     given = materials.model
     if given is not None:
         check_weights(given)
-    config = configuration_of(given) if given is not None else scratch.configuration(recipe.pretrain)
+    config = configuration_of(given) if given is not None else scratch.new_encoder_configuration(recipe.pretrain)
     base = None
     if given is None:
         assert materials.general is not None

@@ -39,7 +39,7 @@ from acclimate.races.contestants import Entries, enter
 from acclimate.races.fit import Costs
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import left_of
-from acclimate.tasks.rows import encode
+from acclimate.tasks.rows import encode_rows
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.streams import rows_stream
 from acclimate.text.vocabulary import train_tokenizer
@@ -304,7 +304,7 @@ class Trial:
             training = _speed_of(tuning.objective(), stream, plan)
             dev = task.examples("dev")[:READ]
             rows = appended(
-                encode(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=SPANS[stated.pooling]), behind
+                encode_rows(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=SPANS[stated.pooling]), behind
             )
             texts = [example.text for example in dev]
             predict(tuning.model, rows, tuning.labels, texts=texts)
@@ -321,7 +321,7 @@ class Trial:
         task = self.materials.task
         examples = task.examples("test")
         sampled = examples[:: max(1, len(examples) // SAMPLE)]
-        rows = encode(sampled, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[stated.pooling])
+        rows = encode_rows(sampled, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[stated.pooling])
         return (len(rows.ids) + prompt * len(rows)) * len(examples) / len(sampled)
 
     def _speed(self, recipe: Any, method: Method, lengths: np.ndarray, plan: Plan, prompt: int) -> _Speed:

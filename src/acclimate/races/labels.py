@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from acclimate.core.types import Label, Score
-from acclimate.tasks.tags import entities, parts_of
+from acclimate.tasks.tags import entities, joined_tags
 
 MOST = 15  # labels in a confusion table; a larger table is illegible
 
@@ -129,7 +129,7 @@ def _found(label: Label, *, named: bool) -> set[tuple[int, int, str]]:
     return (
         entities(label)
         if named
-        else {(place, place, part) for place, tag in enumerate(label) for part in parts_of(tag)}
+        else {(place, place, part) for place, tag in enumerate(label) for part in joined_tags(tag)}
     )
 
 

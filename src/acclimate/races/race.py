@@ -314,7 +314,9 @@ def materials_of(inputs: Inputs, recipe: RaceRecipe, *, rows: int = 0) -> Materi
             f"for files of your own out"
         )
     drawn = LABELS_PER_CLASS if per_class is None else per_class
-    return materials.docstrings(inputs.out, labels_per_class=drawn or None, model=inputs.model, watch=inputs.watch)
+    return materials.docstring_materials(
+        inputs.out, labels_per_class=drawn or None, model=inputs.model, watch=inputs.watch
+    )
 
 
 def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | Labelled:

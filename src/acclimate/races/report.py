@@ -14,7 +14,7 @@ from acclimate.core.files import write_text
 from acclimate.core.records import from_plain, to_plain
 from acclimate.core.types import Cost, Split
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
-from acclimate.data.retrieved import DOCUMENTS, QUERIES, QueryShown, examples
+from acclimate.data.retrieved import DOCUMENTS, QUERIES, QueryShown, page_examples
 from acclimate.models.word_embeddings import Distances
 from acclimate.races.compare import MAIN, Outcome, rows
 from acclimate.races.labels import Confusion, LabelScore
@@ -535,7 +535,7 @@ def _search(study: Study) -> Section:
 
 def _retrieved(study: Study) -> Section:
     parts = []
-    for number, example in enumerate(examples(study.retrieved)):
+    for number, example in enumerate(page_examples(study.retrieved)):
         brought = study.retrieved[number].documents
         documents = [Passage(each.about, each.parts, each.words) for each in example.documents]
         parts.append(

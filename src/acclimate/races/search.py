@@ -43,7 +43,7 @@ from acclimate.core.figures import metric_text
 from acclimate.core.replay import NotDoneError
 from acclimate.core.types import Cost, Progress, Score, Watch, label_of, unwatched
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, first_line, missing, note, result_of, with_needs
+from acclimate.jobs.job import Job, add_to_plan, first_line, missing, result_of, with_needs
 from acclimate.jobs.run import FirstShare, LackingError, do_all, done
 from acclimate.methods import finetune
 from acclimate.methods.baselines import constant_on_dev
@@ -489,7 +489,7 @@ def searched(
         ]
         if ranks.world() > 1:  # whose processes stop together: each when it is asked for
             begun_only = [job for _, job, share in asked if share < 1]
-            note(with_needs(job for _, job, share in asked if share == 1), run, parts=begun_only)
+            add_to_plan(with_needs(job for _, job, share in asked if share == 1), run, parts=begun_only)
             return
         new = [each for each in asked if each[1].name not in wild and (each[1].name, each[2]) not in tried]
         tried.update((job.name, share) for _, job, share in new)

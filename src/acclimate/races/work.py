@@ -102,7 +102,7 @@ def _left(place: str | Path) -> str:
     if (Path(place) / RESULT).exists():
         directory = Path(place) / files.read_json(Path(place) / RESULT)["left"]
         if directory.parent != Path(place):
-            files.check(directory.parent)
+            files.check_manifest(directory.parent)
         return str(directory)
     return str(place)
 
@@ -118,13 +118,13 @@ def retrieve(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path
 
 def cut(*, out: Path, watch: Watch, k: int, larger: Path) -> Result:
     """Write what `retrieve` would have retrieved with a smaller k."""
-    found = retrieving.cut(larger, k, out, watch=watch).facts["selection"]
+    found = retrieving.cut_retrieval(larger, k, out, watch=watch).facts["selection"]
     return {"documents": found["documents"], "characters": found["characters"]}
 
 
 def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:
     """Return the MLM loss on held-out text, of the domain or general, in nats a masked sub-word."""
-    loss, has_head = mlm.heldout(checkpoint_of(model), corpus, max_tokens=max_tokens, watch=watch)
+    loss, has_head = mlm.heldout_loss_and_head(checkpoint_of(model), corpus, max_tokens=max_tokens, watch=watch)
     return {"loss": loss, "head": has_head}
 
 

@@ -115,7 +115,7 @@ def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
     import onnx
     import torch
 
-    _, inputs = next(predict.batches(examples, shipped.tokenizer, size=2))
+    _, inputs = next(predict.padded_batches(examples, shipped.tokenizer, size=2))
     if len(examples) < 2:  # the exporter would fix the batch size at 1
         inputs = {name: np.repeat(values, 2, axis=0) for name, values in inputs.items()}
     free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
@@ -139,7 +139,7 @@ def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
 
 def _check(shipped: Loaded, examples: Sequence[Example], exported: Asked) -> None:
     """Raises ValueError if the logits of the model and of its ONNX form differ on dev texts by more than rounding."""
-    some = list(itertools.islice(predict.batches(examples, shipped.tokenizer), CHECKED))
+    some = list(itertools.islice(predict.padded_batches(examples, shipped.tokenizer), CHECKED))
     wanted, given = (
         np.concatenate([asked(inputs).ravel() for _, inputs in some]) for asked in (shipped.asked, exported)
     )
@@ -175,7 +175,7 @@ def _measured(directory: Path, task: Prepared, shipped: Loaded, scored: Sequence
     asked, dev = _session(directory / FILE), task.examples("dev")
 
     def predicted(examples: Sequence[Example], model: Asked, stage: str) -> list[Label]:
-        outputs = predict.outputs_of(examples, shipped.tokenizer, model, task.kind, stage=stage, watch=watch)
+        outputs = predict.outputs_of_examples(examples, shipped.tokenizer, model, task.kind, stage=stage, watch=watch)
         return list(predict.decoded(outputs, task.kind, task.labels))
 
     on_test = predicted(task.examples("test"), asked, "int8 on test")
@@ -209,7 +209,7 @@ def _rounds(examples: Sequence[Example], shipped: Loaded, asked: Asked) -> Itera
 
     Both predict each batch in turn, and each of them goes first for half of the batches.
     """
-    encoded = [inputs for _, inputs in predict.batches(examples, shipped.tokenizer)]
+    encoded = [inputs for _, inputs in predict.padded_batches(examples, shipped.tokenizer)]
     for side in (shipped.asked, asked):  # the first call allocates memory
         side(encoded[0])
     sides = (shipped.asked, asked)

@@ -36,7 +36,7 @@ from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import quiet
 from acclimate.models.task_layers import OF_MENTIONS, layer_of, pooling_of, sequence_layer_of
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import WORD, encode
+from acclimate.tasks.rows import WORD, encode_rows
 from acclimate.tasks.tags import fallback, words_of
 from acclimate.tasks.task import Kind
 
@@ -104,7 +104,7 @@ def require_own_tags(loaded: Loaded, task: Prepared) -> None:
         )
 
 
-def outputs_of(
+def outputs_of_examples(
     examples: Sequence[Example],
     tokenizer: PreTrainedTokenizerBase,
     asked: Asked,
@@ -119,7 +119,7 @@ def outputs_of(
     return logits_of(examples, tokenizer, asked, stage=stage, watch=watch)
 
 
-def batches(
+def padded_batches(
     examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, *, size: int = BATCH
 ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
     """(places of the examples, their (B, T) inputs), texts of like length together, the longest first.
@@ -147,7 +147,9 @@ def logits_of(
     """(n, C) in the order of the examples."""
     rows: dict[int, np.ndarray] = {}
     total = -(-len(examples) // BATCH)
-    for places, inputs in counted(batches(examples, tokenizer), watch, stage, total=total, unit="batches", every=1):
+    for places, inputs in counted(
+        padded_batches(examples, tokenizer), watch, stage, total=total, unit="batches", every=1
+    ):
         rows.update(zip(places, asked(inputs), strict=True))
     return np.stack([rows[i] for i in range(len(examples))])
 
@@ -208,7 +210,7 @@ def _windows(
 ) -> list[SentenceRow]:
     if not examples:
         return []
-    batch = encode(examples, tokenizer, tokenizer.model_max_length - prompt_length(tokenizer), "tokens")
+    batch = encode_rows(examples, tokenizer, tokenizer.model_max_length - prompt_length(tokenizer), "tokens")
     rows = []
     for row, sentence in enumerate(batch.rows["example"].tolist()):
         part = slice(batch.offsets[row], batch.offsets[row + 1])

@@ -87,7 +87,7 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
                 "with it"
             )
     scores = read_scores(run)
-    files.check(run / WINNER)
+    files.check_manifest(run / WINNER)
     winner = files.read_json(chosen)
     for score in scores:
         if (score.contestant, score.seed) == (winner["contestant"], winner["seed"]):
@@ -158,7 +158,7 @@ def _check(shipped: predict.Loaded, task: Prepared, score: Score, examples: Sequ
 
     Raises ValueError if the shipped model does not predict what was scored.
     """
-    logits_nC = predict.outputs_of(examples, shipped.tokenizer, shipped.asked, task.kind, watch=watch)
+    logits_nC = predict.outputs_of_examples(examples, shipped.tokenizer, shipped.asked, task.kind, watch=watch)
     wrong = predict.differing(score.predicted, logits_nC, task.kind, task.labels)
     predicted = predict.decoded(logits_nC, task.kind, task.labels)
     if wrong:
@@ -185,7 +185,7 @@ def push(to: Path, repo: str, *, private: bool = True) -> str:
 
     if not (to / MARK).exists():
         raise ValueError(f"{to} is no shipment. Write one with: acclimate ship RUN --to {to}")
-    files.check(to)
+    files.check_manifest(to)
     api = HfApi()
     # by its version the hub's client uses requests or httpx; the base class of their errors is HTTPError in both
     bases = [base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from acclimate.core.replay import Recorded, only_reading
-from acclimate.jobs.lock import LOCK, differing, read_lock
+from acclimate.jobs.lock import LOCK, differences, read_lock
 from acclimate.races.outcome import write_pages
 from acclimate.studies import FAILED, STUDIES
 
@@ -30,7 +30,7 @@ def regenerate(run: Path, play: Callable[[list[str]], object]) -> bool:
     Returns False if the command did not end. Raises ValueError, with what differs, where a result is not the lock's.
     """
     lock = read_lock(run)
-    if found := differing(run):
+    if found := differences(run):
         more = f" (and {len(found) - 1:,} more: acclimate study verify {run})" if len(found) > 1 else ""
         raise ValueError(
             f"{found[0]}{more}. Nothing was written. Put back what it was, or remove that job's folder and give the "

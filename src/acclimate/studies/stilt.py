@@ -27,7 +27,7 @@ from acclimate.core import settings
 from acclimate.core.figures import listed, points
 from acclimate.core.settings import Count, check_ranges
 from acclimate.core.types import SPLITS, Example, Progress, Split, counted
-from acclimate.data.leaks import Sealed, kind_of, whole
+from acclimate.data.leaks import Sealed, leak_kind, text_and_pair
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import finetune
@@ -56,7 +56,7 @@ from acclimate.tasks.datasets.catalogue import dataset_named
 from acclimate.tasks.labelled import Labelled, LabelledFiles
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import classes_in
-from acclimate.text.overlap.references import normalised
+from acclimate.text.overlap.references import normalised_words
 
 PAPER = (
     *("BC5-chem", "BC5-disease", "NCBI-disease", "BC2GM", "JNLPBA", "EBM PICO"),
@@ -102,7 +102,7 @@ class StiltStudyRecipe:
         check_ranges(self)
         check_limits(self)
         if len(self.datasets) == 1:
-            raise ValueError(f"datasets = {[*map(files.called, self.datasets)]}: a pair takes two. Name another one")
+            raise ValueError(f"datasets = {[*map(files.name_of, self.datasets)]}: a pair takes two. Name another one")
         check_chained(self.finetune)
 
 
@@ -322,12 +322,12 @@ def _check_names(names: Sequence[str]) -> None:
 
 def _leaking(rows: Sequence[Example], sealed: Sealed) -> frozenset[str]:
     """Return the ids of the rows that hold a sealed item."""
-    long_enough = [len(normalised(whole(item)).split()) >= FEWEST_WORDS for _, item in sealed.items]
+    long_enough = [len(normalised_words(text_and_pair(item)).split()) >= FEWEST_WORDS for _, item in sealed.items]
     texts = ((row.id, text) for row in rows for text in (row.text, row.pair) if text)
     return frozenset(
         name
         for name, _, matches in sealed.in_documents(texts)
-        if any(kind_of(match) != "passage" and long_enough[int(match.reference)] for match in matches)
+        if any(leak_kind(match) != "passage" and long_enough[int(match.reference)] for match in matches)
     )
 
 

@@ -25,7 +25,7 @@ from typing import Any, Literal
 from acclimate.core.settings import Count, check_ranges
 from acclimate.core.types import Example
 from acclimate.data.inputs import gather
-from acclimate.data.materials import Materials, texts_of
+from acclimate.data.materials import Materials, corpus_of_split
 from acclimate.jobs.job import Job
 from acclimate.methods import finetune, mlm, tapter
 from acclimate.models.encoder import longest_input
@@ -37,7 +37,7 @@ from acclimate.races.recipe import RaceRecipe, Seeds
 from acclimate.studies.several import check_each_once, prepared_file
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.metrics import reported_with
-from acclimate.text.overlap.references import normalised
+from acclimate.text.overlap.references import normalised_words
 from acclimate.text.vectors.vectors import Skipgram
 from acclimate.training.plan import Plan
 
@@ -159,7 +159,7 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
     counts: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": pairs}
     out, watch = inputs.out, inputs.watch
     materials = gather(out, target, inputs.raw, model=inputs.model, leaks=inputs.leaks, **counts, watch=watch)
-    heldout = texts_of(materials.task, "dev", out / "corpora", watch)
+    heldout = corpus_of_split(materials.task, "dev", out / "corpora", watch)
     notes = [*materials.notes, *(f"First stage: {note}" for note in ((*first.cautions, *first.notes) if first else ()))]
     materials = replace(materials, heldout=heldout, notes=tuple(notes))
     if first is None:
@@ -186,7 +186,7 @@ def _check_first(first: Labelled, target: Labelled) -> None:
     # a question that is scored with all of its contexts (tasks/formats/squad.py::by_question) has its id as the group;
     # in train they stand one by one, and with any other it is the same question
     merged = [row for row in rows if target.kind == "span" and row.id == row.group]
-    asked = {normalised(row.pair or "") for row in merged} - {""}
+    asked = {normalised_words(row.pair or "") for row in merged} - {""}
     if seen := [row for row in first.splits["train"] if _content(row) in sealed or _content(row)[1] in asked]:
         raise ValueError(
             f"first: {len(seen):,} training rows of {first.name} stand in dev or test of {target.name}, such as "
@@ -195,4 +195,4 @@ def _check_first(first: Labelled, target: Labelled) -> None:
 
 
 def _content(row: Example) -> tuple[str, str]:
-    return normalised(row.text), normalised(row.pair or "")
+    return normalised_words(row.text), normalised_words(row.pair or "")

@@ -31,26 +31,26 @@ from acclimate.tasks.labels import (
     check_seen,
     check_separator,
     check_train,
-    kind_of,
     label_from,
     notes_on_numbers,
     notes_on_singles,
     one_spelling,
     respelt,
+    task_kind,
 )
 from acclimate.tasks.mentions import holds_mentions, mention_rows
 from acclimate.tasks.metrics import default_metric, metric_named
 from acclimate.tasks.prepared import check_unprepared
 from acclimate.tasks.splitting import split_off
 from acclimate.tasks.tables import Columns, FileRead, Row, check_accepted, read_rows, stem
-from acclimate.tasks.tagged import apart, notes_on_tags, tagged_rows, tags_metric
-from acclimate.tasks.tags import parts_of
+from acclimate.tasks.tagged import notes_on_tags, split_documents, tagged_rows, tags_metric
+from acclimate.tasks.tags import joined_tags
 from acclimate.tasks.task import Kind, Metric, Task, classes_in, sampled
 from acclimate.text.untrusted import LIMITS, ReadLimits, check_file, named, nearest, printable, shown, unpacked_name
 
 FEWEST_TOKENS = 8
 FEWEST_ARTICLES = 20  # with fewer, the sizes of the splits would be far off
-LOOKED_AT = 10_000  # rows that `check_files` reads; only JSON can have a column that first occurs later
+LOOKED_AT = 10_000  # rows that `check_labelled_files` reads; only JSON can have a column that first occurs later
 FORM = (
     'Questions need {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ..., "answers": '
     '[{"text": ..., "answer_start": ...}]}]}]}]}. Rows of another kind: one object a line (jq -c \'.[]\' OLD > '
@@ -139,7 +139,7 @@ def read_files(stated: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Labelle
             raw[split] = list(reading(path, stated.columns, limits=limits))
     values = [row.label for row in raw["train"] if isinstance(row, Row)]
     column = f"{named(paths['train'])}: the column {stated.label!r}"
-    kind = kind_of(values, stated=stated.kind, separator=stated.separator, where=column)
+    kind = task_kind(values, stated=stated.kind, separator=stated.separator, where=column)
     if kind == "tokens":
         return _read_tagged(stated, paths, raw, notes)
     metric = metric_of(stated.metric, kind)
@@ -162,7 +162,7 @@ def read_files(stated: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Labelle
     return _labelled_task(stated, files, kind, metric, notes)
 
 
-def check_files(stated: LabelledFiles) -> None:
+def check_labelled_files(stated: LabelledFiles) -> None:
     """Raise ValueError, as `read_files` does, for a file that is missing, is not a table, or lacks a column.
 
     Reads only the first rows, and imports nothing heavy.
@@ -280,7 +280,9 @@ def _read_tagged(
     """Return what `read_files` returns for a tag a word: a split may lack a tag, and documents stay whole."""
     files = {}
     for split, rows in raw.items():
-        examples, on_documents = apart(paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS))
+        examples, on_documents = split_documents(
+            paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS)
+        )
         files[split] = _labelled(paths[split], examples, "tokens", stated)
         notes += on_documents
     spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels, of="words")
@@ -302,7 +304,7 @@ def _read_tagged(
 
 def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]:
     """Return the tags of each row, with joint tags split into their parts."""
-    return [(place, tuple(part for tag in classes_in(label) for part in parts_of(tag))) for place, label in labels]
+    return [(place, tuple(part for tag in classes_in(label) for part in joined_tags(tag))) for place, label in labels]
 
 
 def _labelled_task(
@@ -326,7 +328,7 @@ def _labelled_task(
         splits={split: tuple(splits[split]) for split in SPLITS},
         files=tuple(file.read for file in files.values()),
         notes=tuple(notes),
-        untaught=tuple(name for name in labels if kind == "tokens" and len(parts_of(name)) > 1),
+        untaught=tuple(name for name in labels if kind == "tokens" and len(joined_tags(name)) > 1),
     )
 
 
@@ -409,7 +411,7 @@ def fewer(labelled: Labelled, rows: int, seed: int) -> Labelled:
     return replace(labelled, splits={**labelled.splits, "train": chosen}, notes=(*labelled.notes, note))
 
 
-def called(given: str | LabelledFiles) -> str:
+def name_of(given: str | LabelledFiles) -> str:
     """Return the name of a dataset, or the training file as it was given."""
     return str(given.train) if isinstance(given, LabelledFiles) else given
 

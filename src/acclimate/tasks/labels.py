@@ -25,7 +25,7 @@ Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span"]
 Placed = Sequence[tuple[str, Label]]  # place and label of each row
 
 
-def kind_of(values: Sequence[Any], *, stated: Stated, separator: str, where: str) -> Kind:
+def task_kind(values: Sequence[Any], *, stated: Stated, separator: str, where: str) -> Kind:
     """Return the stated kind of task, or if that is "auto", the kind that train's label values suggest.
 
     Lists, and all fields if a separator is stated, are several classes a row. Decimal numbers in a file that has

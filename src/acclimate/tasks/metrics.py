@@ -47,7 +47,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acclimate.core.types import Label
-from acclimate.tasks.tags import OUTSIDE, entities, parts_of
+from acclimate.tasks.tags import OUTSIDE, entities, joined_tags
 from acclimate.tasks.task import Kind, Metric, Values
 from acclimate.text.untrusted import meant
 
@@ -168,7 +168,7 @@ def means(scores: Sequence[float] | Values) -> Values:
     return np.stack([np.array(scores, dtype=np.float64), np.ones(len(scores))], axis=1)
 
 
-def texts(label: Label) -> tuple[str, ...]:
+def label_texts(label: Label) -> tuple[str, ...]:
     """Return the texts of a label: those of a tuple, or the one."""
     return label if isinstance(label, tuple) else (str(label),)
 
@@ -210,7 +210,7 @@ def mean_f1(sums: Values) -> Values:
     return divided(divided(2.0 * both, either) @ ones, (either > 0) @ ones)
 
 
-def examples(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+def example_based(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
     """(n, 3) for example-based F1: precision and recall of the item's labels, and 1; three 0 for no gold label.
 
     So items without a gold label do not count, whatever their prediction: BLUE leaves such documents out.
@@ -259,8 +259,8 @@ def best_answer(
     """(n, 2): the score of the first predicted answer against the gold answer that gives the best, and 1."""
     scores = []
     for ours, theirs in zip(gold, predicted, strict=True):
-        said = words("".join(texts(theirs)[:1]))
-        answers = texts(ours)
+        said = words("".join(label_texts(theirs)[:1]))
+        answers = label_texts(ours)
         scores.append(max(judge(words(answer), said) for answer in answers) if answers else float(not said))
     return means(scores)
 
@@ -300,8 +300,8 @@ def first_right(gold: Sequence[Label], predicted: Sequence[Label], *, credit: Ca
     """(n, 2): the credit for the rank, from 1, of the first of five answers that is a gold synonym, or 0; and 1."""
     scores = []
     for ours, theirs in zip(gold, predicted, strict=True):
-        synonyms = {text.strip().lower() for text in texts(ours)}
-        ranks = [rank for rank, text in enumerate(texts(theirs)[:RANKS], 1) if text.strip().lower() in synonyms]
+        synonyms = {text.strip().lower() for text in label_texts(ours)}
+        ranks = [rank for rank, text in enumerate(label_texts(theirs)[:RANKS], 1) if text.strip().lower() in synonyms]
         scores.append(credit(ranks[0]) if ranks else 0.0)
     return means(scores)
 
@@ -419,7 +419,7 @@ def word_hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
 @cache
 def tags_in(tag: str) -> frozenset[str]:
     """Return the tags that a tag consists of, without O."""
-    return frozenset(parts_of(tag)) - {OUTSIDE}
+    return frozenset(joined_tags(tag)) - {OUTSIDE}
 
 
 @cache
@@ -457,7 +457,7 @@ def words_by_type(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
 
 def _tags(gold: Sequence[Label], predicted: Sequence[Label]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Return the gold and predicted tags of each item. Raises ValueError if their numbers differ."""
-    pairs = [(texts(ours), texts(theirs)) for ours, theirs in zip(gold, predicted, strict=True)]
+    pairs = [(label_texts(ours), label_texts(theirs)) for ours, theirs in zip(gold, predicted, strict=True)]
     for row, (ours, theirs) in enumerate(pairs):
         if len(ours) != len(theirs):
             raise ValueError(f"item {row}: {len(ours)} gold tags, but {len(theirs)} predicted; give one tag a word")
@@ -474,7 +474,7 @@ METRICS: dict[str, Metric] = {
         Metric("matthews", decisions_by_class, matthews, ("sequence",), least=-1.0),
         Metric("hoc_micro_per_hallmark_mean", decisions_by_class, mean_f1, SEVERAL),
         Metric("hoc_micro_pooled", decisions, ratio, SEVERAL),
-        Metric("hoc_example_f1", examples, example_f1, SEVERAL),
+        Metric("hoc_example_f1", example_based, example_f1, SEVERAL),
         Metric("entity_f1", entity_decisions, ratio, _TOKENS),
         Metric("word_accuracy", word_hits, ratio, _TOKENS),
         Metric("word_macro_f1", words_by_class, mean_f1, _TOKENS),

@@ -166,7 +166,7 @@ def open_prepared(path: Path) -> Prepared:
         )
     if not (path / _ABOUT).exists() and (path / "data" / _ABOUT).exists():
         raise ValueError(f"{path} is the directory of a run, and its task lies in it. State {path / 'data'}")
-    files.check(path)
+    files.check_manifest(path)
     about = files.read_json(path / _ABOUT)
     if "sealed" not in about["hashes"]:
         raise ValueError(

@@ -69,7 +69,7 @@ EDGES = "edges"  # of Batch.rows: (B, 2), 1 where the sentence begins with the r
 CONTEXT = 4  # of a window, one part in so many at either side is there for the words in its middle
 
 
-def encode(
+def encode_rows(
     examples: Sequence[Example],
     tokenizer: PreTrainedTokenizerBase,
     max_tokens: int,
@@ -77,7 +77,7 @@ def encode(
     *,
     spans: Callable[[Example], Sequence[tuple[int, int]]] | None = None,
 ) -> Batch:
-    """Return the texts of all examples as one batch, in their order. Labels are not looked at: `labelled` adds them.
+    """Return the texts of all examples as one batch, in their order. Labels are not looked at: `with_labels` adds them.
 
     Each is cut to `max_tokens`, of a pair the longer text first; a prompt (core/prompt.py) stands behind that.
     Sentences of tagged words (kind "tokens") are read in windows, so that an example may have several rows, and the
@@ -117,7 +117,7 @@ def encode(
     )
 
 
-def labelled(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Sequence[str]) -> Batch:
+def with_labels(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Sequence[str]) -> Batch:
     """Return the rows with the examples' labels as `rows["label"]`:
 
     sequence    (B,) int64, indices into `labels`
@@ -298,13 +298,13 @@ def encoded(
     *,
     spans: Callable[[Example], Sequence[tuple[int, int]]] | None = None,
 ) -> Batch:
-    """The rows of the split's examples, as `rows.encode` makes them, which others may have too: not to be changed."""
+    """The rows of the split's examples, as `encode_rows` makes them, which others may have too: not to be changed."""
     if not tokenizer.is_fast:  # what a slow one depends on is unknown
-        return encode(examples, tokenizer, task.max_tokens, task.kind, spans=spans)
+        return encode_rows(examples, tokenizer, task.max_tokens, task.kind, spans=spans)
     sides = prompt_length(tokenizer), tokenizer.truncation_side, tuple(tokenizer.model_input_names)
     key = (task.hashes[split], task.max_tokens, task.kind, spans, tokenizer_identity(tokenizer), *sides)
     if key not in _rows:
-        _rows[key] = encode(examples, tokenizer, task.max_tokens, task.kind, spans=spans)
+        _rows[key] = encode_rows(examples, tokenizer, task.max_tokens, task.kind, spans=spans)
         while len(_rows) > KEPT:
             _rows.popitem(last=False)
     _rows.move_to_end(key)

@@ -112,7 +112,7 @@ def notes_on_tags(labels: Collection[Label], metric: Metric, *, where: str) -> l
     return notes
 
 
-def apart(
+def split_documents(
     path: Path, rows: Sequence[Row | Rejected], split: Split, *, divided: bool
 ) -> tuple[list[Row | Rejected], list[str]]:
     """Return the sentences of a file, each document of a file of lines as a group, and a note on documents.

@@ -61,7 +61,7 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     An I- that does not follow a tag of its type begins an entity. In joint tags each type is read separately. Raises
     ValueError for any other tag, and for a joint tag with one type twice.
     """
-    if any(len(parts_of(tag)) > 1 for tag in tags):
+    if any(len(joined_tags(tag)) > 1 for tag in tags):
         return {entity for one_type in _by_type(tags) for entity in entities(one_type)}
     found: set[tuple[int, int, str]] = set()
     start, before, kind_before = 0, OUTSIDE, ""
@@ -106,19 +106,19 @@ def converted(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
     return tags_of(entities(tags), len(tags), scheme)
 
 
-def parts_of(tag: str) -> tuple[str, ...]:
+def joined_tags(tag: str) -> tuple[str, ...]:
     """Return the tags that a joint tag consists of; for any other tag, that tag."""
     return tuple(_JOINT.split(tag)) if "+" in tag else (tag,)
 
 
-def joint(parts: Iterable[str]) -> str:
+def join_tags(parts: Iterable[str]) -> str:
     """Return the joint tag of these tags, which must be of different types; O for no tags."""
     return "+".join(sorted(parts)) or OUTSIDE
 
 
 def scheme_of(tags: Collection[str]) -> Scheme | None:
     """Return the scheme of a set of tags; None if they name no entities, as with parts of speech."""
-    tags = {part for tag in tags for part in parts_of(tag)}
+    tags = {part for tag in tags for part in joined_tags(tag)}
     letters = {tag.partition("-")[0] for tag in tags if tag != OUTSIDE}
     if not letters or any(tag[1:2] not in ("", "-") or tag.endswith("-") for tag in tags):
         return None
@@ -165,9 +165,9 @@ def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
 
 def _by_type(tags: Sequence[str]) -> list[list[str]]:
     """Return for each type, in sorted order, the tags of its entities, with O for all others."""
-    parts = [{part.partition("-")[2]: part for part in parts_of(tag) if part != OUTSIDE} for tag in tags]
+    parts = [{part.partition("-")[2]: part for part in joined_tags(tag) if part != OUTSIDE} for tag in tags]
     if odd := [
-        tag for tag, types in zip(tags, parts, strict=True) if tag != OUTSIDE and len(types) < len(parts_of(tag))
+        tag for tag, types in zip(tags, parts, strict=True) if tag != OUTSIDE and len(types) < len(joined_tags(tag))
     ]:
         raise ValueError(f"the tag {odd[0]!r} joins two of one type; a word can bear one of each. Correct the labels")
     return [[types.get(kind, OUTSIDE) for types in parts] for kind in sorted(set().union(*parts))]

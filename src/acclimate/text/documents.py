@@ -99,7 +99,7 @@ def read_documents(
     path = Path(path)
     files = files_of(path)
     above = path if path.is_dir() else path.parent
-    rows = (row for file in files for row in rows_of(file, above, separated, field, limits))
+    rows = (row for file in files for row in document_rows(file, above, separated, field, limits))
     return Documents(path, rows, field)
 
 
@@ -150,7 +150,9 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
     return iter(sorted(found))
 
 
-def rows_of(file: Path, above: Path, separated: Separated, field: str, limits: ReadLimits = LIMITS) -> DocumentRows:
+def document_rows(
+    file: Path, above: Path, separated: Separated, field: str, limits: ReadLimits = LIMITS
+) -> DocumentRows:
     """Return place and values of each document of the file. above: the folder from which the place names the file."""
     name = printable(file.relative_to(above).as_posix())
     readers: dict[str, Callable[[], NumberedRows]] = {

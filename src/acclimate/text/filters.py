@@ -19,7 +19,7 @@ import numpy as np
 from acclimate.core.files import new_directory, read_json, write_json
 from acclimate.core.types import Document, Watch, counted, unwatched
 from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.documents import DocumentRows, Separated, document_of, rows_of
+from acclimate.text.documents import DocumentRows, Separated, document_of, document_rows
 from acclimate.text.language import UNKNOWN, language
 from acclimate.text.overlap.near_duplicates import Sketches, sketches
 from acclimate.text.pubmed import DELETED, LEFT_OUT, Citation, Deletion
@@ -131,7 +131,7 @@ def units(files: Sequence[tuple[Path, Path]]) -> list[Unit]:
     return found
 
 
-def parts_of(unit: int, folder: Path) -> list[CorpusPart]:
+def parts_of_unit(unit: int, folder: Path) -> list[CorpusPart]:
     """Return the existing parts of the unit, in order."""
     return [CorpusPart(path) for path in sorted(folder.glob(f"{unit:06}-*"))]
 
@@ -151,11 +151,11 @@ def read_unit(
     column  the field, or column, that holds the text
     Raises ValueError, as `read_documents` does, for a file that cannot be read.
     """
-    done = parts_of(unit.number, folder)
+    done = parts_of_unit(unit.number, folder)
     facts = done[-1].facts if done else {"last": False, "rows": 0}
     if facts["last"]:
         return len(done)
-    rows = chain.from_iterable(rows_of(file, above, separated, column) for file, above in unit.files)
+    rows = chain.from_iterable(document_rows(file, above, separated, column) for file, above in unit.files)
     for _ in islice(rows, facts["rows"]):
         pass
     number, seen, last = len(done), int(facts["rows"]), False
@@ -238,7 +238,7 @@ class _Reading:
         self._texts, self._waiting = [], 0
 
 
-def counts_of(parts: Iterable[CorpusPart]) -> FilterCounts:
+def total_counts(parts: Iterable[CorpusPart]) -> FilterCounts:
     """Return the counts of all parts together."""
     found = FilterCounts()
     for part in parts:

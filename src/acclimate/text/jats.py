@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from acclimate.text.safe_xml import SafeParser, fed
-from acclimate.text.untrusted import ReadLimits, RowValues, blocks, named, shown
+from acclimate.text.untrusted import ReadLimits, RowValues, named, read_blocks, shown
 
 ROOTS = frozenset({"article", "pmc-articleset"})
 _TITLE = ("article", "front", "article-meta", "title-group", "article-title")
@@ -46,7 +46,7 @@ def jats_articles(path: Path, field: str, limits: ReadLimits) -> Iterator[tuple[
     the DOI. Raises ValueError if the file is not well-formed XML, declares entities, or holds no article.
     """
     reader = _JatsReader(path, field, limits)
-    if not (yield from fed(reader.parser, blocks(path, limits), reader.articles)):
+    if not (yield from fed(reader.parser, read_blocks(path, limits), reader.articles)):
         raise ValueError(
             f"{named(path)}: holds no article; its outermost element is {shown(reader.root)}. Leave it out"
         )

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 
 from acclimate.core.types import Watch, unwatched
-from acclimate.text.vocabulary import WordCounts, texts
+from acclimate.text.vocabulary import WordCounts, text_chunks
 from acclimate.text.words import word_spans
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def count_parts(
 ) -> TokenizerParts:
     """Count the parts of a corpus. most: distinct strings between white space in memory; rarer ones are left out."""
     chunks, words = WordCounts(most), 0
-    for some in texts(corpus, watch, "words"):
+    for some in text_chunks(corpus, watch, "words"):
         text = "\n".join([*some, ""])
         chunks.add(_CHUNK.findall(text))
         words += sum(1 for _ in _WORD.finditer(text))

@@ -30,7 +30,16 @@ from acclimate.core.machines import in_processes
 from acclimate.core.types import Document, Progress, Rejected, Watch, counted, unwatched
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import Separated, check_rows, files_of, unread_in
-from acclimate.text.filters import EXAMPLES, CorpusPart, FilterCounts, Filters, counts_of, parts_of, read_unit, units
+from acclimate.text.filters import (
+    EXAMPLES,
+    CorpusPart,
+    FilterCounts,
+    Filters,
+    parts_of_unit,
+    read_unit,
+    total_counts,
+    units,
+)
 from acclimate.text.language import check_language
 from acclimate.text.overlap.near_duplicates import Sketches, exact_repeats, grams, near_repeats
 from acclimate.text.overlap.references import jaccard
@@ -93,7 +102,7 @@ class Preparation:
         return Corpus(self.path / CORPUS)
 
 
-def prepare(
+def prepare_corpus(
     raw: Sequence[Path],
     out: Path,
     recipe: CorpusRecipe,
@@ -115,7 +124,7 @@ def prepare(
         shutil.rmtree(out / _PARTS, ignore_errors=True)  # left by a run that was killed just before its end
         return Preparation(out, files.read_json(out / FACTS))
     parts = _read(listed, out / _PARTS, recipe, separated=separated, processes=processes, watch=watch)
-    counts = counts_of(parts)
+    counts = total_counts(parts)
     _check_counts(raw, counts)
     stays = _stays(PartTexts(parts), counts, recipe, memory, watch)
     if not stays.any():
@@ -202,7 +211,7 @@ def _read(
     )
     for done, _ in enumerate(in_processes(work, planned, min(processes, len(planned))), 1):
         watch(Progress("reading", done, len(planned), "units"))
-    return [part for unit in planned for part in parts_of(unit.number, folder)]
+    return [part for unit in planned for part in parts_of_unit(unit.number, folder)]
 
 
 def _check_counts(raw: Sequence[Path], counts: FilterCounts) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from acclimate.text.jats import ROOTS, jats_articles
 from acclimate.text.safe_xml import SafeParser, fed
-from acclimate.text.untrusted import ReadLimits, RowValues, blocks, named, shown
+from acclimate.text.untrusted import ReadLimits, RowValues, named, read_blocks, shown
 
 ARTICLES = frozenset({"PubmedArticle", "PubmedBookArticle"})
 # (parent, element) -> what it holds; abstracts in other languages (OtherAbstract) and cited PMIDs have other parents
@@ -61,7 +61,7 @@ def pubmed_articles(path: Path, field: str, limits: ReadLimits) -> Iterator[tupl
     Raises ValueError if the file is not well-formed XML, declares entities, or holds neither articles nor deletions.
     """
     reader = _ArticleReader(path, field, limits)
-    if not (yield from fed(reader.parser, blocks(path, limits), reader.articles)):
+    if not (yield from fed(reader.parser, read_blocks(path, limits), reader.articles)):
         raise ValueError(
             f"{named(path)}: holds no PubmedArticle; its outermost element is {shown(reader.root)}. Of XML only "
             f"PubMed's and articles in JATS are read: convert the file to .txt or .jsonl"
@@ -154,7 +154,7 @@ def _outermost(path: Path, limits: ReadLimits) -> str:
         end=lambda name: None,
         characters=lambda text: None,
     )
-    for _ in parser.feed(blocks(path, limits)):
+    for _ in parser.feed(read_blocks(path, limits)):
         if found:
             return found[0]
     return ""

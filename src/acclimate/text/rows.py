@@ -109,7 +109,7 @@ class Segments:
             generator=generator,
             whole_words=self.whole_words,
         )
-        documents = documents_of(tokens, begins)
+        documents = document_numbers(tokens, begins)
         names = [f"{self.name} {document}" for document in documents.tolist()]
         return Batch(ids, offsets, tokens={"labels": labels}, names=names, pad=tokens.pad)
 
@@ -118,10 +118,10 @@ def kept_of(tokens: Tokens, boundaries: np.ndarray, documents: np.ndarray | None
     """Return (R,) int64, ascending: the segments of these documents, (D,) bool or None for all."""
     if documents is None:
         return np.arange(len(boundaries) - 1)
-    return np.flatnonzero(documents[documents_of(tokens, boundaries[:-1])])
+    return np.flatnonzero(documents[document_numbers(tokens, boundaries[:-1])])
 
 
-def documents_of(tokens: Tokens, begins: np.ndarray) -> np.ndarray:
+def document_numbers(tokens: Tokens, begins: np.ndarray) -> np.ndarray:
     """Return (n,) the number of the document of each token."""
     numbers: np.ndarray = np.searchsorted(tokens.documents, begins, side="right") - 1
     return numbers
@@ -156,7 +156,7 @@ def masked_pairs(
         )
     boundaries = segments(tokens, room + tokens.frame - tokens.prompt)
     kept = kept_of(tokens, boundaries, documents)
-    document_of = documents_of(tokens, boundaries[kept])
+    document_of = document_numbers(tokens, boundaries[kept])
     if not len(kept) or document_of[0] == document_of[-1]:
         raise ValueError(
             "next_sentence takes stretches of other documents, but only one has text. Give a corpus of several, or set "

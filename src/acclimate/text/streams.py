@@ -43,10 +43,12 @@ def masked_stream(
     """
     _require_rows(batch)
     rows = masked_segments(tokens, longest=longest, whole_words=whole_words, masked=masked, random=random)
-    return sampled(rows, even(batch), seed=seed, rate=rate)
+    return sampled_rows(rows, even(batch), seed=seed, rate=rate)
 
 
-def sampled(rows: Rows, window: Window, *, seed: int, rate: float | Callable[[int], float], beside: int = 0) -> Stream:
+def sampled_rows(
+    rows: Rows, window: Window, *, seed: int, rate: float | Callable[[int], float], beside: int = 0
+) -> Stream:
     """Return batches of a corpus's rows, every row once an epoch, in a new order each epoch.
 
     rate    share of the tokens to predict, or a function from the step to that share
@@ -182,7 +184,7 @@ def side_by_side(streams: Sequence[Stream]) -> Stream:
     return lambda step: joined([stream(step) for stream in streams])
 
 
-def in_turn(first: Stream, second: Stream, *, at: int) -> Stream:
+def followed_by(first: Stream, second: Stream, *, at: int) -> Stream:
     """Return the first stream before step `at`, the second from there on; both get the number of the step."""
     return lambda step: first(step) if step < at else second(step)
 

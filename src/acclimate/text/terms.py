@@ -40,7 +40,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from acclimate.core.types import Watch, unwatched
-from acclimate.text.vocabulary import WORDS, DocumentSource, WordCounts, texts
+from acclimate.text.vocabulary import WORDS, DocumentSource, WordCounts, text_chunks
 from acclimate.text.words import ENGLISH
 
 PHRASES = 20
@@ -120,7 +120,7 @@ def count_words(
 ) -> Counter[str]:
     """Count the words of a corpus by spelling, without function words. most: different words in memory."""
     counts = WordCounts(most)
-    for some in texts(corpus, watch, stage):
+    for some in text_chunks(corpus, watch, stage):
         counts.add(word for text in some for word in _WORD.findall(text) if len(word) <= LONGEST)
     return Counter({word: count for word, count in counts.ordered() if word.lower() not in ENGLISH})
 

@@ -110,8 +110,8 @@ def parsed(line: str) -> RowValues:
 
 
 def text_lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, str]]:
-    """Yield `lines` as text. Raises ValueError with line and byte if the file is not UTF-8."""
-    for number, line in lines(path, limits):
+    """Yield `read_lines` as text. Raises ValueError with line and byte if the file is not UTF-8."""
+    for number, line in read_lines(path, limits):
         try:
             yield number, line.decode()
         except UnicodeDecodeError as error:
@@ -121,10 +121,10 @@ def text_lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, s
             ) from error
 
 
-def lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, bytes]]:
+def read_lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, bytes]]:
     r"""Yield each line's number, from 1, and the line with its end (\n, \r\n or \r), without a byte order mark.
 
-    Raises ValueError as `blocks` does, and for a line longer than `limits.line`.
+    Raises ValueError as `read_blocks` does, and for a line longer than `limits.line`.
     """
     number = 1
     parts: list[bytes] = []  # of a line without its end so far; joined once, as a line may be longer than many blocks
@@ -149,7 +149,7 @@ def lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, bytes]
 def _parts(path: Path, limits: ReadLimits) -> Iterator[bytes]:
     r"""Yield lines with their ends, and pieces of lines; \r\n is never cut in two."""
     held = b""
-    for block in blocks(path, limits):
+    for block in read_blocks(path, limits):
         joined = held + block if held else block
         held = b"\r" if joined.endswith(b"\r") else b""
         yield from (joined[:-1] if held else joined).splitlines(keepends=True)
@@ -157,7 +157,7 @@ def _parts(path: Path, limits: ReadLimits) -> Iterator[bytes]:
         yield held
 
 
-def blocks(path: Path, limits: ReadLimits = LIMITS) -> Iterator[bytes]:
+def read_blocks(path: Path, limits: ReadLimits = LIMITS) -> Iterator[bytes]:
     """Yield the file's content in blocks of at most a megabyte, unpacked if its name ends in .gz or .zst.
 
     Raises ValueError if the file cannot be read, is not what its name says, is damaged or cut off, or exceeds `limits`.

@@ -255,7 +255,7 @@ def _read(corpus: DocumentSource, normalise: Callable[[str], str], found: Survey
     """Yield the texts as they are, or without the words that the survey left out."""
     if found.words.dropped or found.long:
         return kept_texts(corpus, normalise, found, "vocabulary", watch)
-    return texts(corpus, watch, "vocabulary")
+    return text_chunks(corpus, watch, "vocabulary")
 
 
 def _joins(character: str, tokenizer: Tokenizer) -> bool:
@@ -304,12 +304,12 @@ def survey(
     short  leave out words of more than LONGEST characters
     """
     points, words, long = np.zeros(sys.maxunicode + 1, np.int64), WordCounts(most), 0
-    for some in texts(corpus, watch, stage):
+    for some in text_chunks(corpus, watch, stage):
         normal = [normalise(text) for text in some]
         codes = np.frombuffer("\n".join(normal).encode("utf-32-le"), np.uint32)
         points += np.bincount(codes, minlength=len(points))
         for text in normal:
-            found = words_of(text)
+            found = vocabulary_words(text)
             if short and found and max(map(len, found)) > LONGEST:
                 kept = [word for word in found if len(word) <= LONGEST]
                 found, long = kept, long + len(found) - len(kept)
@@ -320,7 +320,7 @@ def survey(
     return done
 
 
-def words_of(text: str) -> list[str]:
+def vocabulary_words(text: str) -> list[str]:
     """Return the words of a normalised text, as the head of this file defines them."""
     return _WORD.findall(" " + " ".join(text.split()))
 
@@ -330,11 +330,13 @@ def kept_texts(
 ) -> Iterator[list[str]]:
     """Yield the normalised texts with a blank in place of each word that the survey did not keep."""
     counts = kept.words.counts
-    for some in texts(corpus, watch, stage):
-        yield ["".join([word if word in counts else " " for word in words_of(normalise(text))]) for text in some]
+    for some in text_chunks(corpus, watch, stage):
+        yield [
+            "".join([word if word in counts else " " for word in vocabulary_words(normalise(text))]) for text in some
+        ]
 
 
-def texts(corpus: DocumentSource, watch: Watch, stage: str) -> Iterator[list[str]]:
+def text_chunks(corpus: DocumentSource, watch: Watch, stage: str) -> Iterator[list[str]]:
     """Yield the texts in order, in lists of about a million characters."""
     pending: list[str] = []
     waiting = 0

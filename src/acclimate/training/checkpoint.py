@@ -33,7 +33,7 @@ from acclimate.core.types import Cost, Stream
 from acclimate.training.loop import Step, adamw, train
 from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device
-from acclimate.training.shards import cut_like, end, gathered, whole
+from acclimate.training.shards import cut_like, end, gathered, unsharded
 
 AGAIN = "again"  # a directory: the second attempt of a run that learnt nothing (methods/finetune.py)
 LOG = "log.jsonl"
@@ -231,7 +231,7 @@ def save(
         for name, parameter in objective.named_parameters()
         for key, value in optimiser.state.get(parameter, {}).items()
     }
-    with whole(objective):
+    with unsharded(objective):
         if not ranks.is_first():
             return
         tensors = {f"model.{name}": value for name, value in _tensors_of(objective).items()} | optimised
@@ -273,7 +273,7 @@ def _newest(directory: Path, plan: Plan | None) -> tuple[str | None, int]:
     states = (*directory.glob("state-*"), *stable_states(directory))
     for state in sorted(states, key=lambda path: int(path.name.partition("-")[2]), reverse=True):
         try:
-            files.check(state)
+            files.check_manifest(state)
         except files.DamagedError as error:
             logger.warning("%s; going on from the state before it", error)
             continue
@@ -295,7 +295,7 @@ def _tensors_of(objective: Objective) -> dict[str, Tensor]:
 @torch.no_grad()
 def _load(objective: Objective, optimiser: torch.optim.Optimizer, path: Path) -> None:
     parameters = dict(objective.named_parameters())
-    with safe_open(path, framework="pt") as file, whole(objective):
+    with safe_open(path, framework="pt") as file, unsharded(objective):
         places = _tensors_of(objective)
         for key in file.keys():  # noqa: SIM118  a safetensors handle is no mapping
             kind, _, rest = key.partition(".")

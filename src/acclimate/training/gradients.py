@@ -32,7 +32,7 @@ class NotFiniteError(ValueError):
     """A loss or gradient is not finite. The weights are still those of the step before."""
 
 
-def pieces_of(objective: Objective, batch: Batch, most: int) -> list[Layout]:
+def layouts_of(objective: Objective, batch: Batch, most: int) -> list[Layout]:
     """Return the layouts of the step's pieces, of at most `most` tokens each."""
     if objective.shares_lines:
         return pack(batch.lengths, most)
@@ -106,7 +106,7 @@ def _compare(
     finite_B = views_BVD.isfinite().flatten(1).all(1).cpu().numpy()
     if not finite_B.all():
         named = batch.take(np.flatnonzero(~finite_B))
-        raise NotFiniteError(f"step {step + 1}: views are not finite. {texts_of(named)} {WAY_OUT}")
+        raise NotFiniteError(f"step {step + 1}: views are not finite. {name_texts(named)} {WAY_OUT}")
     compared = objective.compared(views_BVD.requires_grad_())
     (gradient_BVD,) = torch.autograd.grad(_weighted(objective, compared, counts), views_BVD)
     return gradient_BVD, {term: value.detach() for term, value in compared.items()}
@@ -157,7 +157,7 @@ def _means(
         bad = [rows for (rows, _), values in zip(sums, table, strict=True) if not values.isfinite().all()]
         named = batch.take(np.concatenate(bad)) if bad else batch
         stated = ", ".join(f"{term} = {value}" for term, value in zip(terms, totals, strict=True))
-        raise NotFiniteError(f"step {step + 1}: the loss is not finite ({stated}). {texts_of(named)} {WAY_OUT}")
+        raise NotFiniteError(f"step {step + 1}: the loss is not finite ({stated}). {name_texts(named)} {WAY_OUT}")
     return {term: value / counts[term] for term, value in zip(terms, totals, strict=True)}
 
 
@@ -166,7 +166,7 @@ def noise_seed(seed: int, step: int, piece: int) -> int:
     return int(np.random.SeedSequence([seed, step, piece]).generate_state(1, np.uint64)[0] >> 1)
 
 
-def texts_of(batch: Batch, most: int = 8) -> str:
+def name_texts(batch: Batch, most: int = 8) -> str:
     """Return a sentence that names the first texts of a batch."""
     names = [str(name) for name in batch.names[:most]]
     more = f" and {len(batch) - most} more" if len(batch) > most else ""

@@ -29,10 +29,10 @@ from torch.distributed._composable.replicate import replicate
 
 from acclimate.core import ranks
 from acclimate.core.types import Cost, Stream
-from acclimate.training.gradients import WAY_OUT, NotFiniteError, accumulate, pieces_of, texts_of
+from acclimate.training.gradients import WAY_OUT, NotFiniteError, accumulate, layouts_of, name_texts
 from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device, piece_tokens
-from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, whole
+from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, unsharded
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # parameters of mallopt(3)
 MOST_BYTES = 2**31 - 1
@@ -113,14 +113,14 @@ def train(
             waiting = ahead.submit(stream, step + 1) if step + 1 < plan.steps else None
 
             # the gradient of the whole step: each term's sum over all pieces, divided once by its count
-            pieces = pieces_of(objective, batch, piece_tokens(plan, where))
+            pieces = layouts_of(objective, batch, piece_tokens(plan, where))
             losses = accumulate(objective, batch, pieces, plan, step=step, where=where)
             _call_hook(objective, "on_gradients", gradients=True)
 
             trainable = [parameter for parameter in objective.parameters() if parameter.requires_grad]
             norm = clip(trainable, plan.clip or math.inf)
             if not math.isfinite(norm):
-                raise NotFiniteError(f"step {step + 1}: the gradient is {norm}. {texts_of(batch)} {WAY_OUT}")
+                raise NotFiniteError(f"step {step + 1}: the gradient is {norm}. {name_texts(batch)} {WAY_OUT}")
 
             for group in optimiser.param_groups:
                 group["lr"] = plan.rate_at(step) * group.get("multiple", 1.0)
@@ -147,7 +147,7 @@ def train(
 def _call_hook(objective: Objective, hook: str, *, gradients: bool = False) -> None:
     """Call the hook on whole weights. Gathering sharded ones costs, so it is left out for a hook that does nothing."""
     does = getattr(type(objective), hook) is not getattr(Objective, hook)
-    with whole(objective, gradients=gradients) if does else nullcontext():
+    with unsharded(objective, gradients=gradients) if does else nullcontext():
         getattr(objective, hook)()
 
 

@@ -27,7 +27,7 @@ from acclimate.training.checkpoint import LOG, finish, read_log, resumable, stab
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective, measure
 from acclimate.training.plan import Plan
-from acclimate.training.shards import whole
+from acclimate.training.shards import unsharded
 
 CHECKPOINT = "checkpoint"
 RUN = "run.json"
@@ -67,7 +67,7 @@ def run(
             values |= {"spike": step.spike} | ({} if jumped else {"note": _spike(step)})
         jumped = step.spike > 0
         if after and step.number in looks:
-            with whole(objective):
+            with unsharded(objective):
                 values |= after(step)
         watch(Progress(stage, step.number, plan.steps, "steps", values))
         if after and step.number in looks and ended():
@@ -116,7 +116,7 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
     # all take the first process's answer: it may write a quick run's checkpoint before another looks
     if not ranks.agree((path / files.MANIFEST).exists()):
         return None
-    files.check(path)
+    files.check_manifest(path)
     finish(out)
     return Checkpoint(path)
 
@@ -139,7 +139,7 @@ def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extend
     if ended and not states:
         raise ValueError(f"{out} has no state stable-*, from which a run with more steps goes on. Choose another --out")
     if ended:
-        files.check(states[-1])
+        files.check_manifest(states[-1])
     ranks.wait()
     if ended and ranks.is_first():
         kept = out / f"{CHECKPOINT}-{steps}"

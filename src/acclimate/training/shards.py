@@ -2,7 +2,7 @@
 
 Sharded, by `fully_shard` of torch.distributed, each process holds its rows of every weight, of its gradient and of the
 optimiser's state, and gathers a layer's whole weights only while the layer works. Everything outside the loop (hooks of
-an objective, looks at dev, states, checkpoints) uses the objective within `whole`, where it is as on one process.
+an objective, looks at dev, states, checkpoints) uses the objective within `unsharded`, where it is as on one process.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def let_go(objective: nn.Module) -> None:
 
 
 @contextmanager
-def whole(objective: nn.Module, *, gradients: bool = False) -> Iterator[None]:
+def unsharded(objective: nn.Module, *, gradients: bool = False) -> Iterator[None]:
     """In the block, a sharded objective is an ordinary one with whole weights; changes to them last.
 
     All processes enter the block together. An objective that is not sharded is always whole.
@@ -139,7 +139,7 @@ class ShardedModule:
         self.wholes: list[Any] = [each._parameters[name] for each, name in self.places]
         self.plain = [_shape(each) for each in self.modules]
         mesh = init_device_mesh(device().type, (ranks.world(),))
-        for layer in layers_of(module):
+        for layer in layers_in(module):
             fully_shard(layer, mesh=mesh)
         fully_shard(module, mesh=mesh)
         # an objective may differentiate within its forward pass; the rest of that pass still needs the whole weights
@@ -200,7 +200,7 @@ def _copy_part(entire: Tensor, part: Tensor) -> None:
         part.copy_(parts[ranks.rank()])
 
 
-def layers_of(module: nn.Module) -> list[nn.Module]:
+def layers_in(module: nn.Module) -> list[nn.Module]:
     """Return the layers of all encoders in the module, each encoder's from the lowest; [] if there are none.
 
     The layers of an encoder, whatever its family, are its longest list of modules.
@@ -208,7 +208,7 @@ def layers_of(module: nn.Module) -> list[nn.Module]:
     if isinstance(module, PreTrainedModel):
         lists = [list(each) for each in module.modules() if isinstance(each, nn.ModuleList)]
         return max(lists, key=len, default=[])
-    return [layer for child in module.children() for layer in layers_of(child)]
+    return [layer for child in module.children() for layer in layers_in(child)]
 
 
 @contextmanager
@@ -218,7 +218,7 @@ def recomputed(objective: nn.Module) -> Iterator[None]:
     The second run has the same dropout, precision and hooks (Chen et al., 2016, "Training Deep Nets with Sublinear
     Memory Cost"). Raises ValueError if the objective has no layers.
     """
-    layers = layers_of(objective)
+    layers = layers_in(objective)
     if not layers:
         raise ValueError(
             f"plan.recompute = true computes layers again, but {type(objective).__name__} has no encoder with a list "

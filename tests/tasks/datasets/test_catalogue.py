@@ -6,7 +6,15 @@ from functools import partial
 import pytest
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.datasets.catalogue import Dataset, cut_form, dataset_named, find, held_back, size_of, split_form
+from acclimate.tasks.datasets.catalogue import (
+    Dataset,
+    cut_form,
+    dataset_named,
+    find_file,
+    held_back,
+    size_of,
+    split_form,
+)
 from acclimate.tasks.formats.delimited import delimited_examples, one_of
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.task import load
@@ -98,13 +106,13 @@ def test_what_is_counted():
 
 
 def test_a_file_is_found_packed_or_not(root):
-    assert find(root / "toy", "train.tsv") == root / "toy" / "train.tsv.gz"
-    assert find(root / "toy", "dev.tsv") is None
+    assert find_file(root / "toy", "train.tsv") == root / "toy" / "train.tsv.gz"
+    assert find_file(root / "toy", "dev.tsv") is None
 
 
 def test_an_archive_or_folder_is_found_for_those_who_can_read_it_alone(tmp_path):
     (tmp_path / "dev.tsv").mkdir()
     (tmp_path / "train.tsv.zip").write_bytes(b"")
     for name, path in (("train.tsv", tmp_path / "train.tsv.zip"), ("dev.tsv", tmp_path / "dev.tsv")):
-        assert find(tmp_path, name) == path
-        assert find(tmp_path, name, archives=False) is None
+        assert find_file(tmp_path, name) == path
+        assert find_file(tmp_path, name, archives=False) is None

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from acclimate.tasks.datasets.docstring_sources import STANDARD_LIBRARY, docstrings, masker, plain, version
+from acclimate.tasks.datasets.docstring_sources import (
+    STANDARD_LIBRARY,
+    masker,
+    plain_docstring,
+    read_docstrings,
+    version,
+)
 
 SOURCE = '''
 """The module."""
@@ -47,7 +53,9 @@ def test_docstrings_of_all_kinds_are_found_without_importing(tmp_path: Path, mon
     (package / "broken.py").write_text('"""For another Python."""\nprint "2"')
     (package / "tests" / "test_it.py").write_text('"""A test."""')
     monkeypatch.syspath_prepend(tmp_path)
-    found = {each.name.removeprefix("some_package_of_ours"): each.text for each in docstrings("some_package_of_ours")}
+    found = {
+        each.name.removeprefix("some_package_of_ours"): each.text for each in read_docstrings("some_package_of_ours")
+    }
     assert found == {
         "": "The module.",
         ".Outer": "A class,\nindented.",
@@ -61,7 +69,7 @@ def test_docstrings_of_all_kinds_are_found_without_importing(tmp_path: Path, mon
         "._linalg.norm": "A norm.",
         ".deep.part": "Bad escape: \\d.",
     }
-    without = docstrings("some_package_of_ours", without=("some_package_of_ours.deep",))
+    without = read_docstrings("some_package_of_ours", without=("some_package_of_ours.deep",))
     assert {each.module for each in without} == {"some_package_of_ours"}
 
 
@@ -74,14 +82,14 @@ def test_reading_a_package_does_not_import_it() -> None:
 
 
 def test_the_standard_library_holds_no_installed_packages() -> None:
-    tops = {each.module.split(".")[0] for each in docstrings(STANDARD_LIBRARY)}
+    tops = {each.module.split(".")[0] for each in read_docstrings(STANDARD_LIBRARY)}
     assert {"json", "argparse"} < tops <= sys.stdlib_module_names
 
 
 def test_a_package_that_is_not_installed() -> None:
     assert version("no_such_package_at_all") is None
     with pytest.raises(ValueError, match="'no_such_package_at_all' is not installed; `pip install"):
-        next(docstrings("no_such_package_at_all"))
+        next(read_docstrings("no_such_package_at_all"))
 
 
 mask = masker({"scipy", "numpy", "np", "linalg"}, {"stats", "sparse", "signal", "optimize", "_distn_infrastructure"})
@@ -151,9 +159,9 @@ Examples
 ...     print(a)
 3
 """
-    assert plain(text) == (
+    assert plain_docstring(text) == (
         "Summary line.\n\nParameters\nx : float\n    The argument, :math:`x`.\n\n.. math::\n\n    y = x^2"
     )
-    assert plain("Examples\n--------\nIn words:\n\n>>> f(1)\n1\n\nNotes\n-----\nNone.") == (
+    assert plain_docstring("Examples\n--------\nIn words:\n\n>>> f(1)\n1\n\nNotes\n-----\nNone.") == (
         "Examples\nIn words:\n\nNotes\nNone."
     )

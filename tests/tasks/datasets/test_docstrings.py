@@ -30,7 +30,7 @@ from acclimate.tasks.datasets.docstrings import (
 )
 from acclimate.tasks.task import load
 from acclimate.text.corpus import Corpus
-from acclimate.text.overlap.references import normalised
+from acclimate.text.overlap.references import normalised_words
 
 Splits = dict[Split, list[Example]]
 
@@ -61,20 +61,20 @@ def test_no_module_stands_in_two_splits(splits: Splits) -> None:
 def test_adaptation_never_sees_test_text(docstrings: Docstrings, splits: Splits) -> None:
     tested = [*splits["dev"], *splits["test"]]
     modules = {example.group for example in tested}
-    texts = {normalised(example.text) for example in tested}
+    texts = {normalised_words(example.text) for example in tested}
     names = {example.id for example in tested}
     for corpus in (getattr(docstrings, name) for name in CORPORA):
         for document in corpus.documents():
             assert document.id not in names
             assert document.source not in modules
-            assert normalised(document.text) not in texts
+            assert normalised_words(document.text) not in texts
 
 
 def test_held_out_text_is_in_no_other_corpus(docstrings: Docstrings) -> None:
     for heldout in (docstrings.heldout, docstrings.general_heldout):
-        texts = {normalised(document.text) for document in heldout.documents()}
+        texts = {normalised_words(document.text) for document in heldout.documents()}
         for corpus in (docstrings.domain, docstrings.general, docstrings.task_text):
-            assert texts.isdisjoint(normalised(document.text) for document in corpus.documents())
+            assert texts.isdisjoint(normalised_words(document.text) for document in corpus.documents())
 
 
 def test_task_text_is_the_whole_train_split(docstrings: Docstrings, splits: Splits) -> None:
@@ -115,7 +115,7 @@ def probe_accuracies(texts: dict[Split, list[str]], labels: dict[Split, list[str
 def test_names_of_packages_do_not_give_the_label_away(splits: Splits) -> None:
     labels: dict[Split, list[str]] = {name: [row.label for row in rows] for name, rows in splits.items()}
     masked: dict[Split, list[str]] = {name: [row.text for row in rows] for name, rows in splits.items()}
-    original = {each.name: each.text for each in docstring_sources.docstrings("scipy")}
+    original = {each.name: each.text for each in docstring_sources.read_docstrings("scipy")}
     unmasked: dict[Split, list[str]] = {
         name: [original[row.id.split("#")[0]] for row in rows] for name, rows in splits.items()
     }

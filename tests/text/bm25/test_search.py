@@ -13,12 +13,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from acclimate.core.files import DamagedError, check
+from acclimate.core.files import DamagedError, check_manifest
 from acclimate.core.types import Document
 from acclimate.text.bm25 import build
 from acclimate.text.bm25.build import build_index, open_index
 from acclimate.text.bm25.index import Hits, Statistics, merge
-from acclimate.text.bm25.words import fold_of, invert, packed_texts, words_of
+from acclimate.text.bm25.words import analysed_words, fold_of, invert, packed_texts
 from acclimate.text.corpus import Corpus, write_corpus
 from exhaustive import Exhaustive
 
@@ -236,7 +236,7 @@ def test_words_are_those_of_the_regular_expression(analyzer):
     texts += ["".join(chr(generator.randrange(1, 0xD800)) for _ in range(50)) for _ in range(300)]
     texts += ["".join(chr(generator.randrange(0xE000, 0x110000)) for _ in range(50)) for _ in range(100)]
     found, lengths = read_by_loops(texts, analyzer)
-    expected = [words_of(analyzer, text) for text in texts]
+    expected = [analysed_words(analyzer, text) for text in texts]
     assert found == [Counter(words) for words in expected]
     assert lengths == [len(words) for words in expected]
 
@@ -329,7 +329,7 @@ build_index(Corpus(Path(sys.argv[1])), Path(sys.argv[2]), watch=watch)
     with pytest.raises(ValueError, match="holds no index"):
         open_index(tmp_path / "index")
     index = build_index(corpus, tmp_path / "index")
-    check(tmp_path / "index")
+    check_manifest(tmp_path / "index")
     assert sorted(file.name for file in tmp_path.iterdir()) == [".index.lock", "corpus", "index"]
     assert index.search(queries, 3).effort.queries == len(queries)
 

@@ -8,7 +8,7 @@ import pytest
 from acclimate.core.types import Document
 from acclimate.text.bm25 import selection
 from acclimate.text.bm25.build import build_index
-from acclimate.text.bm25.selection import Bringing, Selection, open_selection, sample, select
+from acclimate.text.bm25.selection import Bringing, Selection, open_selection, sample_like, select
 from acclimate.text.corpus import write_corpus
 from acclimate.text.overlap.groups import repeats
 
@@ -132,15 +132,15 @@ def test_a_row_takes_ten_bytes(index, queries, tmp_path):
 
 def test_a_random_control_has_the_size_at_every_cut(index, queries, left_out, tmp_path):
     like = select(index, queries, tmp_path / "like", k=8, left_out=left_out)
-    control = sample(like, index.documents, tmp_path / "control", seed=1, left_out=left_out)
+    control = sample_like(like, index.documents, tmp_path / "control", seed=1, left_out=left_out)
     assert len(control) == len(like)
     assert len(set(control.documents.tolist())) == len(control)
     assert not left_out[control.documents].any()
     assert [len(control.cut(k)) for k in range(1, 9)] == [len(like.cut(k)) for k in range(1, 9)]
     small = select(index, queries, tmp_path / "small", k=3, left_out=left_out)
-    again = sample(small, index.documents, tmp_path / "again", seed=1, left_out=left_out)
+    again = sample_like(small, index.documents, tmp_path / "again", seed=1, left_out=left_out)
     assert content(again) == content(control.cut(3))
-    other = sample(like, index.documents, tmp_path / "other", seed=2, left_out=left_out)
+    other = sample_like(like, index.documents, tmp_path / "other", seed=2, left_out=left_out)
     assert other.documents.tolist() != control.documents.tolist()
     assert (control.how, control.queries, control.counts().tolist()) == ("random", 0, [])
     assert control.brought_by(int(control.documents[0])) == []
@@ -153,7 +153,9 @@ def test_a_random_control_is_uniform_over_what_is_left(index, queries, tmp_path,
     left_out[:10] = True
     counts = np.zeros(index.documents, int)
     for seed in range(100):
-        counts[sample(like.cut(5), index.documents, tmp_path / "control", seed=seed, left_out=left_out).documents] += 1
+        counts[
+            sample_like(like.cut(5), index.documents, tmp_path / "control", seed=seed, left_out=left_out).documents
+        ] += 1
     sampled = len(like.cut(5))
     assert counts[left_out].sum() == 0
     expected = 100 * sampled / 30
@@ -165,7 +167,7 @@ def test_a_random_control_samples_on_where_documents_are_dropped(index, texts, q
         return repeats([texts[each] for each in documents], near=0)
 
     like = select(index, queries, tmp_path / "like", k=40, dropping=dropping)
-    control = sample(like, index.documents, tmp_path / "control", seed=0, dropping=dropping)
+    control = sample_like(like, index.documents, tmp_path / "control", seed=0, dropping=dropping)
     assert len(control) == len(like)
     assert len({texts[each] for each in control.documents}) == len(control)
     assert control.similar > 0
@@ -174,7 +176,7 @@ def test_a_random_control_samples_on_where_documents_are_dropped(index, texts, q
 def test_no_control_of_more_than_there_is(index, queries, tmp_path):
     like = select(index, queries, tmp_path / "like", k=50)
     with pytest.raises(ValueError, match=r"of \d+ documents is not possible: only 5 are left. Lower k"):
-        sample(like, index.documents, tmp_path / "control", seed=0, left_out=np.arange(index.documents) >= 5)
+        sample_like(like, index.documents, tmp_path / "control", seed=0, left_out=np.arange(index.documents) >= 5)
 
 
 @pytest.mark.parametrize("k", [0, -1, 10_001])

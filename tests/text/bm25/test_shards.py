@@ -15,7 +15,7 @@ from acclimate.core.types import Document, Progress
 from acclimate.text.bm25 import shards as shards_work
 from acclimate.text.bm25.build import build_index
 from acclimate.text.bm25.selection import Selection, select
-from acclimate.text.bm25.shards import build_shards, cut, open_shards
+from acclimate.text.bm25.shards import build_shards, open_shards, shard_begins
 from acclimate.text.corpus import Corpus, write_corpus
 
 WORDS = [f"word{number}" for number in range(200)]
@@ -112,7 +112,7 @@ def test_a_selection_made_from_shards_is_that_of_one_index(index, shards, querie
 
 
 def test_cuts_where_the_texts_are_equally_long(corpus):
-    begins = cut(corpus, 4)
+    begins = shard_begins(corpus, 4)
     lengths = np.cumsum([0, *(len(document.text) for document in corpus.documents())])
     sizes = np.diff(lengths[[*begins, len(corpus)]])
     assert begins[0] == 0
@@ -124,12 +124,12 @@ def test_every_shard_has_a_document_however_long_one_is(tmp_path, place):
     texts = ["a"] * 8
     texts[place] = "long " * 1000
     corpus = write_corpus((Document(str(number), text) for number, text in enumerate(texts)), tmp_path / "corpus")
-    assert cut(corpus, 8) == list(range(8))
-    begins = cut(corpus, 5)
+    assert shard_begins(corpus, 8) == list(range(8))
+    begins = shard_begins(corpus, 5)
     assert begins[0] == 0
     assert (np.diff([*begins, 8]) > 0).all()
     with pytest.raises(ValueError, match="cannot be cut into 9 shards"):
-        cut(corpus, 9)
+        shard_begins(corpus, 9)
 
 
 def test_texts_of_a_run_of_documents(monkeypatch, tmp_path):
@@ -138,7 +138,7 @@ def test_texts_of_a_run_of_documents(monkeypatch, tmp_path):
     corpus = write_corpus((Document(text, text) for text in texts), tmp_path / "corpus")
     for first, last in ((0, 11), (0, 4), (3, 5), (4, 8), (5, 6), (10, 11), (6, 6)):
         assert [text for column in corpus.texts(first, last) for text in column.to_pylist()] == texts[first:last]
-    assert cut(corpus, 3) == [0, 4, 8]
+    assert shard_begins(corpus, 3) == [0, 4, 8]
 
 
 def test_a_build_goes_on_with_what_is_missing(corpus, tmp_path, queries):

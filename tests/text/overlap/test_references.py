@@ -13,7 +13,7 @@ import pytest
 
 from acclimate.text.overlap import references as overlap
 from acclimate.text.overlap.groups import duplicate_groups, duplicate_pairs, repeats
-from acclimate.text.overlap.references import GRAM, Match, References, normalised, text_hashes
+from acclimate.text.overlap.references import GRAM, Match, References, normalised_words, text_hashes
 
 ALPHABET = "abcde AB_9.,\n\t'éÉßΣσςİıÅ日本語、ǅ٣²½Ⅷ🙂\u0301\u00a0\u2003\x00\ud800ﬁẞ"
 
@@ -111,9 +111,9 @@ def test_the_loops_normalise_as_python_does_every_character_and_random_texts():
     texts = [f" {points[first : first + 64]}a" for first in range(0, len(points), 64)]
     texts += [" ".join(points[first : first + 64]) for first in range(0, 0x3000, 64)]
     texts += ["".join(generator.choices(ALPHABET, k=generator.randint(0, 30))) for _ in range(2000)]
-    texts = list({normalised(each): each for each in texts if normalised(each)}.values())
+    texts = list({normalised_words(each): each for each in texts if normalised_words(each)}.values())
     # a text is found as exact just where the loops make of it what the reference is made of here, in Python
-    references = References([(str(number), normalised(each)) for number, each in enumerate(texts)], near=0)
+    references = References([(str(number), normalised_words(each)) for number, each in enumerate(texts)], near=0)
     lists = references.scan([(str(number), each) for number, each in enumerate(texts)])
     for each, matches in zip(texts, lists, strict=True):
         assert [match.id for match in matches if match.kind == "exact" and match.reference == match.id], ascii(each)
@@ -275,8 +275,8 @@ def test_other_similarities(near):
 
 
 def naive_groups(texts: list[str], near: float) -> list[int]:
-    words = [normalised(each) or each.strip() for each in texts]
-    sets = [pieces(normalised(each)) for each in texts]
+    words = [normalised_words(each) or each.strip() for each in texts]
+    sets = [pieces(normalised_words(each)) for each in texts]
     groups = list(range(len(texts)))
     for one in range(len(texts)):
         for other in range(one):
@@ -367,8 +367,8 @@ def test_a_repeat_is_told_by_the_texts_before_it_only(near):
     texts = random_texts(generator, 120)
     told = repeats(texts, near=near).tolist()
     for place, text in enumerate(texts):
-        words = normalised(text)
-        before = [normalised(each) or each.strip() for each in texts[:place]]
+        words = normalised_words(text)
+        before = [normalised_words(each) or each.strip() for each in texts[:place]]
         same = (words or text.strip()) in before
         alike = near > 0 and any(jaccard(words, each) >= near for each in before if words)
         assert told[place] == (same or alike), place

@@ -21,12 +21,12 @@ from acclimate.text.vectors.kernels import WHOLE, train_lines
 from acclimate.text.vectors.training import (
     NumberedText,
     alias_table,
+    negative_distribution,
     ngrams,
-    noise,
     number_words,
     parts,
     retention,
-    train,
+    train_rows,
 )
 from acclimate.text.vectors.vectors import Skipgram, open_vectors, train_vectors
 from skipgram_loss import skipgram_loss
@@ -298,7 +298,9 @@ def test_sub_sampling_and_negatives_have_the_tools_probabilities():
     expected = [math.sqrt(sample / share) + sample / share for share in shares[:2]]
     assert retention(counts, read, sample) == pytest.approx([*expected, 1.0], rel=1e-12)
     total = 600**0.5 + 90**0.5 + 4**0.5
-    assert noise(counts) == pytest.approx([600**0.5 / total, 90**0.5 / total, 4**0.5 / total], rel=1e-12)
+    assert negative_distribution(counts) == pytest.approx(
+        [600**0.5 / total, 90**0.5 / total, 4**0.5 / total], rel=1e-12
+    )
 
 
 def test_a_run_is_one_plain_pass_over_the_epochs_with_the_rate_falling_to_0(tmp_path, monkeypatch):
@@ -325,7 +327,7 @@ def test_a_run_is_one_plain_pass_over_the_epochs_with_the_rate_falling_to_0(tmp_
         place += len(piece)
     assert place == total
     told = []
-    train(text, end, made, inputs=inputs, outputs=outputs, rate=0.3, settings=settings, watch=told.append)
+    train_rows(text, end, made, inputs=inputs, outputs=outputs, rate=0.3, settings=settings, watch=told.append)
     assert [progress.values["loss"] for progress in told] == pytest.approx(losses, rel=1e-5)
     assert np.abs(inputs - exact[0]).max() < 1e-5
     assert np.abs(outputs - exact[1]).max() < 1e-5
@@ -346,7 +348,7 @@ def test_training_that_diverges_with_the_last_update_is_noticed_too():
     outputs[1] = 3e38
     made, settings = parts(text.words, 3, 0, 1), replace(SMALL, epochs=1, longest=0)
     with pytest.raises(ValueError, match="not finite after 3 of 3 words"):
-        train(text, -1, made, inputs=inputs, outputs=outputs, rate=10.0, settings=settings)
+        train_rows(text, -1, made, inputs=inputs, outputs=outputs, rate=10.0, settings=settings)
 
 
 def test_what_a_kill_while_writing_left_is_gone_after_the_next_run(tmp_path):

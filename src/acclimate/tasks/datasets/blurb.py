@@ -46,7 +46,7 @@ from acclimate.tasks.formats.hoc import HALLMARKS, hoc_abstracts, hoc_sentences
 from acclimate.tasks.formats.pubmedqa import ANSWERS, QUESTIONS, TEST, pubmedqa_examples
 from acclimate.tasks.metrics import METRICS, micro_f1_without
 from acclimate.tasks.relations import Encoding
-from acclimate.tasks.tags import joint
+from acclimate.tasks.tags import join_tags
 
 TABLE = "Table 3 of Gu et al. (2021)"
 LONGEST = 512  # tokens, where the paper states none
@@ -235,7 +235,7 @@ PICO = Dataset(
                 "A word counts for each element that covers it, where BLURB has one a word. Scores are not to be "
                 "compared with the paper's."
             ),
-            joint=tuple(joint(tags) for size in (2, 3) for tags in combinations(ELEMENTS.values(), size)),
+            joint=tuple(join_tags(tags) for size in (2, 3) for tags in combinations(ELEMENTS.values(), size)),
         ),
     ),
     citation="Nye et al., EBM-NLP, ACL 2018.",

@@ -129,7 +129,7 @@ class Dataset:
         if not (root / self.folder).is_dir():
             raise ValueError(
                 f"{self.name}: there is no folder {named(root / self.folder)}. "
-                f"{elsewhere(root, [self.folder]) or self.way_out(root)}"
+                f"{other_folders(root, [self.folder]) or self.way_out(root)}"
             )
         first = self.missing(self.forms[0], root)
         raise ValueError(
@@ -145,7 +145,7 @@ class Dataset:
 
     def missing(self, form: Form, root: Path) -> list[str]:
         """Return the files of the form that are not there."""
-        there = partial(find, root / self.folder, archives=form.archives)
+        there = partial(find_file, root / self.folder, archives=form.archives)
         return [name for name in form.files if there(name) is None]
 
     def rows(self, root: Path, split: Split, form: str = "") -> tuple[list[Example], list[Rejected]]:
@@ -192,7 +192,7 @@ def dataset_named(name: str, datasets: Iterable[Dataset]) -> Dataset:
     return by_name[name.lower()]
 
 
-def elsewhere(root: Path, folders: Iterable[str]) -> str:
+def other_folders(root: Path, folders: Iterable[str]) -> str:
     """Where datasets' folders are that are not in `root`: above it or one below; "" where they are not there either."""
     wanted, place = sorted(folders), root.resolve()
     below = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
@@ -202,7 +202,7 @@ def elsewhere(root: Path, folders: Iterable[str]) -> str:
     return ""
 
 
-def find(folder: Path, name: str, *, archives: bool = True) -> Path | None:
+def find_file(folder: Path, name: str, *, archives: bool = True) -> Path | None:
     """Return the file of this name, packed or not; with `archives` a folder or archive of it too.
 
     None where there is none.
@@ -214,7 +214,7 @@ def find(folder: Path, name: str, *, archives: bool = True) -> Path | None:
 
 def file_in(folder: Path, name: str) -> Path:
     """Return the file or folder of this name, packed or not. Raises ValueError where there is none."""
-    if (path := find(folder, name)) is None:
+    if (path := find_file(folder, name)) is None:
         raise ValueError(f"{named(folder / name)}: there is no such file, packed or not")
     return path
 

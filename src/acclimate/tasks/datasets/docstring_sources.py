@@ -61,7 +61,7 @@ AS_CODE = (
 )
 
 
-def plain(text: str) -> str:
+def plain_docstring(text: str) -> str:
     """Return the text without doctests, directives to Sphinx, placeholders, underlines and empty sections."""
     text = DOCTEST.sub("", text + "\n")
     text = PLACEHOLDER.sub("", DIRECTIVE.sub("", text))
@@ -69,7 +69,7 @@ def plain(text: str) -> str:
 
 
 def masker(packages: Iterable[str], modules: Iterable[str]) -> Callable[[str], str]:
-    """Return a function that masks the names in a text which `plain` has cleaned.
+    """Return a function that masks the names in a text which `plain_docstring` has cleaned.
 
     packages  masked wherever they stand as a word, in any case, and in dotted names: "scipy", "np", "linalg"
     modules   masked in dotted names and as code, that is in backticks or beside the word module, package or the like:
@@ -150,7 +150,7 @@ def version(package: str) -> str | None:
     return importlib.metadata.version(DISTRIBUTIONS.get(package, package))
 
 
-def docstrings(package: str, *, without: tuple[str, ...] = ()) -> Iterator[Docstring]:
+def read_docstrings(package: str, *, without: tuple[str, ...] = ()) -> Iterator[Docstring]:
     """Yield the docstrings of an installed package in the order of its file names, modules beginning with `without`
     left out.
 

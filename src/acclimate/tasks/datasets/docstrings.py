@@ -23,14 +23,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from acclimate.core.files import DamagedError, check, new_directory, read_json, write_json, write_text
+from acclimate.core.files import DamagedError, check_manifest, new_directory, read_json, write_json, write_text
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, counted, unwatched
 from acclimate.tasks.datasets.docstring_sources import (
     STANDARD_LIBRARY,
     Docstring,
-    docstrings,
     masker,
-    plain,
+    plain_docstring,
+    read_docstrings,
     version,
     without_collector,
 )
@@ -39,7 +39,7 @@ from acclimate.tasks.tables import read_labelled
 from acclimate.tasks.task import Task
 from acclimate.tasks.task import labels_per_class as low_resource
 from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.overlap.references import GRAM, WORD, normalised
+from acclimate.text.overlap.references import GRAM, WORD, normalised_words
 
 # Which modules go to which split, and which documents must go because another side holds nearly the same text.
 
@@ -217,7 +217,7 @@ def build_docstrings(
             if not path.exists():  # otherwise another process was faster, and built the same
                 raise
     try:
-        check(path)
+        check_manifest(path)
     except DamagedError as error:
         raise ValueError(f"{error}. Remove {path}; it is then built anew") from error
     facts = read_json(path / "facts.json")
@@ -262,7 +262,7 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
     def docstrings_of(named: Sequence[str]) -> Iterator[Docstring]:
         for package in counted(named, watch, "reading docstrings", total=len(named), unit="packages", every=1):
             if package in DOMAIN or versions[package] is not None:
-                yield from docstrings(package, without=WITHOUT)
+                yield from read_docstrings(package, without=WITHOUT)
 
     domain = _distinct(docstrings_of(DOMAIN), seen, counts)
     splits = _divide([found for found in domain if found.package == "scipy"], counts)
@@ -294,13 +294,13 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
 
 
 def _distinct(found: Iterable[Docstring], seen: set[str], counts: Counter[str]) -> list[Docstring]:
-    """Plain texts of some length, ids made unique, each text once (`seen`: those before, in `normalised` form)."""
+    """Plain texts of some length, ids made unique, each text once. seen: those before, in `normalised_words` form."""
     kept = []
     times: Counter[str] = Counter()
     for each in found:
         # the first test spares the many one-line docstrings the second, which costs more
-        text = plain(each.text) if _is_long(each.text) else ""
-        words = normalised(text)
+        text = plain_docstring(each.text) if _is_long(each.text) else ""
+        words = normalised_words(text)
         if not _is_long(text):
             counts["too short"] += 1
         elif words in seen:
@@ -349,7 +349,7 @@ def _labelled(found: Iterable[Docstring], mask: Callable[[str], str]) -> Iterato
     for each in found:
         _, *rest = each.module.split(".")
         text = mask(each.text)
-        words = normalised(text)
+        words = normalised_words(text)
         if rest and _is_long(text) and words not in seen:
             seen.add(words)
             yield Example(id=each.name, text=text, label=rest[0], group=each.module)

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from acclimate.text.untrusted import PACKINGS, check_file, named, printable, shown, unpacked_name
 from acclimate.text.untrusted import ReadLimits as FileLimits
-from acclimate.text.untrusted import blocks as file_blocks
+from acclimate.text.untrusted import read_blocks as file_blocks
 
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.zst")
 ENDINGS = (*_TAR, ".zip")

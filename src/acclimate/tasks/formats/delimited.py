@@ -17,10 +17,10 @@ from acclimate.tasks.tagged import tagged_rows
 from acclimate.text.untrusted import (
     LIMITS,
     ReadLimits,
-    blocks,
     json_lines,
     named,
     printable,
+    read_blocks,
     shown,
     text_lines,
     unsound,
@@ -191,7 +191,7 @@ def abstract_sentences(
 def json_object(path: Path, limits: ReadLimits = LIMITS) -> dict[str, Any]:
     """Return the JSON object in the file. Raises ValueError if the file is not one JSON object."""
     try:
-        value = json.loads(b"".join(blocks(path, limits)))
+        value = json.loads(b"".join(read_blocks(path, limits)))
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
         raise ValueError(f"{named(path)}: is not one JSON object ({printable(str(error))}). Fetch it again") from error
     if not isinstance(value, dict):

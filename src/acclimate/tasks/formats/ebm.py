@@ -18,7 +18,7 @@ from typing import Literal
 
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, files_in
-from acclimate.tasks.tags import joint
+from acclimate.tasks.tags import join_tags
 from acclimate.text.untrusted import named, printable, shown, unsound
 
 ELEMENTS = {"participants": "I-PAR", "interventions": "I-INT", "outcomes": "I-OUT"}  # the later one covers the earlier
@@ -85,7 +85,7 @@ def _sentences(
         for borne, number in zip(covered, numbers.get(element, ["0"] * len(tokens)), strict=True):
             if number.strip("0"):
                 borne.append(tag)
-    tags = [joint(each if overlaps == "all" else each[-1:]) for each in covered]
+    tags = [join_tags(each if overlaps == "all" else each[-1:]) for each in covered]
     start = 0
     for end, token in enumerate(tokens, 1):
         if token == "." or end == len(tokens):

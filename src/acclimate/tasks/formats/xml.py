@@ -13,7 +13,7 @@ from acclimate.core.types import Example, Rejected
 from acclimate.tasks.datasets.catalogue import file_in
 from acclimate.tasks.formats.delimited import example_of, one_of
 from acclimate.text.safe_xml import SafeParser
-from acclimate.text.untrusted import LIMITS, ReadLimits, blocks, named, printable, shown
+from acclimate.text.untrusted import LIMITS, ReadLimits, named, printable, read_blocks, shown
 
 Lines = dict[Element, int]  # on which each element begins
 
@@ -47,9 +47,9 @@ def hyperpartisan_examples(folder: Path, *, limits: ReadLimits = LIMITS) -> Iter
     articles, truth = file_in(folder, ARTICLES), file_in(folder, LABELS)
     stated = {
         article.get("id", ""): article.get("hyperpartisan", "")
-        for article, _ in elements(blocks(truth, limits), "article", where=named(truth), root="articles")
+        for article, _ in elements(read_blocks(truth, limits), "article", where=named(truth), root="articles")
     }
-    for article, lines in elements(blocks(articles, limits), "article", where=named(articles), root="articles"):
+    for article, lines in elements(read_blocks(articles, limits), "article", where=named(articles), root="articles"):
         place, id = f"{printable(articles.name)}:{lines[article]}", article.get("id", "")
         if id not in stated:
             yield Rejected(place, f"{LABELS} has no label for the article {id!r}; fetch both files again")

@@ -37,11 +37,11 @@ from acclimate.text.bm25.index import FACTS, VERSION, Index, UnreadableError, ch
 from acclimate.text.bm25.postings import BLOCK, FREQUENT, GROUP, Formula, PostingsRun, place_cells, place_postings
 from acclimate.text.bm25.words import (
     UNICODE,
-    batches,
     check_analyzer,
+    column_batches,
     fold_of,
     invert,
-    number_words,
+    number_hashes,
     packed_column,
     refill,
 )
@@ -205,7 +205,7 @@ def spill(
     found, texts = [], 0
     with open(directory / RUNS, "wb") as file, open(directory / "lengths.bin", "wb") as lengths:
         for hashes, begins, spellings, sizes, places, times, part_lengths in in_turn(
-            work, batches(columns, _BATCH, BLOCK), threads
+            work, column_batches(columns, _BATCH, BLOCK), threads
         ):
             numbers = vocabulary.number(hashes, begins, spellings)
             counts.add(vocabulary.words, numbers, sizes, texts // BLOCK)
@@ -238,7 +238,7 @@ class WordTable:
         self.hashes, self.begins = _room(self.hashes, needed), _room(self.begins, needed + 1)
         self.spellings = _room(self.spellings, int(self.begins[self.words]) + len(spellings))
         numbers = np.empty(len(hashes), np.int64)
-        self.words = number_words(
+        self.words = number_hashes(
             self.slots, self.hashes, self.begins, self.spellings, self.words, spellings, begins, hashes, numbers
         )
         return numbers

@@ -148,11 +148,11 @@ class Index:
     def _arrays(self) -> Arrays:
         from acclimate.text.bm25.postings import Arrays
 
-        return Arrays(*(mapped(self.path, name) for name in Arrays._fields))
+        return Arrays(*(map_array(self.path, name) for name in Arrays._fields))
 
     @functools.cached_property
     def _vocabulary(self) -> tuple[np.ndarray, ...]:
-        return tuple(mapped(self.path, name, "c") for name in ("slots", "hashes", "word_begins", "spellings"))
+        return tuple(map_array(self.path, name, "c") for name in ("slots", "hashes", "word_begins", "spellings"))
 
     def _spelling(self, word: int) -> str:
         _, _, begins, spellings = self._vocabulary
@@ -370,7 +370,7 @@ def _size(name: str, facts: dict[str, Any]) -> int:
     return total
 
 
-def mapped(path: Path, name: str, mode: Literal["r", "c"] = "r") -> np.ndarray:
+def map_array(path: Path, name: str, mode: Literal["r", "c"] = "r") -> np.ndarray:
     """Return the file's array, memory-mapped.
 
     mode  "c" for an array that may be written to in memory: numba then compiles one version for it and for the arrays

@@ -263,7 +263,7 @@ def look_at(
         chunk = live[begin:kept]
         kept, cells = complete(arrays, rows, frequent, start, width, sums, rest, chunk, cut)
         looked += cells
-        found = gather(sums, chunk[:kept], start, cut, documents, values, found)
+        found = gather_candidates(sums, chunk[:kept], start, cut, documents, values, found)
         if found > many:
             found, reached = pruned(documents, values, found, k, slack, ratio)
             cut = max(cut, reached)
@@ -318,7 +318,7 @@ def add_row(sums: Any, here: int, weight: Any, bounds: Any, begin: int) -> Any:
 
 
 @part
-def gather(sums: Any, live: Any, start: int, cut: Any, documents: Any, values: Any, found: int) -> int:
+def gather_candidates(sums: Any, live: Any, start: int, cut: Any, documents: Any, values: Any, found: int) -> int:
     """Append the documents of the groups whose sums reach the cut; return the number of candidates."""
     least = np.uint32(cut)
     for place in range(len(live)):

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from acclimate.core.files import check, new_directory, read_json, write_json
+from acclimate.core.files import check_manifest, new_directory, read_json, write_json
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.bm25.index import MOST, check_k
 
@@ -104,13 +104,13 @@ def select(
         facts["unhit"] = unhit
         if dropping is None:
             none = np.empty(0, RANK)
-            finish(directory, rows, facts, documents=documents, ranks=best[documents], similar=none)
+            finish_selection(directory, rows, facts, documents=documents, ranks=best[documents], similar=none)
         else:
             _drop(directory, raw, facts, documents=documents, best=best, dropped=dropping(documents))
     return open_selection(path)
 
 
-def sample(
+def sample_like(
     like: Selection,
     documents: int,
     path: Path,
@@ -149,7 +149,7 @@ def sample(
         with RowWriter(directory) as rows:
             pass
         write_queries(directory, [])
-        finish(directory, rows, facts, documents=sampled, ranks=like.ranks, similar=dropped)
+        finish_selection(directory, rows, facts, documents=sampled, ranks=like.ranks, similar=dropped)
     return open_selection(path)
 
 
@@ -196,7 +196,7 @@ def _drop(
     shutil.rmtree(raw)
     kept = documents[~dropped]
     similar = best[documents[dropped]]
-    finish(directory, rows, facts, documents=kept, ranks=best[kept], similar=similar)
+    finish_selection(directory, rows, facts, documents=kept, ranks=best[kept], similar=similar)
 
 
 @dataclass(frozen=True)
@@ -240,12 +240,12 @@ class Selection:
     @cached_property
     def documents(self) -> np.ndarray:
         """(D,) int64 numbers in the corpus, from 0, best rank first."""
-        return mapped(self.path / DOCUMENTS, INTEGER, self._facts["documents"])[: len(self.ranks)]
+        return map_numbers(self.path / DOCUMENTS, INTEGER, self._facts["documents"])[: len(self.ranks)]
 
     @cached_property
     def ranks(self) -> np.ndarray:
         """(D,) uint16 best ranks, rising, from 1."""
-        return self._first(mapped(self.path / RANKS, RANK, self._facts["documents"]))
+        return self._first(map_numbers(self.path / RANKS, RANK, self._facts["documents"]))
 
     def cut(self, k: int) -> Selection:
         """Return the selection that the same queries make with this k. It neither searches nor writes."""
@@ -304,7 +304,7 @@ class Selection:
             write_queries(directory, [self.query(number) for number in range(self.queries)])
             facts = {name: self._facts[name] for name in ("how", "corpus", "queries", "unhit")} | {"k": self.k}
             columns = {"documents": self.documents, "ranks": self.ranks, "similar": self._similar}
-            finish(directory, rows, facts, **columns)
+            finish_selection(directory, rows, facts, **columns)
         return open_selection(path)
 
     def _first(self, ranks: np.ndarray) -> np.ndarray:
@@ -313,15 +313,17 @@ class Selection:
 
     @cached_property
     def _similar(self) -> np.ndarray:
-        return self._first(mapped(self.path / SIMILAR, RANK, self._facts["similar"]))
+        return self._first(map_numbers(self.path / SIMILAR, RANK, self._facts["similar"]))
 
     @cached_property
     def _offsets(self) -> np.ndarray:
-        return mapped(self.path / OFFSETS, INTEGER, self.queries + 1)
+        return map_numbers(self.path / OFFSETS, INTEGER, self.queries + 1)
 
     @cached_property
     def _rows(self) -> dict[str, np.ndarray]:
-        return {name: mapped(self.path / f"rows.{name}.bin", kind, self._facts["rows"]) for name, kind in ROWS.items()}
+        return {
+            name: map_numbers(self.path / f"rows.{name}.bin", kind, self._facts["rows"]) for name, kind in ROWS.items()
+        }
 
     @cached_property
     def _queries(self) -> pa.Table:
@@ -330,7 +332,7 @@ class Selection:
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        return facts_of(self.path)
+        return read_facts(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,8 +349,8 @@ def open_selection(path: Path) -> Selection:
 
     Raises ValueError if there is none, or one of another format version, DamagedError if a file was altered.
     """
-    k = int(facts_of(path)["k"])
-    check(path)
+    k = int(read_facts(path)["k"])
+    check_manifest(path)
     return Selection(path, k)
 
 
@@ -386,7 +388,7 @@ class RowWriter:
         self.count = self._ends[-1]
 
 
-def finish(
+def finish_selection(
     directory: Path,
     rows: RowWriter,
     facts: Mapping[str, Any],
@@ -418,7 +420,7 @@ def write_queries(directory: Path, queries: Sequence[Query]) -> None:
         writer.write_table(table, max_chunksize=1 << 13)
 
 
-def facts_of(path: Path) -> dict[str, Any]:
+def read_facts(path: Path) -> dict[str, Any]:
     file = path / FACTS
     if not file.is_file():
         raise ValueError(f"{path} holds no selection: it has no {FACTS}. Make one with `acclimate data retrieve`")
@@ -434,7 +436,7 @@ def sums(kept: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.diff(until[offsets - offsets[0]])
 
 
-def mapped(file: Path, kind: np.dtype[Any], count: int) -> np.ndarray:
+def map_numbers(file: Path, kind: np.dtype[Any], count: int) -> np.ndarray:
     found = file.stat().st_size if file.is_file() else -1
     if found != count * kind.itemsize:
         raise ValueError(

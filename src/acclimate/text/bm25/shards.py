@@ -82,7 +82,7 @@ class ShardedIndex:
             for texts, statistics in zip(batches, self._statistics(batches), strict=True)
             for shard in self.shards
         )
-        found, parts, done = self.work.map(search, calls, home=number_of), [], 0
+        found, parts, done = self.work.map(search_shard, calls, home=number_of), [], 0
         for texts in batches:
             parts.append(_merged(itertools.islice(found, len(self.shards)), k))
             done += len(texts)
@@ -102,7 +102,9 @@ class ShardedIndex:
     def statistics(self, queries: Iterable[str]) -> Statistics:
         """Return the statistics of the whole corpus, with the frequencies of the queries' words."""
         texts = tuple(queries)
-        return _summed(self.work.map(count, (ShardCall(shard, texts) for shard in self.shards), home=number_of))
+        return _summed(
+            self.work.map(count_statistics, (ShardCall(shard, texts) for shard in self.shards), home=number_of)
+        )
 
     def _statistics(self, batches: Sequence[tuple[str, ...]]) -> Iterator[Statistics | None]:
         """Yield the statistics of the whole corpus for the words of each batch; None if there is only one shard."""
@@ -110,7 +112,7 @@ class ShardedIndex:
             yield from [None] * len(batches)
             return
         calls = (ShardCall(shard, texts) for texts in batches for shard in self.shards)
-        counted = self.work.map(count, calls, home=number_of)
+        counted = self.work.map(count_statistics, calls, home=number_of)
         for _ in batches:
             yield _summed(itertools.islice(counted, len(self.shards)))
 
@@ -135,7 +137,7 @@ def build_shards(
     work, path = work or SerialPool(), Path(path).resolve()
     wanted = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b), "shards": shards}
     known = known_begins(path, wanted)
-    begins = known or cut(corpus, shards)
+    begins = known or shard_begins(corpus, shards)
     path.mkdir(parents=True, exist_ok=True)
     sources = [
         Source(part, corpus.path.resolve(), k1, b, analyzer, work.threads)
@@ -153,7 +155,7 @@ def build_shards(
     build = build_here if isinstance(work, SerialPool) else build_part
     found = _watched(work.map(build, sources, home=number_of), len(corpus), watch)
     if not known:
-        write_facts(path, {**wanted, "documents": len(corpus), "begins": begins})
+        write_shard_facts(path, {**wanted, "documents": len(corpus), "begins": begins})
     return ShardedIndex(path, corpus.hash, analyzer, float(k1), float(b), found, work)
 
 
@@ -165,13 +167,13 @@ def open_shards(path: Path, *, work: Pool | None = None, watch: Watch = unwatche
     work, path = work or SerialPool(), Path(path).resolve()
     if not (path / FACTS).is_file():
         raise ValueError(f"{path} holds no index in shards: it has no {FACTS}. Make one with build_shards")
-    facts = facts_of(path)
+    facts = shard_facts(path)
     parts = _parts(path, facts["corpus"], facts["begins"], facts["documents"])
     found = _watched(work.map(open_part, parts, home=number_of), facts["documents"], watch)
     return ShardedIndex(path, facts["corpus"], facts["analyzer"], facts["k1"], facts["b"], found, work)
 
 
-def cut(corpus: Corpus, shards: int) -> list[int]:
+def shard_begins(corpus: Corpus, shards: int) -> list[int]:
     """Return the number of the first document of each shard, so that all have about equally many characters.
 
     Raises ValueError if there are fewer documents than shards.
@@ -342,11 +344,11 @@ def _shard(part: DocumentRange, index: Index) -> Shard:
     return Shard(part.number, part.path, part.first, index.documents, index.tokens, sha256_of(part.path / MANIFEST))
 
 
-def count(call: ShardCall) -> Statistics:
+def count_statistics(call: ShardCall) -> Statistics:
     return _index(call.shard.path, call.shard.sealed).statistics(call.queries)
 
 
-def search(call: ShardCall) -> Hits:
+def search_shard(call: ShardCall) -> Hits:
     index = _index(call.shard.path, call.shard.sealed)
     return index.search(call.queries, call.k, threads=call.threads, statistics=call.statistics, first=call.shard.first)
 
@@ -366,7 +368,7 @@ def _index(path: Path, sealed: str) -> Index:
     return open_index(path, hashed=0)
 
 
-def write_facts(path: Path, stated: dict[str, Any]) -> None:
+def write_shard_facts(path: Path, stated: dict[str, Any]) -> None:
     facts = {"version": _VERSION, **stated}
     write_json(path / FACTS, {**facts, "hash": digest(facts)})
 
@@ -382,7 +384,7 @@ def known_begins(path: Path, wanted: dict[str, Any]) -> list[int]:
             raise ValueError(f"{path} is there and holds no index in shards. Name another path, or remove it")
         return []
     try:
-        facts = facts_of(path)
+        facts = shard_facts(path)
     except (DamagedError, UnreadableError):
         return []
     different = [f"{name} {facts[name]} instead of {value}" for name, value in wanted.items() if facts[name] != value]
@@ -392,7 +394,7 @@ def known_begins(path: Path, wanted: dict[str, Any]) -> list[int]:
     return begins
 
 
-def facts_of(path: Path) -> dict[str, Any]:
+def shard_facts(path: Path) -> dict[str, Any]:
     """Return the content of shards.json. Raises DamagedError if it was altered, UnreadableError for another format."""
     facts: dict[str, Any] = read_json(path / FACTS)
     if facts.get("version") != _VERSION:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acclimate.text.overlap.kernels import ONE, PER_CHARACTER, ZERO, compiled, longest_of, mix, part
+from acclimate.text.overlap.kernels import ONE, PER_CHARACTER, ZERO, compiled, longest_text, mix, part
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +42,7 @@ def check_analyzer(name: str) -> None:
         raise ValueError(f"there is no analyzer {name!r}; there are {', '.join(map(repr, ANALYZERS))}.{meant}")
 
 
-def words_of(analyzer: str, text: str) -> list[str]:
+def analysed_words(analyzer: str, text: str) -> list[str]:
     """Return the words of a text by the analyzer's definition, which the compiled loops follow."""
     check_analyzer(analyzer)
     return re.findall(r"\w+", text.lower() if analyzer == "words" else text)
@@ -53,9 +53,9 @@ def fold_of(analyzer: str) -> np.ndarray:
     """Return (1,114,112,) uint32: how each code point is spelled in a word, or 0 if it is not part of a word."""
     check_analyzer(analyzer)
     if analyzer == "words":
-        from acclimate.text.overlap.search import fold
+        from acclimate.text.overlap.search import folding_table
 
-        return fold()
+        return folding_table()
     points = "".join(map(chr, range(sys.maxunicode + 1)))
     found = np.zeros(len(points), np.uint32)
     for run in re.finditer(r"\w+", points):
@@ -65,9 +65,9 @@ def fold_of(analyzer: str) -> np.ndarray:
 
 def packed_texts(analyzer: str, texts: Sequence[str]) -> Packed:
     """Return the texts in UTF-8; lower-cased here only if that depends on more than one character."""
-    from acclimate.text.overlap.search import encode, pack
+    from acclimate.text.overlap.search import encode_texts, pack_texts
 
-    return pack(texts) if analyzer == "words" else encode(texts)
+    return pack_texts(texts) if analyzer == "words" else encode_texts(texts)
 
 
 def packed_column(analyzer: str, column: pa.StringArray) -> Packed:
@@ -82,7 +82,7 @@ def packed_column(analyzer: str, column: pa.StringArray) -> Packed:
     return Packed(data, begins - begins[0])
 
 
-def batches(columns: Iterable[pa.StringArray], size: int, block: int) -> Iterator[list[pa.StringArray]]:
+def column_batches(columns: Iterable[pa.StringArray], size: int, block: int) -> Iterator[list[pa.StringArray]]:
     """Cut and gather the columns into batches of about `size` bytes; none crosses a multiple of `block` texts."""
     gathered: list[pa.StringArray] = []
     texts = held = 0  # texts so far in all batches; bytes in this one
@@ -112,7 +112,7 @@ def invert(data: Any, text_begins: Any, fold: Any) -> Any:
     counts     uint32 how often the word occurs in each of them
     lengths    (D,) uint32 words of each text
     """
-    texts, size, longest = len(text_begins) - 1, text_begins[-1] - text_begins[0], longest_of(text_begins)
+    texts, size, longest = len(text_begins) - 1, text_begins[-1] - text_begins[0], longest_text(text_begins)
     # lower case is at most half as long again in UTF-8 (U+023A)
     spelled, spellings = np.empty(longest + longest // 2 + 8, np.uint8), np.empty(size + size // 2 + 8, np.uint8)
     ends, values = np.empty(longest // 2 + 2, np.int64), np.empty(longest // 2 + 2, np.uint64)
@@ -130,7 +130,7 @@ def invert(data: Any, text_begins: Any, fold: Any) -> Any:
             slots, hashes, begins = refilled(hashes, words, 2 * room), longer(hashes, room), longer(begins, room + 1)
             seen, where, sizes = longer(seen, room), longer(where, room), longer(sizes, room)
         words = find_words(slots, hashes, begins, spellings, words, spelled, ends, values, count, numbers)
-        pairs = count_words(numbers, count, text, seen, where, sizes, pair_words, pair_counts, pairs)
+        pairs = count_in_documents(numbers, count, text, seen, where, sizes, pair_words, pair_counts, pairs)
         lengths[text], pair_begins[text + 1] = count, pairs
     places, counts = sort_pairs(pair_begins, pair_words, pair_counts, sizes, words)
     return (
@@ -151,7 +151,7 @@ def read_queries(data: Any, text_begins: Any, fold: Any, slots: Any, hashes: Any
     Returns where each text's words begin (Q + 1), the words' numbers in the order in which they first occur, and how
     often each occurs in its text.
     """
-    texts, size, longest = len(text_begins) - 1, text_begins[-1] - text_begins[0], longest_of(text_begins)
+    texts, size, longest = len(text_begins) - 1, text_begins[-1] - text_begins[0], longest_text(text_begins)
     spelled = np.empty(longest + longest // 2 + 8, np.uint8)
     ends, values = np.empty(longest // 2 + 2, np.int64), np.empty(longest // 2 + 2, np.uint64)
     numbers = np.empty(longest // 2 + 2, np.int64)
@@ -162,13 +162,13 @@ def read_queries(data: Any, text_begins: Any, fold: Any, slots: Any, hashes: Any
     for text in range(texts):
         count = spell(data, text_begins[text], text_begins[text + 1], fold, spelled, ends, values)
         find_words(slots, hashes, begins, spellings, -1, spelled, ends, values, count, numbers)
-        pairs = count_words(numbers, count, text, seen, where, sizes, words, counts, pairs)
+        pairs = count_in_documents(numbers, count, text, seen, where, sizes, words, counts, pairs)
         word_begins[text + 1] = pairs
     return word_begins, words[:pairs].copy(), counts[:pairs].copy()
 
 
 @compiled
-def number_words(
+def number_hashes(
     slots: Any, hashes: Any, begins: Any, spellings: Any, words: int, new: Any, ends: Any, values: Any, numbers: Any
 ) -> Any:
     """Call `find_words`. The arrays must have room for all new words, the slots for twice as many."""
@@ -293,7 +293,7 @@ def refilled(hashes: Any, words: int, size: int) -> Any:
 
 
 @part
-def count_words(
+def count_in_documents(
     numbers: Any,
     count: int,
     text: int,

@@ -15,8 +15,8 @@ import numpy as np
 
 from acclimate.core.machines import processors
 from acclimate.text.overlap.kernels import BINS, ZERO, agreeing, compiled, part
-from acclimate.text.overlap.references import check_similarity, jaccard, normalised, shingles
-from acclimate.text.overlap.search import least_of, rows_of, sketches
+from acclimate.text.overlap.references import check_similarity, jaccard, normalised_words, shingles
+from acclimate.text.overlap.search import bins_of_band, character_sketches, least_of
 
 _BATCH = 2000  # texts that a thread takes at a time
 _ROOM = 1 << 12  # pairs that are found before they are verified
@@ -76,13 +76,13 @@ def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.nd
 
     With near = 0 there are no bands and no bins.
     """
-    bands = np.zeros((len(texts), BINS // rows_of(near) if near else 0), np.uint64)
+    bands = np.zeros((len(texts), BINS // bins_of_band(near) if near else 0), np.uint64)
     signatures = np.zeros((len(texts), BINS if near else 0), np.uint8)
     hashes = np.zeros(len(texts), np.uint64)
 
     def read(first: int) -> None:
         here = slice(first, first + _BATCH)
-        hashes[here], bands_here, signatures_here = sketches(texts[here], near)
+        hashes[here], bands_here, signatures_here = character_sketches(texts[here], near)
         if near:
             bands[here], signatures[here] = bands_here, signatures_here
 
@@ -95,7 +95,7 @@ def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.nd
         if len(run) > 1:  # equal hashes only find candidates
             firsts: dict[str, int] = {}
             for place in run.tolist():
-                words = normalised(texts[place]) or texts[place].strip()
+                words = normalised_words(texts[place]) or texts[place].strip()
                 parents[place] = firsts.setdefault(words, place)
     if near:
         bands[parents != np.arange(len(texts))] = 0  # the first of equal texts stands for all
@@ -107,7 +107,7 @@ def _similarity_test(texts: Sequence[str], near: float) -> Callable[[int, int], 
 
     @lru_cache(_KEPT)
     def pieces(place: int) -> set[str]:
-        return shingles(normalised(texts[place]))
+        return shingles(normalised_words(texts[place]))
 
     return lambda one, other: jaccard(pieces(one), pieces(other)) >= near
 

@@ -59,7 +59,7 @@ def read_texts(data: Any, begins: Any, fold: Any, rows: int, hashes: Any, bands:
     data, begins   UTF-8 of all texts, and where each begins (D + 1)
     hashes         (D,); bands: (D, BINS // rows); signatures: (D, BINS). With 0 rows of both, only hashes are written
     """
-    longest = longest_of(begins)
+    longest = longest_text(begins)
     symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
     word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
     for text in range(len(hashes)):
@@ -67,7 +67,7 @@ def read_texts(data: Any, begins: Any, fold: Any, rows: int, hashes: Any, bands:
         words = read_words(symbols, 0, length, values, word_begins)
         hashes[text] = hash_of_text(values, words) if words else ZERO
         if len(bands) and length >= SHINGLE:
-            sketch(values, shingles(symbols, 0, length, values), signature)
+            sketch(values, shingle_hashes(symbols, 0, length, values), signature)
             for band in range(bands.shape[1]):
                 bands[text, band] = band_key(signature, band, rows)
             lowest_bytes(signature, signatures[text])
@@ -75,7 +75,7 @@ def read_texts(data: Any, begins: Any, fold: Any, rows: int, hashes: Any, bands:
 
 @part
 def normalise(data: Any, first: int, last: int, fold: Any, symbols: Any) -> int:
-    """Write the code points of the UTF-8 text data[first:last] as `normalised` has them; return their number."""
+    """Write the code points of the UTF-8 text data[first:last] as `normalised_words` has them; return their number."""
     count, gap, place = 0, False, first
     while place < last:
         byte = np.uint32(data[place])
@@ -130,7 +130,7 @@ def hash_of_text(words: Any, count: int) -> Any:
 
 
 @part
-def shingles(symbols: Any, first: int, last: int, found: Any) -> int:
+def shingle_hashes(symbols: Any, first: int, last: int, found: Any) -> int:
     """Write the hashes of all runs of SHINGLE symbols; return their number."""
     count = max(last - first - SHINGLE + 1, 0)
     for place in range(count):
@@ -175,7 +175,7 @@ def distinct(values: Any, count: int) -> int:
     table = np.zeros(size, np.uint64)
     kept = 0
     for place in range(count):
-        slot = find(table, max(values[place], ONE))
+        slot = find_slot(table, max(values[place], ONE))
         if table[slot] == ZERO:
             table[slot] = max(values[place], ONE)
             values[kept] = values[place]
@@ -207,7 +207,7 @@ def agreeing(one: Any, other: Any) -> int:
 
 
 @part
-def find(keys: Any, key: Any) -> Any:
+def find_slot(keys: Any, key: Any) -> Any:
     """Return the key's slot in a hash table, or the empty slot where it belongs."""
     mask = np.uint64(len(keys) - 1)
     slot = key & mask
@@ -225,7 +225,7 @@ def same(one: Any, first: int, last: int, other: Any, begin: int) -> bool:
 
 
 @part
-def longest_of(begins: Any) -> int:
+def longest_text(begins: Any) -> int:
     longest = 0
     for text in range(len(begins) - 1):
         longest = max(longest, begins[text + 1] - begins[text])

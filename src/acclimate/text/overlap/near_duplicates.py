@@ -1,7 +1,7 @@
 """Find texts that repeat an earlier text, exactly or nearly, among more texts than fit into memory.
 
-    exact   the same words in the same order, whatever their case and the marks between them (`normalised`). Compared by
-            a 64-bit hash, so two different texts are taken for equal with a probability of 2^-64
+    exact   the same words in the same order, whatever their case and the marks between them (`normalised_words`).
+            Compared by a 64-bit hash, so two different texts are taken for equal with a probability of 2^-64
     near    the sets of runs of GRAM words have a Jaccard similarity of at least `near`. MinHash finds candidates: texts
             whose sketches of 256 numbers agree in a whole band (at most one near-duplicate in 2,000 is missed) and in
             about as many numbers as `near` implies. Each candidate is verified on the texts themselves
@@ -29,15 +29,15 @@ from acclimate.text.overlap.kernels import (
     band_key,
     compiled,
     hash_of_text,
-    longest_of,
+    longest_text,
     lowest_bytes,
     mix,
     normalise,
     read_words,
     sketch,
 )
-from acclimate.text.overlap.references import jaccard, normalised
-from acclimate.text.overlap.search import fold, least_of, pack, rows_of
+from acclimate.text.overlap.references import jaccard, normalised_words
+from acclimate.text.overlap.search import bins_of_band, folding_table, least_of, pack_texts
 
 GRAM = 5  # words
 COMPARED = 32  # texts of a band with which a text is compared
@@ -72,13 +72,15 @@ def sketches(texts: Sequence[str], near: float) -> Sketches:
     hashes, bands = np.zeros(len(texts), np.uint64), np.zeros((size, bands_of(near)), np.uint64)
     signatures = np.zeros((size, BINS), np.uint8)
     if texts:
-        sketch_texts(*pack(texts), fold(), rows_of(near) if near else BINS, hashes, bands, signatures)
+        sketch_texts(
+            *pack_texts(texts), folding_table(), bins_of_band(near) if near else BINS, hashes, bands, signatures
+        )
     return Sketches(hashes, np.ascontiguousarray(bands.T), signatures)
 
 
 def bands_of(near: float) -> int:
     """Return the number of bands of a sketch; 0 for near = 0."""
-    return BINS // rows_of(near) if near else 0
+    return BINS // bins_of_band(near) if near else 0
 
 
 def exact_repeats(store: Store, present: np.ndarray, memory: int) -> np.ndarray:
@@ -130,7 +132,7 @@ def near_repeats(store: Store, present: np.ndarray, near: float, memory: int) ->
 
 def grams(text: str) -> set[tuple[str, ...]]:
     """Return the different runs of GRAM words."""
-    words = normalised(text).split()
+    words = normalised_words(text).split()
     return {tuple(words[place : place + GRAM]) for place in range(len(words) - GRAM + 1)}
 
 
@@ -178,7 +180,7 @@ def sketch_texts(data: Any, begins: Any, fold: Any, rows: int, hashes: Any, band
     data, begins   UTF-8 of all texts, and where each begins (D + 1)
     hashes         (D,); bands: (D, bands); signatures: (D, BINS). With 0 rows of both, only hashes are written
     """
-    longest = longest_of(begins)
+    longest = longest_text(begins)
     symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
     word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
     for text in range(len(hashes)):

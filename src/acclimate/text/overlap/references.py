@@ -1,6 +1,6 @@
 """Find texts that contain a reference text or a part of it. So leaks of dev and test texts are found.
 
-exact      the same words in the same order (`normalised`)
+exact      the same words in the same order (`normalised_words`)
 near       character 5-grams of the normalised texts with a Jaccard similarity of at least `near`: candidates by MinHash
            and locality-sensitive hashing, each verified by the exact similarity
 13-gram    a common run of 13 words (the rule of GPT-3's and later contamination checks)
@@ -79,7 +79,7 @@ class References:
         owners: dict[str, list[int]] = {}  # texts with the same words are indexed once
         for number, (name, text) in enumerate(texts):
             self._ids.append(name)
-            words = normalised(text)
+            words = normalised_words(text)
             if words:
                 owners.setdefault(words, []).append(number)
         self._owners = list(owners.values())
@@ -107,14 +107,14 @@ class References:
 
     def _look(self, batch: NamedTexts) -> tuple[NamedTexts, ScanResult]:
         """Return the batch and what the compiled loops find in it. Several threads run this at a time."""
-        from acclimate.text.overlap.search import fold, pack, scan
+        from acclimate.text.overlap.search import folding_table, pack_texts, scan_texts
 
-        packed = pack([text for _, text in batch])
+        packed = pack_texts([text for _, text in batch])
         exact = np.empty(len(batch), np.int64)
         hit_room, pair_room = 1 << 12, 1 << 10
         while True:
             hits, pairs = np.empty((hit_room, 2), np.int64), np.empty((pair_room, 2), np.int64)
-            hit_count, pair_count = scan(*packed, fold(), self._index, exact, hits, pairs)
+            hit_count, pair_count = scan_texts(*packed, folding_table(), self._index, exact, hits, pairs)
             if hit_count <= hit_room and pair_count <= pair_room:
                 return batch, ScanResult(exact, hits[:hit_count], pairs[:pair_count])
             hit_room, pair_room = max(hit_room, hit_count), max(pair_room, pair_count)
@@ -139,7 +139,7 @@ class References:
     def _near_duplicates(self, text: str, candidates: np.ndarray) -> dict[int, Evidence]:
         if not len(candidates):
             return {}
-        pieces = shingles(normalised(text))
+        pieces = shingles(normalised_words(text))
         similar = {one: jaccard(pieces, shingles(self._texts[one])) for one in candidates.tolist()}
         return {one: (1, similarity, -1) for one, similarity in similar.items() if similarity >= self._least}
 
@@ -175,20 +175,20 @@ class References:
     def _excerpt(self, text: str, evidence: Evidence) -> str:
         kind, _, gram = evidence
         if KINDS[kind] != "13-gram":
-            return normalised(text[: 4 * _EXCERPT])[:_EXCERPT]
+            return normalised_words(text[: 4 * _EXCERPT])[:_EXCERPT]
         points = self._index.symbols[self._index.gram_begins[gram] : self._index.gram_ends[gram]]
         return points[:_EXCERPT].tobytes().decode("utf-32-le", "surrogatepass")
 
 
 class ScanResult(NamedTuple):
-    """What `scan` of overlap/search.py finds in a batch; its docstring has the shapes."""
+    """What `scan_texts` of overlap/search.py finds in a batch; its docstring has the shapes."""
 
     exact: np.ndarray
     hits: np.ndarray
     pairs: np.ndarray
 
 
-def normalised(text: str) -> str:
+def normalised_words(text: str) -> str:
     """Return the words in lower case, joined by single spaces, without layout and punctuation."""
     return " ".join(WORD.findall(text.lower()))
 
@@ -206,9 +206,9 @@ def jaccard(one: Set[Hashable], other: Set[Hashable]) -> float:
 
 def text_hashes(texts: Sequence[str]) -> np.ndarray:
     """Return (D,) uint64, equal for the same words, for other words with probability 2^-64; 0 for no words."""
-    from acclimate.text.overlap.search import sketches
+    from acclimate.text.overlap.search import character_sketches
 
-    return sketches(texts, 0.0)[0]
+    return character_sketches(texts, 0.0)[0]
 
 
 def check_similarity(near: float) -> None:

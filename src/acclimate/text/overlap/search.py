@@ -1,4 +1,4 @@
-"""The index of reference texts: `build` makes it, the compiled loop `scan` looks for its texts in others.
+"""The index of reference texts: `build` makes it, the compiled loop `scan_texts` looks for its texts in others.
 
 Hashes only find candidates; code points decide what is equal. The caller verifies the pairs whose sketches agree.
 """
@@ -22,9 +22,9 @@ from acclimate.text.overlap.kernels import (
     agreeing,
     band_key,
     compiled,
-    find,
+    find_slot,
     hash_of_text,
-    longest_of,
+    longest_text,
     lowest_bytes,
     mix,
     normalise,
@@ -32,7 +32,7 @@ from acclimate.text.overlap.kernels import (
     read_texts,
     read_words,
     same,
-    shingles,
+    shingle_hashes,
     sketch,
 )
 from acclimate.text.overlap.references import GRAM, SHINGLE
@@ -52,7 +52,7 @@ class Packed(NamedTuple):
 
 
 class ReferenceIndex(NamedTuple):
-    """What `scan` looks for: U texts with G different runs of GRAM words. A table's length is a power of two.
+    """What `scan_texts` looks for: U texts with G different runs of GRAM words. A table's length is a power of two.
 
     symbols, text_begins         normalised code points of all texts, and where each begins (U + 1)
     exact_keys, exact_texts      hash table: text hash -> text
@@ -97,14 +97,14 @@ def build(texts: Sequence[str], near: float) -> tuple[ReferenceIndex, Grams]:
     begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     # a writable copy, like the arrays of a scan: numba would compile the loops again for a read-only array
     symbols = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).copy()
-    hashes, bands, signatures = sketches(texts, near)
+    hashes, bands, signatures = character_sketches(texts, near)
     exact = _table(len(texts))
     fill_table(*exact, hashes)
     gram_arrays, grams = _number(texts, symbols, begins)
     keys, band_begins, band_texts = _grouped(bands)
     banded = _table(len(keys))
     fill_table(*banded, keys)
-    rows, least = (rows_of(near), least_of(near)) if near else (BINS, 0)
+    rows, least = (bins_of_band(near), least_of(near)) if near else (BINS, 0)
     return ReferenceIndex(
         symbols, begins, *exact, *gram_arrays, *banded, band_begins, band_texts, signatures, rows, least
     ), grams
@@ -137,7 +137,7 @@ def number_grams(
     begins, ends          (places,) where run g first occurs, for each run
     owners                (places, 2) run and text of each place, text by text
     """
-    longest = longest_of(text_begins)
+    longest = longest_text(text_begins)
     words, word_begins = np.empty(longest // 2 + 2, np.uint64), np.empty(longest // 2 + 2, np.int64)
     found, places = 0, 0
     for text in range(len(text_begins) - 1):
@@ -150,7 +150,7 @@ def number_grams(
             if word < GRAM - 1:
                 continue
             key, begin = max(mix(value), ONE), word_begins[word - GRAM + 1]
-            slot, end = find(keys, key), word_begins[word + 1] - 1
+            slot, end = find_slot(keys, key), word_begins[word + 1] - 1
             while keys[slot] != ZERO:  # other words with the same hash follow one another
                 number = numbers[slot]
                 length = ends[number] - begins[number] if keys[slot] == key else -1
@@ -192,7 +192,7 @@ def fill_table(keys: Any, numbers: Any, entries: Any) -> None:
 
 
 @compiled
-def scan(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: Any, pairs: Any) -> Any:
+def scan_texts(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: Any, pairs: Any) -> Any:
     """Look for the index's texts in D texts; return the numbers of hits and pairs, of which the arrays hold the first.
 
     data, begins   UTF-8 of all texts, and where each begins (D + 1)
@@ -200,7 +200,7 @@ def scan(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: Any, p
     hits           (H, 2) text, run of the index; in order of their places
     pairs          (P, 2) text, text of the index whose sketches agree
     """
-    longest = longest_of(begins)
+    longest = longest_text(begins)
     symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
     word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
     seen = np.zeros(len(index.text_begins), np.int64)  # the last text, counted from 1, that was compared with each
@@ -211,14 +211,14 @@ def scan(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: Any, p
         exact[text] = find_exact(symbols, length, hash_of_text(values, words), index) if words else -1
         hit_count = find_grams(text, symbols, values, word_begins, words, index, hits, hit_count)
         if index.least and length >= SHINGLE:
-            sketch(values, shingles(symbols, 0, length, values), signature)
+            sketch(values, shingle_hashes(symbols, 0, length, values), signature)
             pair_count = find_near(text, signature, index, seen, pairs, pair_count)
     return hit_count, pair_count
 
 
 @part
 def find_exact(symbols: Any, length: int, key: Any, index: Any) -> Any:
-    slot = find(index.exact_keys, key)
+    slot = find_slot(index.exact_keys, key)
     while index.exact_keys[slot] != ZERO:
         text = index.exact_texts[slot]
         begin = index.text_begins[text]
@@ -244,7 +244,7 @@ def find_grams(
         if not (index.gram_filter[np.int64((key >> TO_WORD) & filter_mask)] >> (key & BIT)) & ONE:
             continue
         begin, end = word_begins[word - GRAM + 1], word_begins[word + 1] - 1
-        slot = find(index.gram_keys, key)
+        slot = find_slot(index.gram_keys, key)
         while index.gram_keys[slot] != ZERO:
             number = index.gram_numbers[slot]
             first = index.gram_begins[number]
@@ -263,7 +263,7 @@ def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, foun
     lowest, candidates = np.empty(BINS, np.uint8), 0
     lowest_bytes(signature, lowest)
     for band in range(BINS // index.rows):
-        slot = find(index.band_keys, band_key(signature, band, index.rows))
+        slot = find_slot(index.band_keys, band_key(signature, band, index.rows))
         if index.band_keys[slot] == ZERO:
             continue
         number = index.band_numbers[slot]
@@ -282,21 +282,21 @@ def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, foun
     return found
 
 
-def sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def character_sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (D,) text hashes, 0 without words; (D, bands) band hashes, 0 for short texts; (D, BINS) bytes of the bins.
 
     With near = 0 there are no bands and no bins.
     """
     size = len(texts) if near else 0
-    rows = rows_of(near) if near else BINS
+    rows = bins_of_band(near) if near else BINS
     hashes = np.zeros(len(texts), np.uint64)
     bands, signatures = np.zeros((size, BINS // rows), np.uint64), np.zeros((size, BINS), np.uint8)
     if texts:
-        read_texts(*pack(texts), fold(), rows, hashes, bands, signatures)
+        read_texts(*pack_texts(texts), folding_table(), rows, hashes, bands, signatures)
     return hashes, bands, signatures
 
 
-def rows_of(near: float) -> int:
+def bins_of_band(near: float) -> int:
     """Return the largest number of bins in a band (for few false candidates) that misses at most _MISSED."""
     # a pair of similarity s shares none of BINS / r bands of r bins with probability (1 - s^r)^(BINS / r)
     fitting = [rows for rows in range(1, BINS + 1) if (1 - near**rows) ** (BINS // rows) <= _MISSED]
@@ -308,11 +308,11 @@ def least_of(near: float) -> int:
     return max(1, int(BINS * near - 4 * (BINS * near * (1 - near)) ** 0.5))
 
 
-def pack(texts: Sequence[str]) -> Packed:
-    return encode([_lowered(text) for text in texts])
+def pack_texts(texts: Sequence[str]) -> Packed:
+    return encode_texts([_lowered(text) for text in texts])
 
 
-def encode(texts: Sequence[str]) -> Packed:
+def encode_texts(texts: Sequence[str]) -> Packed:
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     begins = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(texts)), out=begins[1:])
@@ -325,7 +325,7 @@ def _lowered(text: str) -> str:
 
 
 @cache
-def fold() -> np.ndarray:
+def folding_table() -> np.ndarray:
     """Return (1,114,112,) uint32: the lower case of every code point, 0 if it is not part of a word."""
     points = "".join(map(chr, range(sys.maxunicode + 1)))
     # these two never get here, see `_lowered`; without them every character has a lower case of one character

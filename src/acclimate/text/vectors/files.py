@@ -229,7 +229,7 @@ def open_vec(path: Path) -> Vec:
     return Vec(path, dim, index, np.array(places, np.int64))
 
 
-def blocks(total: int, dim: int) -> Iterator[np.ndarray]:
+def number_blocks(total: int, dim: int) -> Iterator[np.ndarray]:
     """Yield the numbers 0 to total - 1 in blocks whose rows take 16 MB."""
     size = max(1, math.ceil((1 << 22) / dim))
     for first in range(0, total, size):

@@ -59,7 +59,7 @@ def subwords(data: Any, ends: Any, shortest: int, longest: int, buckets: int) ->
 
 
 @compiled
-def random_rows(numbers: Any, seed: int, dim: int) -> Any:
+def random_vectors(numbers: Any, seed: int, dim: int) -> Any:
     """Return (R, dim) uniform in ±1/dim; a row depends on its number and the seed only."""
     rows = np.empty((len(numbers), dim), np.float32)
     scale = np.float32(2.0**-23 / dim)

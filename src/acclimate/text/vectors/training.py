@@ -3,7 +3,7 @@
 1. `number_words` turns the text into lines of numbered words, in a temporary file.
 2. `parts` says which rows each word's vector is the mean of: its row and those of its n-grams' buckets.
 3. `start_from` gives the first rows of words, buckets and outputs, from a file or at random.
-4. `train` moves them: skip-gram with negative sampling, on threads that share the rows without locks.
+4. `train_rows` moves them: skip-gram with negative sampling, on threads that share the rows without locks.
 
 Settings and their meaning are fastText's. With one thread the same seed gives the same bits. Several threads sometimes
 overwrite one another's updates (Recht et al., 2011, Hogwild), so their runs differ a little.
@@ -23,7 +23,7 @@ import numpy as np
 from acclimate.core.machines import in_turn, processors
 from acclimate.core.types import Progress, Watch, counted, unwatched
 from acclimate.text.vectors.files import END, NEGATIVE_SAMPLING, Bin, Vec, open_bin, open_vec
-from acclimate.text.vectors.kernels import WHOLE, random_rows, subwords, train_lines
+from acclimate.text.vectors.kernels import WHOLE, random_vectors, subwords, train_lines
 from acclimate.text.words import word_spans
 
 _LINE_END, _LEFT_OUT = -1, -2
@@ -100,7 +100,7 @@ def number_words(
     index, counts = {END: 0}, np.zeros(1, np.int64)
     with tempfile.TemporaryFile(dir=folder) as file:
         pending = array("i")
-        for words in lines(counted(texts, watch, "words", unit="texts"), lower):
+        for words in lines_of_words(counted(texts, watch, "words", unit="texts"), lower):
             pending.extend([index.setdefault(word, len(index)) for word in words])
             pending.append(_LINE_END)
             if len(pending) >= _BLOCK:
@@ -129,7 +129,7 @@ def number_words(
     return NumberedText([names[number] for number in order], counts[order], numbers[:size], read)
 
 
-def lines(texts: Iterable[str], lower: bool) -> Iterable[list[str]]:
+def lines_of_words(texts: Iterable[str], lower: bool) -> Iterable[list[str]]:
     """Yield the words (`words.word_spans`) of each line that has any."""
     for text in texts:
         for line in (text.lower() if lower else text).replace("\0", " ").split("\n"):
@@ -227,11 +227,11 @@ def open_file(path: Path) -> Bin | Vec:
 
 def _nothing(settings: Skipgram) -> InitialVectors:
     def words(numbers: np.ndarray) -> np.ndarray:
-        return np.asarray(random_rows(numbers, settings.seed, settings.dim))
+        return np.asarray(random_vectors(numbers, settings.seed, settings.dim))
 
     def buckets(numbers: np.ndarray) -> np.ndarray:
         first = 1 << 32  # above the number of any word
-        return np.asarray(random_rows(numbers + first, settings.seed, settings.dim))
+        return np.asarray(random_vectors(numbers + first, settings.seed, settings.dim))
 
     def outputs(numbers: np.ndarray) -> np.ndarray:
         return np.zeros((len(numbers), settings.dim), np.float32)
@@ -287,7 +287,7 @@ def room(rows: int, dim: int) -> np.ndarray:
     return np.zeros((rows, -(-dim // _LANES) * _LANES), np.float32)
 
 
-def train(
+def train_rows(
     text: NumberedText,
     end: int,
     parts: WordRows,
@@ -306,7 +306,7 @@ def train(
     """
     numbers = text.numbers
     kept = retention(text.counts, text.read, settings.sample) * WHOLE
-    limits, others = alias_table(noise(text.counts))
+    limits, others = alias_table(negative_distribution(text.counts))
     cuts = _cuts(numbers)
     total = settings.epochs * len(numbers)
     arrays = (end, parts.begins, parts.rows, parts.echoes, inputs, outputs, kept.astype(np.uint64), limits, others)
@@ -356,7 +356,7 @@ def retention(counts: np.ndarray, read: int, sample: float) -> np.ndarray:
     return np.minimum(np.sqrt(sample / shares) + sample / shares, 1)  # min(sqrt(t / f) + t / f, 1)
 
 
-def noise(counts: np.ndarray) -> np.ndarray:
+def negative_distribution(counts: np.ndarray) -> np.ndarray:
     """Return (V,) the distribution of negatives, in proportion to the square roots of the counts."""
     roots = np.sqrt(counts)
     return np.asarray(roots / roots.sum())

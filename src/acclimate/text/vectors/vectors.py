@@ -46,7 +46,7 @@ from pathlib import Path
 import numpy as np
 
 from acclimate.core.types import Watch, unwatched
-from acclimate.text.vectors.files import END, NEGATIVE_SAMPLING, SKIPGRAM, Bin, Header, Vec, blocks, write_bin
+from acclimate.text.vectors.files import END, NEGATIVE_SAMPLING, SKIPGRAM, Bin, Header, Vec, number_blocks, write_bin
 from acclimate.text.vectors.training import (
     InitialVectors,
     Skipgram,
@@ -58,7 +58,7 @@ from acclimate.text.vectors.training import (
     parts,
     room,
     start_from,
-    train,
+    train_rows,
 )
 
 __all__ = ["Skipgram", "Vectors", "open_vectors", "train_vectors"]
@@ -124,7 +124,7 @@ def train_vectors(
     end = text.words.index(END) if END in text.words else -1
     rate = settings.rate or (CONTINUED if source.trained else FROM_NOTHING)
     arrays = {"inputs": inputs, "outputs": outputs}
-    train(text, end, made, **arrays, rate=rate, settings=settings, watch=watch)
+    train_rows(text, end, made, **arrays, rate=rate, settings=settings, watch=watch)
     counts = np.concatenate([source.counts, np.zeros(len(new), np.int64)])
     counts[numbers] += text.counts
     names, rows = [*source.words, *(text.words[number] for number in new)], inputs[:, : settings.dim]
@@ -153,7 +153,7 @@ def _gathered(source: InitialVectors, numbers: np.ndarray, made: WordRows, dim: 
         (inputs, new, numbers[new], source.new_rows),
         (outputs, known, numbers[known], source.output_rows),
     ):
-        for block in blocks(len(places), dim):
+        for block in number_blocks(len(places), dim):
             rows[places[block], :dim] = rows_of(of[block])
     for word in new if source.trained else ():
         ngram_rows = made.rows[made.begins[word] + 1 : made.begins[word + 1]]
@@ -169,7 +169,7 @@ def _blocks(rows_of: VectorsOf, known: int, total: int, numbers: np.ndarray, mov
     """
     order = np.argsort(numbers)
     ascending = numbers[order]
-    for block in blocks(total, moved.shape[1]):
+    for block in number_blocks(total, moved.shape[1]):
         rows = np.empty((len(block), moved.shape[1]), np.float32)
         old = block[block < known]
         rows[: len(old)] = rows_of(old)
