@@ -21,6 +21,7 @@ from acclimate.core.types import Cost, Example, Label, Score, Split
 from acclimate.methods.task_loss import predict
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import save_model
+from acclimate.models.task_layers import PooledClassifiers, Pooling, set_pooling
 from acclimate.races.report import Facts
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
@@ -44,6 +45,7 @@ def finished_race(
     paired: bool = False,
     labels: Sequence[str] = LABELS,
     family: str = "bert",
+    pooling: Pooling = "pooler",
     facts: dict[str, Any] | None = None,
 ) -> Path:
     """A race of the untouched model and DAPT, two seeds each, won by DAPT's second; `facts` come over the usual."""
@@ -53,7 +55,7 @@ def finished_race(
     splits = {split: _examples(split, size, kind, labels, paired=paired) for split, size in SIZES.items()}
     task = Task("salts", kind, lambda _, split: splits[split], labels, metric, MAX_TOKENS, source="a friend's files")
     prepared = prepare(task, run, run / "data")
-    _write_winner(run, kind, labels, family)
+    _write_winner(run, kind, labels, family, pooling)
     own = predictions(run / "winner", splits["test"], kind)
     gold = tuple(example.label for example in splits["test"])
     scores = []
@@ -86,7 +88,7 @@ def predictions(directory: Path, examples: Sequence[Example], kind: Kind) -> tup
     if kind == "tokens":
         loaded = load_finetuned(directory), encode_rows(examples, tokenizer, MAX_TOKENS, kind)
         return tuple(predict(*loaded, TAGS))
-    model = AutoModelForSequenceClassification.from_pretrained(directory)
+    model = load_finetuned(directory)
     said: list[Label] = []
     for example in examples:
         encoded = tokenizer(example.text, example.pair, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
@@ -134,7 +136,7 @@ def _guesses(gold: Sequence[Label], generator: random.Random) -> tuple[Label, ..
     return tuple(generator.choice(gold) if generator.random() < 0.4 else label for label in gold)
 
 
-def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str) -> None:
+def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str, pooling: Pooling) -> None:
     config = FAMILIES[family]().config
     config.id2label = dict(enumerate(labels or ("LABEL_0",)))
     config.label2id = {label: place for place, label in config.id2label.items()}
@@ -142,7 +144,8 @@ def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str) -> 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         auto = AutoModelForTokenClassification if kind == "tokens" else AutoModelForSequenceClassification
-        model = auto.from_config(config)
+        set_pooling(config, pooling)
+        model = (auto if pooling == "pooler" else PooledClassifiers).from_config(config)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(VOCABULARY - 5))]
     tokenizer = BertTokenizer(
         vocab={word: place for place, word in enumerate(words)},

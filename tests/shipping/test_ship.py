@@ -74,6 +74,25 @@ def test_the_cards_own_code_gives_what_was_scored(tmp_path, kind, paired):
         assert len(set(scored.predicted)) > 1
 
 
+@pytest.mark.parametrize(("kind", "pooling"), [("sequence", "mean"), ("multilabel", "first"), ("score", "mean")])
+def test_a_classifier_of_pooled_states_is_shipped_with_code_that_predicts_what_was_scored(tmp_path, kind, pooling):
+    run = finished_race(tmp_path / "run", kind, paired=kind == "score", pooling=pooling)
+    shipped = ship(run, tmp_path / "out", onnx=kind == "sequence")
+    [scored] = [score for score in read_scores(run) if (score.contestant, score.seed) == ("DAPT", 1)]
+    examples = open_prepared(run / "data").examples("test")
+    pairs = [example.pair for example in examples] if kind == "score" else None
+    names, printed = snippet(shipped.card, 0, shipped.path, [example.text for example in examples], pairs)
+    assert "acclimate" not in {getattr(value, "__module__", "").split(".")[0] for value in names.values()}
+    said = [label_of(label) for label in eval(printed)]
+    if kind == "score":
+        np.testing.assert_allclose(said, scored.predicted, rtol=1e-4)
+    else:
+        assert [tuple(sorted(label)) if kind == "multilabel" else label for label in said] == list(scored.predicted)
+    assert "AutoModelForSequenceClassification would draw a new layer" in shipped.card.read_text()
+    if shipped.int8:
+        assert shipped.int8.dev_float == pytest.approx(shipped.int8.dev, abs=0.3)
+
+
 def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_path):
     """Sentences of up to 26 words and 24 tokens a row: some are read in windows. The card's code cuts those."""
     run = finished_race(tmp_path / "run", "tokens")

@@ -20,6 +20,7 @@ from acclimate.data.examination import Leak
 from acclimate.jobs.job import DIRECTORY, JOB, WALL
 from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import HUB_ID
+from acclimate.models.task_layers import Pooling, pooling_of
 from acclimate.races.compare import Outcome, rows
 from acclimate.races.labels import LabelScore, per_label, per_type
 from acclimate.races.outcome import WINNER, read_scores, study_of, without
@@ -54,6 +55,13 @@ for tag, (start, end) in zip(tags, offsets):
         first.setdefault(text[:end].count(" "), model.config.id2label[tag])
 print([(word, first.get(number)) for number, word in enumerate(text.split(" "))])"""
 
+_DECODED: Mapping[Kind, str] = {  # code of the card: from logits to labels
+    "sequence": "print([model.config.id2label[number] for number in logits.argmax(-1).tolist()])",
+    "multilabel": "print([[model.config.id2label[number] for number in row.nonzero().flatten().tolist()] "
+    "for row in logits.sigmoid() > 0.5])",
+    "score": "print(logits[:, 0].tolist())",
+}
+
 
 @dataclass(frozen=True)
 class Card:
@@ -73,6 +81,7 @@ class Card:
     seconds          of all jobs of the race
     cut              number of test texts that are longer than max_tokens
     adapters         width of the encoder's adapters, which transformers alone does not load; 0: it has none
+    pooling          what the last layer reads of a text (models/task_layers.py); "pooler": as transformers' classes do
     rounding         number of test texts whose prediction rounding alone changed
     """
 
@@ -113,6 +122,7 @@ class Card:
     hashes: Mapping[str, str] = field(default_factory=dict)
     cut: int = 0
     adapters: int = 0
+    pooling: Pooling = "pooler"
     rounding: int = 0
     int8: Int8 | None = None
 
@@ -188,6 +198,7 @@ def card_of(shipment: Shipment) -> Card:
         hashes={**study.hashes, "weights that are shipped": files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]},
         cut=_cut(shipment),
         adapters=bottleneck_of(shipment.model.model.config),
+        pooling=pooling_of(shipment.model.model.config),
         rounding=shipment.rounding,
         int8=shipment.int8,
         **_label_parts(scores, score, task),
@@ -328,6 +339,8 @@ def metadata(card: Card) -> ModelCardData:
 def loading(card: Card) -> str:
     """Return Python code that predicts with the model; it runs in the directory of the shipment."""
     auto = "AutoModelFor" + ("TokenClassification" if card.kind == "tokens" else "SequenceClassification")
+    if card.pooling != "pooler" and not card.adapters:
+        return _pooled(card)
     lines = _with_transformers(card)
     if not card.adapters:
         return lines
@@ -339,24 +352,47 @@ def loading(card: Card) -> str:
 def _with_transformers(card: Card) -> str:
     if card.kind == "tokens":
         return TAGGING
-    texts = '["A text.", "Another one."]'
-    given = f'{texts}, ["What it is compared with.", "And this."]' if card.paired else texts
-    decode = {
-        "sequence": "print([model.config.id2label[number] for number in logits.argmax(-1).tolist()])",
-        "multilabel": "print([[model.config.id2label[number] for number in row.nonzero().flatten().tolist()] "
-        "for row in logits.sigmoid() > 0.5])",
-        "score": "print(logits[:, 0].tolist())",
-    }
     return "\n".join(
         [
             "from transformers import AutoModelForSequenceClassification, AutoTokenizer",
             'where = "."  # the directory of this file, or the id of the model on the hub',
             "tokenizer = AutoTokenizer.from_pretrained(where)",
             "model = AutoModelForSequenceClassification.from_pretrained(where)",
-            f'logits = model(**tokenizer({given}, truncation=True, padding=True, return_tensors="pt")).logits',
-            decode[card.kind],
+            f'logits = model(**tokenizer({_texts(card)}, truncation=True, padding=True, return_tensors="pt")).logits',
+            _DECODED[card.kind],
         ]
     )
+
+
+def _pooled(card: Card) -> str:
+    """Return code for a classifier of pooled states, for which transformers has no class: its encoder, and the last
+    layer on the states.
+    """
+    by_mean = [
+        'mask = read["attention_mask"][..., None]',
+        "text = (states * mask).sum(1) / mask.sum(1)  # the mean state of the tokens",
+    ]
+    return "\n".join(
+        [
+            "from safetensors.torch import load_file",
+            "from transformers import AutoModel, AutoTokenizer",
+            "from transformers.utils import cached_file",
+            'where = "."  # the directory of this file, or the id of the model on the hub',
+            "tokenizer = AutoTokenizer.from_pretrained(where)",
+            "model = AutoModel.from_pretrained(where)",
+            f'head = load_file(cached_file(where, "{WEIGHTS}"))',
+            f'read = tokenizer({_texts(card)}, truncation=True, padding=True, return_tensors="pt")',
+            "states = model(**read).last_hidden_state",
+            *(by_mean if card.pooling == "mean" else ["text = states[:, 0]  # the state of the first token"]),
+            'logits = text @ head["classifier.weight"].T + head["classifier.bias"]',
+            _DECODED[card.kind],
+        ]
+    )
+
+
+def _texts(card: Card) -> str:
+    texts = '["A text.", "Another one."]'
+    return f'{texts}, ["What it is compared with.", "And this."]' if card.paired else texts
 
 
 def loading_int8(card: Card) -> str:

@@ -119,8 +119,20 @@ def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
     if len(examples) < 2:  # the exporter would fix the batch size at 1
         inputs = {name: np.repeat(values, 2, axis=0) for name, values in inputs.items()}
     free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+
+    class Named(torch.nn.Module):
+        """The exporter wants to know the inputs by name, and a classifier of pooled states takes any."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = shipped.model
+
+        def forward(self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None) -> Any:
+            types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
+            return self.model(input_ids=input_ids, attention_mask=attention_mask, **types).logits
+
     torch.onnx.export(
-        shipped.model,
+        Named() if shipped.encoder else shipped.model,
         (),
         path,
         kwargs={name: torch.from_numpy(values) for name, values in inputs.items()},

@@ -1,5 +1,6 @@
 """What a shipped model predicts, loaded as a user would load it: by Auto classes of transformers alone, or by
-models/classifier.py where the encoder has adapters, which those do not know.
+models/classifier.py where the encoder has adapters, which those do not know. A classifier of pooled states (pooling
+"first" or "mean"), for which transformers has no class, is the encoder by AutoModel, and its last layer on the states.
 
 Nothing of methods/ is used here, so that agreeing with what was scored means something.
 
@@ -22,6 +23,7 @@ import numpy as np
 import torch
 from transformers import (
     AutoConfig,
+    AutoModel,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
@@ -34,7 +36,7 @@ from acclimate.core.types import NOT_PREDICTED, Example, Label, Watch, counted, 
 from acclimate.models.classifier import labels_of, load_finetuned
 from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import quiet
-from acclimate.models.task_layers import OF_MENTIONS, layer_of, pooling_of, sequence_layer_of
+from acclimate.models.task_layers import OF_MENTIONS, layer_of, mean_of, pooling_of, sequence_layer_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import WORD, encode_rows
 from acclimate.tasks.tags import fallback, words_of
@@ -55,15 +57,26 @@ SentenceRow = tuple[int, list[int], WordPlaces]  # number of the sentence, token
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model and its tokenizer, as a user loads them. asked: its logits of a batch."""
+    """A model and its tokenizer, as a user loads them. asked: its logits of a batch.
+
+    encoder: of a classifier of pooled states what AutoModel loads; `asked` then computes as the card's code does
+    """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+    encoder: PreTrainedModel | None = None
 
     def asked(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        read = {name: torch.from_numpy(values) for name, values in inputs.items()}
         with torch.inference_mode():
-            logits = self.model(**{name: torch.from_numpy(values) for name, values in inputs.items()}).logits
-        return cast(np.ndarray, logits.float().numpy())
+            if self.encoder is None:
+                logits_BC = self.model(**read).logits
+            else:
+                states_BTD = self.encoder(**read).last_hidden_state
+                by_mean = pooling_of(self.model.config) == "mean"
+                text_BD = mean_of(states_BTD, read["attention_mask"]) if by_mean else states_BTD[:, 0]
+                logits_BC = cast(torch.nn.Linear, self.model.classifier)(text_BD)
+        return cast(np.ndarray, logits_BC.float().numpy())
 
 
 def load(directory: Path) -> Loaded:
@@ -86,8 +99,11 @@ def load(directory: Path) -> Loaded:
                 f"{directory}: its tags come from more than a linear layer (tag_layer={layer}), which no class of "
                 f"transformers has. Use it with acclimate, or fine-tune with tag_layer=linear"
             )
-        if bottleneck_of(config) or pooling != "pooler":
+        if bottleneck_of(config):
             return Loaded(load_finetuned(directory), tokenizer)
+        if pooling != "pooler":
+            encoder = AutoModel.from_pretrained(directory, use_safetensors=True, dtype=torch.float32)
+            return Loaded(load_finetuned(directory), tokenizer, encoder)
         tags = any(name.endswith("ForTokenClassification") for name in config.architectures or ())
         auto: Any = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
         model: Any = auto.from_pretrained(directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)

@@ -138,7 +138,7 @@ def _complete_configs(directory: Path, shipped: predict.Loaded, task: Prepared) 
     config = files.read_json(path)
     if not config.get("problem_type") and task.kind in PROBLEM_TYPES:
         files.write_json(path, config | {"problem_type": PROBLEM_TYPES[task.kind]})
-    known = set(inspect.signature(shipped.model.forward).parameters)
+    known = set(inspect.signature(shipped.model.base_model.forward).parameters)
     if getattr(shipped.model.config, "type_vocab_size", 0) < 2:
         known.discard("token_type_ids")
     names = list(shipped.tokenizer.model_input_names)
