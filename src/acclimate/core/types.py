@@ -130,6 +130,8 @@ class Score:
     """The result of one contestant, fine-tuned with one seed, on one task: chosen on dev, tested once.
 
     gold, predicted  (n,) labels of the test set, in the order of `ids`; intervals and tests are computed from them
+    seed             of fine-tuning
+    adaptation       seed with which the fine-tuned checkpoint was adapted; None: not adapted, or not recorded
     """
 
     contestant: str
@@ -143,6 +145,7 @@ class Score:
     predicted: tuple[Label, ...]
     adapting: Cost
     finetuning: Cost
+    adaptation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

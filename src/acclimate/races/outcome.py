@@ -36,7 +36,11 @@ FAMILY = "all contestants, each with the untouched model"
 
 
 def write_outcome(run: Path, scores: list[Score], facts: Facts) -> None:
-    files.write_json(run / SCORES, [asdict(score) for score in scores])
+    # an adaptation that is not recorded is left out, so that the file is as it was before adaptations were recorded
+    written = [
+        {key: value for key, value in asdict(score).items() if (key, value) != ("adaptation", None)} for score in scores
+    ]
+    files.write_json(run / SCORES, written)
     files.write_json(run / FACTS, facts.to_json())
 
 

@@ -25,8 +25,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from acclimate.statistics.significance import Comparison, Interval, cautions, components_of_difference, possible
-from acclimate.statistics.variance import Resampled, bounds, components_of, half_width, p_value, weighted
+from acclimate.statistics.adaptation import adaptations_of, components_of_difference, components_of_score
+from acclimate.statistics.significance import Comparison, Interval, cautions, possible
+from acclimate.statistics.variance import Resampled, bounds, half_width, p_value, weighted
 from acclimate.tasks.task import Values
 
 
@@ -38,7 +39,7 @@ def mean_interval(scores: Sequence[Resampled], weights: Sequence[float]) -> Inte
     """
     _check(weights)
     means = [float(score.points_S.mean()) for score in scores]
-    components = [components_of(score.points_S, score.shares_Sn) for score in scores]
+    components = [components_of_score(score) for score in scores]
     freedom = weighted(components, weights).freedom
     squares = np.zeros(2)
     for score, mean, component, weight in zip(scores, means, components, weights, strict=True):
@@ -46,7 +47,8 @@ def mean_interval(scores: Sequence[Resampled], weights: Sequence[float]) -> Inte
         squares += (weight * (np.array(ends) - mean)) ** 2
     mean = float(np.dot(weights, means))
     low, high = mean + np.array([-1.0, 1.0]) * np.sqrt(squares)
-    return Interval(mean, float(low), float(high), _caution(scores, [score.shares_Sn for score in scores], weights))
+    caution = _caution(scores, [score.shares_Sn for score in scores], weights)
+    return Interval(mean, float(low), float(high), caution, _fewest(scores))
 
 
 def mean_difference(
@@ -79,6 +81,7 @@ def mean_difference(
         p_seeds=None,
         test=f"Student's t over paired test items and the seeds of {len(pairs)} datasets",
         caution=_caution([*scores, *references], shares, weights),
+        adaptations=_fewest([*scores, *references]),
     )
 
 
@@ -90,7 +93,12 @@ def _mean_share_1n(score: Resampled) -> Values:
     return np.asarray(score.shares_Sn.mean(axis=0, keepdims=True))
 
 
+def _fewest(scores: Sequence[Resampled]) -> int:
+    """Return the least number of adaptations of those that were adapted, 0 if none was."""
+    return min((number for score in scores if (number := adaptations_of(score))), default=0)
+
+
 def _caution(scores: Sequence[Resampled], shares: Sequence[Values], weights: Sequence[float]) -> str:
     """The cautions about all items of all datasets together, each with its influence on the weighted mean."""
     influences = [weight * part.mean(axis=0) / part.shape[-1] for part, weight in zip(shares, weights, strict=True)]
-    return cautions(min(len(score.seeds) for score in scores), np.concatenate(influences)[None])
+    return cautions(min(len(set(score.seeds)) for score in scores), np.concatenate(influences)[None])

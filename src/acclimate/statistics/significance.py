@@ -17,18 +17,17 @@ import numpy as np
 from scipy import special, stats
 
 from acclimate.core.types import Score
+from acclimate.statistics.adaptation import adaptations_of, components_of_difference, components_of_score, pairs_of_runs
 from acclimate.statistics.variance import (
     LEVEL,
     Components,
     Resampled,
     bounds,
-    components_of,
     effective_items,
     half_width,
     noncentrality,
     p_value,
     resample,
-    unpaired,
 )
 from acclimate.tasks.task import Metric, Values
 
@@ -39,19 +38,23 @@ FEWEST_SEEDS = 3  # with two, up to 8% of null cases are rejected at 5%
 MOST_FLIPS = 16  # seeds, up to which the permutation test takes all sign flips
 EQUAL = 1e-12  # relative difference of two means that rounding alone can make
 NORMAL = 1e6  # degrees of freedom from which Student's t is computed as a normal variable
+ONE_ADAPTATION = "rests on one adaptation: another draw may give another difference"
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
     """95% interval of the expected score over seeds and test items, in units of the metric.
 
-    caution  reasons why its coverage may not be 95%, one a line; "" if there is none
+    caution      reasons why its coverage may not be 95%, one a line; "" if there is none
+    adaptations  number of adaptations that the runs rest on; 1: the interval is for this adapted checkpoint only; 0:
+                 the model was not adapted, or the scores do not say
     """
 
     mean: float
     low: float
     high: float
     caution: str = ""
+    adaptations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +66,18 @@ class Comparison:
     low, high      95% interval of the expected difference, not widened for the number of comparisons; cut off at the
                    largest difference that two scores can have
     p              two-sided p of the null hypothesis that both have the same expected score over seeds and test items
-    p_seeds        p of the t test over seeds alone, for these test items only; None if no score varies over seeds
+    p_seeds        p of the t test over seeds alone, for these test items only; None if no score varies over seeds, and
+                   where there are several adaptations
     test           the name of the test that `p` is of
     p_permutation  p of the exact sign-flip test over paired seeds, for these test items only: the share of the 2^S sign
                    patterns whose mean is as large, so at least 2 / 2^S. None if seeds are not paired or more than
-                   MOST_FLIPS
+                   MOST_FLIPS, and where there are several adaptations
     improvement    probability that it scores higher than the reference with one new seed each on one new test set of
                    this size, with its 95% interval; None if nothing varies
     variance_...   the variance components of the difference (`Components`), which with `items` and `seeds` are what
                    statistics/power.py starts from
+    adaptations    number of adaptations that the side with fewer rests on, of the sides that were adapted; 0: neither
+                   was, or the scores do not say
     caution        reasons why p and interval may not have their level, one a line; "" if there is none
     """
 
@@ -94,10 +100,19 @@ class Comparison:
     items: int = 0
     seeds: int = 0
     caution: str = ""
+    adaptations: int = 0
 
     @property
     def difference(self) -> float:
         return self.mean - self.reference_mean
+
+    @property
+    def one_adaptation(self) -> str:
+        """The end of a sentence about the difference, if a side rests on one adaptation; "" otherwise.
+
+        Chance over adaptations is then in neither interval nor p: it cannot be estimated from one draw.
+        """
+        return ONE_ADAPTATION if self.adaptations == 1 else ""
 
 
 def interval(scores: Sequence[Score], metric: Metric) -> Interval:
@@ -113,7 +128,8 @@ def compare(scores: Sequence[Score], reference: Sequence[Score], metric: Metric)
     """Test that two contestants have the same expected score, over seeds and over test sets of this size.
 
     The test is paired over test items, and over seeds too if both have the same seeds; otherwise the seeds' variances
-    add up, with Welch's degrees of freedom. Raises ValueError as `interval` does.
+    add up, with Welch's degrees of freedom. Where a contestant has several adaptations, they are a source of chance too
+    (statistics/adaptation.py). Raises ValueError as `interval` does, and if adaptations share some of their seeds only.
     """
     scores, reference = _one_contestant(scores), _one_contestant(reference)
     if scores[0].contestant == reference[0].contestant:
@@ -140,8 +156,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def interval_of(resampled: Resampled) -> Interval:
     """As `interval`, from resampled scores."""
     mean = resampled.points_S.mean()
-    low, high = bounds(mean, components_of(resampled.points_S, resampled.shares_Sn), least=resampled.least)
-    return Interval(float(mean), float(low), float(high), cautions(len(resampled.seeds), resampled.shares_Sn))
+    low, high = bounds(mean, components_of_score(resampled), least=resampled.least)
+    caution = cautions(len(set(resampled.seeds)), resampled.shares_Sn)
+    return Interval(float(mean), float(low), float(high), caution, adaptations_of(resampled))
 
 
 def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
@@ -149,11 +166,14 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
     ours_S, theirs_S = contestant.points_S, reference.points_S
     mean, reference_mean = float(ours_S.mean()), float(theirs_S.mean())
     difference = mean - reference_mean
-    paired = contestant.seeds == reference.seeds
+    adaptations = [number for side in (contestant, reference) if (number := adaptations_of(side))]
+    several = max(adaptations, default=0) > 1
+    in_pairs = pairs_of_runs(contestant, reference) is not None if several else contestant.seeds == reference.seeds
+    seeds = min(len(set(contestant.seeds)), len(set(reference.seeds)))
     components = components_of_difference(contestant, reference)
     low, high = possible(difference, float(half_width(components)), least=contestant.least)
     shares_1n = contestant.shares_Sn.mean(axis=0, keepdims=True) - reference.shares_Sn.mean(axis=0, keepdims=True)
-    likely, likely_low, likely_high = improvement(difference, components, min(len(ours_S), len(theirs_S)))
+    likely, likely_low, likely_high = improvement(difference, components, seeds)
     return Comparison(
         contestant.contestant,
         reference.contestant,
@@ -162,9 +182,10 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
         low=low,
         high=high,
         p=float(p_value(difference, components)),
-        p_seeds=_t_test(ours_S, theirs_S, paired),
-        test=f"Student's t over paired test items and {'paired' if paired else 'unpaired'} seeds",
-        p_permutation=permutation(ours_S - theirs_S) if paired else None,
+        p_seeds=None if several else _t_test(ours_S, theirs_S, in_pairs),
+        test=f"Student's t over paired test items and {'paired' if in_pairs else 'unpaired'} seeds"
+        + (" of several adaptations" if several else ""),
+        p_permutation=permutation(ours_S - theirs_S) if in_pairs and not several else None,
         improvement=likely,
         improvement_low=likely_low,
         improvement_high=likely_high,
@@ -172,21 +193,15 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
         variance_items=float(components.items),
         variance_residual=float(components.residual),
         items=components.count,
-        seeds=min(len(ours_S), len(theirs_S)),
-        caution=cautions(min(len(ours_S), len(theirs_S)), shares_1n),
+        seeds=seeds,
+        caution=cautions(seeds, shares_1n),
+        adaptations=min(adaptations, default=0),
     )
 
 
 def possible(difference: float, half: float, *, least: float) -> tuple[float, float]:
     """difference -/+ half, cut off at the largest difference that two scores from `least` to 1 can have."""
     return max(difference - half, least - 1), min(difference + half, 1 - least)
-
-
-def components_of_difference(contestant: Resampled, reference: Resampled) -> Components:
-    """The variance components of the difference of two means on the same items; paired over seeds if both have them."""
-    if contestant.seeds == reference.seeds:
-        return components_of(contestant.points_S - reference.points_S, contestant.shares_Sn - reference.shares_Sn)
-    return unpaired((contestant.points_S, contestant.shares_Sn), (reference.points_S, reference.shares_Sn))
 
 
 def permutation(differences_S: Values) -> float | None:
@@ -207,10 +222,15 @@ def improvement(difference: float, components: Components, seeds: int) -> tuple[
 
         P = Phi(difference / sqrt(S max(seeds, residual) + items))
 
+    Where there are several adaptations, one new run of another adaptation takes the place of the new seed.
     Assumed: the difference of one such pair is normal. The interval is that of the standardised difference, from the
     noncentral t distribution. Returns (None, 0, 1) if nothing varies.
     """
-    alone = float(np.maximum(components.seeds, components.residual)) * seeds + float(components.items)
+    if components.one_run is None:
+        one_run = float(np.maximum(components.seeds, components.residual)) * seeds
+    else:
+        one_run = float(components.one_run)
+    alone = one_run + float(components.items)
     if alone == 0:
         return None, 0.0, 1.0
     error, freedom = float(np.sqrt(components.variance)), min(float(components.freedom), NORMAL)

@@ -69,10 +69,11 @@ CHUNK = 4_000_000  # numbers in a block: 32 MB, whatever the size of the test se
 class Resampled:
     """One contestant's scores, and the influence of each test item on them.
 
-    points_S   the score of each seed
-    shares_Sn  jackknife influence values: (n - 1) (mean of the scores without one item - score without item i); those
-               of a seed sum to 0
-    least      the lowest value that the metric can take
+    points_S     the score of each seed
+    shares_Sn    jackknife influence values: (n - 1) (mean of the scores without one item - score without item i); those
+                 of a seed sum to 0
+    least        the lowest value that the metric can take
+    adaptations  the adaptation that each run started from (statistics/adaptation.py); () if the model was not adapted
     """
 
     contestant: str
@@ -80,13 +81,15 @@ class Resampled:
     points_S: Values
     shares_Sn: Values
     least: float
+    adaptations: tuple[int, ...] = ()
 
 
 def resample(scores: Sequence[Score], metric: Metric) -> dict[str, Resampled]:
-    """Contestant -> its scores, by rising seed, and the influence of each test item on them.
+    """Contestant -> its scores, by rising seed and adaptation, and the influence of each test item on them.
 
     Raises ValueError for scores that were not computed on the same test items or by this metric, for a contestant with
-    fewer than two seeds, for a seed that occurs twice, and for fewer than two items.
+    fewer than two seeds, for a seed that occurs twice with one adaptation, for a contestant of which only some runs
+    were adapted, and for fewer than two items.
     """
     _check(scores)
     by_contestant: dict[str, list[Score]] = {}
@@ -94,10 +97,16 @@ def resample(scores: Sequence[Score], metric: Metric) -> dict[str, Resampled]:
         by_contestant.setdefault(score.contestant, []).append(score)
     found = {}
     for name, unsorted in by_contestant.items():
-        rows = sorted(unsorted, key=lambda score: score.seed)
+        rows = sorted(unsorted, key=lambda score: (score.seed, score.adaptation or 0))
         pairs = [jackknife(statistics_of(score, metric), metric.value) for score in rows]
         points_S, shares_Sn = (np.array(side) for side in zip(*pairs, strict=True))
-        found[name] = Resampled(name, tuple(score.seed for score in rows), points_S, shares_Sn, metric.least)
+        adaptations = tuple(score.adaptation for score in rows if score.adaptation is not None)
+        if adaptations and len(adaptations) < len(rows):
+            raise ValueError(
+                f"{name!r}: {len(adaptations)} of its {len(rows)} runs name an adaptation; all or none must."
+            )
+        seeds = tuple(score.seed for score in rows)
+        found[name] = Resampled(name, seeds, points_S, shares_Sn, metric.least, adaptations)
     return found
 
 
@@ -138,6 +147,10 @@ class Components:
     seed_freedom  degrees of freedom of `seeds`
     count         n
     residual      Var(residual) / (S n)
+
+    Where adapting was run several times, statistics/adaptation.py sets these too, and `seeds` includes the adaptations:
+    whole_freedom  degrees of freedom of the variance, in place of the rule at the top of this file
+    one_run        variance of one new run (another adaptation and seed), test items left out
     """
 
     seeds: Values
@@ -145,6 +158,8 @@ class Components:
     seed_freedom: Values
     count: int
     residual: Values
+    whole_freedom: Values | None = None
+    one_run: Values | None = None
 
     @property
     def variance(self) -> Values:
@@ -153,6 +168,8 @@ class Components:
     @property
     def freedom(self) -> Values:
         """Degrees of freedom of the variance, by the rule at the top of this file."""
+        if self.whole_freedom is not None:
+            return self.whole_freedom
         below_residual = _quotient(self.seeds, np.maximum(self.seeds, self.residual))  # min(1, seeds / residual)
         share = _quotient(self.seeds, self.variance) * below_residual ** ((self.seed_freedom - 1.0) / 2)
         inverse = share ** (2.0 - SLOPE * share / self.seed_freedom) / self.seed_freedom
@@ -307,6 +324,7 @@ def _check(scores: Sequence[Score]) -> None:
     """Raises ValueError unless all scores are of one task and the same items, with two seeds or more a contestant."""
     first = scores[0]
     seeds: dict[str, list[int]] = {}
+    runs: dict[str, set[tuple[int, int | None]]] = {}
     for score in scores:
         if (score.task, score.metric, score.ids, score.gold) != (first.task, first.metric, first.ids, first.gold):
             raise ValueError(
@@ -314,8 +332,9 @@ def _check(scores: Sequence[Score]) -> None:
                 f"alike: task, metric, ids and gold labels must be the same, in the same order."
             )
         seeds.setdefault(score.contestant, []).append(score.seed)
+        runs.setdefault(score.contestant, set()).add((score.seed, score.adaptation))
     for contestant, found in seeds.items():
-        if len(set(found)) != len(found) or len(found) < 2:
+        if len(runs[contestant]) != len(found) or len(found) < 2:
             raise ValueError(
                 f"{contestant!r} has the seeds {found}; give it two or more, each once (a race asks for 3)."
             )
