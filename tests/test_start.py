@@ -1,10 +1,23 @@
 """A command that answers at once loads nothing heavy: torch alone takes a second."""
 
+import ast
+import importlib
+import inspect
 import json
 import subprocess
 import sys
+import textwrap
 
 import pytest
+import typer
+from typer.testing import CliRunner
+
+import toys
+from acclimate import cli
+from acclimate.cli.settings import schema
+from acclimate.studies import STUDIES
+from acclimate.tasks.labelled import read_files
+from acclimate.tasks.prepared import prepare
 
 HEAVY = {"torch", "transformers", "tokenizers", "scipy", "sklearn", "pyarrow", "pandas", "matplotlib", "ray", "optuna"}
 
@@ -120,57 +133,241 @@ REFUSED = {
         "the study 'dga' needs a pretrained model: give --model",
     ),
     "a study without texts": ("study pubmedbert", "the study 'pubmedbert' needs raw text of the domain: give --corpus"),
+    "a column of a file of plain names": (
+        'study stilt some/model datasets=["train.csv","train.csv"]',
+        "no column 'text'; its columns are ['sentence', 'intent']",
+    ),
+    "a column of a file of choices": (
+        'study choices some/model datasets=["train.csv"]',
+        'stated as {train="train.csv", text="...", label="..."}',
+    ),
+    "a column of a file of pubmedbert": (
+        'study pubmedbert --corpus raw.txt --general raw.txt datasets=["train.csv"]',
+        "no column 'text'",
+    ),
+    "a column to prepare": ("data prepare train.csv --text sentnce --label intent", "no column 'sentnce'"),
+    "a column of labels": ("data prepare train.csv --text sentence --label intnt", "no column 'intnt'"),
+    "a column for the doctor": ("doctor train.csv --text sentnce --label intent", "no column 'sentnce'"),
+    "a column to evaluate on": (
+        "evaluate some/model train.csv --text sentence --label intent --pair secnd",
+        "no column 'secnd'",
+    ),
+    "a column of a study's task": (
+        "study tlm train.csv --text sentnce --label intent --general raw.txt",
+        "no column 'sentnce'",
+    ),
+    "a column of queries": ("data retrieve train.csv --text sentnce --corpus raw.txt", "no column 'sentnce'"),
+    "a column of heads": ("analyse heads some/model --texts train.csv --text sentnce", "no column 'sentnce'"),
+    "a column of embeddings": ("analyse embeddings some/model a/b --texts train.csv", "no column 'text'"),
+    "a column of importance": ("analyse importance some/model a=train.csv b=raw.txt", "no column 'text'"),
+    "a field of heads": ("analyse heads some/model --texts rows.jsonl --text sentnce", "no field 'sentnce'"),
+    "a field of raw text": ("adapt mlm model=some/model corpus=rows.jsonl", "no field 'text'; its fields are"),
+    "a field of a race's corpus": (
+        "race train.csv --text sentence --label intent --model some/model --corpus rows.jsonl",
+        "no field 'text'",
+    ),
+    "a field of a corpus": ("data corpus rows.jsonl field=sentnce", "no field 'sentnce'; the nearest is 'sentence'"),
+    "a language": ("data corpus raw.txt language=xx", "language is 'xx', but only these can be recognised"),
+    "a similarity": ("data corpus raw.txt near=1.5", "near = 1.5 is out of range: at least 0 and at most 1"),
+    "a number of looks": ("adapt finetune model=some/model looks=0", "looks = 0 is out of range: at least 1"),
+    "a number of looks in a race": (
+        "race train.csv --text sentence --label intent finetune.looks=0",
+        "finetune.looks = 0 is out of range",
+    ),
+    "a rate to search": ("race train.csv search.rates=[0.0]", "search.rates = 0.0 is out of range: above 0"),
+    "a dropout": ("adapt dga dropout=1.0", "dropout = 1.0 is out of range: at least 0 and below 1"),
+    "a dimension": ("adapt tapter skipgram.dim=0", "skipgram.dim = 0 is out of range: at least 1"),
+    "a setting of SMART": ("adapt finetune smart_step=0.0", "smart_step = 0.0 is out of range: above 0"),
+    "an intermediate task": ("adapt stilt intermediate.looks=0", "intermediate.looks = 0 is out of range"),
+    "a width": ("adapt tlm hidden=0", "hidden = 0 is out of range: at least 1"),
+    "a size of a vocabulary": ("data vocabulary raw.txt size=-1", "size = -1 is out of range: at least 0"),
+    "a number of documents to compare": ("study tlm train.csv ks=[0]", "ks = 0 is out of range: at least 1"),
+    "a length": ("study choices some/model max_tokens=5", "max_tokens = 5 is out of range: at least 8, or 0 for"),
+    "a variant": ('study choices some/model variants=["linaer"]', "did you mean 'linear'?"),
+    "a method of a user": (
+        'race train.csv --text sentence --label intent contestants=["TAPT","mine.py::METHOD"]',
+        "mine.py::METHOD: there is no file mine.py",
+    ),
+    "a corpus of TLM": ("adapt tlm task=task", "no corpus given. Add corpus=PATH"),
+    "tasks of STILT": ("adapt stilt model=some/model", "no tasks given. Add tasks="),
+    "a task of STILT": ('adapt stilt model=some/model tasks=["nowhere"]', "nowhere: there is no such directory"),
+    "held-out texts": ("adapt scratch corpus=raw.txt dev=nowhere.txt", "nowhere.txt: there is no such file"),
+    "a tokenizer": ("adapt scratch corpus=raw.txt tokenizer=./nowhere", "./nowhere: there is no such directory"),
+    "vectors": ("adapt tapter model=some/model corpus=raw.txt vectors=no.bin", "vectors = no.bin: there is no such"),
+    "more text for vectors": (
+        "adapt extend model=some/model corpus=raw.txt vectors_corpus=nowhere.txt",
+        "nowhere.txt: there is no such file",
+    ),
+    "a file for the doctor": ("doctor nowhere.csv", "nowhere.csv: there is no such file"),
+    "a corpus for the doctor": (
+        "doctor train.csv --text sentence --label intent --corpus nowhere.txt",
+        "nowhere.txt: there is no such file",
+    ),
+    "a model for the doctor": (
+        "doctor train.csv --text sentence --label intent --model ./nowhere",
+        "./nowhere: there is no such directory",
+    ),
+    "a catalogue for the doctor": ("doctor blurbb --data .", "no catalogue is called 'blurbb'"),
+    "a file to choose on": ("data prepare train.csv --dev nowhere.csv", "nowhere.csv: there is no such file"),
+    "a metric to prepare for": (
+        "data prepare train.csv --text sentence --label intent --metric f7",
+        "no metric is called 'f7'",
+    ),
+    "a kind of labels": ("data prepare train.csv --kind tag", "'tag' is not one of"),
+    "a model to evaluate": (
+        "evaluate ./nowhere train.csv --text sentence --label intent",
+        "./nowhere: there is no such directory",
+    ),
+    "terms": ("data vocabulary raw.txt --terms nowhere", "--terms nowhere: there is no such file"),
+    "a model of a vocabulary": ("data vocabulary raw.txt --model ./nowhere", "./nowhere: there is no such directory"),
+    "a catalogue to fetch": ("data fetch blurbb --to x", "no catalogue is called 'blurbb'"),
+    "a copy of a catalogue": ("data fetch blurb --to x --from nowhere", "--from nowhere: there is no such folder"),
+    "a contestant of a study": (
+        'study dga train.csv --model some/model --corpus raw.txt contestants=["MLMM"]',
+        "did you mean 'MLM'?",
+    ),
+    "held-out texts of a study": (
+        "study pubmedbert --corpus raw.txt --general raw.txt --data . heldout=nowhere.txt",
+        "nowhere.txt: there is no such file",
+    ),
+    "a dataset of a benchmark": ('study blurb some/model --data . datasets=["GADD"]', "no dataset is called 'GADD'"),
+    "a setting's name to print": ("settings mml", "no settings are called 'mml'; did you mean 'mlm'?"),
+    "an option": ("doctor train.csv --txt sentence", "No such option: --txt"),
 }
+# a command that takes the settings of this name -> what stands before its settings
+TAKES = {"task": "train.csv", "models": "some/model", "texts": ""}
+BEFORE = {
+    "race": "race train.csv",
+    "evaluate": "evaluate some/model train.csv",
+    "data corpus": "data corpus raw.txt",
+    "data retrieve": "data retrieve train.csv --corpus raw.txt",
+    "data vocabulary": "data vocabulary raw.txt",
+    **{f"study {name}": f"study {name} {TAKES[study.takes]}" for name, study in STUDIES.items()},
+    **{name: f"adapt {name}" for name, about in schema()["names"].items() if about.get("kind") == "method"},
+}
+for name, before in BEFORE.items():
+    REFUSED[f"an unknown setting of {name}"] = (f"{before} speling=1", "unknown setting 'speling'")
+    REFUSED[f"a file of settings of {name}"] = (
+        f"{before} --recipe no.toml",
+        "no.toml: there is no such file of settings",
+    )
+    if before.startswith("adapt "):
+        REFUSED[f"what {name} needs"] = (before, " given. Add ")
 FILES = {
     "train.csv": "sentence,intent\nhello,a\nbye,b\n",
     "bad.toml": "[plan]\nstpes = 3\n",
     "raw.txt": "One document.\nAnother one.\n",
+    "rows.jsonl": '{"sentence": "One document.", "intent": "a"}\n',
 }
 SECONDS = 1.5  # of processor time, from the start of the interpreter to the refusal
 # Each command runs in a fork of one process, which has refused one already and so imported what most of them need. The
 # seconds of a command include those of that process.
 SCRIPT = """
 import json, os, sys, time
+import typer
 from acclimate import cli
-said, sys.argv[1:] = sys.argv[1], "race nowhere.csv".split()
-try:
-    cli.main()
-except SystemExit:
-    pass
+command = typer.main.get_command(cli.app)
+def refused(arguments):
+    try:
+        command(arguments.split())
+    except SystemExit as end:
+        return end.code
+said = sys.argv[1]
+refused("race nowhere.csv")
 before = time.process_time()
-for case, command in json.load(sys.stdin).items():
+for number, arguments in enumerate(json.load(sys.stdin)):
     if not (child := os.fork()):
-        with open(os.path.join(said, case), "w") as file:
+        with open(os.path.join(said, str(number)), "w") as file:
             os.dup2(file.fileno(), 2)
-        sys.argv[1:] = command.split()
-        try:
-            code = cli.main()
-        except SystemExit as end:
-            code = end.code
+        started = time.process_time()
+        code = refused(arguments)
         heavy = sorted({"torch", "transformers", "sklearn", "matplotlib", "scipy", "numba"} & set(sys.modules))
-        print(json.dumps([case, [code, heavy, before + time.process_time()]]), flush=True)
+        print(json.dumps([code, heavy, before + time.process_time() - started]), flush=True)
         os._exit(0)
     os.waitpid(child, 0)
 """
 
 
-@pytest.fixture(scope="module")
-def refused(tmp_path_factory):
+@pytest.fixture
+def refused(toy_inputs, tmp_path_factory):
     """Case -> exit status, heavy modules that were imported, seconds, and what was said."""
     place, said = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("said")
     for name, content in FILES.items():
         (place / name).write_text(content)
-    commands = json.dumps({case: command for case, (command, _) in REFUSED.items()})
+    prepare(read_files(toys.files_in(toy_inputs)[0]).task(), toy_inputs, place / "task")
+    commands = json.dumps([command for command, _ in REFUSED.values()])
     started = [sys.executable, "-c", SCRIPT, str(said)]
     done = subprocess.run(started, input=commands, capture_output=True, text=True, cwd=place, check=True)
-    assert {path.name for path in place.iterdir()} == {*FILES}  # no directory is made
-    ended = dict(map(json.loads, done.stdout.splitlines()))
-    return {case: (*ended[case], (said / case).read_text()) for case in REFUSED}
+    assert {path.name for path in place.iterdir()} == {*FILES, "task"}  # no directory is made
+    ended = map(json.loads, done.stdout.splitlines())
+    texts = [(said / str(number)).read_text() for number in range(len(REFUSED))]
+    return dict(zip(REFUSED, zip(ended, texts, strict=True), strict=True))
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_misspelt_is_refused_before_anything_heavy_is_imported(case, refused):
-    code, heavy, seconds, said = refused[case]
-    assert (code, heavy) == (2, []), said
-    assert REFUSED[case][1] in " ".join(said.split())
-    assert seconds < SECONDS
+def test_what_is_misspelt_is_refused_before_anything_heavy_is_imported(refused):
+    wrong = {}
+    for case, ((code, heavy, seconds), said) in refused.items():
+        if (code, heavy) != (2, []) or REFUSED[case][1] not in " ".join(said.split()) or seconds >= SECONDS:
+            wrong[case] = (REFUSED[case][0], code, heavy, seconds, said)
+    assert not wrong
+
+
+def test_every_verb_is_among_the_commands_that_are_refused():
+    verbs = typer.main.get_command(cli.app).commands
+    all_of_them = {f"{name} {each}".strip() for name, verb in verbs.items() for each in getattr(verb, "commands", [""])}
+    typed = {" ".join(command.split()[:words]) for command, _ in REFUSED.values() for words in (1, 2)}
+    assert len(all_of_them) > 20
+    assert not all_of_them - typed
+
+
+# Recipes that refuse settings which contradict each other -> a command with such settings. It is refused before a model
+# is read, but only once torch is imported: which settings go together stands in the recipes, whose modules need it.
+CONTRADICTING = {
+    "Plan": "adapt mlm plan.schedule=stable",
+    "MlmRecipe": "adapt mlm plan.steps=300",
+    "TapterRecipe": "adapt tapter train_vectors=false",
+    "Skipgram": "adapt tapter skipgram.shortest=7",
+    "ExtendRecipe": "adapt extend start=pieces vectors=vectors.vec",
+    "DgaRecipe": "adapt dga contrast=0.0 temperature=0.1",
+    "TokenContrastRecipe": "adapt token_contrast contrast=taco plan.batch=1",
+    "ScratchRecipe": "adapt scratch next_sentence=true adversarial=1.0",
+    "TlmRecipe": "adapt tlm external_only=true stage_2=false",
+    "FinetuneRecipe": "adapt finetune averaged=2 choose=last",
+    "StiltRecipe": "adapt stilt finetune.head=kept",
+    "Intermediate": "adapt stilt intermediate.steps=3 intermediate.epochs=1.0",
+    "CorpusRecipe": "data corpus raw.txt least_words=2 most_words=1",
+    "RaceRecipe": 'race train.csv --text sentence --label intent contestants=["TAPT","TAPT"]',
+    "Search": "race train.csv --text sentence --label intent search.rates=[1e-5,1e-5]",
+    "TlmStudyRecipe": "study tlm train.csv --text sentence --label intent --general raw.txt ks=[50,50]",
+    "ChoicesRecipe": 'study choices some/model --data . vary=schemes variants=["CRF"]',
+    "StiltStudyRecipe": 'study stilt some/model --data . datasets=["GAD"]',
+    "DgaStudyRecipe": "study dga train.csv --text sentence --label intent --corpus raw.txt finetune.head=kept",
+    "TapterStudyRecipe": "study tapter train.csv --text sentence --label intent finetune.head=kept",
+    "PubmedbertStudyRecipe": "study pubmedbert --corpus raw.txt --general raw.txt --data . models=[]",
+}
+# what these refuse from Python, a choice refuses on the command line
+CHOICES = {"VocabularyRecipe", "RetrieveRecipe"}
+
+
+def test_every_recipe_whose_settings_can_contradict_each_other_is_listed():
+    def checks_more_than_ranges(kind):
+        if "__post_init__" not in vars(kind):
+            return False
+        [body] = ast.parse(textwrap.dedent(inspect.getsource(kind.__post_init__))).body
+        return any(not ast.unparse(line).startswith(("check_ranges", "super()")) for line in body.body)
+
+    classes = schema()["classes"].items()
+    kinds = {name: getattr(importlib.import_module(about["module"]), name) for name, about in classes}
+    assert {name for name, kind in kinds.items() if checks_more_than_ranges(kind)} == {*CONTRADICTING, *CHOICES}
+
+
+@pytest.mark.parametrize("recipe", CONTRADICTING)
+def test_settings_that_contradict_each_other_are_refused_in_a_line(recipe, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content)
+    done = CliRunner().invoke(cli.app, CONTRADICTING[recipe].split())
+    assert done.exit_code == 2
+    assert done.output.startswith("acclimate: ")
+    assert done.output.count("\n") == 1
+    assert not [path for path in tmp_path.iterdir() if path.name not in FILES and path.name != "runs"]

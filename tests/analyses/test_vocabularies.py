@@ -157,7 +157,7 @@ def test_what_cannot_be_compared_is_refused(corpora, tmp_path):
         compare_vocabularies(VocabularyRecipe(), few, tmp_path)
     with pytest.raises(ValueError, match="kind is 'words'"):
         VocabularyRecipe(kind="words")
-    with pytest.raises(ValueError, match="most_terms is 0; it must be 1 or more"):
+    with pytest.raises(ValueError, match="most_terms = 0 is out of range: at least 1"):
         VocabularyRecipe(most_terms=0)
 
 

@@ -126,7 +126,7 @@ CASES = [
     Case("a contestant twice", f"{RACE} contestants=['TAPT','TAPT']", ("each may stand once",)),
     Case("one seed", f"{RACE} seeds=1", ("one seed says nothing about chance",)),
     Case("a rate twice", f"{RACE} search.rates=[1e-5,1e-5]", ("search.rates", "each value once")),
-    Case("no recipe file", f"{RACE} --recipe none.toml", ("none.toml", "No such file")),
+    Case("no recipe file", f"{RACE} --recipe none.toml", ("none.toml: there is no such file",)),
     Case(
         "a recipe that is no TOML",
         f"{RACE} --recipe bad.toml",

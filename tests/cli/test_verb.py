@@ -151,7 +151,7 @@ def _wrong(inputs: Path) -> dict[str, tuple[list[str], str]]:
         "general": ([word for word in race if "general" not in word], "give a model to start from"),
         "seeds": ([*race, "seeds=1"], "one seed says nothing about chance"),
         "report": (["report", "."], "holds no scores.json: no race there has come to its end"),
-        "recipe": ([*race, "--recipe", "missing.toml"], "No such file or directory: 'missing.toml'"),
+        "recipe": ([*race, "--recipe", "missing.toml"], "missing.toml: there is no such file"),
     }
 
 

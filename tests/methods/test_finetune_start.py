@@ -199,7 +199,7 @@ def test_the_mean_of_the_best_looks_is_kept_where_dev_agrees(encoder, toy_task, 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"layer_decay": 1.5}, r"layer_decay = 1.5 is out of range: 0 .by depth."),
+        ({"layer_decay": 1.5}, "layer_decay = 1.5 is out of range: at least 0 and at most 1"),
         ({"epochs": 10.0, "most_epochs": 5.0}, r"most_epochs = 5 is out of range: at least epochs = 10, or 0"),
         ({"averaged": 3, "choose": "last"}, r"averaged = 3 takes the best looks, but choose is 'last'"),
         ({"patience": -1}, r"patience = -1 is out of range: at least 0"),

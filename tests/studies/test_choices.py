@@ -166,7 +166,7 @@ def test_without_special_no_token_is_added(models, tmp_path):
 @pytest.mark.parametrize(
     ("vary", "more", "message"),
     [
-        ("layers", ('variants=["linear", "LSTM"]',), "'LSTM' is not one of linear, BiLSTM, CRF, BiLSTM-CRF"),
+        ("schemes", ('variants=["BIO", "CRF"]',), "'CRF' is not one of BIO, BIOUL, IO"),
         ("layers", ('variants=["BiLSTM"]',), "'BiLSTM' alone is compared with nothing"),
         ("schemes", ('datasets=["Texts"]',), "Texts: BIO, BIOUL, IO do not differ there"),
         ("layers", ('datasets=["Word"]',), "no dataset is called 'Word'"),

@@ -173,10 +173,10 @@ def test_progress_is_told(raw, tmp_path):
     ("settings", "message"),
     [
         ({"language": "xx"}, "language is 'xx'"),
-        ({"near": 1.5}, "near is 1.5"),
+        ({"near": 1.5}, "near = 1.5 is out of range"),
         ({"near": 0.5, "exact": False}, "Say near=0"),
         ({"least_words": 5, "most_words": 4}, "least_words is 5 and most_words 4"),
-        ({"least_characters": -1}, "least_characters is -1"),
+        ({"least_characters": -1}, "least_characters = -1 is out of range"),
     ],
 )
 def test_settings_that_no_document_meets_are_refused(settings, message):

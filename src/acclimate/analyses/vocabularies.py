@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from acclimate.core import files
+from acclimate.core.settings import Count, Positive, Range, check_ranges
 from acclimate.core.types import Document, Watch, unwatched
 from acclimate.data import lengths
 from acclimate.data.examination import Pieces
@@ -45,20 +46,19 @@ class VocabularyRecipe:
 
     kind: VocabularyKind = "wordpiece"
     """Kind of vocabulary to learn: WordPiece as BERT's, byte-level as RoBERTa's, or a unigram model as ALBERT's."""
-    size: int = 30_522
+    size: Count = 30_522
     """Most entries, special tokens and characters included; 0: none is learnt, models are compared alone."""
     lower: bool = True  # lower-case and drop accents, as the "uncased" models do
-    characters: int = 1_000  # number of distinct characters to keep, the most frequent; bpe has the 256 bytes instead
-    longest: int = 512  # longest input in tokens that the new tokenizer states for its model
-    most_terms: int = 1_000  # most terms to find by comparing with general text
-    seed: int = 0  # seed of the texts that are set aside to measure on
+    characters: Positive = 1_000
+    """Number of distinct characters to keep, the most frequent; bpe has the 256 bytes instead."""
+    longest: Annotated[int, Range(least=3)] = 512  # longest input in tokens that the new tokenizer states for its model
+    most_terms: Positive = 1_000  # most terms to find by comparing with general text
+    seed: Count = 0  # seed of the texts that are set aside to measure on
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         if self.kind not in KINDS:
             raise ValueError(f"kind is '{self.kind}'; it is one of {', '.join(KINDS)}")
-        for name, least in (("size", 0), ("characters", 1), ("longest", 3), ("most_terms", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be {least} or more")
 
 
 @dataclass(frozen=True)

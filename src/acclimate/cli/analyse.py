@@ -21,13 +21,13 @@ def _page_and_texts(name: str, given: Mapping[str, Any]) -> None:
     if given["out"].is_dir():
         raise ValueError(f"--out {given['out']} is a folder; name the page to write, such as {given['out'] / name}")
     if given["texts"] is not None:
-        check_texts(given["texts"])
+        check_texts(given["texts"], given["column"])
 
 
 def _page_and_domains(given: Mapping[str, Any]) -> None:
     _page_and_texts("importance.html", {"out": given["out"], "texts": None})
     for texts in _named_sources(given["domains"]).values():
-        check_texts(texts)
+        check_texts(texts, given["column"])
 
 
 @analyse.command()

@@ -24,23 +24,27 @@ NEEDED = {  # option of a study -> what is wrong without it
 }
 
 
-def check_raw_text(path: Path) -> None:
-    """Raises ValueError unless the path is raw text, a file or folder, or a corpus that was written before."""
-    from acclimate.text.documents import files_of
+def check_raw_text(path: Path, field: str = "text") -> None:
+    """Raises ValueError unless the path is raw text, a file or folder, or a corpus that was written before.
+
+    field: of .jsonl and .parquet files, which holds the text
+    """
+    from acclimate.text.documents import check_documents
 
     written = any((path / name).exists() for name in ("corpus.json", "preparation.json"))
     if not written:
-        files_of(path)
+        check_documents(path, field=field)
 
 
-def check_texts(path: Path) -> None:
-    """Raises ValueError unless the path is a table, or raw text as `check_raw_text` takes it."""
-    from acclimate.text.untrusted import check_file, unpacked_name
+def check_texts(path: Path, column: str) -> None:
+    """Raises ValueError unless the path is a table with this column, or raw text as `check_raw_text` takes it."""
+    from acclimate.tasks.tables import table_rows
+    from acclimate.text.untrusted import LIMITS, unpacked_name
 
     if Path(unpacked_name(path)).suffix in (".csv", ".tsv"):
-        check_file(path)
+        next(table_rows(path, [column], LIMITS))
     else:
-        check_raw_text(path)
+        check_raw_text(path, column)
 
 
 def check_directory(given: Mapping[str, Any]) -> None:
@@ -82,14 +86,18 @@ def check_method(given: Mapping[str, Any]) -> None:
     tasks = [getattr(stated, "task", Path()), *getattr(stated, "tasks", ())]
     for path in (path for path in tasks if path != Path()):
         _check_task(path)
+    about = schema()["names"][method]
+    without = about.get("without_corpus", {})
+    reads_corpus = not without or any(getattr(stated, name) != value for name, value in without.items())
     wanting = {
         "corpus": "no corpus given. Add corpus=PATH: a file or folder of raw text",
         "model": "no model given. Add model=PATH or model=HUB_ID",
         "task": f"no task given. Add task=DIR, {PREPARED}",
-        "tasks": f'no tasks given. Add tasks=["DIR", "DIR"], each {PREPARED}',
+        "tasks": f'no tasks given. Add tasks=["DIR", "DIR"], each a directory {PREPARED}',
     }
     for name, why in wanting.items():
-        if name in schema()["names"][method]["needs"] and getattr(stated, name) in ("", Path(), ()):
+        needed = name in about["needs"] and (name != "corpus" or reads_corpus)
+        if needed and getattr(stated, name) in ("", Path(), ()):
             raise ValueError(why)
 
 
@@ -151,8 +159,8 @@ def _check_datasets(stated: Any, data: Path | None) -> None:
 def _check_dataset(named: Any, data: Path | None) -> None:
     """Raises ValueError unless this is a labelled file, with its columns if they are stated, or a dataset in `data`."""
     from acclimate.data.published import check_published, unplaced
-    from acclimate.tasks.labelled import LabelledFiles, check_labelled_files
-    from acclimate.text.untrusted import check_file
+    from acclimate.tasks.labelled import LabelledFiles, check_labelled_files, with_way_out
+    from acclimate.tasks.tables import ColumnError
 
     files = LabelledFiles(**({"train": Path(named)} if isinstance(named, str) else vars(named)))
     is_file = files.train.is_file() or (files.kind == "tokens" and files.train.is_dir())
@@ -160,7 +168,8 @@ def _check_dataset(named: Any, data: Path | None) -> None:
         check_published(str(files.train), data)
     elif not files.train.exists() and (way_out := unplaced(str(files.train))):
         raise ValueError(way_out)
-    elif isinstance(named, str):
-        check_file(files.train)
     else:
-        check_labelled_files(files)
+        try:
+            check_labelled_files(files)
+        except ColumnError as error:
+            raise (with_way_out(error, named) if isinstance(named, str) else error) from None

@@ -51,11 +51,16 @@ def prepare(
 
 
 def _raw_texts(given: Mapping[str, Any]) -> None:
+    from acclimate.text.language import check_language
+
     places, _ = apart(given[LISTED])
     if not places:
         raise ValueError("no raw text given. Name a file or folder of it before the settings")
+    stated = check_settings("data corpus", given)
+    if stated.language:
+        check_language(stated.language)
     for place in places:
-        check_raw_text(Path(place))
+        check_raw_text(Path(place), stated.field)
 
 
 @data.command(context_settings={"ignore_unknown_options": True})  # Session.listed refuses them

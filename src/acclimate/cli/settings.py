@@ -26,8 +26,8 @@ BEGIN = "<!-- The rest of this page is generated: make settings -->"
 
 @functools.cache
 def schema() -> dict[str, Any]:
-    """`names`: name -> its class, its defaults with an option, and the settings that a method cannot do without;
-    `classes`: as core/schema.py has them.
+    """`names`: name -> its class, its defaults with an option, the settings that a method cannot do without, and the
+    settings with which it does without a corpus; `classes`: as core/schema.py has them.
     """
     found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
     return found
@@ -166,10 +166,11 @@ def made() -> dict[str, Any]:
     names = {name: {"class": each.__name__, "about": classes[each.__name__]["about"]} for name, each in recipes.items()}
     for name, method in METHODS.items():
         names[name]["kind"] = "method"
-        optional = {"corpus"} if hasattr(method.recipe, "reads_corpus") else set[str]()
-        optional |= set() if method.starts(method.recipe()) else {"model"}
+        optional = set[str]() if method.starts(method.recipe()) else {"model"}
         fields = classes[method.recipe.__name__]["fields"]
-        names[name]["needs"] = [key for key in ("corpus", "model", "task", "tasks") if key in fields.keys() - optional]
+        names[name]["needs"] = [key for key in ("model", "task", "tasks", "corpus") if key in fields.keys() - optional]
+        if hasattr(method.recipe, "without_corpus"):
+            names[name]["without_corpus"] = method.recipe.without_corpus
     names["race"]["with"] = {"--model": to_mapping(for_model())}
     names["evaluate"]["with"] = {"a given model": to_mapping(for_model())}
     return {"names": names, "classes": classes}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -358,8 +359,16 @@ def check_settings(name: str, given: Mapping[str, Any], *more: str) -> Any:
     from acclimate.cli.settings import stand_in_of
     from acclimate.core import settings
 
-    if any(key == "contestants" and "::" in value for key, _, value in (e.partition("=") for e in _assignments(given))):
-        return None  # a method in the user's file: its settings are known once the file is imported
+    of_users = [
+        named
+        for key, _, value in (each.partition("=") for each in _assignments(given))
+        for named in re.findall(r"[^\[\]\"',]+::\w*", value)
+        if key == "contestants"
+    ]
+    if of_users:  # methods in a user's files: their settings are known once the files are imported
+        for named in of_users:
+            settings.code_at(named)
+        return None
     base = stand_in_of(name)
     for each in _assignments(given):
         key, _, value = each.partition("=")
@@ -374,7 +383,7 @@ def check_settings(name: str, given: Mapping[str, Any], *more: str) -> Any:
 def check_files(given: Mapping[str, Any]) -> None:
     """Raises ValueError for labelled files and raw text that are not there, and for columns that the files lack."""
     from acclimate.tasks.labelled import check_labelled_files
-    from acclimate.text.documents import files_of
+    from acclimate.text.documents import check_documents
 
     name, data = str(given["task"]), given.get("data")
     if data is not None:
@@ -390,7 +399,7 @@ def check_files(given: Mapping[str, Any]) -> None:
         check_labelled_files(_labelled(given))
     for path in (given.get("corpus"), given.get("general")):
         if path is not None:
-            files_of(path)
+            check_documents(path)
 
 
 def check_models(names: Sequence[str | None]) -> None:

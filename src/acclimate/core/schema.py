@@ -143,12 +143,18 @@ def json_schema(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
     def of_class(name: str) -> dict[str, Any]:
         properties = {}
         for field, about in schema[name]["fields"].items():
-            properties[field] = {**of_type(about["type"]), "description": about["help"]}
-            properties[field] |= {_BOUNDS[name]: at for name, at in about.get("range", {}).items() if name in _BOUNDS}
+            properties[field] = {**within(of_type(about["type"]), about.get("range", {})), "description": about["help"]}
             if about.get("default") is not None:
                 properties[field]["default"] = about["default"]
         required = [field for field, about in schema[name]["fields"].items() if "default" not in about]
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+    def within(typed: dict[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the schema of a type, or of the items of a list, with the bounds of its numbers."""
+        if "items" in typed:
+            return typed | {"items": within(typed["items"], allowed)}
+        bounded = typed | {_BOUNDS[name]: at for name, at in allowed.items() if name in _BOUNDS}
+        return {"anyOf": [bounded, {"const": allowed["also"]}]} if "also" in allowed else bounded
 
     def of_type(spec: Spec) -> dict[str, Any]:
         if isinstance(spec, str):

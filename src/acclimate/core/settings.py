@@ -41,8 +41,12 @@ class Range:
     why: str = ""
     hint: str = ""
 
-    def check(self, key: str, value: float | None) -> None:
-        """Raises ValueError for a number that is not allowed, or not finite; None always is allowed."""
+    def check(self, key: str, value: float | tuple[float, ...] | None) -> None:
+        """Raises ValueError for a number that is not allowed or not finite, or a list with one; None is allowed."""
+        if isinstance(value, tuple):
+            for each in value:
+                self.check(key, each)
+            return
         if value is None or value == self.also:
             return
         if not math.isfinite(value):
@@ -60,13 +64,18 @@ class Range:
 
 
 Count = Annotated[int, Range(least=0)]
+Positive = Annotated[int, Range(least=1)]
+AboveZero = Annotated[float, Range(above=0)]
+Dropout = Annotated[float, Range(least=0, below=1)]
 
 
 def ranges_of(kind: type) -> Mapping[str, Range]:
-    """Field -> its Range, of the fields of a dataclass that have one."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    stated = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
-    return {name: each for name, more in stated.items() for each in more if isinstance(each, Range)}
+    """Return the Range of each field of a dataclass that has one, also of `Count | None` and of `tuple[Count, ...]`."""
+    found: dict[str, Range] = {}
+    for name, hint in typing.get_type_hints(kind, include_extras=True).items():
+        for part in (hint, *typing.get_args(hint)):
+            found.update((name, each) for each in getattr(part, "__metadata__", ()) if isinstance(each, Range))
+    return found
 
 
 def check_ranges(recipe: Any, prefix: str = "") -> None:
@@ -125,6 +134,8 @@ def _preset(kind: Any, name: Any, *, where: str, key: str, base: Any) -> Any:
 
 def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
     """The settings of a TOML file; what it leaves out stays as in `base`, or else keeps its default."""
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file of settings")
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -176,6 +187,14 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in values.items():
         found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return found
+
+
+def code_at(stated: str) -> tuple[Path, str]:
+    """Return the file and the name of a setting `path/to/file.py::NAME`. Raises ValueError if there is no such file."""
+    place, _, name = stated.partition("::")
+    if not Path(place).is_file():
+        raise ValueError(f"{stated}: there is no file {place}. Write it as path/to/file.py::NAME")
+    return Path(place), name
 
 
 def digest(value: Any) -> str:

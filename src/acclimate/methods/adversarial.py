@@ -294,13 +294,9 @@ class Smoothed(Protocol):
 
 
 def check_smart(recipe: Smoothed) -> None:
-    """Raises ValueError for settings out of range, for settings of SMART without SMART, and for SMART with a CRF."""
-    if recipe.smart < 0:
-        raise ValueError(f"smart = {recipe.smart} is out of range: at least 0, where 0 leaves SMART out")
+    """Raises ValueError for settings of SMART without SMART, and for SMART with a CRF."""
     for name, default in SETTINGS.items():
         value = getattr(recipe, name)
-        if value <= 0:
-            raise ValueError(f"{name} = {value} is out of range: above 0")
         if value != default and not recipe.smart:
             raise ValueError(f"{name} = {value} is for SMART, but smart is 0. Set smart to 1, or leave {name} out")
     if recipe.smart and recipe.tag_layer in CRF_LAYERS:

@@ -38,6 +38,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from acclimate.core.settings import AboveZero, Positive
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
@@ -53,10 +54,11 @@ Predict = Callable[[Any], list[Label]]  # sparse features (rows, features) -> a 
 class TfidfRecipe:
     """The settings that are tried on dev, and the length of a term."""
 
-    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)  # values of C to try in logistic regression, on dev
-    alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
+    strengths: tuple[AboveZero, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)
+    """Values of C to try in logistic regression, on dev."""
+    alphas: tuple[AboveZero, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
     """Values of alpha to try in ridge regression, on dev, where the label is a number."""
-    longest: int = 2  # most words in a term
+    longest: Positive = 2  # most words in a term
 
     def tried(self, kind: str) -> tuple[float, ...]:
         """The values tried for a task of this kind, the strongest regularisation first."""

@@ -54,7 +54,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -66,6 +66,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from acclimate.core import files, ranks, settings
 from acclimate.core.prompt import prompt_length
 from acclimate.core.replay import check_may_work
+from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
 from acclimate.core.types import (
     NOT_PREDICTED,
     TAGS,
@@ -86,8 +87,8 @@ from acclimate.methods import probe
 from acclimate.methods.adversarial import SmartLoss, check_smart
 from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.method import Method
-from acclimate.methods.mlm import check_length, with_steps
-from acclimate.methods.perturbation import with_noise
+from acclimate.methods.mlm import Epochs, check_length, with_steps
+from acclimate.methods.perturbation import Ascents, with_noise
 from acclimate.methods.task_loss import (
     Tagging,
     TaskLoss,
@@ -182,29 +183,30 @@ class FinetuneRecipe:
     preset: Literal["papers", "robust"] = "papers"
     """Where the settings below start from. "papers": as the five papers fine-tune. "robust": as measurement chooses on
     train and dev, for encoders of any size and for few rows. Settings that you state come on top."""
-    epochs: float = 10.0  # passes over the training rows; 0: plan.steps sets the length; BLURB: 2 to 60
+    epochs: Epochs = 10.0  # passes over the training rows; 0: plan.steps sets the length; BLURB: 2 to 60
     plan: Plan = field(default_factory=lambda: Plan(batch=32, rate=3e-5, warmup=0.1))
     """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up"""
     rate_by_width: bool = False
     """Whether plan.rate is the rate of an encoder of 768 dimensions: one of D dimensions then learns at (768 / D)^2
     times that rate."""
-    layer_decay: float = 1.0
+    layer_decay: Annotated[float, Range(least=0, most=1)] = 1.0
     """Rate of each layer in multiples of the rate of the layer above it, above 0 and at most 1; the embeddings are the
     lowest layer. 0: 0.9 for an encoder of 12 layers or more, 1 for others."""
-    least_steps: int = 0  # number of steps at least, where `epochs` gives fewer
-    most_epochs: float = 0.0
+    least_steps: Count = 0  # number of steps at least, where `epochs` gives fewer
+    most_epochs: Epochs = 0.0
     """Number of passes over the training rows at most, whatever `least_steps` says; 0: no limit."""
-    patience: int = 0  # training stops after so many looks in a row without a better dev score; 0: it never stops early
-    dropout: float = 0.1  # dropout of hidden states and before the output layer, 0 to 1; BLURB: .1
-    attention_dropout: float | None = None  # dropout of attention, 0 to 1; None: as the model's configuration has it
+    patience: Count = 0
+    """Training stops after so many looks in a row without a better dev score; 0: it never stops early."""
+    dropout: Dropout = 0.1  # dropout of hidden states and before the output layer, 0 to 1; BLURB: .1
+    attention_dropout: Dropout | None = None  # dropout of attention, 0 to 1; None: as the model's configuration has it
 
     # which weights become the checkpoint
-    looks: int = 10  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
+    looks: Positive = 10  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
     choose: Literal["best", "last"] = "best"
     """Which weights are kept: those of the best look at dev, or of the last step."""
     retry: bool = False
     """Make a run that learnt nothing once more, at three times the rate and with twice the steps."""
-    averaged: int = 1
+    averaged: Positive = 1
     """Keep the mean of the weights of so many of the best looks, if it scores no lower on dev than the best look."""
 
     # the head
@@ -212,7 +214,7 @@ class FinetuneRecipe:
     """"fresh": a new head with random weights. "probe": a new head that starts as the linear layer that a probe fits on
     the frozen encoder; where no probe exists (spans, CRFs, LSTMs), random weights that learn ten times as fast. "kept":
     the head of the fine-tuned checkpoint that `model` names."""
-    head_rate: float = 1.0  # learning rate of the head and pooler in multiples of plan.rate, above 0; not of a CRF
+    head_rate: AboveZero = 1.0  # learning rate of the head and pooler in multiples of plan.rate, above 0; not of a CRF
     special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
 
     # the head of whole texts
@@ -229,34 +231,27 @@ class FinetuneRecipe:
     tag_layer: OutputLayer = "linear"  # layer between the encoder and the tags of words: linear, LSTM or CRF (Table 10)
     tag_transitions: Transitions = "any"
     """Which tags a CRF may predict after each other: any, or those that the tag "scheme" allows."""
-    tag_transitions_rate: float = 1.0  # learning rate of the CRF's weights in multiples of plan.rate, above 0
+    tag_transitions_rate: AboveZero = 1.0  # learning rate of the CRF's weights in multiples of plan.rate, above 0
     tag_scheme: Tagging = "given"  # how entities are tagged in training (Table 11); predictions are scored as given
 
     # SMART (Jiang et al., 2020)
-    smart: float = 0.0  # weight of SMART's smoothness term, lambda_s, at least 0; 0: none; the paper tries 1, 3 and 5
-    smart_step: float = 1e-3  # length of a step of the search for the perturbation, eta, above 0; the paper: 1e-3
-    smart_noise: float = 1e-5  # standard deviation of the noise that the search starts from, sigma; the paper: 1e-5
-    smart_radius: float = 1e-5  # the most by which a number of a word's embedding is changed, epsilon; the paper: 1e-5
-    smart_ascents: int = 1  # number of steps of the search, at least 1; the paper: 1
+    smart: Annotated[float, Range(least=0, hint=", where 0 leaves SMART out")] = 0.0
+    """Weight of SMART's smoothness term, lambda_s, at least 0; 0: none; the paper tries 1, 3 and 5."""
+    smart_step: AboveZero = 1e-3  # length of a step of the search for the perturbation, eta, above 0; the paper: 1e-3
+    smart_noise: AboveZero = 1e-5  # standard deviation of the noise that the search starts from, sigma; the paper: 1e-5
+    smart_radius: AboveZero = 1e-5
+    """The most by which a number of a word's embedding is changed, epsilon; the paper: 1e-5."""
+    smart_ascents: Ascents = 1  # number of steps of the search, at least 1; the paper: 1
 
     def __post_init__(self) -> None:
-        for name, least in (("looks", 1), ("epochs", 0), ("least_steps", 0), ("patience", 0), ("averaged", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range: at least {least}")
+        check_ranges(self)
         check_length(self.epochs, self.plan)
-        if not 0 <= self.layer_decay <= 1:
-            raise ValueError(
-                f"layer_decay = {self.layer_decay} is out of range: 0 (by depth), or above 0 and at most 1"
-            )
-        if 0 < self.most_epochs < self.epochs or self.most_epochs < 0:
+        if 0 < self.most_epochs < self.epochs:
             raise ValueError(
                 f"most_epochs = {self.most_epochs:g} is out of range: at least epochs = {self.epochs:g}, or 0: no limit"
             )
         if self.averaged > 1 and self.choose == "last":
             raise ValueError(f"averaged = {self.averaged} takes the best looks, but choose is 'last'. Leave one out")
-        for name in ("head_rate", "tag_transitions_rate"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} = {getattr(self, name)} is out of range: above 0")
         for name, without in (("tag_transitions", "any"), ("tag_transitions_rate", 1.0)):
             if getattr(self, name) != without and self.tag_layer not in CRF_LAYERS:
                 raise ValueError(

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files
+from acclimate.core.settings import code_at
 from acclimate.core.types import Checkpoint
 from acclimate.models.dropout import DROPOUT_FIELDS
 
@@ -212,10 +213,8 @@ def fingerprint(method: Method) -> str:
 
 def load(stated: str) -> Method:
     """The method that `path/to/file.py::NAME` names. Raises ValueError where there is none."""
-    place, _, name = stated.partition("::")
-    if not Path(place).is_file():
-        raise ValueError(f"{stated}: there is no file {place}. Write it as path/to/file.py::NAME")
-    found = getattr(module_at(Path(place)), name, None)
+    place, name = code_at(stated)
+    found = getattr(module_at(place), name, None)
     if not isinstance(found, Method):
         raise ValueError(f"{stated}: {place} has no Method of the name '{name}'. Write NAME = Method(...) there")
     return found

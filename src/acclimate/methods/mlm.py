@@ -31,7 +31,7 @@ from typing import Annotated, Protocol
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import ranks
-from acclimate.core.settings import Range, check_ranges
+from acclimate.core.settings import Dropout, Range, check_ranges
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch, counted, unwatched
 from acclimate.methods.method import Contestant, Method
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, require_room
@@ -64,8 +64,9 @@ class MlmRecipe:
     masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1
     whole_words: bool = False
     """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
-    dropout: float | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
-    attention_dropout: float | None = None  # dropout of attention; None: as the model has it; 0 is 1.3 to 1.6x as fast
+    dropout: Dropout | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
+    attention_dropout: Dropout | None = None
+    """Dropout of attention; None: as the model has it; 0 is 1.3 to 1.6x as fast."""
     epochs: Epochs = 100.0  # passes over the corpus; 0: plan.steps sets the length
     plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))
     """Steps, batch, rate and precision of the training."""

@@ -45,7 +45,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForPreTraining, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
-from acclimate.core.settings import Count, Range, check_ranges
+from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.method import Method
@@ -116,7 +116,7 @@ class ScratchRecipe:
 
     # the vocabulary
     tokenizer: str = ""  # directory or hub id whose vocabulary is used; "": learn one from the text
-    vocabulary: int = 30_522  # number of pieces at most, where they are learnt; BERT: 30,522
+    vocabulary: Positive = 30_522  # number of pieces at most, where they are learnt; BERT: 30,522
     lower: bool = True  # lower-case and drop accents, where the vocabulary is learnt; the paper: true
     kind: VocabularyKind = "wordpiece"  # kind of vocabulary that is learnt; the paper: wordpiece
 
@@ -124,12 +124,12 @@ class ScratchRecipe:
     model: str = ""  # checkpoint to go on with, its vocabulary included (the paper's mixed domain); "": random weights
     architecture: Architecture = "bert"  # family of the new encoder
     size: Size = ""  # a name for layers, hidden and heads together (models/encoder.py)
-    layers: int | None = None  # layers of the new encoder; None: 12, or those of `size`
-    hidden: int | None = None  # width of the new encoder, a multiple of `heads`; None: 768, or that of `size`
-    heads: int | None = None  # attention heads of a layer; None: 12, or those of `size`
-    initializer_range: float = 0.02  # deviation of the random weights; BERT: .02; about 1/sqrt(`hidden`) if narrow
-    dropout: float = 0.1  # dropout of hidden states, 0 to 1; BERT: .1
-    attention_dropout: float = 0.1  # dropout of attention, 0 to 1; BERT: .1
+    layers: Positive | None = None  # layers of the new encoder; None: 12, or those of `size`
+    hidden: Positive | None = None  # width of the new encoder, a multiple of `heads`; None: 768, or that of `size`
+    heads: Positive | None = None  # attention heads of a layer; None: 12, or those of `size`
+    initializer_range: AboveZero = 0.02  # deviation of the random weights; BERT: .02; about 1/sqrt(`hidden`) if narrow
+    dropout: Dropout = 0.1  # dropout of hidden states, 0 to 1; BERT: .1
+    attention_dropout: Dropout = 0.1  # dropout of attention, 0 to 1; BERT: .1
 
     # the rows
     max_tokens: Length = 128  # longest sequence in tokens, special ones included, in the first phase of training

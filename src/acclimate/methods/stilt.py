@@ -25,12 +25,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from acclimate.core.settings import AboveZero, Dropout, Positive, Range, check_ranges
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.finetune import check_heeded, fitting
 from acclimate.methods.method import Method
+from acclimate.methods.mlm import Epochs
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import identity
@@ -47,15 +49,17 @@ class Intermediate:
 
     choose: Literal["best", "last"] | None = None
     """Which weights go on to the next task: those of the best look at dev, or of the last step."""
-    looks: int | None = None  # number of times that dev is scored
-    dropout: float | None = None  # dropout of hidden states and before the output layer, 0 to 1
-    epochs: float | None = None  # passes over the training rows
-    steps: int | None = None  # number of steps, instead of epochs
-    batch: int | None = None  # rows of one optimiser step
-    rate: float | None = None  # peak learning rate
-    warmup: float | None = None  # share of the steps over which the rate rises from 0
+    looks: Positive | None = None  # number of times that dev is scored
+    dropout: Dropout | None = None  # dropout of hidden states and before the output layer, 0 to 1
+    epochs: Epochs | None = None  # passes over the training rows
+    steps: Positive | None = None  # number of steps, instead of epochs
+    batch: Positive | None = None  # rows of one optimiser step
+    rate: AboveZero | None = None  # peak learning rate
+    warmup: Annotated[float | None, Range(least=0, most=1)] = None
+    """Share of the steps over which the rate rises from 0."""
 
     def __post_init__(self) -> None:
+        check_ranges(self, "intermediate.")
         if self.steps is not None and self.epochs is not None:
             raise ValueError(
                 f"intermediate.steps = {self.steps} and intermediate.epochs = {self.epochs:g} both set the length "

@@ -52,7 +52,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
-from acclimate.core.settings import Range, check_ranges, from_mapping, to_mapping
+from acclimate.core.settings import Dropout, Range, check_ranges, from_mapping, to_mapping
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods.method import Contestant, First, Method
 from acclimate.methods.mlm import Epochs, Length, Share, check_length, load_adapted, masked_run
@@ -219,8 +219,8 @@ class TapterRecipe:
     masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
     whole_words: bool = False
     """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
-    dropout: float | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
-    attention_dropout: float | None = None  # dropout of attention, 0 to 1; None: as the model has it
+    dropout: Dropout | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
+    attention_dropout: Dropout | None = None  # dropout of attention, 0 to 1; None: as the model has it
     epochs: Epochs = 100.0  # passes over the corpus; 0: plan.steps sets the length; the paper: 100
     plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06, clip=0.0))
     """Steps, batch, rate, precision: batches of 256 at 5e-5 with 6% warm-up in the paper; gradients are not clipped"""

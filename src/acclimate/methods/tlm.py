@@ -37,7 +37,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from safetensors.torch import load_file, save
@@ -46,7 +46,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from acclimate.core import files, ranks
 from acclimate.core.prompt import prompt_length
-from acclimate.core.settings import Count, Range, check_ranges
+from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.finetune import DevLooks, Look, training_rows
@@ -142,6 +142,8 @@ def _is_internal(*fields: Mapping[str, object]) -> bool:
 class TlmRecipe:
     """TLM. The defaults are BERT-base and the steps of the small scale (Table B.1; the rest as released)."""
 
+    without_corpus: ClassVar[Mapping[str, Any]] = {"rho_1": 0, "external_only": False}  # settings that read no corpus
+
     # the data
     task: Path = Path()  # the labelled data (the paper's internal data): a directory that tasks.prepared.prepare wrote
     corpus: Path = Path()
@@ -150,14 +152,14 @@ class TlmRecipe:
     # the encoder
     model: str = ""  # checkpoint to start from, a directory or a hub id (Table 8); "": random weights, as in the paper
     tokenizer: str = ""  # directory or hub id whose vocabulary is used; "": learn one from corpus and task
-    vocabulary: int = 30_522  # number of word pieces at most, where they are learnt; BERT: 30,522
+    vocabulary: Positive = 30_522  # number of word pieces at most, where they are learnt; BERT: 30,522
     lower: bool = True  # lower-case and drop accents, where the vocabulary is learnt
-    layers: int = 12  # layers of the new encoder; BERT-base: 12
-    hidden: int = 768  # width of the new encoder, a multiple of `heads`; BERT-base: 768
-    heads: int = 12  # attention heads of a layer; BERT-base: 12
-    initializer_range: float = 0.02  # deviation of the random weights; BERT: .02; about 1/sqrt(`hidden`) if narrow
-    dropout: float = 0.1  # dropout of hidden states, 0 to 1
-    attention_dropout: float = 0.1  # dropout of attention, 0 to 1
+    layers: Positive = 12  # layers of the new encoder; BERT-base: 12
+    hidden: Positive = 768  # width of the new encoder, a multiple of `heads`; BERT-base: 768
+    heads: Positive = 12  # attention heads of a layer; BERT-base: 12
+    initializer_range: AboveZero = 0.02  # deviation of the random weights; BERT: .02; about 1/sqrt(`hidden`) if narrow
+    dropout: Dropout = 0.1  # dropout of hidden states, 0 to 1
+    attention_dropout: Dropout = 0.1  # dropout of attention, 0 to 1
 
     # stage 1
     rho_1: Count = 99
@@ -196,7 +198,7 @@ class TlmRecipe:
 
     @property
     def reads_corpus(self) -> bool:
-        return self.external_only or self.rho_1 > 0
+        return any(getattr(self, name) != value for name, value in self.without_corpus.items())
 
     @property
     def batches(self) -> tuple[int, int]:

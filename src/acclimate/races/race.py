@@ -40,7 +40,7 @@ from acclimate.races.report import Study, title_of
 from acclimate.races.run import plan
 from acclimate.races.run import run as run_study
 from acclimate.reports.table import ALONE, UNTOUCHED
-from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files
+from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files, with_way_out
 from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.tables import ColumnError
 from acclimate.training.run import CHECKPOINT
@@ -360,8 +360,7 @@ def dataset_of(given: str | LabelledFiles, data: Path | None) -> Labelled:
     except ColumnError as error:
         if isinstance(given, LabelledFiles):
             raise
-        table = f'{{train="{given}", text="...", label="..."}}'
-        raise ColumnError(f"{error}. In a list of files columns are stated as {table} in place of the name") from error
+        raise with_way_out(error, given) from error
 
 
 def start(

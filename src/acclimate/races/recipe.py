@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, T
 
 from transformers import PreTrainedConfig
 
-from acclimate.core.settings import Count, Range, check_ranges
+from acclimate.core.settings import AboveZero, Count, Positive, Range, check_ranges
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
 from acclimate.methods.method import check_names, load
@@ -32,9 +32,9 @@ class Search:
     recipe's `finetune` has it; with all of them empty there is one setting and nothing to search.
     """
 
-    rates: tuple[float, ...] = ()  # peak learning rates to try; none: only `finetune.plan.rate`
-    epochs: tuple[float, ...] = ()  # numbers of epochs to try; none: only `finetune.epochs`
-    batches: tuple[int, ...] = ()  # batch sizes to try; none: only `finetune.plan.batch`
+    rates: tuple[AboveZero, ...] = ()  # peak learning rates to try; none: only `finetune.plan.rate`
+    epochs: tuple[AboveZero, ...] = ()  # numbers of epochs to try; none: only `finetune.epochs`
+    batches: tuple[Positive, ...] = ()  # batch sizes to try; none: only `finetune.plan.batch`
     how: Way = "halving"
     """"halving": short runs with one seed drop most settings, and those that are left run in full (races/search.py).
     "grid": every setting of every contestant runs in full with every seed. "tpe": Optuna draws `trials` settings with
@@ -53,11 +53,11 @@ class Search:
     seed: Count = 0  # seed of the draws
 
     def __post_init__(self) -> None:
+        check_ranges(self, "search.")
         for name in ("rates", "epochs", "batches"):
             values = getattr(self, name)
-            if len(set(values)) < len(values) or any(value <= 0 for value in values):
-                raise ValueError(f"search.{name} = {list(values)}: each value once, and above 0")
-        check_ranges(self, "search.")
+            if len(set(values)) < len(values):
+                raise ValueError(f"search.{name} = {list(values)}: each value once")
         if self.draws:
             self._check_drawn()
         elif (self.trials, self.pruner, self.seed) != (0, "median", 0):

@@ -30,10 +30,10 @@ from acclimate.races.recipe import Search as Searched
 from acclimate.studies.several import (
     CONSTANT,
     NO_ENCODER,
+    Longest,
     called,
     check_data,
     check_lengths,
-    check_limits,
     fitted,
     form_of,
     length_of,
@@ -68,7 +68,7 @@ class BlurbRecipe:
     """Runs of the chosen setting, at least 2; 0: as in the paper 5, or 10 for BIOSSES, PubMedQA and BioASQ."""
     rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
     rows_seed: Count = 0  # seed of that sample
-    max_tokens: Count = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
+    max_tokens: Longest = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
     encoding: Literal["", "dummies", "markers", "original", "dummified"] = ""
     """How ChemProt and DDI show their mentions; none: the first encoding whose files are there."""
     special: bool = False  # have the tokenizer keep whole the strings that the encoding writes into texts
@@ -83,7 +83,6 @@ class BlurbRecipe:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        check_limits(self)
 
 
 RECIPE = BlurbRecipe

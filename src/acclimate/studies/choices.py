@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from acclimate.core.settings import Count, check_ranges
 from acclimate.data.materials import Materials
@@ -29,11 +29,11 @@ from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.design import Against, Cell, Design, Inputs, fine_tunings, scored
 from acclimate.races.recipe import Seeds
 from acclimate.studies.several import (
+    Longest,
     Model,
     called,
     check_data,
     check_lengths,
-    check_limits,
     fitted,
     folder_of,
     form_of,
@@ -123,6 +123,11 @@ TABLES: Mapping[str, Table] = {
     ),
 }
 
+if TYPE_CHECKING:
+    VariantName = str
+else:
+    VariantName = Literal[tuple(variant.name for table in TABLES.values() for variant in table.variants)]
+
 
 @dataclass(frozen=True)
 class ChoicesRecipe:
@@ -131,14 +136,14 @@ class ChoicesRecipe:
     vary: Literal["layers", "schemes", "relations"] = "layers"
     """What differs between the rows of the table: the layer above the encoder, the tag scheme, or how relations are
     shown."""
-    variants: tuple[str, ...] = ()
+    variants: tuple[VariantName, ...] = ()
     """Names of the variants to compare; the others are compared with the first. None: those of the paper."""
     datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets, or labelled files with their columns and kind; none: the paper's whose files are there."""
     seeds: Seeds = 5  # runs of each variant, each with another seed; at least 2
     rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
     rows_seed: Count = 0  # seed of that sample
-    max_tokens: int = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
+    max_tokens: Longest = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
     special: bool = False  # have the tokenizer keep whole the strings that an encoding writes into texts
     split: Literal["dev", "test"] = "dev"  # what is scored; each run with "test" is a look at the test set
     finetune: FinetuneRecipe = field(default_factory=FinetuneRecipe)
@@ -146,7 +151,6 @@ class ChoicesRecipe:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        check_limits(self)
         known = {variant.name: variant for variant in TABLES[self.vary].variants}
         for name in self.variants:
             if name not in known or self.variants.count(name) > 1:

@@ -36,8 +36,8 @@ from acclimate.races.design import Against, Cell, Design, Inputs, Mean, Search
 from acclimate.races.recipe import RaceRecipe, Seeds
 from acclimate.races.recipe import Search as Searched
 from acclimate.studies.several import (
+    Longest,
     check_each_once,
-    check_limits,
     folder_of,
     prepared_file,
     read_datasets,
@@ -84,7 +84,7 @@ class PubmedbertStudyRecipe:
     seeds: Seeds = 3  # fine-tunings of each model, each with another seed; at least 2
     rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
     rows_seed: Count = 0  # seed of that sample
-    max_tokens: int = 0
+    max_tokens: Longest = 0
     """Longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit, 256 of a file."""
     heldout: str = ""  # a file or folder of domain text that no model trains on, to report the loss on; "": none
     scratch: scratch.ScratchRecipe = field(
@@ -110,7 +110,6 @@ class PubmedbertStudyRecipe:
     def __post_init__(self) -> None:
         check_ranges(self)
         check_each_once("models", self.models, least=2)
-        check_limits(self)
 
 
 RECIPE = PubmedbertStudyRecipe

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from acclimate.core import ranks
+from acclimate.core.settings import Range
 from acclimate.core.types import Example, Split
 from acclimate.data.published import CATALOGUES
 from acclimate.methods.baselines import BASELINE, DICTIONARY
@@ -23,7 +24,7 @@ from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task, sampled
 
 CONSTANT, NO_ENCODER = "constant", "no encoder"  # rows of the baselines
-FEWEST_TOKENS = 8
+Longest = Annotated[int, Range(least=8, also=0, hint=", or 0 for the dataset's limit")]  # example in tokens
 # the type of a labelled file; a benchmark states the types of its datasets
 TYPES: Mapping[Kind, str] = {
     "sequence": "classification",
@@ -201,20 +202,6 @@ def check_each_once(name: str, values: Sequence[Any], *, least: int = 1) -> None
     if len(values) < least or len(set(values)) < len(values):
         enough = "one value" if least < 2 else f"{least} values"
         raise ValueError(f"{name} = {list(values)}: at least {enough}, and each once")
-
-
-def check_not_negative(recipe: Any, *names: str) -> None:
-    """Raises ValueError where one of these settings is below 0."""
-    for name in names:
-        if getattr(recipe, name) < 0:
-            raise ValueError(f"{name} = {getattr(recipe, name)} is out of range: at least 0")
-
-
-def check_limits(recipe: Limits) -> None:
-    """Raises ValueError for limits of a dataset that leave nothing of it."""
-    check_not_negative(recipe, "rows", "max_tokens")
-    if 0 < recipe.max_tokens < FEWEST_TOKENS:
-        raise ValueError(f"max_tokens = {recipe.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
 
 
 def check_data(data: Path | None, named: Sequence[str | LabelledFiles]) -> None:

@@ -41,10 +41,10 @@ from acclimate.races.write import row_id
 from acclimate.reports import page
 from acclimate.reports.page import Section, amount
 from acclimate.studies.several import (
+    Longest,
     Model,
     called,
     check_lengths,
-    check_limits,
     folder_of,
     models_of,
     prepared_file,
@@ -85,7 +85,7 @@ class StiltStudyRecipe:
     seeds: Seeds = 3  # runs of each pair, each with another seed; at least 2
     rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
     rows_seed: Count = 0  # seed of that sample
-    max_tokens: int = 0
+    max_tokens: Longest = 0
     """Longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit, 256 of a file."""
     split: Literal["dev", "test"] = "test"
     """What is scored; with "test" each run of each cell is one look at the test set."""
@@ -100,7 +100,6 @@ class StiltStudyRecipe:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        check_limits(self)
         if len(self.datasets) == 1:
             raise ValueError(f"datasets = {[*map(files.name_of, self.datasets)]}: a pair takes two. Name another one")
         check_chained(self.finetune)

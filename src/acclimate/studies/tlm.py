@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from acclimate.core import files
-from acclimate.core.settings import check_ranges
+from acclimate.core.settings import Count, Positive, Range, check_ranges
 from acclimate.core.types import Watch
 from acclimate.data import retrieve
 from acclimate.data.materials import Materials
@@ -57,9 +57,9 @@ class TlmStudyRecipe:
     vary: Literal["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"] = "k"
     """What differs between the rows of the table; all else is the same."""
     seeds: Seeds = 3  # runs of each variant, each with another seed; at least 2
-    ks: tuple[int, ...] = (50, 500, 5000)  # values of retrieval.k that vary=k compares
-    rho_1s: tuple[int, ...] = (1, 3, 99, 999)  # values of tlm.rho_1 that vary=rho_1 and vary=search compare
-    rho_2s: tuple[float, ...] = (0.0, 20.0, 100.0, 1000.0)
+    ks: tuple[Positive, ...] = (50, 500, 5000)  # values of retrieval.k that vary=k compares
+    rho_1s: tuple[Count, ...] = (1, 3, 99, 999)  # values of tlm.rho_1 that vary=rho_1 and vary=search compare
+    rho_2s: tuple[Annotated[float, Range(least=0)], ...] = (0.0, 20.0, 100.0, 1000.0)
     """Values of tlm.rho_2 that vary=rho_2 and vary=search compare."""
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for every variant, except for what is varied."""

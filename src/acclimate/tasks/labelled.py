@@ -42,7 +42,7 @@ from acclimate.tasks.mentions import holds_mentions, mention_rows
 from acclimate.tasks.metrics import default_metric, metric_named
 from acclimate.tasks.prepared import check_unprepared
 from acclimate.tasks.splitting import split_off
-from acclimate.tasks.tables import Columns, FileRead, Row, check_accepted, read_rows, stem
+from acclimate.tasks.tables import ColumnError, Columns, FileRead, Row, check_accepted, read_rows, stem
 from acclimate.tasks.tagged import notes_on_tags, split_documents, tagged_rows, tags_metric
 from acclimate.tasks.tags import joined_tags
 from acclimate.tasks.task import Kind, Metric, Task, classes_in, sampled
@@ -171,6 +171,12 @@ def check_labelled_files(stated: LabelledFiles) -> None:
         for path in stated.paths.values():
             for _ in islice(read_rows(path, stated.columns), LOOKED_AT):
                 pass
+
+
+def with_way_out(error: ColumnError, path: str) -> ColumnError:
+    """Return the error with how a setting `datasets` states the columns of a file that it names by its path alone."""
+    table = f'{{train="{path}", text="...", label="..."}}'
+    return ColumnError(f"{error}. In a list of files columns are stated as {table} in place of the name")
 
 
 def _check_paths(stated: LabelledFiles) -> Stated:

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,6 +40,7 @@ ENDINGS = (
     ".parquet",
 )
 KEPT = 1000  # rejected documents that are listed
+LOOKED_AT = 1000  # documents that `check_documents` reads
 _ROWS = 32  # rows decoded at a time: each may repeat a large text that the file stores once
 Separated = Literal["line", "blank"]
 NumberedRows = Iterator[tuple[int, RowValues | Deletion]]  # number of the line or row, and its values
@@ -114,6 +116,15 @@ def files_of(path: Path) -> list[Path]:
     if not path.name.endswith(ENDINGS):
         raise ValueError(f"{named(path)}: its name ends in none of {', '.join(ENDINGS)}. Rename or convert it")
     return [path]
+
+
+def check_documents(path: Path, *, field: str = "text") -> None:
+    """Raise ValueError, as `read_documents` does, for texts that are missing or lack the field.
+
+    Reads the first documents only: a .jsonl file with more of them may lack the field nevertheless.
+    """
+    for _ in islice(read_documents(path, field=field), LOOKED_AT):
+        pass
 
 
 def unread_in(folder: Path) -> list[Path]:

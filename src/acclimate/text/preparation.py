@@ -20,13 +20,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 
 from acclimate.core import files, settings
 from acclimate.core.machines import in_processes
+from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import Document, Progress, Rejected, Watch, counted, unwatched
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import Separated, check_rows, files_of, unread_in
@@ -63,27 +64,26 @@ class CorpusRecipe:
     field: str = "text"  # field, or column, that holds the text
     language: str = ""
     """Two letters, such as en: documents of another language are left out, those of an unknown one stay."""
-    least_words: int = 0  # fewest words of a document, as white space separates them; PubMedBERT: 128
-    most_words: int = 0  # most words of a document; 0: any number
-    least_characters: int = 0  # fewest characters of a document
-    most_characters: int = 0  # most characters of a document; 0: any number
+    least_words: Count = 0  # fewest words of a document, as white space separates them; PubMedBERT: 128
+    most_words: Count = 0  # most words of a document; 0: any number
+    least_characters: Count = 0  # fewest characters of a document
+    most_characters: Count = 0  # most characters of a document; 0: any number
     exact: bool = True  # leave out documents with the same words as an earlier one
-    near: float = 0.8
+    near: Annotated[float, Range(least=0, most=1, hint=", a Jaccard similarity; 0 looks for none")] = 0.8
     """Also leave out documents whose runs of five words have this Jaccard similarity, or more, with those of an earlier
     one; 0: none."""
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         if self.language:
             check_language(self.language)
-        if not 0 <= self.near <= 1:
-            raise ValueError(f"near is {self.near}, but a Jaccard similarity lies between 0 and 1; 0 looks for none")
         if self.near and not self.exact:
             raise ValueError(
                 f"near is {self.near}, but exact is false: what is the same is nearly the same. Say near=0"
             )
         for what in ("words", "characters"):
             least, most = getattr(self, f"least_{what}"), getattr(self, f"most_{what}")
-            if min(least, most) < 0 or 0 < most < least:
+            if 0 < most < least:
                 raise ValueError(f"least_{what} is {least} and most_{what} {most}: no document is both. Correct one")
 
     def filters(self) -> Filters:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import torch
 
-from acclimate.core.settings import Count, Range, check_ranges
+from acclimate.core.settings import AboveZero, Count, Positive, Range, check_ranges
 
 Precision = Literal["auto", "float32", "bfloat16"]
 Schedule = Literal["linear", "constant", "stable"]
@@ -29,17 +29,17 @@ class Plan:
     their warm-up is counted in steps.
     """
 
-    steps: Annotated[int, Range(least=1)] = 1000
+    steps: Positive = 1000
     """Number of optimiser steps; ignored where `epochs` of the method is above 0."""
-    batch: Annotated[int, Range(least=1)] = 32  # rows of one optimiser step, over all pieces and processes together
-    rate: Annotated[float, Range(above=0)] = 1e-4  # peak learning rate
+    batch: Positive = 32  # rows of one optimiser step, over all pieces and processes together
+    rate: AboveZero = 1e-4  # peak learning rate
     warmup: Annotated[float, Range(least=0, most=1)] = 0.06
     """Share of the steps over which the rate rises from 0; `schedule` says what follows."""
     weight_decay: Annotated[float, Range(least=0)] = 0.01
     """Weight decay of AdamW, on matrices; biases and normalisation are not decayed."""
     beta_1: Annotated[float, Range(least=0, below=1)] = 0.9  # AdamW's decay of the mean of gradients
     beta_2: Annotated[float, Range(least=0, below=1)] = 0.999  # AdamW's decay of the mean of squared gradients
-    epsilon: Annotated[float, Range(above=0)] = 1e-6
+    epsilon: AboveZero = 1e-6
     """AdamW adds it to the root of the squared gradients, so that nothing is divided by 0."""
     clip: Annotated[float, Range(least=0)] = 1.0
     """A gradient longer than this (L2 norm over all parameters) is scaled down to it; 0: no clipping."""
@@ -47,7 +47,7 @@ class Plan:
     """Number format of matrix products; weights and optimiser are always float32. auto: by device."""
     piece_tokens: Count = 0  # most tokens, padding included, that go through the model at once; 0: chosen by device
     compile: bool = False  # compile the model with torch.compile; it pays on GPUs, not on CPUs
-    seed: int = 0  # seed of the order of rows, of masks, of dropout, and of new weights and heads
+    seed: Count = 0  # seed of the order of rows, of masks, of dropout, and of new weights and heads
     schedule: Schedule = "linear"
     """How the rate goes on after its warm-up: falling linearly to 0, constant, or stable with a fall at the end."""
     decay: Annotated[float, Range(above=0, most=1)] = 0.1
