@@ -131,6 +131,15 @@ def test_significance_writes_a_line_for_each_world_size_and_number_of_seeds(repo
     assert "nan" not in report
 
 
+def test_adaptation_writes_a_line_for_each_design_and_spread(report_of, tmp_path):
+    options = ["--studies", "30", "--metric-studies", "20", "--items", "50"]
+    report = report_of("adaptation.py", tmp_path / "adaptation.md", *options)
+    assert report.count("| 50 | adaptation 3, seeds 1 |") == 13
+    assert report.count("\n| pearson | ") == 3
+    assert "* crossed, 5 adaptations: told apart " in report
+    assert "nan" not in report
+
+
 def test_start_and_memory_writes_seconds_and_peak_memory(report_of, corpus, tmp_path):
     options = ["--runs", "1", "--corpus-gigabytes", "0.0005", "--vocabulary", "300", "--threads", "1"]
     report = report_of("start_and_memory.py", tmp_path / "start.md", "--corpus", corpus, *options)

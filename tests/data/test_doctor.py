@@ -1,6 +1,7 @@
 """The doctor finds what is wrong with made-up files, says it in order, and says nothing of healthy ones."""
 
 import gzip
+import inspect
 import json
 import subprocess
 import sys
@@ -10,12 +11,15 @@ from pathlib import Path
 import pytest
 from transformers import BertTokenizer
 
+from acclimate.cli.race import doctor as doctor_verb
 from acclimate.core.types import Example, Rejected
 from acclimate.data import doctor
 from acclimate.data.doctor import examine
 from acclimate.data.examination import LEVELS, Examination, as_text
+from acclimate.data.inputs import gather, made_ready
 from acclimate.models.encoder import save_model
-from acclimate.statistics.power import guessed
+from acclimate.races.recipe import RaceRecipe
+from acclimate.statistics.power import PowerDesign, guessed
 from acclimate.tasks.labelled import Labelled, LabelledFiles, read_files
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.tables import FileRead
@@ -190,11 +194,35 @@ def test_it_loads_no_torch_for_a_model_directory(tmp_path, model):
 
 def test_the_smallest_difference_is_said_with_what_would_make_it_smaller(healthy):
     one, more = examine(healthy, seeds=3, comparisons=4), examine(healthy, seeds=10, comparisons=1)
-    assert one.detectable == guessed(900, 3, comparisons=4).detectable()
-    assert more.detectable == guessed(900, 10).detectable()
+    assert one.detectable == pytest.approx(guessed(900, 3, comparisons=4).detectable(), rel=1e-3)
+    assert more.detectable == pytest.approx(guessed(900, 10).detectable(), rel=1e-3)
     assert f"{100 * one.detectable:.1f} points is the smallest difference that 900 test items and 3 seeds" in one.reach
     assert "Twice the test items would bring it to" in one.reach
     assert "What these data can show" in one.as_text()
+
+
+def test_the_smallest_difference_is_that_of_the_metric_and_of_runs_where_there_are_any(healthy):
+    numbers = [float(number % 37) for number in range(100)]
+    rows = [examples("train", 100, numbers), examples("dev", 20, numbers), examples("test", 900, numbers)]
+    scored = examine(labelled(*rows, kind="score", metric="pearson"), seeds=5)
+    # the numbers are uniform: as for a normal variable, (1 - r^2)^2 an item, within a tenth
+    assert scored.detectable == pytest.approx(guessed(900, 5, one_item=(1 - 0.8**2) ** 2).detectable(), rel=0.1)
+    few = [*["acid"] * 49, "salt", *["base"] * 50]
+    rare = examine(
+        labelled(examples("train", 400, few), examples("dev", 200, few), examples("test", 900, few)), seeds=5
+    )
+    assert rare.detectable > 1.3 * examine(healthy, seeds=5).detectable
+    design = PowerDesign(200, 3, item_variance=0.01, residual_variance=0.02, seed_variance=0.0001)
+    known = examine(healthy, seeds=5, comparisons=2, spread=design)
+    assert known.detectable == replace(design, items=900, seeds=5, comparisons=2).detectable()
+    assert "earlier runs or probes" in known.reach
+    assert "guess" not in known.reach
+
+
+def test_doctor_and_race_take_the_same_number_of_seeds_by_default():
+    of_verb = inspect.signature(doctor_verb).parameters["seeds"].default
+    defaults = {inspect.signature(function).parameters["seeds"].default for function in (examine, gather, made_ready)}
+    assert defaults == {of_verb} == {RaceRecipe().seeds}
 
 
 def test_a_test_set_that_can_show_next_to_nothing_is_a_warning():

@@ -4,9 +4,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from acclimate.statistics.power import PowerDesign, guessed, measured
-from acclimate.statistics.significance import compare_of
+from acclimate.core.types import Cost, Label, Score
+from acclimate.statistics.power import (
+    PowerDesign,
+    guessed,
+    measured,
+    probed,
+    simulated,
+    variance_of_one_item,
+    with_mistakes,
+)
+from acclimate.statistics.significance import compare, compare_of
 from acclimate.statistics.variance import Resampled, components_of, p_value
+from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.task import Kind
 
 
 def race(generator: np.random.Generator, design: PowerDesign, gain: float, studies: int) -> np.ndarray:
@@ -103,3 +114,132 @@ def test_refusals_name_the_value() -> None:
         guessed(100, 1).detectable()
     with pytest.raises(ValueError, match="comparisons=0"):
         guessed(100, 3, comparisons=0).detectable()
+
+
+CLASSES = ["a"] * 240 + ["b"] * 120 + ["c"] * 40
+NUMBERS = np.random.default_rng(20).normal(size=400).tolist()
+TAGGED = [("B-x", "I-x", "O", "O", "B-y") if row % 2 else ("O", "O", "B-x", "O") for row in range(400)]
+ANSWERS = [(f"the answer {row}", f"answer {row}") for row in range(400)]
+TASKS: dict[str, tuple[Kind, list[Label]]] = {
+    "accuracy": ("sequence", CLASSES),
+    "macro_f1": ("sequence", CLASSES),
+    "micro_f1": ("multilabel", [(label, "d") if row % 3 else (label,) for row, label in enumerate(CLASSES)]),
+    "pearson": ("score", NUMBERS),
+    "spearman": ("score", NUMBERS),
+    "entity_f1": ("tokens", TAGGED),
+    "mrr": ("span", ANSWERS),
+    "f1": ("span", ANSWERS),
+}
+
+
+def runs_of(name: str, metric: str, wrong: float, seeds: int, *, first: int) -> list[Score]:
+    """Runs that make half of their mistakes in common."""
+    kind, gold = TASKS[metric]
+    generator = np.random.default_rng(first)
+    found = []
+    for seed in range(seeds):
+        sides = [with_mistakes(kind, gold, wrong, seed=base) for base in (first, first + 1 + seed)]
+        predicted = tuple(sides[side][row] for row, side in enumerate(generator.integers(2, size=len(gold))))
+        score = METRICS[metric].compute(gold, predicted)
+        ids = tuple(map(str, range(len(gold))))
+        found.append(Score(name, "task", metric, seed, score, score, ids, tuple(gold), predicted, Cost(), Cost()))
+    return found
+
+
+@pytest.mark.parametrize("metric", TASKS)
+def test_made_up_mistakes_bring_any_metric_to_the_score_that_is_wanted(metric: str) -> None:
+    kind, gold = TASKS[metric]
+    variance = variance_of_one_item(kind, METRICS[metric], gold, score=0.8)
+    if metric == "accuracy":
+        assert variance == pytest.approx(0.8 * 0.2, rel=0.02)
+    if metric == "pearson":  # Fisher (1915): of r of a bivariate normal variable
+        assert variance == pytest.approx((1 - 0.8**2) ** 2, rel=0.25)
+    assert 0.01 < variance < 0.5
+    assert METRICS[metric].compute(gold, with_mistakes(kind, gold, 0.0)) == pytest.approx(1)
+    few, many = (METRICS[metric].compute(gold, with_mistakes(kind, gold, wrong)) for wrong in (0.1, 0.5))
+    assert many < few < 1
+
+
+def test_a_rare_class_makes_macro_f1_harder_to_tell_apart_than_accuracy() -> None:
+    rare = ["a"] * 390 + ["b"] * 10
+    assert variance_of_one_item("sequence", METRICS["macro_f1"], rare) > 3 * variance_of_one_item(
+        "sequence", METRICS["accuracy"], rare
+    )
+    assert variance_of_one_item("sequence", METRICS["accuracy"], ["a"] * 20) == 0.0
+    with pytest.raises(ValueError, match="1 label has no variance over items"):
+        variance_of_one_item("sequence", METRICS["accuracy"], ["a"])
+
+
+@pytest.mark.parametrize("metric", TASKS)
+def test_power_simulated_from_predictions_is_that_of_their_variance_components(metric: str) -> None:
+    """Or a little more, as its docstring says: there are four runs for five seeds."""
+    wrong = 0.6 if TASKS[metric][0] == "score" else 0.2
+    ours, theirs = (runs_of(name, metric, wrong, 4, first=first) for name, first in (("a", 100), ("b", 200)))
+    found = simulated(ours, theirs, METRICS[metric], seeds=5, studies=80)
+    told = measured(compare(ours, theirs, METRICS[metric]), power=0.9)
+    assert 0.85 < found / told.detectable(seeds=5) < 1.4
+    if metric == "accuracy":
+        assert simulated(ours, theirs, METRICS[metric], seeds=5, items=1_600, studies=80) < 0.75 * found
+        assert simulated(ours, theirs, METRICS[metric], seeds=3, studies=80) > found
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "pearson", "entity_f1"])
+def test_probes_say_on_which_items_models_differ(metric: str) -> None:
+    wrong = 0.6 if TASKS[metric][0] == "score" else 0.2
+    [ours], [theirs] = (runs_of(name, metric, wrong, 1, first=first) for name, first in (("a", 100), ("b", 200)))
+    design = probed(ours, theirs, METRICS[metric], items=2_000, seeds=5)
+    assert (design.items, design.seeds) == (2_000, 5)
+    several = [runs_of(name, metric, wrong, 4, first=first) for name, first in (("a", 100), ("b", 200))]
+    made = measured(compare(*several, METRICS[metric]))
+    whole = made.item_variance + made.residual_variance
+    assert design.item_variance + design.residual_variance == pytest.approx(whole, rel=0.35)
+    if metric == "accuracy":
+        one = simulated([ours], [theirs], METRICS[metric], seeds=5, seed_spread=0.04, studies=50)
+        assert one > simulated([ours], [theirs], METRICS[metric], seeds=5, seed_spread=0.0, studies=50)
+
+
+def test_a_difference_of_that_size_is_found_nine_times_in_ten() -> None:
+    """Two systems of right and wrong answers; the difference that the simulation names is then made true."""
+    generator, items, seeds = np.random.default_rng(21), 300, 5
+    ease = stats.norm.ppf(0.75)
+
+    def right(gain: float, hard_n: np.ndarray) -> np.ndarray:
+        alone_n = generator.normal(0, 0.15**0.5, items)
+        luck = generator.normal(0, 0.06, (seeds, 1))
+        return ease + gain - hard_n - alone_n + luck + generator.normal(0, 0.4**0.5, (seeds, items)) > 0
+
+    def scores(name: str, right_Sn: np.ndarray) -> list[Score]:
+        ids, gold = tuple(map(str, range(items))), ("y",) * items
+        answers = [tuple(np.where(right_n, "y", "n").tolist()) for right_n in right_Sn]
+        return [
+            Score(name, "task", "accuracy", seed, 0.5, answer.count("y") / items, ids, gold, answer, Cost(), Cost())
+            for seed, answer in enumerate(answers)
+        ]
+
+    told = []
+    for _ in range(8):
+        hard_n = generator.normal(0, 0.45**0.5, items)
+        pair = [scores(name, right(0.0, hard_n)) for name in "ab"]  # as many runs as seeds
+        told.append(simulated(*pair, METRICS["accuracy"], seeds=seeds, studies=80))
+    # luck of the seeds adds .06^2 to the variance of 1
+    gain = (stats.norm.ppf(0.75 + np.mean(told)) - ease) * (1 + 0.06**2) ** 0.5
+    found = 0
+    for _ in range(300):
+        hard_n = generator.normal(0, 0.45**0.5, items)
+        differences_Sn = right(gain, hard_n).astype(float) - right(0.0, hard_n)
+        points_S = differences_Sn.mean(axis=1)
+        found += p_value(points_S.mean(), components_of(points_S, differences_Sn - points_S[:, None])) < 0.05
+    assert 0.85 <= found / 300 <= 0.985
+
+
+def test_simulated_power_refuses_what_says_nothing() -> None:
+    ours, theirs = (runs_of(name, "accuracy", 0.2, 2, first=first) for name, first in (("a", 100), ("b", 200)))
+    accuracy = METRICS["accuracy"]
+    with pytest.raises(ValueError, match="one run says nothing about the spread over seeds"):
+        simulated(ours[:1], theirs[:1], accuracy, seeds=5)
+    with pytest.raises(ValueError, match="give the same seeds for both systems"):
+        simulated(ours, theirs[:1], accuracy, seeds=5)
+    with pytest.raises(ValueError, match="of the same test items"):
+        simulated(ours, [replace(score, gold=score.gold[::-1]) for score in theirs], accuracy, seeds=5)
+    with pytest.raises(ValueError, match="seeds=1"):
+        simulated(ours, theirs, accuracy, seeds=1)

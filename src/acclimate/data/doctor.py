@@ -27,6 +27,7 @@ from acclimate.tasks.task import classes_in
 from acclimate.text.overlap.references import normalised_words
 
 if TYPE_CHECKING:
+    from acclimate.statistics.power import PowerDesign
     from acclimate.tasks.labelled import Labelled
     from acclimate.tasks.tables import FileRead
 
@@ -50,9 +51,11 @@ UNCLASSED = ("score", "span")  # kinds whose labels are not classes
 ENOUGH = 5  # seeds to advise where fewer show next to nothing
 WORTH = 0.9  # advice must lower the smallest difference to this share
 GUESS = (
-    "That is a guess for a score of 80 points and a metric that is a mean over items; macro-F1 over rare classes needs "
-    "more. The report says it from what was found."
+    "That is a guess: for a score of 80 points of this metric on the test set's labels, and a standard deviation of "
+    "one point over seeds. The report says it from what was found."
 )
+MEASURED = "The spread over items and seeds is that of earlier runs or probes of this task."
+MOST_LABELS = 2_000  # test labels, drawn evenly, on which the spread over items is computed
 
 
 def examine(
@@ -63,12 +66,15 @@ def examine(
     separated: Literal["line", "blank"] = "line",
     seeds: int = 3,
     comparisons: int = 1,
+    spread: PowerDesign | None = None,
     near: float = NEAR,
     watch: Watch = unwatched,
 ) -> Examination:
     """Return the findings on a labelled task, a model (directory or hub id) and corpora ("domain", "general").
 
     seeds, comparisons   of the planned race, for the smallest detectable difference; 0: nothing is compared on test
+    spread               of scores over items and seeds, from runs or probes of this task (statistics/power.py); None:
+                         it is guessed, by the metric and the labels of the test set
     near                 least Jaccard similarity of a near-duplicate; 0: only exact ones and shared runs of words
 
     A fault becomes a finding of level "error" and raises nothing.
@@ -95,7 +101,7 @@ def examine(
         *_on_labelled(labelled, counts),
     ]
     findings += [finding for scan in scans for finding in scan.findings]
-    detectable, reach, on_reach = _reach(sizes["test"], seeds, comparisons)
+    detectable, reach, on_reach = _reach(labelled, seeds, comparisons, spread)
     findings += on_reach
     return Examination(
         task=_facts(labelled, model),
@@ -230,24 +236,34 @@ def _on_files(labelled: Labelled) -> list[Finding]:
     ]
 
 
-def _reach(items: int, seeds: int, comparisons: int) -> tuple[float | None, str, list[Finding]]:
+def _reach(
+    labelled: Labelled, seeds: int, comparisons: int, spread: PowerDesign | None
+) -> tuple[float | None, str, list[Finding]]:
     """Return the smallest detectable difference (None if unknown), a sentence on it, and a warning if it is large."""
+    gold = [row.label for row in labelled.splits["test"]]
+    items = len(gold)
     if comparisons < 1:
         return None, "Nothing is compared on the test set.", []
     if items < 2 or seeds < 2:
         return None, "A difference can only be tested with at least two test texts and two seeds.", []
-    from acclimate.statistics.power import guessed  # loads SciPy
+    from acclimate.statistics.power import guessed, variance_of_one_item  # loads SciPy
 
-    design = guessed(items, seeds, comparisons=comparisons)
+    if spread is None:
+        drawn = gold[:: -(-items // MOST_LABELS)]
+        # 0 where all labels are equal, or the metric cannot fall: then as for right and wrong answers
+        one_item = variance_of_one_item(labelled.kind, labelled.metric, drawn) or None
+        design, basis = guessed(items, seeds, one_item=one_item, comparisons=comparisons), GUESS
+    else:
+        design, basis = dataclasses.replace(spread, items=items, seeds=seeds, comparisons=comparisons), MEASURED
     least = design.detectable()
     if least > HOPELESS:
         better = f"with {ENOUGH} seeds, gains of {100 * design.detectable(seeds=ENOUGH):.1f} points are"
-        reach = f"With {seeds} seeds no gain that adaptation usually brings is detectable; {better}. {GUESS}"
+        reach = f"With {seeds} seeds no gain that adaptation usually brings is detectable; {better}. {basis}"
         text = (
             f"{seeds} seeds are too few for {items:,} test texts and {comparisons} comparisons: any gain may be chance."
         )
         return least, reach, [Finding("warning", text, f"Take {ENOUGH} seeds.")]
-    reach = f"{design.advice()} {GUESS}"
+    reach = f"{design.advice()} {basis}"
     if least < LARGE:
         return least, reach, []
     text = f"With {items:,} test texts and {seeds} seeds, only differences of at least {100 * least:.1f} points are "

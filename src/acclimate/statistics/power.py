@@ -12,6 +12,15 @@ at the level of Holm's first step, .05 / comparisons. The smallest difference de
 
 Assumed: paired seeds, a normal mean, and that the power of Holm's later steps is left out. Simulated races confirm it
 (tests/statistics/test_power.py).
+
+Where the variances come from, best first:
+
+  measured      a comparison that was made on test or dev: its variance components, for any metric
+  simulated     predictions of two systems, runs or frozen probes: studies are drawn from them, and judged as races
+  probed        predictions of two frozen probes: their variance over items; those over seeds are guessed
+  guessed       nothing was trained: `one_item` from mistakes that are made up (tests of labels only, no model)
+
+Shape suffixes: n test items, K numbers an item, S seeds.
 """
 
 from __future__ import annotations
@@ -22,11 +31,26 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from acclimate.core.types import Score
+from acclimate.core.types import Label, Score
 from acclimate.statistics.significance import Comparison, compare
-from acclimate.statistics.variance import CHUNK, LEVEL, Components, noncentrality
-from acclimate.tasks.task import Metric
+from acclimate.statistics.variance import (
+    CHUNK,
+    LEVEL,
+    Components,
+    components_of,
+    half_width,
+    jackknife,
+    noncentrality,
+    residual_of,
+    statistics_of,
+)
+from acclimate.tasks.task import Kind, Metric, Values
 
+SEED_SPREAD = 0.01  # standard deviation over seeds of a contestant's score: a guess
+MOST_NOISE = 20.0  # standard deviations of numbers to predict that are added as noise at most
+NEVER_RIGHT = "\0"  # an answer that no question has
+HALVINGS = 12  # steps in the search for the share of mistakes: to 1 in 4,096
+SCORE = 0.8  # of a contestant before anything is trained: a guess
 STEADY = 0.3  # share of two contestants' disagreement that is the same for all seeds: a guess
 MORE_SEEDS = (5, 10)  # numbers of seeds that advice mentions
 NORMAL = 1e6  # degrees of freedom from which Student's t is computed as a normal variable
@@ -88,19 +112,23 @@ def guessed(
     items: int,
     seeds: int,
     *,
-    score: float = 0.8,
+    score: float = SCORE,
+    one_item: float | None = None,
     disagreement: float | None = None,
     steady: float = STEADY,
-    seed_spread: float = 0.01,
+    seed_spread: float = SEED_SPREAD,
     comparisons: int = 1,
     power: float = 0.8,
 ) -> PowerDesign:
-    """The PowerDesign of a comparison of two contestants, for a metric that is a mean over items or nearly so.
+    """The PowerDesign of a comparison of two contestants before anything is trained.
 
     score         expected score, from 0 to 1
-    disagreement  share of the items that exactly one of two contestants gets right, with one seed each. None: half that
-                  of two independent contestants, score (1 - score), because both are one model fine-tuned on the same
-                  rows and mostly fail on the same items
+    one_item      variance over items of an item's influence on one contestant's score (`variance_of_one_item`). None:
+                  score (1 - score), that of right and wrong answers, for a metric that is a mean of them
+    disagreement  variance over items of the difference of two contestants' influences, with one seed each; for right
+                  and wrong answers the share of the items that exactly one gets right. None: `one_item`, which is half
+                  that of two independent contestants, because both are one model fine-tuned on the same rows and mostly
+                  fail on the same items
     steady        share of that disagreement which is the same for all seeds
     seed_spread   standard deviation over seeds of a contestant's score on an infinite test set. One point is a guess;
                   with few training rows it is more, as a race on dev shows
@@ -113,7 +141,8 @@ def guessed(
         raise ValueError(f"{', '.join(wrong)}: a share lies between 0 and 1; 80% is 0.8")
     if comparisons < 1:
         raise ValueError(f"comparisons={comparisons}: count the contestants other than the untouched model, 1 at least")
-    among = score * (1 - score) if disagreement is None else disagreement
+    one_item = score * (1 - score) if one_item is None else one_item
+    among = one_item if disagreement is None else disagreement
     return PowerDesign(items, seeds, steady * among, (1 - steady) * among, 2 * seed_spread**2, comparisons, power)
 
 
@@ -132,6 +161,182 @@ def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8
         comparisons=comparisons,
         power=power,
     )
+
+
+def variance_of_one_item(
+    kind: Kind, metric: Metric, gold: Sequence[Label], *, score: float = SCORE, seed: int = 0
+) -> float:
+    """Return the variance over items of an item's influence on a score, from mistakes that are made up.
+
+    Labels are replaced until the metric falls to `score`, the nearer the better; the influence is the jackknife's. For
+    accuracy it is score (1 - score); for Pearson's r about (1 - r^2)^2; with a rare class, macro-F1 has a multiple of
+    accuracy's. Of `gold`, labels of a split of n rows, only the labels are read, as in a count of classes.
+
+    Raises ValueError for fewer than two items.
+    """
+    if len(gold) < 2:
+        raise ValueError(f"{len(gold)} label has no variance over items; give two or more")
+    low, high = 0.0, MOST_NOISE if kind == "score" else 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        value = metric.compute(gold, with_mistakes(kind, gold, middle, seed=seed))
+        low, high = (middle, high) if value > score else (low, middle)
+    predicted = with_mistakes(kind, gold, high, seed=seed)
+    _, shares_n = jackknife(metric.statistics(gold, predicted), metric.value)
+    return float(shares_n.var(ddof=1))
+
+
+def with_mistakes(kind: Kind, gold: Sequence[Label], wrong: float, *, seed: int = 0) -> tuple[Label, ...]:
+    """Return the labels with mistakes in about this share of the items, the same ones and more as the share grows.
+
+    A class, or set of classes, is replaced by that of another row; a word's tag by the next one of all tags; a number
+    has noise of `wrong` times the numbers' standard deviation added; an answer becomes one that is never right, and
+    half of those mistakes have the right answer in the second place.
+    """
+    generator = np.random.default_rng(seed)
+    count = len(gold)
+    if kind == "score":
+        numbers = np.array(gold, dtype=float)
+        return tuple((numbers + wrong * numbers.std() * generator.standard_normal(count)).tolist())
+    # a mistake at u < wrong, so that the mistakes of a small share are among those of a large one
+    uniform_n, others = generator.random(count), generator.permutation(count)
+    if kind == "tokens":
+        tags = sorted({tag for label in gold for tag in _tags(label)})
+        after = dict(zip(tags, [*tags[1:], *tags[:1]], strict=True))
+        return tuple(tuple(after[tag] if generator.random() < wrong else tag for tag in _tags(label)) for label in gold)
+    found: list[Label] = []
+    for row, label in enumerate(gold):
+        if uniform_n[row] >= wrong:
+            found.append(label[:1] if kind == "span" and isinstance(label, tuple) else label)
+        elif kind == "span":
+            second = label[:1] if isinstance(label, tuple) and uniform_n[row] < wrong / 2 else ()
+            found.append((NEVER_RIGHT, *second))
+        else:
+            found.append(_another(gold, row, int(others[row])))
+    return tuple(found)
+
+
+def _tags(label: Label) -> tuple[str, ...]:
+    return label if isinstance(label, tuple) else (str(label),)
+
+
+def _another(gold: Sequence[Label], row: int, begin: int) -> Label:
+    """Return the label of the first row from `begin` on that has another one than `row`, or its label if all agree."""
+    for step in range(len(gold)):
+        if (label := gold[(begin + step) % len(gold)]) != gold[row]:
+            return label
+    return gold[row]
+
+
+def probed(
+    score: Score,
+    reference: Score,
+    metric: Metric,
+    *,
+    items: int | None = None,
+    seeds: int,
+    seed_spread: float = SEED_SPREAD,
+    comparisons: int = 1,
+    power: float = 0.8,
+) -> PowerDesign:
+    """Return the PowerDesign of a comparison of two models whose frozen probes were scored on the same items.
+
+    Two probes' predictions say on which items two models differ, whatever the metric. They have no seed, so the
+    variance over seeds, and the share of the items' that is the same for all seeds, are those of `guessed`.
+
+    items  of the planned test set; None: as many as the probes were scored on
+    """
+    shares_2n = [jackknife(statistics_of(each, metric), metric.value)[1] for each in (score, reference)]
+    among = float((shares_2n[0] - shares_2n[1]).var(ddof=1))
+    size = len(score.gold) if items is None else items
+    return PowerDesign(size, seeds, STEADY * among, (1 - STEADY) * among, 2 * seed_spread**2, comparisons, power)
+
+
+def simulated(
+    scores: Sequence[Score],
+    reference: Sequence[Score],
+    metric: Metric,
+    *,
+    items: int | None = None,
+    seeds: int,
+    seed_spread: float | None = None,
+    comparisons: int = 1,
+    power: float = 0.9,
+    studies: int = 400,
+    seed: int = 0,
+) -> float:
+    """Return the true difference that is found in a share `power` of studies drawn from two systems' predictions.
+
+    A study draws `items` items with replacement. For each of its `seeds` runs and each item it takes the prediction of
+    a random run of those given, the same one for both systems, and no run twice before all were taken. The metric and
+    its jackknife are computed anew, and the luck of each run is added, normal with the variance over seeds of the
+    difference. The study finds a difference if its 95% interval, at Holm's first step, leaves out 0. Shifted by d, it
+    does so if
+
+        difference - (difference of the predictions given) + d > half width
+
+    so the answer is the quantile `power` of the half width less that error, without trial and error over d.
+
+    scores, reference  runs of two systems on the same items, paired by seed; or one frozen probe of each
+    items              of the planned test set; None: as many as were scored
+    seed_spread        standard deviation over seeds of a contestant's score; None: as the runs' components of variance
+                       say, which takes two runs or more
+
+    With more seeds than runs given, predictions occur twice, and the answer errs on the side of a larger difference;
+    most with one run, whose residual counts as the items'. Raises ValueError for other seeds or items on the two sides,
+    and for one run without `seed_spread`.
+    """
+    ours, theirs = (sorted(side, key=lambda score: score.seed) for side in (scores, reference))
+    if [score.seed for score in ours] != [score.seed for score in theirs]:
+        raise ValueError("power is simulated from runs in pairs: give the same seeds for both systems")
+    if any((score.ids, score.gold) != (ours[0].ids, ours[0].gold) for score in (*ours, *theirs)):
+        raise ValueError("power is simulated from predictions of the same test items, in the same order")
+    if seed_spread is None and len(ours) < 2:
+        raise ValueError("one run says nothing about the spread over seeds: give seed_spread, or two runs or more")
+    if seeds < 2:
+        raise ValueError(f"seeds={seeds}: there is no variance over fewer than two")
+    statistics_2SnK = _statistics(ours, theirs, metric)
+    points_2S, shares_2Sn = jackknife(statistics_2SnK, metric.value)
+    gap_S, gap_Sn = points_2S[0] - points_2S[1], shares_2Sn[0] - shares_2Sn[1]
+    if seed_spread is None:
+        # sample variance less what the residuals over items account for
+        luck = float(np.sqrt(max(gap_S.var(ddof=1) - len(ours) * float(residual_of(gap_Sn)), 0.0)))
+    else:
+        luck = float(np.sqrt(2.0)) * seed_spread
+    generator = np.random.default_rng(seed)
+    _, runs, count, _ = statistics_2SnK.shape
+    size = count if items is None else items
+    mean_2 = metric.value(statistics_2SnK.sum(axis=(1, 2)))
+    centre = float(mean_2[0] - mean_2[1])
+    needed = []
+    for _ in range(studies):
+        rows = generator.integers(count, size=size)
+        rounds = np.tile(np.arange(runs)[:, None], (-(-seeds // runs), 1, size))
+        run = generator.permuted(rounds, axis=1).reshape(-1, size)[:seeds]
+        points_2S, shares_2Sn = jackknife(statistics_2SnK[:, run, rows], metric.value)
+        gap_S = points_2S[0] - points_2S[1] + luck * generator.standard_normal(seeds)
+        half = half_width(components_of(gap_S, shares_2Sn[0] - shares_2Sn[1]), level=LEVEL / comparisons)
+        needed.append(float(half) - (float(gap_S.mean()) - centre))
+    return float(np.quantile(needed, power))
+
+
+def _statistics(ours: Sequence[Score], theirs: Sequence[Score], metric: Metric) -> Values:
+    """Return the metric's numbers (2, S, n, K) of each side, run and item.
+
+    K depends on the labels that occur, so all runs are counted as one list; not those of a correlation of ranks, which
+    are ranks among the items of one run.
+    """
+    runs = [*ours, *theirs]
+    for score in runs:
+        statistics_of(score, metric)  # raises ValueError if it was scored by another metric
+    count = len(ours[0].gold)
+    if "score" in metric.kinds:
+        stacked = np.concatenate([metric.statistics(score.gold, score.predicted) for score in runs])
+    else:
+        gold = [label for score in runs for label in score.gold]
+        predicted = [label for score in runs for label in score.predicted]
+        stacked = metric.statistics(gold, predicted)
+    return stacked.reshape(2, len(ours), count, -1)
 
 
 def beyond_reach(rival: Sequence[Score], untouched: Sequence[Score], metric: Metric) -> bool:
