@@ -389,25 +389,21 @@ def check_sums_match_counts(case: Case) -> None:
 
 
 def check_pieces_do_not_matter(case: Case) -> None:
-    """The same weights whether a step goes through the model in pieces of 8, 4 or 1 rows."""
-    trained = [_weights(case, replace(SHORT, piece_tokens=most)) for most in (8 * 20, 4 * 20, 1)]
-    for other in trained[1:]:
-        for name, value in trained[0].items():
-            torch.testing.assert_close(
-                other[name], value, rtol=2e-3, atol=2e-4, msg=lambda text, name=name: f"{name}: {text}"
-            )
+    """The same weights whether a step goes through the model whole or a row at a time.
+
+    Pieces of several rows come in `check_sums_match_counts`, whose step of PLAN has some.
+    """
+    whole, single = (_weights(case, replace(SHORT, piece_tokens=most)) for most in (ROWS * 20, 1))
+    for name, value in whole.items():
+        torch.testing.assert_close(
+            single[name], value, rtol=2e-3, atol=2e-4, msg=lambda text, name=name: f"{name}: {text}"
+        )
 
 
-def check_same_seed_same_bytes(case: Case) -> None:
-    """With dropout, two runs with one seed agree to the last bit, and another seed does not."""
-    first, second = _weights(case, SHORT, dropout=0.1), _weights(case, SHORT, dropout=0.1)
-    other = _weights(case, replace(SHORT, seed=1), dropout=0.1)
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert any(not torch.equal(first[name], other[name]) for name in first)
-
-
-def check_stop_and_resume(case: Case, directory: Path) -> None:
-    """Stopped after any step and gone on with by a new objective: the same weights and log, byte for byte."""
+def check_seed_stop_and_resume(case: Case, directory: Path) -> None:
+    """With dropout: stopped after any step and gone on with by a new objective, the same weights and log byte for byte;
+    with another seed, other weights.
+    """
     whole, place = case.objective(0.1), directory / "whole"
     for step in resumable(whole, case.stream, STOPPED, place, save_seconds=0):
         if step.number > 1:  # what a kill leaves now: the state after the steps before, this one's is lost
@@ -419,6 +415,8 @@ def check_stop_and_resume(case: Case, directory: Path) -> None:
         for (name, value), (_, other) in zip(whole.named_parameters(), resumed.named_parameters(), strict=True):
             assert torch.equal(value, other), f"{name} differs after stopping at step {stop}"
         assert (out / LOG).read_bytes() == (place / LOG).read_bytes()
+    other = _weights(case, replace(STOPPED, seed=1), dropout=0.1)
+    assert any(not torch.equal(value, other[name]) for name, value in whole.named_parameters())
 
 
 def check_every_weight_learns(case: Case) -> None:
@@ -431,31 +429,27 @@ def check_every_weight_learns(case: Case) -> None:
     assert not [name for name in idle if "key" not in name and "k_lin" not in name], idle
 
 
-def check_padding_does_not_matter(case: Case) -> None:
-    """Rows alone and rows beside a longer one have the same loss."""
+def check_other_rows_do_not_matter(case: Case) -> None:
+    """Rows have the same loss alone, beside a longer one, and on a line with others if the objective lets them share
+    it; and what rows are compared by meets the same dropout alone as on the way to the other terms.
+    """
     objective, batch = case.objective(0.0).eval(), case.stream(0)
-    alone = _sums(objective, _parts(batch, ROWS))
-    for term, value in _sums(objective, [batch]).items():
+    alone, beside = _sums(objective, _parts(batch, ROWS)), _sums(objective, [batch])
+    for term, value in beside.items():
         torch.testing.assert_close(alone[term], value, rtol=1e-4, atol=1e-4)
+    if objective.shares_lines:
+        layouts = pack(batch.lengths, 64)
+        assert any(layout.shared for layout in layouts)
+        packed = _added(objective, [objective(pad(batch, layout, CPU)) for layout in layouts], layouts)
+        for term, value in beside.items():
+            torch.testing.assert_close(packed[term], value, rtol=1e-4, atol=1e-4)
+    if objective.couples_rows:
+        _check_views_are_drawn_first(case)
 
 
-def check_sharing_lines_does_not_matter(case: Case) -> None:
-    """Rows that share lines have the same loss as rows alone, where the objective says that they may share."""
-    objective, batch = case.objective(0.0).eval(), case.stream(0)
-    if not objective.shares_lines:
-        return
-    layouts = pack(batch.lengths, 64)
-    assert any(layout.shared for layout in layouts)
-    packed = _added(objective, [objective(pad(batch, layout, CPU)) for layout in layouts], layouts)
-    for term, value in _sums(objective, [batch]).items():
-        torch.testing.assert_close(packed[term], value, rtol=1e-4, atol=1e-4)
-
-
-def check_views_are_drawn_first(case: Case) -> None:
+def _check_views_are_drawn_first(case: Case) -> None:
     """Alone and on the way to the other terms, the views that rows are compared by meet the same dropout."""
     objective, batch = case.objective(0.1).train(), case.stream(0)
-    if not objective.couples_rows:
-        return
     for layout in (pack if objective.shares_lines else cut)(batch.lengths, 64):
         piece = pad(batch, layout, CPU)
         with torch.random.fork_rng():

@@ -7,6 +7,7 @@ its child; after an empty line it waits for the child and writes its exit status
 
 import contextlib
 import importlib
+import io
 import json
 import os
 import pkgutil
@@ -79,6 +80,9 @@ def _serve() -> None:
     for module in pkgutil.walk_packages(acclimate.__path__, "acclimate."):
         if not module.name.endswith(OPTIONAL):
             importlib.import_module(module.name)
+    # the first command imports what prints help and errors, which would take each child half a second
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        cli.app(["race", "--help"])
 
     for line in sys.stdin:
         command = json.loads(line)

@@ -20,25 +20,13 @@ def test_pieces_do_not_matter(case):
     conformance.check_pieces_do_not_matter(case)
 
 
-def test_same_seed_same_bytes(case):
-    conformance.check_same_seed_same_bytes(case)
-
-
-def test_stop_and_resume(case, tmp_path: Path):
-    conformance.check_stop_and_resume(case, tmp_path)
+def test_a_seed_fixes_every_byte_and_a_stop_changes_none(case, tmp_path: Path):
+    conformance.check_seed_stop_and_resume(case, tmp_path)
 
 
 def test_every_weight_learns(case):
     conformance.check_every_weight_learns(case)
 
 
-def test_padding_does_not_matter(case):
-    conformance.check_padding_does_not_matter(case)
-
-
-def test_sharing_lines_does_not_matter(case):
-    conformance.check_sharing_lines_does_not_matter(case)
-
-
-def test_views_are_drawn_first(case):
-    conformance.check_views_are_drawn_first(case)
+def test_other_rows_of_a_piece_do_not_matter(case):
+    conformance.check_other_rows_do_not_matter(case)
