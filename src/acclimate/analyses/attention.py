@@ -117,10 +117,10 @@ class AttentionAnalysis:
 
     def verdict(self) -> str:
         """The counts in a sentence."""
-        models = [each for each in self.heads if not each.twin]
-        said = "; ".join(f"{each.name}: {_counted(each)}" for each in models)
-        control = "; ".join(_counted(each) for each in self.heads if each.twin)
-        return f"{said}. With random weights: {control}."
+        models = [heads for heads in self.heads if not heads.twin]
+        figures = "; ".join(f"{heads.name}: {_counted(heads)}" for heads in models)
+        control = "; ".join(_counted(heads) for heads in self.heads if heads.twin)
+        return f"{figures}. With random weights: {control}."
 
     def as_text(self) -> str:
         """The counts for a terminal, at most 110 columns wide."""
@@ -129,11 +129,11 @@ class AttentionAnalysis:
     def page(self) -> Page:
         """The HTML page, with the drawings of each encoder's heads."""
         kinds, maps = [], []
-        for number, each in enumerate(self.heads):
-            wide = each.kinds.shape[1] > WIDE
-            kinds.append(Drawing(each.title, kinds_of_heads(each, str(number))))
-            tokens = " ".join(each.example.tokens)
-            maps.append(Drawing(each.title, maps_of_heads(each, str(number)), wide, lead=tokens))
+        for number, heads in enumerate(self.heads):
+            wide = heads.kinds.shape[1] > WIDE
+            kinds.append(Drawing(heads.title, kinds_of_heads(heads, str(number))))
+            tokens = " ".join(heads.example.tokens)
+            maps.append(Drawing(heads.title, maps_of_heads(heads, str(number)), wide, lead=tokens))
         example = Section(
             "One text",
             lead="Each small map is a head: a row for each token of the text from above, a column for each token it "
@@ -153,12 +153,12 @@ class AttentionAnalysis:
     def totals(self) -> Section:
         """A line for each encoder."""
         rows = []
-        for each in self.heads:
-            positional, vertical = _both_counts(each.count())
-            adjacent, marked = each.maxima.by_chance
-            cells = (positional, np.count_nonzero(each.one_place), vertical)
-            shares = (each.positional.mean(), adjacent, each.vertical.mean(), marked)
-            rows.append((each.title, f"{each.kinds.size:,}", *map(str, cells), *map(share, shares)))
+        for heads in self.heads:
+            positional, vertical = _both_counts(heads.count())
+            adjacent, marked = heads.maxima.by_chance
+            cells = (positional, np.count_nonzero(heads.one_place), vertical)
+            shares = (heads.positional.mean(), adjacent, heads.vertical.mean(), marked)
+            rows.append((heads.title, f"{heads.kinds.size:,}", *map(str, cells), *map(share, shares)))
         counted = ("model", "heads", "positional", "in one place", "vertical")
         columns = (*counted, "maxima on neighbours", "by chance", "on marks", "by chance")
         first = self.heads[0].maxima
@@ -177,13 +177,13 @@ class AttentionAnalysis:
 
     def layers(self) -> Section:
         """A line for each layer: positional and vertical heads of each encoder."""
-        deepest = max(len(each.kinds) for each in self.heads)
+        deepest = max(len(heads.kinds) for heads in self.heads)
         rows = []
         for layer in range(deepest):
             cells = [str(layer + 1)]
-            for each in self.heads:
-                there = Counter(each.kinds[layer].tolist()) if layer < len(each.kinds) else None
-                cells.append("-" if there is None else " / ".join(map(str, _both_counts(there))))
+            for heads in self.heads:
+                counts = Counter(heads.kinds[layer].tolist()) if layer < len(heads.kinds) else None
+                cells.append("-" if counts is None else " / ".join(map(str, _both_counts(counts))))
             rows.append(tuple(cells))
         lines = ("Positional / vertical heads of each layer.",)
         lead = (
@@ -191,7 +191,9 @@ class AttentionAnalysis:
             f"{PLACES[0]} either). V: vertical. PV: both. Blank: neither. Random weights are drawn with the seed "
             f"{self.seed}."
         )
-        return Section("Layer by layer", ("layer", *(each.title for each in self.heads)), tuple(rows), lines, lead=lead)
+        return Section(
+            "Layer by layer", ("layer", *(heads.title for heads in self.heads)), tuple(rows), lines, lead=lead
+        )
 
 
 def analyse_heads(
@@ -211,15 +213,15 @@ def analyse_heads(
     """
     if not texts:
         raise ValueError("no texts were given, and heads are judged by what they look at in texts")
-    found = []
-    for name, given in zip(short_names(models), models, strict=True):
-        where = resolved(given)
+    analysed = []
+    for name, model_path in zip(short_names(models), models, strict=True):
+        where = resolved(model_path)
         tokenizer = load_tokenizer(where)
         longest = longest_row(name, where, tokenizer, max_tokens)
         for twin in (False, True):
             model = random_twin(where, seed=seed) if twin else load_masked_language_model(where)
-            found.append(_heads(name, model, tokenizer, texts, longest, twin=twin, watch=watch))
-    return AttentionAnalysis(tuple(found), source, max_tokens, seed)
+            analysed.append(_heads(name, model, tokenizer, texts, longest, twin=twin, watch=watch))
+    return AttentionAnalysis(tuple(analysed), source, max_tokens, seed)
 
 
 def _heads(
@@ -266,7 +268,7 @@ def _every_head(heads: Heads) -> Section:
         (
             f"layer {layer + 1}, head {head + 1}",
             f"{layer + 1}",
-            *(Cell(percent(float(each[layer, head])), float(each[layer, head])) for each in shares),
+            *(Cell(percent(float(shares_LH[layer, head])), float(shares_LH[layer, head])) for shares_LH in shares),
             str(kind),
         )
         for (layer, head), kind in np.ndenumerate(heads.kinds)

@@ -110,12 +110,12 @@ class EmbeddingsAnalysis:
         """The mean distances in a sentence."""
         if not self.moved:
             return f"No model here can be compared with {self.models[0]}."
-        said = ", ".join(f"{each.name} {each.everywhere.mean:#.3g}" for each in self.moved)
-        return f"Mean distance of the word embeddings from those of {self.models[0]}: {said}."
+        distances = ", ".join(f"{model.name} {model.everywhere.mean:#.3g}" for model in self.moved)
+        return f"Mean distance of the word embeddings from those of {self.models[0]}: {distances}."
 
     def as_text(self) -> str:
         """The tables for a terminal, at most 110 columns wide."""
-        return page(TITLE, [each for each in self.sections() if each.rows or each.lines])
+        return page(TITLE, [section for section in self.sections() if section.rows or section.lines])
 
     def sections(self) -> list[Section]:
         return [self.distances(), self.furthest(), self.nearest(), self.losses()]
@@ -125,18 +125,18 @@ class EmbeddingsAnalysis:
         distances, furthest, nearest, curves = self.sections()
         inside = f" Blue: it occurs in {self.source}; grey: it does not." if self.source else ""
         of = self.models[0] if self.axes_of == "first" else "all models"
-        one, two = self.axes.explained
+        first, second = self.axes.explained
         lead = (
             f"Each dot is a piece of the vocabulary.{inside} The axes are the first two principal components of the "
-            f"rows of {of}, and carry {one:.1%} and {two:.1%} of their variance; they and their limits are the same in "
-            "all plots."
+            f"rows of {of}, and carry {first:.1%} and {second:.1%} of their variance; they and their limits are the "
+            "same in all plots."
         )
         if furthest.rows:
             lead += (
                 " Words with a name are those of the next table; a line leads from where "
                 f"{self.models[0]} has a word to where this model has it."
             )
-        made = [distances, Section("Two components", lead=lead), furthest, nearest, curves]
+        sections = [distances, Section("Two components", lead=lead), furthest, nearest, curves]
         figures = {
             "Two components": [
                 Drawing(each.name, scatter(each, self.panels[0], self.panels, self.axes, str(number)))
@@ -148,7 +148,7 @@ class EmbeddingsAnalysis:
         return Page(
             "Word embeddings",
             self.verdict(),
-            [each for each in made if each.rows or each.lines or each.lead],
+            [each for each in sections if each.rows or each.lines or each.lead],
             figures=figures,
             alerts=[f"Not compared: {why}" for why in self.refused],
             source="After Nishida et al. (2021), Figure 1 and Appendix B.",
@@ -157,20 +157,20 @@ class EmbeddingsAnalysis:
     def distances(self) -> Section:
         """Two lines for each model: all pieces, and those of the texts."""
         rows = []
-        for each in self.moved:
-            for where, found in (("", each.everywhere), (", in the texts", each.in_texts)):
-                if found is not None:
-                    figures = [found.mean, found.median, found.nine_tenths]
-                    cells = [*(f"{value:#.3g}" for value in figures), f"{found.cosine:.4f}"]
-                    rows.append((f"{each.name}{where}", f"{found.pieces:,}", *cells))
+        for model in self.moved:
+            for where, moved in (("", model.everywhere), (", in the texts", model.in_texts)):
+                if moved is not None:
+                    figures = [moved.mean, moved.median, moved.nine_tenths]
+                    cells = [*(f"{value:#.3g}" for value in figures), f"{moved.cosine:.4f}"]
+                    rows.append((f"{model.name}{where}", f"{moved.pieces:,}", *cells))
         lines = [f"Euclidean distance of raw rows from those of {self.models[0]}, piece by piece."]
         if self.source:
             lines.append(f"In the texts: the pieces that occur in {self.source}.")
         lines += [
-            f"{each.name}: the rows have nothing to do with those of {self.models[0]} (mean cosine "
-            f"{each.everywhere.cosine:.2f}): neither was trained from the other, and the distance says nothing."
-            for each in self.moved
-            if each.everywhere.cosine < UNRELATED
+            f"{model.name}: the rows have nothing to do with those of {self.models[0]} (mean cosine "
+            f"{model.everywhere.cosine:.2f}): neither was trained from the other, and the distance says nothing."
+            for model in self.moved
+            if model.everywhere.cosine < UNRELATED
         ]
         columns = ("model", "pieces", "mean", "median", "90th percentile", "mean cosine")
         lead = (
@@ -187,13 +187,13 @@ class EmbeddingsAnalysis:
             (
                 word,
                 *([f"{self.counts[word]:,}"] if self.source else []),
-                *(f"{each.words[word]:#.3g}" for each in self.moved),
+                *(f"{model.words[word]:#.3g}" for model in self.moved),
             )
             for word in self.counts
         ]
         among = f"Of the {COMMON} most frequent words of {self.source}" if self.source else "Of all words"
         lines = (f"{among} (one piece, {SHORTEST} letters or more, no function word), those that moved furthest.",)
-        columns = ("word", *(["occurs"] if self.source else []), *(each.name for each in self.moved))
+        columns = ("word", *(["occurs"] if self.source else []), *(model.name for model in self.moved))
         return Section("Moved furthest", columns, tuple(rows), lines if rows else ())
 
     def nearest(self) -> Section:
@@ -227,10 +227,10 @@ class EmbeddingsAnalysis:
     def as_csv(self) -> str:
         """The distances unrounded, a line for each model and what they are taken over."""
         rows = [
-            (each.name, self.models[0], where, *asdict(found).values())
-            for each in self.moved
-            for where, found in (("all", each.everywhere), ("texts", each.in_texts))
-            if found is not None
+            (model.name, self.models[0], where, *asdict(summary).values())
+            for model in self.moved
+            for where, summary in (("all", model.everywhere), ("texts", model.in_texts))
+            if summary is not None
         ]
         return sheet(("model", "from", "over", *(field.name for field in fields(Distances))), rows)
 
@@ -320,23 +320,25 @@ def _pair(first: Embeddings, table: Embeddings) -> _Pair:
 def _furthest(first: Embeddings, counts_V: np.ndarray | None, pairs: Sequence[_Pair]) -> list[str]:
     """Of the COMMON most frequent words that all models have as a piece, the MARKED that some model moved furthest."""
     shared = set.intersection(*(set(pair.firsts_N.tolist()) for pair in pairs)) if pairs else set()
-    found = [
+    occurring_most = [
         (word, row)
         for word, row in first.words.items()
         if row in shared and len(word) >= SHORTEST and word.lower() not in ENGLISH
     ]
     if counts_V is not None:
-        occurring = [(word, row) for word, row in found if counts_V[row]]
-        found = sorted(occurring, key=lambda entry: -counts_V[entry[1]])[:COMMON]
-    by_distance = sorted(found, key=lambda entry: -max(pair.distances_N[pair.place(entry[1])] for pair in pairs))
+        occurring = [(word, row) for word, row in occurring_most if counts_V[row]]
+        occurring_most = sorted(occurring, key=lambda entry: -counts_V[entry[1]])[:COMMON]
+    by_distance = sorted(
+        occurring_most, key=lambda entry: -max(pair.distances_N[pair.place(entry[1])] for pair in pairs)
+    )
     return [word for word, _ in by_distance[:MARKED]]
 
 
 def _moved(pair: _Pair, first: Embeddings, counts_V: np.ndarray | None, marked: Sequence[str]) -> Moved:
     words = {word: float(pair.distances_N[pair.place(first.words[word])]) for word in marked}
     in_texts = None
-    if counts_V is not None and (there := counts_V[pair.firsts_N] > 0).any():
-        in_texts = summary(pair.distances_N[there], pair.cosines_N[there])
+    if counts_V is not None and (occurs_N := counts_V[pair.firsts_N] > 0).any():
+        in_texts = summary(pair.distances_N[occurs_N], pair.cosines_N[occurs_N])
     return Moved(pair.table.name, summary(pair.distances_N, pair.cosines_N), in_texts, words)
 
 
@@ -364,14 +366,14 @@ def write_page(path: Path, analysis: EmbeddingsAnalysis) -> Path:
     return replace(analysis.page(), sheets=sheets).write(path)[1]
 
 
-def _neighbours(found: Sequence[tuple[str, float]], before: Sequence[str]) -> str | Cell:
+def _neighbours(neighbours: Sequence[tuple[str, float]], before: Sequence[str]) -> str | Cell:
     """Names, on a terminal; on the page with their cosines, those that are not among `before` marked."""
-    if not found:
+    if not neighbours:
         return "-"
     runs = []
-    for number, (name, cosine) in enumerate(found):
-        runs += [(name, name not in before), (f" {cosine:.2f}{', ' * (number < len(found) - 1)}", False)]
-    return Cell(tuple(runs), plain=", ".join(name for name, _ in found))
+    for number, (name, cosine) in enumerate(neighbours):
+        runs += [(name, name not in before), (f" {cosine:.2f}{', ' * (number < len(neighbours) - 1)}", False)]
+    return Cell(tuple(runs), plain=", ".join(name for name, _ in neighbours))
 
 
 def scatter(panel: Panel, first: Panel, panels: Sequence[Panel], axes_: Axes, name: str) -> str:
@@ -379,7 +381,7 @@ def scatter(panel: Panel, first: Panel, panels: Sequence[Panel], axes_: Axes, na
 
     The limits are those of all `panels`. name: of the drawing, unique on its page.
     """
-    places_N2 = np.concatenate([each.places_N2 for each in panels])
+    places_N2 = np.concatenate([panel.places_N2 for panel in panels])
     low_2, high_2 = places_N2.min(axis=0), places_N2.max(axis=0)
     room_2 = MARGIN * np.maximum(high_2 - low_2, 1e-9)
     with matplotlib.rc_context(STYLE):
@@ -388,8 +390,8 @@ def scatter(panel: Panel, first: Panel, panels: Sequence[Panel], axes_: Axes, na
         axes = figure.add_subplot(xlabel=labels[0], ylabel=labels[1])
         axes.set(xlim=(low_2[0] - room_2[0], high_2[0] + room_2[0]), ylim=(low_2[1] - room_2[1], high_2[1] + room_2[1]))
         inside = panel.in_texts_N if panel.in_texts_N is not None else np.ones(len(panel.places_N2), bool)
-        for those, colour, strength in ((~inside, GREY, 0.4), (inside, BLUE, 0.5)):
-            dots_N2 = panel.places_N2[those]
+        for points, colour, strength in ((~inside, GREY, 0.4), (inside, BLUE, 0.5)):
+            dots_N2 = panel.places_N2[points]
             axes.plot(*dots_N2.T, ".", color=colour, alpha=strength, markersize=2.2, markeredgewidth=0, rasterized=True)
         for word, (x, y) in panel.marked.items():
             axes.plot(*zip(first.marked[word], (x, y), strict=True), color=MUTED, linewidth=1)

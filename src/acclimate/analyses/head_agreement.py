@@ -70,17 +70,17 @@ def agreements(
     importance_KLH: Tensor, halves_K2LH: Tensor, how: How, over: Over, *, seed: int
 ) -> dict[View, list[Agreement]]:
     """View -> the agreement of each domain, in their order. how, over: as for `normalised`; seed: of the draws."""
-    found: dict[View, list[Agreement]] = {}
+    by_view: dict[View, list[Agreement]] = {}
     for view in VIEWS:
         seen_KLH = _seen(importance_KLH, view, how, over)
         others_K = with_others(seen_KLH)
         shuffled_NK = with_others(_shuffled(seen_KLH, _among(view, over), seed))
         halves = [float(with_others(_seen(halves_2LH, view, how, over))[0]) for halves_2LH in halves_K2LH]
-        found[view] = [
+        by_view[view] = [
             Agreement(float(others), Chance.of(draws_N), alike)
             for others, draws_N, alike in zip(others_K, shuffled_NK.T, halves, strict=True)
         ]
-    return found
+    return by_view
 
 
 def noise_figures(domains: int, layers: int, heads: int, how: How, over: Over, *, seed: int) -> NoiseFigures:

@@ -88,8 +88,8 @@ class Domain:
     def below(self, over: Over) -> float | None:
         """The share of the heavily protected heads that is less important than the mean; None if none is protected."""
         mean = self.importance_LH.mean(axis=1 if over == "layer" else None, keepdims=True)
-        there = self._within(HEAVILY)
-        return float((self.importance_LH < mean)[there].mean()) if there.any() else None
+        heavily = self._within(HEAVILY)
+        return float((self.importance_LH < mean)[heavily].mean()) if heavily.any() else None
 
     def _within(self, limits: tuple[float, float]) -> np.ndarray:
         return (self.normalised_LH >= limits[0]) & (self.normalised_LH < limits[1])
@@ -110,11 +110,12 @@ class ImportanceAnalysis:
     def verdict(self) -> str:
         """Two sentences: cosine and rank correlation between domains, each beside its value by chance."""
         cosine, rank = self.agreements["normalised"], self.agreements["rank"]
-        shuffled = np.mean([each.shuffled.mean for each in cosine])
+        shuffled = np.mean([agreement.shuffled.mean for agreement in cosine])
         return (
-            f"Normalised importance has a cosine of {_between(each.others for each in cosine)} with other domains, and "
-            f"{shuffled:.2f} when shuffled. The rank correlation is {_between(each.others for each in rank)}, by "
-            f"chance 0, and between halves of a domain {_between(each.halves for each in rank)}."
+            f"Normalised importance has a cosine of {_between(agreement.others for agreement in cosine)} with other "
+            f"domains, and {shuffled:.2f} when shuffled. The rank correlation is "
+            f"{_between(agreement.others for agreement in rank)}, by chance 0, and between halves of a domain "
+            f"{_between(agreement.halves for agreement in rank)}."
         )
 
     def as_text(self) -> str:
@@ -157,7 +158,7 @@ class ImportanceAnalysis:
 
     def read(self) -> Section:
         """A line for each domain: what was read."""
-        rows = [(each.name, each.source, f"{each.texts:,}", f"{each.tokens:,}") for each in self.domains]
+        rows = [(domain.name, domain.source, f"{domain.texts:,}", f"{domain.tokens:,}") for domain in self.domains]
         layers, heads = self.domains[0].importance_LH.shape
         lines = (
             f"{self.model}: {layers} layers of {amount(heads, 'head')}. Texts are drawn evenly, and read up to "
@@ -169,8 +170,8 @@ class ImportanceAnalysis:
     def agreement(self, view: View) -> Section:
         """A line for each domain: how like the others' its importances are, and how like each other its halves."""
         rows = [
-            (domain.name, _figure(each.others), *_chance(each.shuffled), _figure(each.halves))
-            for domain, each in zip(self.domains, self.agreements[view], strict=True)
+            (domain.name, _figure(agreement.others), *_chance(agreement.shuffled), _figure(agreement.halves))
+            for domain, agreement in zip(self.domains, self.agreements[view], strict=True)
         ]
         lines = {
             "normalised": (
@@ -190,10 +191,10 @@ class ImportanceAnalysis:
     def protected(self) -> Section:
         """A line for each domain, and one for noise: the shares of heads that the soft mask holds back."""
         rows = []
-        for each in self.domains:
-            below = each.below(self.over)
-            heavily, moderately = share(each.share(HEAVILY)), share(each.share(MODERATELY))
-            rows.append((each.name, heavily, moderately, "-" if below is None else share(below)))
+        for domain in self.domains:
+            below = domain.below(self.over)
+            heavily, moderately = share(domain.share(HEAVILY)), share(domain.share(MODERATELY))
+            rows.append((domain.name, heavily, moderately, "-" if below is None else share(below)))
         rows.append(("normal noise", _shares(self.noise.heavily), _shares(self.noise.moderately), "-"))
         lines = (
             "Heavily: normalised importance of at least .8; moderately: .6 to .8. Around 20% and another 20% in the "
@@ -240,8 +241,8 @@ class ImportanceAnalysis:
                 f"{layer + 1}",
                 *(
                     cell
-                    for each in self.domains
-                    for cell in (f"{each.relative_LH[layer, head]:.2f}", f"{each.normalised_LH[layer, head]:.3f}")
+                    for domain in self.domains
+                    for cell in (f"{domain.relative_LH[layer, head]:.2f}", f"{domain.normalised_LH[layer, head]:.3f}")
                 ),
             )
             for layer, head in self.by_rank()
@@ -266,9 +267,17 @@ class ImportanceAnalysis:
     def as_csv(self) -> str:
         """The figures unrounded, a line for each domain and view."""
         rows = [
-            (domain.name, view, each.others, each.shuffled.mean, each.shuffled.low, each.shuffled.high, each.halves)
-            for view, found in self.agreements.items()
-            for domain, each in zip(self.domains, found, strict=True)
+            (
+                domain.name,
+                view,
+                agreement.others,
+                agreement.shuffled.mean,
+                agreement.shuffled.low,
+                agreement.shuffled.high,
+                agreement.halves,
+            )
+            for view, agreements in self.agreements.items()
+            for domain, agreement in zip(self.domains, agreements, strict=True)
         ]
         return sheet(("domain", "view", "others", "shuffled", "shuffled_low", "shuffled_high", "halves"), rows)
 
@@ -289,7 +298,7 @@ class ImportanceAnalysis:
         return sheet(("domain", "layer", "head", "importance", "normalised", "first_half", "second_half"), rows)
 
     def _head(self, place: tuple[int, int]) -> tuple[str, ...]:
-        cells = (f"{each.relative_LH[place]:.2f} ({_figure(each.normalised_LH[place])})" for each in self.domains)
+        cells = (f"{domain.relative_LH[place]:.2f} ({_figure(domain.normalised_LH[place])})" for domain in self.domains)
         return (f"layer {place[0] + 1}, head {place[1] + 1}", *cells)
 
 
@@ -306,7 +315,7 @@ def _shares(chance: Chance) -> str:
 
 
 def _between(values: Iterator[float]) -> str:
-    low, high = f"{min(found := [*values]):.2f}", f"{max(found):.2f}"
+    low, high = f"{min(figures := [*values]):.2f}", f"{max(figures):.2f}"
     return low if low == high else f"{low} to {high}"
 
 
@@ -398,18 +407,18 @@ def _halves(
     """(2, L, H) importance on each half of the batches, each under different dropout noise."""
     total = sum(map(len, halves))
     batches = counted(chain(*halves), watch, f"importance on {name}", total=total, unit="batches", every=1)
-    found = [
+    importances = [
         head_importance(model, islice(batches, len(half)), seed=seed)["heads"]
         for half, seed in zip(halves, seeds, strict=True)
     ]
-    return torch.stack(found).double()
+    return torch.stack(importances).double()
 
 
 def _batches(rows: Sequence[list[int]], pad: int) -> Iterator[Batch]:
     for first in range(0, len(rows), BATCH):
-        some = rows[first : first + BATCH]
-        offsets = np.cumsum([0, *map(len, some)])
-        yield Batch(np.concatenate(some).astype(np.int64), offsets.astype(np.int64), pad=pad)
+        rows_of_batch = rows[first : first + BATCH]
+        offsets = np.cumsum([0, *map(len, rows_of_batch)])
+        yield Batch(np.concatenate(rows_of_batch).astype(np.int64), offsets.astype(np.int64), pad=pad)
 
 
 def write_page(path: Path, analysis: ImportanceAnalysis) -> tuple[Path, Path]:

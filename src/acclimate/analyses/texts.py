@@ -45,8 +45,8 @@ def read_texts(path: Path, *, column: str = "text") -> Iterator[str]:
         values = (row.get(column) for _, row in table_rows(path, [column], LIMITS) if not isinstance(row, str))
         yield from (value for value in values if isinstance(value, str) and value.strip())
     else:
-        made = (path / "corpus.json").exists()
-        documents = Corpus(path).documents() if made else read_documents(path, field=column)
+        is_corpus = (path / "corpus.json").exists()
+        documents = Corpus(path).documents() if is_corpus else read_documents(path, field=column)
         yield from (document.text for document in documents if document.text.strip())
 
 

@@ -121,8 +121,8 @@ class VocabulariesAnalysis:
     def advice(self) -> str:
         """A sentence: pieces a word under each vocabulary."""
         first, *others = [
-            f"{each.texts.per_word:.2f}{' pieces a word' * (not number)} under {_called(each.name)}"
-            for number, each in enumerate(self.vocabularies)
+            f"{vocabulary.texts.per_word:.2f}{' pieces a word' * (not number)} under {_called(vocabulary.name)}"
+            for number, vocabulary in enumerate(self.vocabularies)
         ]
         return f"Your texts break into {', '.join([first, *others])}."
 
@@ -153,8 +153,10 @@ class VocabulariesAnalysis:
     def as_text(self) -> str:
         """The tables for a terminal, at most 110 columns wide."""
         parts = [self.compared(), self.found(LISTED), self.broken()]
-        said = " ".join(filter(None, (self.advice(), self.way_out())))
-        return page("acclimate data vocabulary", [Section(said), *(part for part in parts if part.rows or part.lines)])
+        sentences = " ".join(filter(None, (self.advice(), self.way_out())))
+        return page(
+            "acclimate data vocabulary", [Section(sentences), *(part for part in parts if part.rows or part.lines)]
+        )
 
     def page(self) -> Page:
         """The HTML page and its sheets: the same tables, with all terms and how often they occur."""
@@ -167,14 +169,18 @@ class VocabulariesAnalysis:
 
     def compared(self) -> Section:
         """A line for each vocabulary."""
-        general = any(each.in_general is not None for each in self.vocabularies)
+        general = any(vocabulary.in_general is not None for vocabulary in self.vocabularies)
         rows = []
-        for each in self.vocabularies:
-            cells = [each.name, f"{each.kind}, {'uncased' if each.lower else 'cased'}", f"{each.entries:,}"]
-            cells += [f"{each.texts.per_word:.2f}"]
-            cells += ["-" if each.in_general is None else f"{each.in_general:.2f}"] if general else []
-            cells += [f"{each.per_text:,.0f}", share(each.texts.whole), _unknown(each.texts.unknown)]
-            rows.append((*cells, "-" if each.shared is None else share(each.shared)))
+        for vocabulary in self.vocabularies:
+            cells = [
+                vocabulary.name,
+                f"{vocabulary.kind}, {'uncased' if vocabulary.lower else 'cased'}",
+                f"{vocabulary.entries:,}",
+            ]
+            cells += [f"{vocabulary.texts.per_word:.2f}"]
+            cells += ["-" if vocabulary.in_general is None else f"{vocabulary.in_general:.2f}"] if general else []
+            cells += [f"{vocabulary.per_text:,.0f}", share(vocabulary.texts.whole), _unknown(vocabulary.texts.unknown)]
+            rows.append((*cells, "-" if vocabulary.shared is None else share(vocabulary.shared)))
         columns = ["vocabulary of", "kind", "entries", "pieces a word", *(["in general text"] if general else [])]
         columns += ["pieces a text", "whole words", "unknown pieces", "shared entries"]
         words, learnt = self.vocabularies[0].texts.words, self.vocabularies[-1].name == IN_DOMAIN
@@ -194,9 +200,9 @@ class VocabulariesAnalysis:
         if not self.terms:
             text = "No terms were looked up. Give general text to find them by (--general), or a list (--terms)."
             return Section("Terms", lines=(text,))
-        broken = [each for each in self.terms if not all(each.whole(at) for at in range(len(self.vocabularies)))]
+        broken = [judged for judged in self.terms if not all(judged.whole(at) for at in range(len(self.vocabularies)))]
         numbers = range(len(self.vocabularies))
-        rows = [(each.term.word, *map(each.spelt, numbers)) for each in broken[:most]]
+        rows = [(judged.term.word, *map(judged.spelt, numbers)) for judged in broken[:most]]
         more = f" The first {most:,} of {len(broken):,} that some vocabulary breaks." if len(broken) > most else ""
         return Section("Terms", ("term", *self.names), tuple(rows), (f"{self.kept_whole()}{more}",))
 
@@ -206,12 +212,12 @@ class VocabulariesAnalysis:
             return self.found(0)
         rows = tuple(
             (
-                each.term.word,
-                *("-" if number is None else f"{number:,}" for number in (each.term.own, each.term.general)),
-                "-" if each.term.z is None else f"{each.term.z:.1f}",
-                *map(each.spelt, range(len(self.vocabularies))),
+                judged.term.word,
+                *("-" if number is None else f"{number:,}" for number in (judged.term.own, judged.term.general)),
+                "-" if judged.term.z is None else f"{judged.term.z:.1f}",
+                *map(judged.spelt, range(len(self.vocabularies))),
             )
-            for each in self.terms
+            for judged in self.terms
         )
         z = "" if self.given else " z: of the log-odds against general text (Monroe et al., 2008)."
         lines = ("The pieces of each term; a check mark: one piece a word.",)
@@ -220,33 +226,47 @@ class VocabulariesAnalysis:
 
     def kept_whole(self) -> str:
         """How many terms each vocabulary keeps whole, and what terms they are."""
-        what = "that were given" if self.given else "that stand out most against general text"
+        which_terms = "that were given" if self.given else "that stand out most against general text"
         counts = ", ".join(f"{self.whole(at):,} under {_called(name)}" for at, name in enumerate(self.names))
-        return f"Of {amount(len(self.terms), 'term')} {what}, {counts} are one piece a word ({WHOLE})."
+        return f"Of {amount(len(self.terms), 'term')} {which_terms}, {counts} are one piece a word ({WHOLE})."
 
     def broken(self) -> Section:
         """The most frequent words of three pieces and more under each vocabulary."""
         lines = tuple(
-            f"{each.name}: "
-            + ", ".join(f"{word} ({pieces} pieces, {count:,} times)" for word, pieces, count in each.texts.broken)
-            for each in self.vocabularies
-            if each.texts.broken
+            f"{vocabulary.name}: "
+            + ", ".join(f"{word} ({pieces} pieces, {count:,} times)" for word, pieces, count in vocabulary.texts.broken)
+            for vocabulary in self.vocabularies
+            if vocabulary.texts.broken
         )
         lead = "The most frequent words of three pieces and more, in the texts that were measured on."
         return Section("Words that break most often", lines=lines, lead=lead)
 
     def whole(self, number: int) -> int:
         """How many terms the vocabulary of that number keeps whole."""
-        return sum(each.whole(number) for each in self.terms)
+        return sum(judged.whole(number) for judged in self.terms)
 
     def as_csv(self) -> str:
         """The figures unrounded, a line for each vocabulary."""
         rows = [
             (
-                *(each.name, each.kind, each.lower, each.entries, each.texts.per_word, each.in_general, each.per_text),
-                *(each.texts.whole, each.texts.unknown, each.shared, self.whole(number), len(self.terms)),
+                *(
+                    vocabulary.name,
+                    vocabulary.kind,
+                    vocabulary.lower,
+                    vocabulary.entries,
+                    vocabulary.texts.per_word,
+                    vocabulary.in_general,
+                    vocabulary.per_text,
+                ),
+                *(
+                    vocabulary.texts.whole,
+                    vocabulary.texts.unknown,
+                    vocabulary.shared,
+                    self.whole(number),
+                    len(self.terms),
+                ),
             )
-            for number, each in enumerate(self.vocabularies)
+            for number, vocabulary in enumerate(self.vocabularies)
         ]
         names = [
             *("vocabulary", "kind", "lower", "entries", "pieces_per_word", "pieces_per_word_general"),
@@ -257,15 +277,21 @@ class VocabulariesAnalysis:
     def terms_as_csv(self) -> str:
         """A line for each term: how often it was met, z, and its pieces under each vocabulary."""
         rows = [
-            (each.term.word, each.term.own, each.term.general, each.term.z, *(" ".join(part) for part in each.pieces))
-            for each in self.terms
+            (
+                judged.term.word,
+                judged.term.own,
+                judged.term.general,
+                judged.term.z,
+                *(" ".join(part) for part in judged.pieces),
+            )
+            for judged in self.terms
         ]
         return sheet(("term", "in_texts", "in_general", "z", *self.names), rows)
 
     @property
     def names(self) -> tuple[str, ...]:
         """What the vocabularies are called."""
-        return tuple(each.name for each in self.vocabularies)
+        return tuple(vocabulary.name for vocabulary in self.vocabularies)
 
 
 def compare_vocabularies(
@@ -300,7 +326,7 @@ def compare_vocabularies(
         names.append(IN_DOMAIN)
     judged = _terms(recipe, corpus, general, terms, watch)
     reference = entries(tokenizers[-1])
-    found = [
+    vocabularies = [
         _vocabulary(name, tokenizer, held, held_general, None if tokenizer is tokenizers[-1] else reference)
         for name, tokenizer in zip(names, tokenizers, strict=True)
     ]
@@ -308,9 +334,11 @@ def compare_vocabularies(
         texts=name or corpus.path.name,
         documents=len(corpus),
         held_out=len(held.sample),
-        vocabularies=tuple(found),
+        vocabularies=tuple(vocabularies),
         reference=names[-1],
-        terms=tuple(Judged(term, tuple(term_pieces(term.word, each) for each in tokenizers)) for term in judged),
+        terms=tuple(
+            Judged(term, tuple(term_pieces(term.word, tokenizer) for tokenizer in tokenizers)) for term in judged
+        ),
         given=terms is not None,
     )
 
@@ -367,13 +395,13 @@ def entries(tokenizer: Any) -> set[tuple[str, bool]]:
     texts = piece_texts(tokenizer, 1 + max(vocabulary.values()))
     special = set(tokenizer.all_special_ids)
     continued = type(tokenizer.backend_tokenizer.model).__name__ == "WordPiece"
-    found = set()
+    spellings = set()
     for piece, number in vocabulary.items():
         if number not in special:
             text = texts[number]
             begins = not piece.startswith("##") if continued else piece[:1] in SPACES
-            found.add((text if text and "\ufffd" not in text else piece, begins))
-    return found
+            spellings.add((text if text and "\ufffd" not in text else piece, begins))
+    return spellings
 
 
 def _spelt(piece: str, tokenizer: Any) -> str:
@@ -405,17 +433,17 @@ def _learnt(recipe: VocabularyRecipe, held: Held, path: Path, watch: Watch) -> A
 
 
 def _terms(
-    recipe: VocabularyRecipe, corpus: Corpus, general: Corpus | None, given: Path | None, watch: Watch
+    recipe: VocabularyRecipe, corpus: Corpus, general: Corpus | None, terms_file: Path | None, watch: Watch
 ) -> list[Term]:
     """The given terms, or those that stand out against general text; none if there is neither."""
-    if given is None and general is None:
+    if terms_file is None and general is None:
         return []
-    lines = None if given is None else given.read_text(encoding="utf-8").splitlines()
+    lines = None if terms_file is None else terms_file.read_text(encoding="utf-8").splitlines()
     in_texts = count_words(corpus, watch=watch)
-    other = None if general is None else count_words(general, stage="words of general text", watch=watch)
+    general_counts = None if general is None else count_words(general, stage="words of general text", watch=watch)
     if lines is not None:
-        return given_terms(lines, in_texts, other)
-    return characteristic(in_texts, other or {}, most=recipe.most_terms)
+        return given_terms(lines, in_texts, general_counts)
+    return characteristic(in_texts, general_counts or {}, most=recipe.most_terms)
 
 
 def _vocabulary(
@@ -448,9 +476,9 @@ def _vocabulary(
     )
 
 
-def _shared(found: set[tuple[str, bool]], reference: set[tuple[str, bool]]) -> set[tuple[str, bool]]:
+def _shared(spellings: set[tuple[str, bool]], reference: set[tuple[str, bool]]) -> set[tuple[str, bool]]:
     """The reference's entries that are among `found`, case aside: an uncased vocabulary holds "dna" for "DNA"."""
-    folded = {(text.lower(), begins) for text, begins in found}
+    folded = {(text.lower(), begins) for text, begins in spellings}
     return {(text, begins) for text, begins in reference if (text.lower(), begins) in folded}
 
 

@@ -16,18 +16,20 @@ from acclimate.cli.verb import Session, verb
 analyse = typer.Typer(help="Look into models: attention heads, word embeddings, head importance.", no_args_is_help=True)
 
 
-def _page_and_texts(name: str, given: Mapping[str, Any]) -> None:
+def _page_and_texts(name: str, parameters: Mapping[str, Any]) -> None:
     """Check --out and --texts. name: what the page is usually called."""
-    if given["out"].is_dir():
-        raise ValueError(f"--out {given['out']} is a folder; name the page to write, such as {given['out'] / name}")
-    if given["texts"] is not None:
-        check_texts(given["texts"], given["column"])
+    if parameters["out"].is_dir():
+        raise ValueError(
+            f"--out {parameters['out']} is a folder; name the page to write, such as {parameters['out'] / name}"
+        )
+    if parameters["texts"] is not None:
+        check_texts(parameters["texts"], parameters["column"])
 
 
-def _page_and_domains(given: Mapping[str, Any]) -> None:
-    _page_and_texts("importance.html", {"out": given["out"], "texts": None})
-    for texts in _named_sources(given["domains"]).values():
-        check_texts(texts, given["column"])
+def _page_and_domains(parameters: Mapping[str, Any]) -> None:
+    _page_and_texts("importance.html", {"out": parameters["out"], "texts": None})
+    for texts in _named_sources(parameters["domains"]).values():
+        check_texts(texts, parameters["column"])
 
 
 @analyse.command()
@@ -139,14 +141,14 @@ def importance(
     session.say(f"{analysis.as_text()}\nPage: {out}\nFigures: {sheet}\nHeads: {heads}")
 
 
-def _named_sources(given: list[str]) -> dict[str, Path]:
+def _named_sources(sources: list[str]) -> dict[str, Path]:
     """Domain -> its texts. Raises ValueError for one without a name, and if two have the same."""
-    found: dict[str, Path] = {}
-    for each in given:
-        name, equals, place = each.partition("=")
+    by_name: dict[str, Path] = {}
+    for source in sources:
+        name, equals, place = source.partition("=")
         if not (name and equals and place):
-            raise ValueError(f"'{each}': say which domain the texts are of, as NAME=TEXTS")
-        if name in found:
-            raise ValueError(f"two domains are called '{name}': {found[name]} and {place}. Name each differently")
-        found[name] = Path(place)
-    return found
+            raise ValueError(f"'{source}': say which domain the texts are of, as NAME=TEXTS")
+        if name in by_name:
+            raise ValueError(f"two domains are called '{name}': {by_name[name]} and {place}. Name each differently")
+        by_name[name] = Path(place)
+    return by_name

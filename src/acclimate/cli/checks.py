@@ -47,35 +47,35 @@ def check_texts(path: Path, column: str) -> None:
         check_raw_text(path, column)
 
 
-def check_directory(given: Mapping[str, Any]) -> None:
+def check_directory(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError unless `run` is a directory."""
-    if not given["run"].is_dir():
-        raise ValueError(f"{given['run']}: there is no such directory. Give the --out of a race or a study")
+    if not parameters["run"].is_dir():
+        raise ValueError(f"{parameters['run']}: there is no such directory. Give the --out of a race or a study")
 
 
-def check_ended(given: Mapping[str, Any]) -> None:
+def check_ended(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError unless `run` holds a race that has come to its end."""
     from acclimate.jobs.lock import OUTCOME
 
-    check_directory(given)
-    run = given["run"]
+    check_directory(parameters)
+    run = parameters["run"]
     for name in OUTCOME:
         if not (run / name).exists():
             raise ValueError(f"{run} holds no {name}: no race there has come to its end. Run it again to go on")
 
 
-def check_locked(given: Mapping[str, Any]) -> None:
+def check_locked(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError unless `run` holds a study that has come to its end."""
     from acclimate.jobs.lock import read_lock
 
-    check_directory(given)
-    read_lock(given["run"])
+    check_directory(parameters)
+    read_lock(parameters["run"])
 
 
-def check_method(given: Mapping[str, Any]) -> None:
+def check_method(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError for models, texts and tasks of a method's settings that are missing."""
-    method = given["method"]
-    stated = check_settings(method, given)
+    method = parameters["method"]
+    stated = check_settings(method, parameters)
     for name in (name for name in MODELS if hasattr(stated, name)):
         check_models([getattr(stated, name)])
     for name in (name for name in RAW_TEXT if getattr(stated, name, Path()) != Path()):
@@ -110,44 +110,44 @@ def _check_task(path: Path) -> None:
     open_prepared(path)
 
 
-def check_start(given: Mapping[str, Any]) -> None:
+def check_start(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError if there is neither a model nor general text to pretrain one on."""
-    if given["model"] is None and given["general"] is None and str(given["task"]) != EMBEDDED:
+    if parameters["model"] is None and parameters["general"] is None and str(parameters["task"]) != EMBEDDED:
         raise ValueError(
             "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one on "
             "(--general TEXT)"
         )
 
 
-def check_study(study: Study, given: Mapping[str, Any]) -> None:
+def check_study(study: Study, parameters: Mapping[str, Any]) -> None:
     """Raises ValueError for files, datasets and models that are not there, and for what the study needs besides."""
-    data = given["data"]
-    if LISTED in given:
-        models, _ = apart(given[LISTED])
+    data = parameters["data"]
+    if LISTED in parameters:
+        models, _ = apart(parameters[LISTED])
         check_models(models)
         if not models:
             raise ValueError("no model given: name one or more, directories or hub ids")
-    if "task" in given:
-        check_files(given)
+    if "task" in parameters:
+        check_files(parameters)
     elif data is not None and not data.is_dir():
         raise ValueError(f"--data {data}: there is no such folder")
-    for path in (given.get("corpus"), given.get("general")):
+    for path in (parameters.get("corpus"), parameters.get("general")):
         if path is not None:
             check_raw_text(path)
     for name in study.needs:
-        if given[name] is None:
+        if parameters[name] is None:
             raise ValueError(f"the study '{study.name}' {NEEDED[name]}")
-    if "task" in given:
-        check_start(given)
-    _check_datasets(check_settings(f"study {study.name}", given), data)
+    if "task" in parameters:
+        check_start(parameters)
+    _check_datasets(check_settings(f"study {study.name}", parameters), data)
 
 
 def _check_datasets(stated: Any, data: Path | None) -> None:
     """Raises ValueError for datasets and texts of a study's settings that are not there. data: a benchmark's folder."""
     if data is None and getattr(stated, "datasets", None) == ():
         raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
-    for each in getattr(stated, "datasets", ()):
-        _check_dataset(each, data)
+    for dataset in getattr(stated, "datasets", ()):
+        _check_dataset(dataset, data)
     if first := getattr(stated, "first", ""):
         if data is None and not Path(first).is_file():
             raise ValueError(f"first = {first!r}: there is no such file; to name a dataset give --data DIR")

@@ -42,21 +42,25 @@ def prepare(
 
     with session.watched() as watch:
         read = race.labelled_rows(labelled, data, rows)
-        made, ready, found = made_ready(out, read, leaks=leaks, watch=watch)
-    session.tell_findings(found)
+        prepared, ready, examination = made_ready(out, read, leaks=leaks, watch=watch)
+    session.tell_findings(examination)
     if ranks.is_first():
-        sizes = ", ".join(f"{split} {size:,}" for split, size in made.sizes.items())
-        said = (*ready.notes, f"{made.name}: {sizes}; scored by {made.metric.name}", f"Task: {made.path}")
-        session.say("\n".join(map(escaped, said)))
+        sizes = ", ".join(f"{split} {size:,}" for split, size in prepared.sizes.items())
+        sentences = (
+            *ready.notes,
+            f"{prepared.name}: {sizes}; scored by {prepared.metric.name}",
+            f"Task: {prepared.path}",
+        )
+        session.say("\n".join(map(escaped, sentences)))
 
 
-def _raw_texts(given: Mapping[str, Any]) -> None:
+def _raw_texts(parameters: Mapping[str, Any]) -> None:
     from acclimate.text.language import check_language
 
-    places, _ = apart(given[LISTED])
+    places, _ = apart(parameters[LISTED])
     if not places:
         raise ValueError("no raw text given. Name a file or folder of it before the settings")
-    stated = check_settings("data corpus", given)
+    stated = check_settings("data corpus", parameters)
     if stated.language:
         check_language(stated.language)
     for place in places:
@@ -94,7 +98,7 @@ def corpus(
     at_once = processes or processors()
     with session.watched() as watch:
         done = prepare_corpus(
-            [Path(each) for each in raw],
+            [Path(path) for path in raw],
             out,
             chosen,
             separated=separated,
@@ -114,29 +118,29 @@ def _tokens(path: Path, model: str, processes: int, watch: Watch) -> str:
     from acclimate.models.loading import resolved
     from acclimate.text.corpus import Corpus
 
-    made = Corpus(path).tokens(load_tokenizer(Path(resolved(model))), processes=processes, watch=watch)
-    return f"Tokens under {model}: {len(made.ids):,}\n"
+    tokens = Corpus(path).tokens(load_tokenizer(Path(resolved(model))), processes=processes, watch=watch)
+    return f"Tokens under {model}: {len(tokens.ids):,}\n"
 
 
-def _queries(given: Mapping[str, Any]) -> None:
-    check_settings("data retrieve", given, *_options(given))
-    if given["cut_from"] is None:
-        if given["task"] is None or given["corpus"] is None:
-            what = (
+def _queries(parameters: Mapping[str, Any]) -> None:
+    check_settings("data retrieve", parameters, *_options(parameters))
+    if parameters["cut_from"] is None:
+        if parameters["task"] is None or parameters["corpus"] is None:
+            queries = (
                 "no FILE given, whose texts are the queries"
-                if given["task"] is None
+                if parameters["task"] is None
                 else "no corpus given. Add --corpus PATH, raw text"
             )
-            raise ValueError(f"{what}; or cut a smaller K from a retrieval with --from RUN --k NUMBER")
-        check_files({**given, "data": None, "corpus": None})
-        check_raw_text(given["corpus"])
-    elif not given["cut_from"].is_dir():
-        raise ValueError(f"--from {given['cut_from']}: there is no such directory. Name the --out of a retrieval")
+            raise ValueError(f"{queries}; or cut a smaller K from a retrieval with --from RUN --k NUMBER")
+        check_files({**parameters, "data": None, "corpus": None})
+        check_raw_text(parameters["corpus"])
+    elif not parameters["cut_from"].is_dir():
+        raise ValueError(f"--from {parameters['cut_from']}: there is no such directory. Name the --out of a retrieval")
 
 
-def _options(given: Mapping[str, Any]) -> list[str]:
+def _options(parameters: Mapping[str, Any]) -> list[str]:
     """The options that are settings, as settings."""
-    return [f"{name}={given[name]}" for name in ("k", "how", "queries") if given[name] is not None]
+    return [f"{name}={parameters[name]}" for name in ("k", "how", "queries") if parameters[name] is not None]
 
 
 @data.command()
@@ -176,29 +180,29 @@ def retrieve(
     from acclimate.data import retrieve
     from acclimate.data.retrieve import for_files
 
-    settings = _options(session.given)
+    settings = _options(session.parameters)
     with session.watched() as watch:
         if cut_from is not None:
-            stated = [*(session.given["assignments"] or []), *settings]
-            others = task or corpus or session.given["recipe"] or labelled != type(labelled)(train=labelled.train)
+            stated = [*(session.parameters["assignments"] or []), *settings]
+            others = task or corpus or session.parameters["recipe"] or labelled != type(labelled)(train=labelled.train)
             if k is None or stated != [f"k={k}"] or others:
                 raise ValueError(f"--from {cut_from} cuts what was retrieved there: give --k and --out, nothing else")
             done = ranks.first_then_all(lambda: retrieve.cut_retrieval(cut_from, k, out, watch=watch))
         else:
             assert corpus is not None  # _queries
             chosen = session.recipe(retrieve.RetrieveRecipe(), *settings)
-            given: dict[str, Any] = {"separated": separated, "shards": shards, "cluster": cluster, "watch": watch}
-            done = for_files(labelled, corpus, out, chosen, **given)
+            arguments: dict[str, Any] = {"separated": separated, "shards": shards, "cluster": cluster, "watch": watch}
+            done = for_files(labelled, corpus, out, chosen, **arguments)
     session.say(done.as_text())
     session.say(f"Documents: {done.corpus.path}\nWhich query found which: {done.selection.path}")
 
 
-def _vocabulary(given: Mapping[str, Any]) -> None:
-    for path in (given["texts"], given["general"]):
+def _vocabulary(parameters: Mapping[str, Any]) -> None:
+    for path in (parameters["texts"], parameters["general"]):
         if path is not None:
             check_raw_text(path)
-    if given["terms"] is not None and not given["terms"].is_file():
-        raise ValueError(f"--terms {given['terms']}: there is no such file. Write a list of terms, one a line")
+    if parameters["terms"] is not None and not parameters["terms"].is_file():
+        raise ValueError(f"--terms {parameters['terms']}: there is no such file. Write a list of terms, one a line")
 
 
 @data.command()

@@ -18,9 +18,9 @@ from acclimate.core.settings import did_you_mean
 NAMES = [name for name, about in schema()["names"].items() if about.get("kind") == "method"]  # METHODS loads torch
 
 
-def _method(given: Mapping[str, Any]) -> str:
+def _method(parameters: Mapping[str, Any]) -> str:
     """The name of the method. Raises ValueError where there is none of it."""
-    method = str(given["method"])
+    method = str(parameters["method"])
     if method not in NAMES:
         raise ValueError(f"no method is called '{method}'{did_you_mean(method, NAMES, '')}")
     return method

@@ -32,9 +32,15 @@ class CommandError(RuntimeError):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command on the cluster, and exit with its status."""
-    given = _arguments(arguments)
+    options = _arguments(arguments)
     try:
-        launch(given.command, processes=given.workers, cluster=given.cluster, gpu=given.gpu, threads=given.threads)
+        launch(
+            options.command,
+            processes=options.workers,
+            cluster=options.cluster,
+            gpu=options.gpu,
+            threads=options.threads,
+        )
     except CommandError as error:
         sys.exit(error.status)
     except ValueError as error:
@@ -67,7 +73,7 @@ def launch(
             ),
             run_config=RunConfig(storage_path=place),  # Ray's records; those of acclimate are in the command's --out
         )
-        for left in reversed(range(again + 1)):
+        for tries_left in reversed(range(again + 1)):
             try:
                 trainer.fit()
                 return
@@ -76,13 +82,13 @@ def launch(
                 deaths = [cause for cause in causes if not isinstance(cause, CommandError)]
                 if not deaths:  # where there is one, the others fail for want of it
                     raise causes[0] from error
-                if not left:
+                if not tries_left:
                     raise
                 died = f"a process has died ({type(deaths[0]).__name__})"
-                print(f"acclimate: {died}; all are started anew, {left} more times at most", file=sys.stderr)
+                print(f"acclimate: {died}; all are started anew, {tries_left} more times at most", file=sys.stderr)
 
 
-def _run(given: Mapping[str, Any]) -> None:
+def _run(environment: Mapping[str, Any]) -> None:
     """Run the command in one of the processes that Ray Train has joined and given ranks, as torchrun does."""
     import traceback
 
@@ -90,9 +96,9 @@ def _run(given: Mapping[str, Any]) -> None:
 
     from acclimate.cli import app
 
-    torch.set_num_threads(given["threads"])
-    os.chdir(given["directory"])
-    sys.argv = ["acclimate", *given["command"]]
+    torch.set_num_threads(environment["threads"])
+    os.chdir(environment["directory"])
+    sys.argv = ["acclimate", *environment["command"]]
     try:
         app()
     except SystemExit as end:
@@ -112,12 +118,12 @@ def _connected(cluster: str, processors: int, gpus: int) -> Iterator[None]:
             import ray.train
         except ImportError as error:
             raise ValueError("Ray Train is not installed: pip install 'acclimate[ray]'") from error
-        there = ray.cluster_resources()
-        for what, wanted in (("CPU", processors), ("GPU", gpus)):
-            if there.get(what, 0) < wanted:
+        resources = ray.cluster_resources()
+        for resource, wanted in (("CPU", processors), ("GPU", gpus)):
+            if resources.get(resource, 0) < wanted:
                 raise ValueError(
-                    f"the cluster has {there.get(what, 0):g} {what}, but {wanted} are asked for. Lower --workers or "
-                    f"--threads, or add machines to it"
+                    f"the cluster has {resources.get(resource, 0):g} {resource}, but {wanted} are asked for. Lower "
+                    f"--workers or --threads, or add machines to it"
                 )
         yield
 
@@ -132,12 +138,12 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="processors that each process claims")
     parser.add_argument("--gpu", action="store_true", help="a GPU for each process")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="such as: adapt mlm model=MODEL --out runs/dapt")
-    given = parser.parse_args(arguments)
-    if not given.command:
+    options = parser.parse_args(arguments)
+    if not options.command:
         parser.error("give a command of acclimate after the options")
-    if min(given.workers, given.threads) < 1:
+    if min(options.workers, options.threads) < 1:
         parser.error("--workers and --threads are at least 1")
-    return given
+    return options
 
 
 if __name__ == "__main__":

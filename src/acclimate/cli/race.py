@@ -98,7 +98,9 @@ def race(
     from acclimate.races.fit import with_search
     from acclimate.races.recipe import heeded, stated_methods
 
-    usual = race.recipe_for(model, stated_methods(session.given.get("assignments") or (), session.given.get("recipe")))
+    usual = race.recipe_for(
+        model, stated_methods(session.parameters.get("assignments") or (), session.parameters.get("recipe"))
+    )
     stated = session.note(heeded(session.recipe(usual), usual))
     if budget is not None:
         with_search(stated)  # raises where the two do not go together

@@ -73,14 +73,14 @@ def _printing(console: Console) -> Watch:
         if done < reached.get(stage, done + 1):  # a new stage, or another of the same name
             began[stage], printed[stage], first[stage] = now, now, done
         reached[stage] = done
-        took = now - began[stage]
+        seconds = now - began[stage]
         last = done >= total > 0
-        if took < SOON or (now - printed[stage] < PLAIN_EVERY and not last):
+        if seconds < SOON or (now - printed[stage] < PLAIN_EVERY and not last):
             return
         printed[stage] = now
-        parts = [f"{done}{f'/{total}' if total > 0 else ''} {progress.unit}", _value(progress), span(took)]
+        parts = [f"{done}{f'/{total}' if total > 0 else ''} {progress.unit}", _value(progress), span(seconds)]
         if total > 0 and not last:
-            parts.append(f"{span(took / max(1, done - first[stage]) * (total - done))} left")
+            parts.append(f"{span(seconds / max(1, done - first[stage]) * (total - done))} left")
         console.print(f"{stage}: {', '.join(filter(None, parts))}{_cost(progress)}")
 
     return watch

@@ -29,8 +29,8 @@ def schema() -> dict[str, Any]:
     """`names`: name -> its class, its defaults with an option, the settings that a method cannot do without, and the
     settings with which it does without a corpus; `classes`: as core/schema.py has them.
     """
-    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return content
 
 
 def class_of(name: str) -> str:
@@ -66,13 +66,13 @@ def settings(
     as_schema: Annotated[bool, typer.Option("--schema", help="Print a JSON schema.")] = False,
 ) -> None:
     """Print the settings of a method or verb, with type, default and meaning; without a name, what has settings."""
-    known = schema()["names"]
+    names = schema()["names"]
     if not name:
-        width = max(map(len, known))
-        session.say("\n".join(f"{each.ljust(width)}  {about['about']}" for each, about in known.items()))
+        width = max(map(len, names))
+        session.say("\n".join(f"{name.ljust(width)}  {about['about']}" for name, about in names.items()))
         return
     words = name[1:] if name[0] == "adapt" and len(name) > 1 else name
-    taken = 2 if " ".join(words[:2]) in known else 1
+    taken = 2 if " ".join(words[:2]) in names else 1
     called, rest = " ".join(words[:taken]), words[taken:]
     kind = class_of(called)
     if len(rest) > 1:
@@ -84,9 +84,9 @@ def settings(
         session.say(json.dumps(json_schema(classes, kind), indent=2))
         return
     width = min(shutil.get_terminal_size().columns, 120)
-    others = {option: flat(stated) for option, stated in known[called].get("with", {}).items()}
+    others = {option: flat(stated) for option, stated in names[called].get("with", {}).items()}
     if not rest:
-        session.say(f"{called}: {known[called]['about']}\n")
+        session.say(f"{called}: {names[called]['about']}\n")
         keys = list(classes[kind]["fields"])
     else:
         keys = rest
@@ -105,15 +105,17 @@ def _lines(key: str, field: Mapping[str, Any], others: Mapping[str, Mapping[str,
         if not group and key in stated and stated[key] != field.get("default"):
             yield f"    with {option}: {_written(stated[key])}"
     if group:
-        here = _differing(schema()["classes"], group, field.get("default"))
-        if here:
-            yield textwrap.indent(textwrap.fill(f"defaults here: {here}", width - 4), "    ")
+        stated_here = _differing(schema()["classes"], group, field.get("default"))
+        if stated_here:
+            yield textwrap.indent(textwrap.fill(f"defaults here: {stated_here}", width - 4), "    ")
         for option, stated in others.items():
             begin = f"{key}."
             inner = {name.removeprefix(begin): value for name, value in stated.items() if name.startswith(begin)}
-            there = _differing(schema()["classes"], group, inner)
-            if there != here:
-                yield textwrap.indent(textwrap.fill(f"with {option}: {there or _usual(group)}", width - 4), "    ")
+            stated_inside = _differing(schema()["classes"], group, inner)
+            if stated_inside != stated_here:
+                yield textwrap.indent(
+                    textwrap.fill(f"with {option}: {stated_inside or _usual(group)}", width - 4), "    "
+                )
 
 
 def _usual(group: str) -> str:
@@ -125,8 +127,8 @@ def _usual(group: str) -> str:
 def _differing(classes: Mapping[str, Any], group: str, stated: Mapping[str, Any] | None) -> str:
     """The values of a group that are not the defaults of its class, as `plan.steps=300, epochs=0.0`."""
     usual = flat({name: field.get("default") for name, field in classes[group]["fields"].items()})
-    here = flat(stated or {})
-    return ", ".join(f"{name}={_written(value)}" for name, value in here.items() if usual.get(name) != value)
+    values = flat(stated or {})
+    return ", ".join(f"{name}={_written(value)}" for name, value in values.items() if usual.get(name) != value)
 
 
 def _default(field: Mapping[str, Any]) -> str:
@@ -163,7 +165,9 @@ def made() -> dict[str, Any]:
     classes: dict[str, Any] = {}
     for recipe in recipes.values():
         described(recipe, classes)
-    names = {name: {"class": each.__name__, "about": classes[each.__name__]["about"]} for name, each in recipes.items()}
+    names = {
+        name: {"class": recipe.__name__, "about": classes[recipe.__name__]["about"]} for name, recipe in recipes.items()
+    }
     for name, method in METHODS.items():
         names[name]["kind"] = "method"
         optional = set[str]() if method.starts(method.recipe()) else {"model"}
@@ -203,13 +207,15 @@ def page(content: Mapping[str, Any]) -> str:
             if group:
                 typed = f"[{titles[group]}](#{titles[group].lower().replace(' ', '-')})"
                 default = ""
-                here = _differing(classes, group, field.get("default"))
-                meaning = [field["help"], f"Here: `{here}`." if here else ""]
+                stated_here = _differing(classes, group, field.get("default"))
+                meaning = [field["help"], f"Here: `{stated_here}`." if stated_here else ""]
                 for option, stated in others.items():
-                    there = _differing(classes, group, stated.get(name))
-                    if there != here:
+                    stated_inside = _differing(classes, group, stated.get(name))
+                    if stated_inside != stated_here:
                         meaning.append(
-                            f"With {option}: `{there}`." if there else f"With {option}: the defaults of {group}."
+                            f"With {option}: `{stated_inside}`."
+                            if stated_inside
+                            else f"With {option}: the defaults of {group}."
                         )
             else:
                 typed = type_text(field["type"])

@@ -87,9 +87,9 @@ def _run(session: Session, named: Study, **given: Any) -> None:
     from acclimate.races.design import Inputs
     from acclimate.studies import FAILED, plan_study, run_study
 
-    out = session.given["out"]
+    out = session.parameters["out"]
     recipe = session.recipe(named.recipe())
-    if session.given["dry_run"]:
+    if session.parameters["dry_run"]:
         with TemporaryDirectory() as place:
             session.say(plan_study(named, recipe, Inputs(Path(place), **given), out))
         return

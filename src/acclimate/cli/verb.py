@@ -46,9 +46,9 @@ class Session:
     given   options and arguments by the names of their parameters
     """
 
-    def __init__(self, console: Console, given: Mapping[str, Any]) -> None:
+    def __init__(self, console: Console, parameters: Mapping[str, Any]) -> None:
         self.console = console
-        self.given = given
+        self.parameters = parameters
         self.stated: Any = None  # the recipe, for the lock file
         self.status = 0  # exit status if no error is raised
 
@@ -69,7 +69,7 @@ class Session:
 
     def listed(self) -> tuple[list[str], list[str]]:
         """Return the models or files that were typed, and the settings that stand among them."""
-        return apart(self.given[LISTED])
+        return apart(self.parameters[LISTED])
 
     def recipe(self, base: Recipe, *more: str) -> Recipe:
         """Return the base with the settings of --recipe, then those of the command line and `more`, in this order.
@@ -82,9 +82,9 @@ class Session:
         if (study := recorded()) is not None:
             again: Recipe = settings.from_mapping(type(base), study.recipe)
             return again
-        path = self.given.get("recipe")
+        path = self.parameters.get("recipe")
         stated = settings.from_toml(type(base), path, base=base) if path else base
-        return self.note(settings.override(stated, [*_assignments(self.given), *more]))
+        return self.note(settings.override(stated, [*_assignments(self.parameters), *more]))
 
     def note(self, recipe: Recipe) -> Recipe:
         """Remember the recipe for the lock file, and return it."""
@@ -101,13 +101,13 @@ class Session:
 
         with ExitStack() as stack:
             watches = [stack.enter_context(watching(self.console, several=current_workers() is not None))]
-            for name in (self.given.get("track") or []) if ranks.is_first() else []:
-                out = self.given["out"]
+            for name in (self.parameters.get("track") or []) if ranks.is_first() else []:
+                out = self.parameters["out"]
                 watches.append(stack.enter_context(closing(TRACKERS[name](out.name, out, {"command": command()}))))
 
             def watch(progress: Progress) -> None:
-                for each in watches:
-                    each(progress)
+                for listener in watches:
+                    listener(progress)
 
             yield watch
 
@@ -180,35 +180,35 @@ def _of_group(group: Group) -> list[inspect.Parameter]:
     ]
 
 
-def _arguments(function: Callable[..., None], given: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(function: Callable[..., None], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of the function that follow its session."""
     _, *names = inspect.signature(function).parameters
-    made = {name: given[name] for name in names if name in given}
+    arguments = {name: parameters[name] for name in names if name in parameters}
     if "labelled" in names:
-        made["labelled"] = _labelled(given)
+        arguments["labelled"] = _labelled(parameters)
     if "raw" in names:
         from acclimate.data.inputs import Raw
 
-        made["raw"] = Raw(given["corpus"], given["general"], given["separated"])
-    return made
+        arguments["raw"] = Raw(parameters["corpus"], parameters["general"], parameters["separated"])
+    return arguments
 
 
-def _labelled(given: Mapping[str, Any]) -> LabelledFiles:
+def _labelled(parameters: Mapping[str, Any]) -> LabelledFiles:
     from acclimate.tasks.labelled import LabelledFiles
 
-    files = {name: given[name] for name in LABELLED if name != "split_seed"}
-    return LabelledFiles(train=Path(given["task"] or ""), seed=given["split_seed"], **files)
+    files = {name: parameters[name] for name in LABELLED if name != "split_seed"}
+    return LabelledFiles(train=Path(parameters["task"] or ""), seed=parameters["split_seed"], **files)
 
 
 @contextmanager
-def _session(function: Callable[..., None], given: Mapping[str, Any]) -> Iterator[Session]:
+def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> Iterator[Session]:
     """Yield the session of one command, and release at its end what it holds."""
     from acclimate.core import files, ranks
 
-    dry_run = given.get("dry_run", False)
-    held = given["out"] if _holds(function) and not dry_run else None
+    dry_run = parameters.get("dry_run", False)
+    held = parameters["out"] if _holds(function) and not dry_run else None
     with screen() as console, ExitStack() as stack:
-        session = Session(console, given)
+        session = Session(console, parameters)
         ranks.start()
         stack.callback(ranks.stop)
         if held is not None:
@@ -216,7 +216,7 @@ def _session(function: Callable[..., None], given: Mapping[str, Any]) -> Iterato
                 stack.enter_context(_stoppable(held))
             if ranks.is_first():
                 stack.enter_context(files.hold(held))
-        if JOBS.keys() <= given.keys():
+        if JOBS.keys() <= parameters.keys():
             if held is not None:
                 stack.enter_context(_removed_if_refused(held))
             stack.enter_context(_jobs_run(session, dry_run=dry_run))
@@ -234,7 +234,7 @@ def _removed_if_refused(out: Path) -> Iterator[None]:
     from acclimate.jobs.job import DIRECTORY, JOB
 
     def written() -> list[Path]:
-        return [each for each in out.iterdir() if each.name not in (files.LOCK, files.HOLDER)]
+        return [path for path in out.iterdir() if path.name not in (files.LOCK, files.HOLDER)]
 
     empty = ranks.is_first() and not written()
     try:
@@ -242,11 +242,11 @@ def _removed_if_refused(out: Path) -> Iterator[None]:
     except ValueError:
         jobs = out.rglob(f"{DIRECTORY}/*/{JOB}")
         if empty and all(files.read_json(job)["work"] == BASELINE for job in jobs):
-            for each in written():
-                if each.is_dir():
-                    shutil.rmtree(each)
+            for path in written():
+                if path.is_dir():
+                    shutil.rmtree(path)
                 else:
-                    each.unlink()
+                    path.unlink()
         raise
 
 
@@ -265,14 +265,14 @@ def _jobs_run(session: Session, *, dry_run: bool) -> Iterator[None]:
     from acclimate.jobs.lock import write_lock
     from acclimate.jobs.workers import Where, working
 
-    where = Where(**{name: session.given[name] for name in JOBS})
+    where = Where(**{name: session.parameters[name] for name in JOBS})
     where.check()
     if dry_run or recorded() is not None:
         yield
         return
     with working(where):
         yield
-    write_lock(session.given["out"], command(), session.stated)
+    write_lock(session.parameters["out"], command(), session.stated)
 
 
 @contextmanager
@@ -338,19 +338,19 @@ def command() -> str:
     return "acclimate " + shlex.join(sys.argv[1:])
 
 
-def apart(given: list[str]) -> tuple[list[str], list[str]]:
+def apart(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Return the names among what was typed, and the settings: each `key=value`, unless a folder has that name.
 
     Raises ValueError for an option that the verb does not have.
     """
-    if unknown := next((each for each in given if each.startswith("-")), ""):
+    if unknown := next((argument for argument in arguments if argument.startswith("-")), ""):
         name = unknown.partition("=")[0].lstrip("-").replace("-", "_")
         raise ValueError(f"{unknown}: there is no such option. Settings are written without dashes, as {name}=VALUE")
-    settings = [each for each in given if "=" in each and not Path(each).is_dir()]
-    return [each for each in given if each not in settings], settings
+    settings = [argument for argument in arguments if "=" in argument and not Path(argument).is_dir()]
+    return [argument for argument in arguments if argument not in settings], settings
 
 
-def check_settings(name: str, given: Mapping[str, Any], *more: str) -> Any:
+def check_settings(name: str, parameters: Mapping[str, Any], *more: str) -> Any:
     """Return the settings of --recipe, of the command line and `more`, as a stand-in: no recipe is imported.
 
     None if a contestant is a user's method. Raises ValueError for a key, a type, a choice or a number that the recipe
@@ -361,7 +361,7 @@ def check_settings(name: str, given: Mapping[str, Any], *more: str) -> Any:
 
     of_users = [
         named
-        for key, _, value in (each.partition("=") for each in _assignments(given))
+        for key, _, value in (assignment.partition("=") for assignment in _assignments(parameters))
         for named in re.findall(r"[^\[\]\"',]+::\w*", value)
         if key == "contestants"
     ]
@@ -370,22 +370,22 @@ def check_settings(name: str, given: Mapping[str, Any], *more: str) -> Any:
             settings.code_at(named)
         return None
     base = stand_in_of(name)
-    for each in _assignments(given):
-        key, _, value = each.partition("=")
-        if not hasattr(base, key) and key in given:
+    for assignment in _assignments(parameters):
+        key, _, value = assignment.partition("=")
+        if not hasattr(base, key) and key in parameters:
             option = key.replace("_", "-")
             raise ValueError(f"command line: '{key}' is no setting here but an option: --{option} {value}")
-    path = given.get("recipe")
+    path = parameters.get("recipe")
     stated = settings.from_toml(type(base), path, base=base) if path else base
-    return settings.override(stated, [*_assignments(given), *more])
+    return settings.override(stated, [*_assignments(parameters), *more])
 
 
-def check_files(given: Mapping[str, Any]) -> None:
+def check_files(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError for labelled files and raw text that are not there, and for columns that the files lack."""
     from acclimate.tasks.labelled import check_labelled_files
     from acclimate.text.documents import check_documents
 
-    name, data = str(given["task"]), given.get("data")
+    name, data = str(parameters["task"]), parameters.get("data")
     if data is not None:
         from acclimate.data.published import check_published
 
@@ -396,8 +396,8 @@ def check_files(given: Mapping[str, Any]) -> None:
 
             if way_out := unplaced(name):
                 raise ValueError(way_out)
-        check_labelled_files(_labelled(given))
-    for path in (given.get("corpus"), given.get("general")):
+        check_labelled_files(_labelled(parameters))
+    for path in (parameters.get("corpus"), parameters.get("general")):
         if path is not None:
             check_documents(path)
 
@@ -421,6 +421,6 @@ def check_tracker(names: Sequence[str] | None) -> None:
                 raise ValueError(f"no tracker is called '{name}'. Known: {', '.join(TRACKERS)}")
 
 
-def _assignments(given: Mapping[str, Any]) -> list[str]:
+def _assignments(parameters: Mapping[str, Any]) -> list[str]:
     """Return the settings that were typed."""
-    return apart(given[LISTED])[1] if LISTED in given else list(given.get("assignments") or [])
+    return apart(parameters[LISTED])[1] if LISTED in parameters else list(parameters.get("assignments") or [])

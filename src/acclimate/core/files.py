@@ -138,8 +138,8 @@ def new_directory(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary, older = path.with_name(f".{path.name}.tmp"), path.with_name(f".{path.name}.old")
-    for left in (temporary, older):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in (temporary, older):
+        shutil.rmtree(leftover, ignore_errors=True)
     temporary.mkdir()
     try:
         yield temporary
@@ -189,9 +189,9 @@ def hold(directory: Path) -> Iterator[None]:
     if place in _held:
         yield
         return
-    if taken := next((each for each in (place, *place.parents) if each.is_file()), None):
+    if taken := next((above for above in (place, *place.parents) if above.is_file()), None):
         raise NotADirectoryError(f"--out {directory}: {taken.name} is a file. Choose another --out")
-    made = [each for each in (place, *place.parents) if not each.exists()]
+    created = [above for above in (place, *place.parents) if not above.exists()]
     path, holder = place / LOCK, place / HOLDER
     new = not path.exists()
     lock = _locked(path, directory)
@@ -203,9 +203,9 @@ def hold(directory: Path) -> Iterator[None]:
         holder.unlink(missing_ok=True)
         if new:
             path.unlink(missing_ok=True)
-        for each in made:
-            if each.is_dir() and not any(each.iterdir()):
-                each.rmdir()
+        for above in created:
+            if above.is_dir() and not any(above.iterdir()):
+                above.rmdir()
         raise
     finally:
         _held.discard(place)

@@ -103,14 +103,14 @@ class RayPool:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         machines = _machines(self.threads)
-        call, given = ray.remote(_call), {"num_cpus": self.threads, "name": function.__name__}
+        call, task_options = ray.remote(_call), {"num_cpus": self.threads, "name": function.__name__}
         waiting: deque[ray.ObjectRef[Any]] = deque()
         try:
             for item in items:
                 if home is not None:  # soft: if that machine has died, Ray takes another one
                     machine = machines[home(item) % len(machines)]
-                    given["scheduling_strategy"] = NodeAffinitySchedulingStrategy(machine, soft=True)
-                waiting.append(call.options(**given).remote(function, item, __version__))
+                    task_options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(machine, soft=True)
+                waiting.append(call.options(**task_options).remote(function, item, __version__))
                 if len(waiting) >= 2 * len(machines):
                     yield _result(waiting.popleft())
             while waiting:
@@ -139,7 +139,11 @@ def machines_for(threads: int, gpu_share: float = 0.0) -> list[dict[str, Any]]:
 
     least = {"CPU": threads, "GPU": gpu_share}
     nodes = [node for node in ray.nodes() if node["Alive"]]
-    able = [node for node in nodes if all(node["Resources"].get(what, 0) >= much for what, much in least.items())]
+    able = [
+        node
+        for node in nodes
+        if all(node["Resources"].get(resource, 0) >= amount for resource, amount in least.items())
+    ]
     if not able:
         gpu = f" and {gpu_share:g} GPU" if gpu_share else ""
         lacking = f"no machine of the Ray cluster has {threads} processors{gpu}"

@@ -42,14 +42,14 @@ def _typed(hint: Any, value: Any) -> Any:
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return from_plain(hint, value)
     if origin is types.UnionType:
-        known = [each for each in inner if each is not type(None)]
-        return _typed(known[0], value) if len(known) == 1 and value is not None else value
+        kinds = [element for element in inner if element is not type(None)]
+        return _typed(kinds[0], value) if len(kinds) == 1 and value is not None else value
     if origin is tuple and inner[-1] is not ...:
-        return tuple(_typed(kind, each) for kind, each in zip(inner, value, strict=True))
+        return tuple(_typed(kind, element) for kind, element in zip(inner, value, strict=True))
     if origin in (tuple, Sequence):
-        return tuple(_typed(inner[0], each) for each in value)
+        return tuple(_typed(inner[0], element) for element in value)
     if origin is frozenset:
         return frozenset(value)
     if origin is Mapping:
-        return {key: _typed(inner[1], each) for key, each in value.items()}
+        return {key: _typed(inner[1], element) for key, element in value.items()}
     return value

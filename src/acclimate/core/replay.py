@@ -46,10 +46,10 @@ def only_reading(study: Recorded) -> Iterator[None]:
         _recorded.reset(before)
 
 
-def check_may_work(what: str) -> None:
+def check_may_work(work: str) -> None:
     """Raise NotDoneError in a replay. what: the work, for the message."""
     if recorded() is not None:
         raise NotDoneError(
-            f"{what}: this study has no result of it. Either the files that its command reads (labelled files, texts, "
+            f"{work}: this study has no result of it. Either the files that its command reads (labelled files, texts, "
             f"a model) have changed, or the code is of another version"
         )

@@ -37,15 +37,15 @@ def described(kind: type, into: dict[str, Any] | None = None) -> dict[str, Any]:
 
     into  data of other classes, to which these are added
     """
-    found = {} if into is None else into
+    specs = {} if into is None else into
     name = kind.__name__
-    if name in found:
-        return found
-    found[name] = {}
+    if name in specs:
+        return specs
+    specs[name] = {}
     hints, helps, ranges = typing.get_type_hints(kind), _helps(kind), ranges_of(kind)
     fields: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
-        about: dict[str, Any] = {"type": _spec(hints[field.name], found)}
+        about: dict[str, Any] = {"type": _spec(hints[field.name], specs)}
         if field.default is not dataclasses.MISSING:
             about["default"] = plain_value(field.default)
         elif field.default_factory is not dataclasses.MISSING:
@@ -56,8 +56,8 @@ def described(kind: type, into: dict[str, Any] | None = None) -> dict[str, Any]:
             }
         fields[field.name] = about | {"help": _sentence(helps.get(field.name, ""))}
     first, *_ = re.split(r"\n\s*\n", inspect.cleandoc(kind.__doc__ or ""))
-    found[name] = {"module": kind.__module__, "about": " ".join(first.split()), "fields": fields}
-    return found
+    specs[name] = {"module": kind.__module__, "about": " ".join(first.split()), "fields": fields}
+    return specs
 
 
 def stand_in(schema: Mapping[str, Any], name: str) -> type:
@@ -166,9 +166,9 @@ def json_schema(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
         if kind == "list":
             return {"type": "array", "items": of_type(inner)}
         if kind == "tuple":
-            return {"type": "array", "prefixItems": [of_type(each) for each in inner], "items": False}
+            return {"type": "array", "prefixItems": [of_type(part) for part in inner], "items": False}
         if kind == "either":
-            return {"anyOf": [of_type(each) for each in inner]}
+            return {"anyOf": [of_type(part) for part in inner]}
         if kind == "optional":
             return of_type(inner)
         if inner not in used:
@@ -180,26 +180,26 @@ def json_schema(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **whole, "$defs": used}
 
 
-def _spec(hint: Any, found: dict[str, Any]) -> Spec:
+def _spec(hint: Any, specs: dict[str, Any]) -> Spec:
     """Return the plain data of a type; put the classes of its groups into `found`."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return {"choice": list(arguments)}
     if origin in (types.UnionType, typing.Union):
-        several = [_spec(each, found) for each in arguments if each is not type(None)]
-        inner = several[0] if len(several) == 1 else {"either": several}
+        parts = [_spec(argument, specs) for argument in arguments if argument is not type(None)]
+        inner = parts[0] if len(parts) == 1 else {"either": parts}
         return {"optional": inner} if type(None) in arguments else inner
     if origin is tuple and arguments[-1] is Ellipsis:
-        return {"list": _spec(arguments[0], found)}
+        return {"list": _spec(arguments[0], specs)}
     if origin is tuple:
-        return {"tuple": [_spec(each, found) for each in arguments]}
+        return {"tuple": [_spec(argument, specs) for argument in arguments]}
     if dataclasses.is_dataclass(hint):
-        described(typing.cast(type, hint), found)
+        described(typing.cast(type, hint), specs)
         return {"group": typing.cast(type, hint).__name__}
     return next(name for name, kind in PLAIN.items() if kind is hint)
 
 
-def _hint(spec: Spec, made: Any) -> Any:
+def _hint(spec: Spec, classes: Any) -> Any:
     """Return the type that a spec describes. made: returns the stand-in of a group."""
     if isinstance(spec, str):
         return PLAIN[spec]
@@ -207,20 +207,20 @@ def _hint(spec: Spec, made: Any) -> Any:
     if kind == "choice":
         return Literal[tuple(inner)]
     if kind == "list":
-        return tuple[_hint(inner, made), ...]  # type: ignore[misc]
+        return tuple[_hint(inner, classes), ...]  # type: ignore[misc]
     if kind == "tuple":
-        return tuple[tuple(_hint(each, made) for each in inner)]  # type: ignore[misc]
+        return tuple[tuple(_hint(part, classes) for part in inner)]  # type: ignore[misc]
     if kind == "either":
-        return typing.Union[tuple(_hint(each, made) for each in inner)]  # noqa: UP007
+        return typing.Union[tuple(_hint(part, classes) for part in inner)]  # noqa: UP007
     if kind == "optional":
-        return typing.Optional[_hint(inner, made)]  # noqa: UP045
-    return made(inner)
+        return typing.Optional[_hint(inner, classes)]  # noqa: UP045
+    return classes(inner)
 
 
-def _value(spec: Spec, stated: Any, made: Any) -> Any:
+def _value(spec: Spec, stated: Any, classes: Any) -> Any:
     """Return a default of the schema as a value of the stand-in's field."""
     if group := group_of(spec):
-        return from_mapping(made(group), stated)
+        return from_mapping(classes(group), stated)
     if spec == "path":
         return Path(stated)
     return tuple(stated) if isinstance(stated, list) else stated
@@ -236,8 +236,10 @@ def _helps(kind: type) -> dict[str, str]:
     for base in reversed(kind.__mro__):
         if not dataclasses.is_dataclass(base):
             continue
-        if made := {each.name: each.metadata["help"] for each in dataclasses.fields(base) if "help" in each.metadata}:
-            helps = made | helps
+        if of_base := {
+            field.name: field.metadata["help"] for field in dataclasses.fields(base) if "help" in field.metadata
+        }:
+            helps = of_base | helps
         if base.__module__ == "types":  # a class of make_dataclass, which has no source
             continue
         source = textwrap.dedent(inspect.getsource(base))
@@ -284,14 +286,14 @@ def _sentence(help: str) -> str:
 
 def _table(text: str) -> dict[str, str]:
     """Return the entries of a docstring: lines `name   what it is`, with further lines indented below."""
-    found: dict[str, str] = {}
+    rows: dict[str, str] = {}
     names: list[str] = []
     for line in text.splitlines():
         if entry := re.match(r"(\w+(?:, \w+)*) {2,}(\S.*)$", line):
             names = entry[1].split(", ")
-            found |= dict.fromkeys(names, entry[2])
+            rows |= dict.fromkeys(names, entry[2])
         elif names and line.startswith("    "):
-            found |= {name: f"{found[name]} {line.strip()}" for name in names}
+            rows |= {name: f"{rows[name]} {line.strip()}" for name in names}
         else:
             names = []
-    return found
+    return rows

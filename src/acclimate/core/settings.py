@@ -74,7 +74,7 @@ def ranges_of(kind: type) -> Mapping[str, Range]:
     found: dict[str, Range] = {}
     for name, hint in typing.get_type_hints(kind, include_extras=True).items():
         for part in (hint, *typing.get_args(hint)):
-            found.update((name, each) for each in getattr(part, "__metadata__", ()) if isinstance(each, Range))
+            found.update((name, hint) for hint in getattr(part, "__metadata__", ()) if isinstance(hint, Range))
     return found
 
 
@@ -99,27 +99,31 @@ def from_mapping(
     for key in values:
         if key not in fields:
             raise ValueError(f"{where}: unknown setting '{prefix}{key}'{did_you_mean(key, fields, prefix)}")
-    given: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for key, value in values.items():
         path = f"{prefix}{key}"
         if dataclasses.is_dataclass(hints[key]) and isinstance(value, Mapping):
             inner = _default(fields[key]) if base is None else getattr(base, key)
-            given[key] = from_mapping(typing.cast(type, hints[key]), value, where=where, prefix=f"{path}.", base=inner)
+            converted[key] = from_mapping(
+                typing.cast(type, hints[key]), value, where=where, prefix=f"{path}.", base=inner
+            )
         else:
-            given[key] = _convert(hints[key], value, where=where, key=path)
+            converted[key] = _convert(hints[key], value, where=where, key=path)
             if key in ranges:
-                ranges[key].check(f"{where}: {path}", given[key])
+                ranges[key].check(f"{where}: {path}", converted[key])
     if base is not None:
-        return dataclasses.replace(base, **given)  # type: ignore[type-var]
+        return dataclasses.replace(base, **converted)  # type: ignore[type-var]
     missing = [
         name
         for name, field in fields.items()
-        if name not in given and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if name not in converted
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
     ]
     if missing:
         names = ", ".join(f"'{prefix}{name}'" for name in missing)
         raise ValueError(f"{where}: no value for {names}. Add it: {prefix}{missing[0]}=VALUE")
-    return kind(**given)
+    return kind(**converted)
 
 
 def _preset(kind: Any, name: Any, *, where: str, key: str, base: Any) -> Any:
@@ -128,8 +132,10 @@ def _preset(kind: Any, name: Any, *, where: str, key: str, base: Any) -> Any:
         return base
     if name not in kind.presets:
         raise ValueError(f"{where}: {key} = {name!r} is not one of {', '.join(kind.presets)}")
-    found = kind.presets[name]
-    return found if base is None else dataclasses.replace(found, **{each: getattr(base, each) for each in kind.inputs})
+    preset = kind.presets[name]
+    return (
+        preset if base is None else dataclasses.replace(preset, **{name: getattr(base, name) for name in kind.inputs})
+    )
 
 
 def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
@@ -145,7 +151,7 @@ def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
 
 def override(recipe: T, assignments: Iterable[str]) -> T:
     """The recipe with `key=value` assignments made; keys of nested settings are written `plan.steps=100`."""
-    known = to_mapping(recipe)
+    current = to_mapping(recipe)
     values: dict[str, Any] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
@@ -153,12 +159,14 @@ def override(recipe: T, assignments: Iterable[str]) -> T:
             raise ValueError(f"command line: '{assignment}' is not of the form key=value")
         *parents, last = key.split(".")
         inner: dict[str, Any] = values
-        there: dict[str, Any] = known
+        current_inner: dict[str, Any] = current
         for depth, parent in enumerate(parents):
-            if not isinstance(there.get(parent), dict):
+            if not isinstance(current_inner.get(parent), dict):
                 path = ".".join(parents[: depth + 1])
-                raise ValueError(f"command line: unknown group of settings '{path}'{did_you_mean(parent, there, '')}")
-            inner, there = inner.setdefault(parent, {}), there[parent]
+                raise ValueError(
+                    f"command line: unknown group of settings '{path}'{did_you_mean(parent, current_inner, '')}"
+                )
+            inner, current_inner = inner.setdefault(parent, {}), current_inner[parent]
         inner[last] = _parse(text)
     return from_mapping(type(recipe), values, where="command line", base=recipe)
 
@@ -183,10 +191,10 @@ def to_toml(recipe: Any, *, without: Iterable[str] = ()) -> str:
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """`{"plan": {"rate": 1}}` as `{"plan.rate": 1}`."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, value in values.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return found
+        settings |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return settings
 
 
 def code_at(stated: str) -> tuple[Path, str]:
@@ -220,7 +228,7 @@ def _toml(values: Mapping[str, Any], prefix: str) -> str:
 
 def _inline(value: Any) -> str:
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key} = {_inline(own)}' for key, own in value.items())}}}"
+        return f"{{{', '.join(f'{key} = {_inline(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_inline, value))}]"
     # JSON's strings, numbers and booleans are TOML's too, but for two things: TOML has no escaped surrogate pairs,
@@ -251,9 +259,11 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None:
             return None
-        several = [argument for argument in arguments if argument is not type(None)]
-        tables = [argument for argument in several if dataclasses.is_dataclass(argument)]
-        [inner] = tables if tables and isinstance(value, Mapping) else [each for each in several if each not in tables]
+        options = [argument for argument in arguments if argument is not type(None)]
+        tables = [argument for argument in options if dataclasses.is_dataclass(argument)]
+        [inner] = (
+            tables if tables and isinstance(value, Mapping) else [option for option in options if option not in tables]
+        )
         return _convert(inner, value, where=where, key=key)
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
         return from_mapping(typing.cast(type, hint), value, where=where, prefix=f"{key}.")
@@ -283,13 +293,13 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
     raise ValueError(f"{where}: {key} = {value!r} is {type(value).__name__}, but must be {expected}")
 
 
-def did_you_mean(key: str, known: Iterable[str], prefix: str) -> str:
-    if near := _close(key, known):
+def did_you_mean(key: str, candidates: Iterable[str], prefix: str) -> str:
+    if near := _close(key, candidates):
         return f"; did you mean '{prefix}{near}'?"
-    return f". Known: {', '.join(f'{prefix}{name}' for name in known)}"
+    return f". Known: {', '.join(f'{prefix}{name}' for name in candidates)}"
 
 
-def _close(name: str, known: Iterable[str]) -> str:
+def _close(name: str, candidates: Iterable[str]) -> str:
     """The nearest of the known names, large and small letters taken for the same; "" where none is near."""
-    names = {each.lower(): each for each in known}
+    names = {each.lower(): each for each in candidates}
     return next((names[each] for each in difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)), "")

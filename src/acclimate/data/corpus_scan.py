@@ -60,18 +60,18 @@ def scan_corpus(
     unique. A file that cannot be read is an error among the findings; the figures are those of the documents before it.
     """
     tally = _Tally(random.Random(seed))
-    found = SourceLeaks(name, sealed)
+    source_leaks = SourceLeaks(name, sealed)
     findings = []
     rejected: list[Rejected] = []
     rejections = 0
     try:
         read = raw_documents(path, separated=separated)
         documents = counted(read, watch, f"examining {name}")
-        texts = ((f"{number} {each.id}", each.text) for number, each in tally.watched(documents))
+        texts = ((f"{number} {document.id}", document.text) for number, document in tally.watched(documents))
         for marked, text, matches in sealed.in_documents(texts):
             if matches:
                 number, _, document = marked.partition(" ")
-                found.take(document, text, matches, number=int(number))
+                source_leaks.take(document, text, matches, number=int(number))
         if isinstance(read, Documents):
             rejected, rejections = read.rejected, read.rejections
     except (ValueError, OSError) as error:
@@ -101,7 +101,7 @@ def scan_corpus(
                 "Remove the copies: a model memorises texts that it sees often.",
             )
         )
-    return Scanned(facts, found, [(text[:BEGINNING], None) for text in tally.sample], findings)
+    return Scanned(facts, source_leaks, [(text[:BEGINNING], None) for text in tally.sample], findings)
 
 
 def raw_documents(path: Path, *, separated: Literal["line", "blank"]) -> Iterator[Document]:
@@ -166,8 +166,8 @@ class LeftOut:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        found: dict[str, Any] = files.read_json(self.path / FACTS)
-        return found
+        facts: dict[str, Any] = files.read_json(self.path / FACTS)
+        return facts
 
     def mask(self, *, copies: bool) -> np.ndarray:
         """Return (documents,) bool, True for documents to leave out of retrieval, with or without copies."""
@@ -186,14 +186,14 @@ def leave_out(corpus: Corpus, sealed: Sealed, path: Path, *, passages: bool, wat
     if (path / files.MANIFEST).is_file():
         files.check_manifest(path)
         return LeftOut(path)
-    tally, found = _LeftOutTally(), SourceLeaks("general", sealed)
+    tally, source_leaks = _LeftOutTally(), SourceLeaks("general", sealed)
     leaking = []
     holding = 0  # documents with passages only
     documents = tally.watched(counted(corpus.documents(), watch, "examining", total=len(corpus)))
     for name, text, matches in sealed.in_documents(documents) if sealed.items else _unread(documents):
         if matches:
             number, _, document = name.partition(" ")
-            found.take(document, text, matches, number=int(number))
+            source_leaks.take(document, text, matches, number=int(number))
             leaks = any(leak_kind(match) != "passage" for match in matches)
             holding += not leaks
             if leaks or passages:
@@ -204,7 +204,7 @@ def leave_out(corpus: Corpus, sealed: Sealed, path: Path, *, passages: bool, wat
         "leaking": len(leaking),
         "passages": holding,
         "copies": len(np.setdiff1d(copies, leaking)),
-        "leaks": [dataclasses.asdict(leak) for leak in found.leaks()],
+        "leaks": [dataclasses.asdict(leak) for leak in source_leaks.leaks()],
         "sources": dict(tally.sources.most_common(SOURCES)),
     }
     with files.new_directory(path) as directory:

@@ -112,7 +112,7 @@ def examine(
         lengths=measured,
         pieces=tuple(broken),
         corpora=tuple(scan.facts for scan in scans),
-        leaks=tuple(leak for here in [*found.values(), *(scan.found for scan in scans)] for leak in here.leaks()),
+        leaks=tuple(leak for source in [*found.values(), *(scan.found for scan in scans)] for leak in source.leaks()),
         copies=twice,
         leaked=leaked(found, scans),
         findings=tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level))),
@@ -219,12 +219,12 @@ def _on_files(labelled: Labelled) -> list[Finding]:
 
     `read_files` has already noted every file with rejected rows.
     """
-    found = []
+    findings = []
     sizes = {split: len(rows) for split, rows in labelled.splits.items()}
     if sizes["test"] > SWAPPED * sizes["train"]:
         text = f"Test has {sizes['test']:,} texts and train only {sizes['train']:,}."
-        found.append(Finding("warning", text, "If the files are swapped, give them the other way round."))
-    return found + [
+        findings.append(Finding("warning", text, "If the files are swapped, give them the other way round."))
+    return findings + [
         Finding(
             "warning",
             f"{facts.rejected:,} of the {facts.rows:,} rows of {facts.path} were left out, mostly because {why}.",
@@ -280,19 +280,19 @@ def _labels_in(rows: Sequence[Example]) -> set[Label]:
     return {label for row in rows for label in (row.label if isinstance(row.label, tuple) else (row.label,))}
 
 
-def on_leaks(found: Mapping[str, SourceLeaks], scans: Sequence[Scanned], sizes: Mapping[str, int]) -> list[Finding]:
+def on_leaks(in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned], sizes: Mapping[str, int]) -> list[Finding]:
     """Return findings on the dev and test texts that train, dev and the corpora contain. sizes: rows of each split."""
     findings = []
-    several: tuple[tuple[Split, Split], ...] = (("train", "test"), ("train", "dev"), ("dev", "test"))
-    for source, split in several:
-        if items := found[source].leaked(split):
-            findings.append(_on_rows(found[source], split, len(items), sizes[split]))
+    pairs: tuple[tuple[Split, Split], ...] = (("train", "test"), ("train", "dev"), ("dev", "test"))
+    for source, split in pairs:
+        if items := in_rows[source].leaked(split):
+            findings.append(_on_rows(in_rows[source], split, len(items), sizes[split]))
     for scan in scans:
-        name, here = scan.facts.name, scan.found
-        numbers = {split: len(here.leaked(split)) for split in SEALED}
+        name, scanned = scan.facts.name, scan.found
+        numbers = {split: len(scanned.leaked(split)) for split in SEALED}
         parts = [f"{count:,} of the {sizes[split]:,} {split} texts" for split, count in numbers.items() if count]
         if parts:
-            documents = len(set().union(*here.leaking.values()))
+            documents = len(set().union(*scanned.leaking.values()))
             text = (
                 f"{documents:,} of the {scan.facts.documents:,} documents of the {name} corpus "
                 f"{'holds' if documents == 1 else 'hold'} {' and '.join(parts)}."
@@ -301,10 +301,10 @@ def on_leaks(found: Mapping[str, SourceLeaks], scans: Sequence[Scanned], sizes: 
     return findings
 
 
-def _on_rows(found: SourceLeaks, split: Split, items: int, size: int) -> Finding:
+def _on_rows(source_leaks: SourceLeaks, split: Split, items: int, size: int) -> Finding:
     """Return the finding on labelled rows that contain items of another split."""
-    source, rows = found.source, len(found.leaking[split])
-    same = len(found.leaked_with_their_label(split))
+    source, rows = source_leaks.source, len(source_leaks.leaking[split])
+    same = len(source_leaks.leaked_with_their_label(split))
     text = (
         f"{items:,} of the {size:,} {split} texts ({share(items / size)}) {'stands' if items == 1 else 'stand'} in "
         f"{source} too, exactly or nearly ({amount(rows, 'row')} there); {same:,} of them with the same label"
@@ -354,10 +354,10 @@ def _one_of_each(copies: Copies) -> str:
     )
 
 
-def leaked(found: Mapping[str, SourceLeaks], scans: Sequence[Scanned]) -> dict[str, frozenset[str]]:
+def leaked(in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned]) -> dict[str, frozenset[str]]:
     """Return ids of rows and numbers of documents, as `Examination.leaked` has them."""
-    ids = {"test": found["train"].leaked_ids("test")}
-    ids |= {split: frozenset(found[split].leaking.get("test", ())) for split in ("train", "dev")}
+    ids = {"test": in_rows["train"].leaked_ids("test")}
+    ids |= {split: frozenset(in_rows[split].leaking.get("test", ())) for split in ("train", "dev")}
     ids |= {f"test in {scan.facts.name}": scan.found.leaked_ids("test") for scan in scans}
     return ids | {scan.facts.name: frozenset().union(*scan.found.leaking.values()) for scan in scans}
 
@@ -367,8 +367,8 @@ def after_removal(examination: Examination) -> Examination:
     done = {}
     for split in ("train", "dev"):
         rows = len(examination.leaked.get(split, ()))
-        what = f"{amount(rows, 'row')} of {split} held a test text, exactly or nearly, and "
-        done[_removal(split, rows)] = f"{what}{'was' if rows == 1 else 'were'} taken out."
+        removed_rows = f"{amount(rows, 'row')} of {split} held a test text, exactly or nearly, and "
+        done[_removal(split, rows)] = f"{removed_rows}{'was' if rows == 1 else 'were'} taken out."
     findings = (
         Finding(finding.level, done[finding.way_out]) if finding.way_out in done else finding
         for finding in examination.findings
@@ -402,8 +402,8 @@ def label_counts(splits: Splits) -> dict[str, dict[str, int]]:
     """Return split -> label -> number of rows, most frequent first; no labels for numbers."""
     counts: dict[str, dict[str, int]] = {}
     for split in SPLITS:
-        found = Counter(label for row in splits[split] for label in _classes(row))
-        counts[split] = dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+        rows_of = Counter(label for row in splits[split] for label in _classes(row))
+        counts[split] = dict(sorted(rows_of.items(), key=lambda pair: (-pair[1], pair[0])))
     return counts
 
 
@@ -417,83 +417,83 @@ def findings_on_classes(
 ) -> list[Finding]:
     """Return findings on rare, missing or nearly exclusive classes and on splits that differ. sizes: rows by split."""
     train, test = counts["train"], counts["test"]
-    found = []
+    findings = []
     if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
         text = f"{_listed(few)} {_has(few)} fewer than {FEW_TO_LEARN} training examples, too few to learn from."
-        found.append(Finding("note", text, "Label more of them, or put rare classes together."))
+        findings.append(Finding("note", text, "Label more of them, or put rare classes together."))
     rare = [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]
     if rare and sizes["test"]:
         heavy = ", and macro-F1 gives each of them the weight of a frequent one" if metric.startswith("macro") else ""
         text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are chance{heavy}."
-        found.append(Finding("note", text, "Label more test texts of these classes, or use --metric micro_f1."))
+        findings.append(Finding("note", text, "Label more test texts of these classes, or use --metric micro_f1."))
     if test and sizes["test"]:
         label, count = next(iter(test.items()))
         share = count / sizes["test"]
         if share >= 0.8:
             text = f"{share:.1%} of the test texts bear {_named(label)}: who always answers that is right as often."
-            found.append(Finding("warning", text, "Judge by --metric macro_f1, which does not reward it."))
-        found += _shift(train, test, sizes)
-    return found
+            findings.append(Finding("warning", text, "Judge by --metric macro_f1, which does not reward it."))
+        findings += _shift(train, test, sizes)
+    return findings
 
 
 def findings_on_types(counts: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]) -> list[Finding]:
     """Return findings on rare types of entities, or tags, and on splits that differ. sizes: sentences by split."""
     train, test = counts["train"], counts["test"]
-    found = []
+    findings = []
     if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
         text = f"{_listed(few)} {_has(few)} fewer than {FEW_TO_LEARN} training sentences, too few to learn from."
-        found.append(Finding("note", text, "Label more of them, or put rare ones together."))
+        findings.append(Finding("note", text, "Label more of them, or put rare ones together."))
     if rare := [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]:
         text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test sentences: their scores are chance."
-        found.append(Finding("note", text, "Label more test sentences with them."))
-    return [*found, *(_shift(train, test, sizes) if sizes["test"] else [])]
+        findings.append(Finding("note", text, "Label more test sentences with them."))
+    return [*findings, *(_shift(train, test, sizes) if sizes["test"] else [])]
 
 
 def findings_on_numbers(splits: Splits) -> list[Finding]:
     """Return findings on numbers to predict that are all equal, and on splits that differ."""
-    found = []
+    findings = []
     numbers = dict(_all(splits))
     for split, values in numbers.items():
         if len(set(values)) == 1 and len(values) > 1:
             text = f"Every number to predict in {split} is {values[0]:g}: there is nothing to tell apart."
-            found.append(Finding("error", text, "Check the label column."))
-    if not found and "train" in numbers and "test" in numbers:
+            findings.append(Finding("error", text, "Check the label column."))
+    if not findings and "train" in numbers and "test" in numbers:
         from scipy.stats import ks_2samp
 
         test = ks_2samp(numbers["train"], numbers["test"])
         if test.statistic >= SHIFTED and test.pvalue < CHANCE:
             text = f"Numbers to predict are spread differently in train and test, by {test.statistic:.0%} of the rows."
-            found.append(Finding(_grave(test.statistic), text, SPLIT_AGAIN))
-    return found
+            findings.append(Finding(_grave(test.statistic), text, SPLIT_AGAIN))
+    return findings
 
 
 def give_aways(train: Sequence[Example]) -> list[Finding]:
     """Return findings on short cuts to the label: its name in the text, a text that is the id, a group that decides."""
-    found = []
+    findings = []
     same = sum(row.text.strip() == row.id for row in train) / max(len(train), 1)
     if same >= 0.5:
         text = f"The text equals the id in {same:.0%} of the training rows."
-        found.append(Finding("warning", text, "Name the column that holds the text with --text."))
+        findings.append(Finding("warning", text, "Name the column that holds the text with --text."))
     right, others = _naming(train[:LOOKED_AT])
     if right >= 0.05 and right >= 2 * others:
         text = (
             f"The name of the label stands in {right:.0%} of the training texts that bear it, that of another label in "
             f"{others:.1%}: a search for words would do well."
         )
-        found.append(Finding("note", text, "If new texts will not name their label, mask the names."))
+        findings.append(Finding("note", text, "If new texts will not name their label, mask the names."))
     labels_of: dict[str, Counter[object]] = defaultdict(Counter)
     for row in train:
         if row.group:
             labels_of[row.group][row.label] += 1
-    several = {group: labels for group, labels in labels_of.items() if labels.total() > 1}
-    rows = sum(labels.total() for labels in several.values())
-    if rows >= 0.5 * len(train) and len({label for labels in several.values() for label in labels}) > 1:
-        decided = sum(labels.most_common(1)[0][1] for labels in several.values()) / rows
+    mixed = {group: labels for group, labels in labels_of.items() if labels.total() > 1}
+    rows = sum(labels.total() for labels in mixed.values())
+    if rows >= 0.5 * len(train) and len({label for labels in mixed.values() for label in labels}) > 1:
+        decided = sum(labels.most_common(1)[0][1] for labels in mixed.values()) / rows
         if decided >= 0.95:
-            text = f"The group alone decides the label in {decided:.0%} of the training rows ({len(several):,} groups)."
+            text = f"The group alone decides the label in {decided:.0%} of the training rows ({len(mixed):,} groups)."
             way_out = "A model may learn to recognise the groups: test it on groups that train lacks."
-            found.append(Finding("note", text, way_out))
-    return found
+            findings.append(Finding("note", text, way_out))
+    return findings
 
 
 def _classes(row: Example) -> tuple[str, ...]:
@@ -543,10 +543,10 @@ def _naming(rows: Sequence[Example]) -> tuple[float, float]:
             place = places[label]
             asked += 1
             right += names[label] in text
-            for other in (order[(place + step) % len(order)] for step in range(1, min(len(order), OTHERS + 1))):
-                if other not in _classes(row):
+            for other_row in (order[(place + step) % len(order)] for step in range(1, min(len(order), OTHERS + 1))):
+                if other_row not in _classes(row):
                     asked_others += 1
-                    others += names[other] in text
+                    others += names[other_row] in text
     return right / max(asked, 1), others / max(asked_others, 1)
 
 

@@ -302,16 +302,16 @@ def _numbers(examined: Examination) -> Section:
 
 
 def _lengths(examined: Examination) -> Section:
-    found = examined.lengths
-    if found is None:
+    lengths = examined.lengths
+    if lengths is None:
         return Section("Lengths")
     columns = ["a sample of", "median", "95% up to", "longest"]
-    cells = [f"{found.sampled:,} texts", *(f"{value:,}" for value in (found.median, found.p95, found.longest))]
-    if found.unit == "tokens":
+    cells = [f"{lengths.sampled:,} texts", *(f"{value:,}" for value in (lengths.median, lengths.p95, lengths.longest))]
+    if lengths.unit == "tokens":
         columns += ["--max-tokens", "longer texts", "the model reads", "longer texts than that", "tokens cut"]
-        reads = ("unknown", "-") if found.reads is None else (f"{found.reads:,}", share(found.over_reads))
-        cells += [f"{found.limit:,}", share(found.over_limit), *reads, share(found.cut)]
-    return Section(f"Lengths in {found.unit}", tuple(columns), (tuple(cells),))
+        reads = ("unknown", "-") if lengths.reads is None else (f"{lengths.reads:,}", share(lengths.over_reads))
+        cells += [f"{lengths.limit:,}", share(lengths.over_limit), *reads, share(lengths.cut)]
+    return Section(f"Lengths in {lengths.unit}", tuple(columns), (tuple(cells),))
 
 
 def _pieces(examined: Examination) -> Section:

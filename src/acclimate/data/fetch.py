@@ -53,8 +53,8 @@ def fetch(
         path = to / dataset.folder / download.path
         watch(Progress("fetching", done, len(wanted), "files"))
         try:
-            if (there := find_file(path.parent, path.name)) is not None:
-                check_download(there, download)
+            if (file := find_file(path.parent, path.name)) is not None:
+                check_download(file, download)
                 kept.append(_short(dataset, download))
             elif urlsplit(download.url).netloc not in unreachable:
                 download_to(path, download, schemes=schemes)
@@ -65,9 +65,9 @@ def fetch(
                 unreachable.add(urlsplit(download.url).netloc)
     watch(Progress("fetching", len(wanted), len(wanted), "files"))
     if failed:
-        left = len(wanted) - len(new) - len(kept)
+        missing = len(wanted) - len(new) - len(kept)
         raise ValueError(
-            "\n".join([*failed, f"{left} of {len(wanted)} files are not there; the same command goes on."])
+            "\n".join([*failed, f"{missing} of {len(wanted)} files are not there; the same command goes on."])
         )
     return _fetched(datasets, to, new, kept)
 
@@ -86,25 +86,27 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
         for dataset in datasets
         for name in (name for form in dataset.forms for name in form.files)
     }
-    wanted |= {(dataset.folder, each.path): (dataset, each) for dataset in datasets for each in dataset.downloads}
+    wanted |= {
+        (dataset.folder, download.path): (dataset, download) for dataset in datasets for download in dataset.downloads
+    }
     for done, ((folder, name), (dataset, download)) in enumerate(wanted.items()):
         watch(Progress("copying", done, len(wanted), "files"))
-        if (found := find_file(source / folder, name)) is None:
+        if (file := find_file(source / folder, name)) is None:
             continue
         try:
-            check_download(found, download)
-            if (there := find_file(to / folder, name)) is not None:
-                check_download(there, download)
+            check_download(file, download)
+            if (present := find_file(to / folder, name)) is not None:
+                check_download(present, download)
                 kept.append(_short(dataset, download))
                 continue
-            target = (to / folder / name).with_name(found.name)
+            target = (to / folder / name).with_name(file.name)
             target.parent.mkdir(parents=True, exist_ok=True)
             part = target.with_name(f"{target.name}.part")
-            if found.is_dir():
-                shutil.copytree(found, part, dirs_exist_ok=True)
+            if file.is_dir():
+                shutil.copytree(file, part, dirs_exist_ok=True)
                 part.rename(target)
             else:
-                shutil.copyfile(found, part)
+                shutil.copyfile(file, part)
                 settle(part, target)
             new.append(_short(dataset, download))
         except ValueError as error:
@@ -200,7 +202,7 @@ class Fetched:
         lines = [f"{named(self.to)}: {len(self.new)} files fetched, {len(self.kept)} there already."]
         if self.unchecked:
             lines.append(f"No hash is known of {', '.join(self.unchecked)}.")
-        lines += [f"{name}: {what}" for name, what in self.wanting.items()]
+        lines += [f"{name}: {reason}" for name, reason in self.wanting.items()]
         return "\n".join(lines)
 
 
@@ -273,10 +275,10 @@ def _short(dataset: Dataset, download: Download) -> str:
 
 
 def _fetched(datasets: Sequence[Dataset], to: Path, new: Sequence[str], kept: Sequence[str]) -> Fetched:
-    known = {_short(dataset, each) for dataset in datasets for each in dataset.downloads if each.sha256}
+    checked = {_short(dataset, download) for dataset in datasets for download in dataset.downloads if download.sha256}
     wanting = {}
     for dataset in datasets:
         missing = dataset.missing(dataset.forms[0], to)
         if missing:
             wanting[dataset.name] = f"not there: {', '.join(missing)}. {dataset.obtain or dataset.way_out(to)}."
-    return Fetched(to, tuple(new), tuple(kept), tuple(name for name in (*new, *kept) if name not in known), wanting)
+    return Fetched(to, tuple(new), tuple(kept), tuple(name for name in (*new, *kept) if name not in checked), wanting)

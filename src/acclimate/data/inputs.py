@@ -43,8 +43,8 @@ class Raw:
 
     def places(self) -> dict[str, Path]:
         """Return the paths that were given, by name."""
-        given = {"domain": self.domain, "general": self.general}
-        return {name: path for name, path in given.items() if path is not None}
+        paths = {"domain": self.domain, "general": self.general}
+        return {name: path for name, path in paths.items() if path is not None}
 
 
 def examined(
@@ -76,20 +76,20 @@ def made_ready(
     """
     model = resolved(model) if model else None
     labelled = stated if isinstance(stated, Labelled) else read_files(stated)
-    given: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
+    settings: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
     # an examination may take a minute of all cores: the first of several processes does it and sends the result
-    examination = ranks.agree(_said_of(labelled, raw, **given).to_json() if ranks.is_first() else {})
-    found = Examination.from_json(examination)
-    if found.errors:
-        raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in found.errors))
+    examination = ranks.agree(_said_of(labelled, raw, **settings).to_json() if ranks.is_first() else {})
+    examined = Examination.from_json(examination)
+    if examined.errors:
+        raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in examined.errors))
     if leaks == "drop":
-        labelled, found = removed(labelled, found), after_removal(found)
+        labelled, examined = removed(labelled, examined), after_removal(examined)
     task = ranks.first_then_all(lambda: prepare(labelled.task(), labelled.files[0].path, run / "data"))
     if (learnt := on_model(model, task.hashes)) is not None:
-        found = replace(found, findings=(learnt, *found.findings))
+        examined = replace(examined, findings=(learnt, *examined.findings))
     if ranks.is_first():
-        files.write_json(run / EXAMINATION, found.to_json())
-    return task, labelled, found
+        files.write_json(run / EXAMINATION, examined.to_json())
+    return task, labelled, examined
 
 
 def gather(
@@ -120,11 +120,11 @@ def gather(
             "(--general TEXT)"
         )
     model = resolved(model) if model else None
-    given: dict[str, Any] = {"leaks": leaks, "seeds": seeds, "comparisons": comparisons, "watch": watch}
-    task, labelled, found = made_ready(run, stated, raw, model=model, **given)
+    settings: dict[str, Any] = {"leaks": leaks, "seeds": seeds, "comparisons": comparisons, "watch": watch}
+    task, labelled, examined = made_ready(run, stated, raw, model=model, **settings)
     place = run / "corpora"
     task_text = corpus_of_split(task, "train", place, watch)
-    making = _Making(raw, place, task, found, watch)
+    making = _Making(raw, place, task, examined, watch)
     domain, heldout, on_domain = making.domain()
     general, general_heldout, on_general = making.general()
     return Materials(
@@ -136,7 +136,7 @@ def gather(
         heldout=heldout,
         general_heldout=general_heldout,
         notes=(*labelled.notes, *on_domain, *on_general),
-        examination=found,
+        examination=examined,
     )
 
 
@@ -246,10 +246,10 @@ class _Counts:
 
     def left_out(self, kept: int) -> str:
         """Return why only `kept` documents are left, as the end of a sentence."""
-        known = self.documents - self.empty - self.leaked - kept
-        said = f"{self.leaked:,} that hold a dev or test text were left out"
-        said += f", {known:,} are left out of training and not measured either" if known else ""
-        return f"{said}, and {self.empty:,} without text." if self.empty else f"{said}."
+        unmeasured = self.documents - self.empty - self.leaked - kept
+        sentence = f"{self.leaked:,} that hold a dev or test text were left out"
+        sentence += f", {unmeasured:,} are left out of training and not measured either" if unmeasured else ""
+        return f"{sentence}, and {self.empty:,} without text." if self.empty else f"{sentence}."
 
 
 def _said_of(

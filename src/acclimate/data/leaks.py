@@ -37,11 +37,11 @@ Met = dict[int, Match]  # indexed text -> how a text matches it
 
 def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> SourceLeaks:
     """Return the dev and test items that labelled rows contain (rows of dev: test items)."""
-    found = SourceLeaks(source, sealed)
+    source_leaks = SourceLeaks(source, sealed)
     for row, matches in sealed.in_rows(rows):
         if matches:
-            found.take(row.id, text_and_pair(row), matches, label=row.label)
-    return found
+            source_leaks.take(row.id, text_and_pair(row), matches, label=row.label)
+    return source_leaks
 
 
 @dataclass
@@ -75,19 +75,19 @@ class SourceLeaks:
             if where[1] != "passage":
                 self.leaking.setdefault(split, set()).add(mark)
             shown = self.examples.setdefault(where, [])
-            if len(shown) < EXAMPLES and all(each.within_id != item.id for each in shown):
+            if len(shown) < EXAMPLES and all(sighting.within_id != item.id for sighting in shown):
                 shown.append(_sighting((name, text, label), split, item, match))
         for where in met:
             self.texts[where] = self.texts.get(where, 0) + 1
 
     def leaks(self) -> list[Leak]:
         """Return the leaks by split and kind, dev first, the strongest kind first."""
-        found = []
+        leaks = []
         for where in itertools.product(SEALED, KINDS):
             if where in self.items:
                 split, kind = where
                 same = len(self.same_label.get(where, ())) if self.source in ("train", "dev") else None
-                found.append(
+                leaks.append(
                     Leak(
                         self.source,
                         split,
@@ -99,7 +99,7 @@ class SourceLeaks:
                         tuple(self.examples[where]),
                     )
                 )
-        return found
+        return leaks
 
     def leaked(self, split: Split) -> set[int]:
         """Return the numbers of the items that leak; passages do not count."""
@@ -169,8 +169,8 @@ class Sealed:
 
     def _paired(self, first: Met, second: Met) -> Iterator[tuple[Match, Sequence[int]]]:
         """Yield the items whose texts are contained one in each part; the weaker of both matches counts."""
-        for one, other in ((first, second), (second, first)):
-            for number, match in one.items():
+        for item, other in ((first, second), (second, first)):
+            for number, match in item.items():
                 partners = self._pairs.get(number, {})
                 for partner in partners.keys() & other.keys():
                     yield max(match, other[partner], key=_weakness), partners[partner]
@@ -194,10 +194,10 @@ def _weakness(match: Match) -> tuple[int, float]:
     return KINDS.index(leak_kind(match)), -match.similarity
 
 
-def _strongest(found: Iterable[tuple[Match, Sequence[int]]]) -> list[Match]:
+def _strongest(matches: Iterable[tuple[Match, Sequence[int]]]) -> list[Match]:
     """Return the strongest match of each item, the strongest matches first."""
     best: dict[int, Match] = {}
-    for match, items in found:
+    for match, items in matches:
         for item in items:
             if item not in best or _weakness(match) < _weakness(best[item]):
                 best[item] = match
@@ -213,14 +213,14 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
     groups: dict[int, list[int]] = {}
     for number, group in enumerate(duplicate_pairs([(row.text, row.pair) for row in rows], near=near)):
         groups.setdefault(group, []).append(number)
-    several = [members for members in groups.values() if len(members) > 1]
-    if not several:
+    repeated = [members for members in groups.values() if len(members) > 1]
+    if not repeated:
         return None
     words = [normalised_words(text) for text in texts]
-    conflicts = [pair for members in several for pair in _conflicts(members, rows, words)]
+    conflicts = [pair for members in repeated for pair in _conflicts(members, rows, words)]
     laid_out = [" ".join(text.lower().split()) for text in texts]
-    plain = {words[first] for members in several for first, _ in _conflicts(members, rows, laid_out)}
-    shown = (conflicts + [(members[0], members[1]) for members in several])[:EXAMPLES]
+    plain = {words[first] for members in repeated for first, _ in _conflicts(members, rows, laid_out)}
+    shown = (conflicts + [(members[0], members[1]) for members in repeated])[:EXAMPLES]
     examples = tuple(
         Sighting(
             rows[second].id,
@@ -235,7 +235,7 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
         for first, second in dict.fromkeys(shown)
     )
     marked = sum(words[first] not in plain for first, _ in conflicts)
-    return Copies(split, len(several), sum(map(len, several)) - len(several), len(conflicts), examples, marked)
+    return Copies(split, len(repeated), sum(map(len, repeated)) - len(repeated), len(conflicts), examples, marked)
 
 
 def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Sequence[str]) -> list[tuple[int, int]]:
@@ -243,15 +243,15 @@ def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Sequence[
     first: dict[str, int] = {}
     found: dict[str, tuple[int, int]] = {}
     for number in members:
-        other = first.setdefault(texts[number], number)
-        if rows[other].label != rows[number].label:
-            found.setdefault(texts[number], (other, number))
+        earlier = first.setdefault(texts[number], number)
+        if rows[earlier].label != rows[number].label:
+            found.setdefault(texts[number], (earlier, number))
     return list(found.values())
 
 
-def _sighting(found: tuple[str, str, Label | None], split: Split, item: Example, match: Match) -> Sighting:
+def _sighting(where: tuple[str, str, Label | None], split: Split, item: Example, match: Match) -> Sighting:
     """Return both texts of a match. found: id, text and label of the text that contains the item of `split`."""
-    name, text, label = found
+    name, text, label = where
     return Sighting(
         name,
         item.id,
@@ -277,12 +277,14 @@ def _shown(text: str, item: str, match: Match) -> tuple[str, str]:
     """Return excerpts of both texts: their beginnings, and the place where they differ or share a passage."""
     if match.kind == "13-gram":
         shared = re.compile(r"\W+".join(match.excerpt.split()[:GRAM]), re.IGNORECASE)
-        places = [found.start() if (found := shared.search(each)) else 0 for each in (text, item)]
+        places = [run.start() if (run := shared.search(place)) else 0 for place in (text, item)]
     else:
-        one, other = text.split(), item.split()
-        alike = next((place for place, words in enumerate(zip(one, other, strict=False)) if words[0] != words[1]), 0)
-        text, item = " ".join(one), " ".join(other)
-        places = [len(" ".join(one[: alike - 1]))] * 2 if match.kind == "near" and alike else [0, 0]
+        words, item_words = text.split(), item.split()
+        alike = next(
+            (place for place, words in enumerate(zip(words, item_words, strict=False)) if words[0] != words[1]), 0
+        )
+        text, item = " ".join(words), " ".join(item_words)
+        places = [len(" ".join(words[: alike - 1]))] * 2 if match.kind == "near" and alike else [0, 0]
     return _from(text, places[0]), _from(item, places[1])
 
 

@@ -116,7 +116,7 @@ def tokenised(texts: Sequence[TextOrPair], by: Reader) -> list[list[Encoding]]:
     """Return the encodings of each text and of its pair, of at most LONGEST characters and without special tokens."""
     parts = [text[:LONGEST] for text, _ in texts], [(pair or "")[:LONGEST] for _, pair in texts]
     encoded = [by.tokenizer.encode_batch(part, add_special_tokens=False) for part in parts]
-    return [list(each) for each in zip(*encoded, strict=True)]
+    return [list(encodings) for encodings in zip(*encoded, strict=True)]
 
 
 def lengths_in_words(texts: Sequence[TextOrPair], limit: int) -> Lengths:
@@ -196,9 +196,9 @@ def _each(texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Encoding]]) ->
 
 def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = False) -> list[Finding]:
     """Return findings on lengths and pieces. windows: True if long texts are read in parts instead of being cut."""
-    found = []
+    findings = []
     if measured.reads is not None and measured.limit > measured.reads:
-        found.append(
+        findings.append(
             Finding(
                 "error",
                 f"--max-tokens is {measured.limit}, but the model reads {measured.reads} tokens at most.",
@@ -207,19 +207,19 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
         )
     if measured.over_limit > 0 and windows:
         text = f"{share(measured.over_limit)} of the sentences are longer than {measured.limit} tokens."
-        found.append(Finding("note", text, "They are read in windows that overlap: nothing is cut."))
+        findings.append(Finding("note", text, "They are read in windows that overlap: nothing is cut."))
     elif measured.over_limit > 0:
         most = measured.limit if measured.reads is None else min(measured.limit, measured.reads)
         text = (
             f"{share(measured.over_limit)} of the texts are longer than {measured.limit} tokens; {share(measured.cut)} "
             f"of all tokens stand behind the first {most} of their text and are not read."
         )
-        found.append(Finding("warning" if measured.cut >= MUCH_CUT else "note", text, _longer(measured, most)))
-    task_pieces = next((each for each in broken if each.of == "task"), None)
-    general = next((each for each in broken if each.of == "general"), None)
+        findings.append(Finding("warning" if measured.cut >= MUCH_CUT else "note", text, _longer(measured, most)))
+    task_pieces = next((pieces for pieces in broken if pieces.of == "task"), None)
+    general = next((pieces for pieces in broken if pieces.of == "general"), None)
     if task_pieces is not None and task_pieces.unknown >= 0.001:
         text = f"{share(task_pieces.unknown)} of the pieces are unknown to the model: it cannot tell those words apart."
-        found.append(Finding("warning", text, "Choose a model that was trained on this language and script."))
+        findings.append(Finding("warning", text, "Choose a model that was trained on this language and script."))
     if (
         task_pieces is not None
         and task_pieces.per_word >= 1.5
@@ -229,8 +229,8 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
         text = f"Under the model the texts break into {task_pieces.per_word:.2f} pieces a word{beside}: much of their"
         way_out = "Adapting on text of the domain, or a model of the domain, should help; how many it would be under a"
         way_out += " vocabulary of the domain says `acclimate data vocabulary`."
-        found.append(Finding("note", f"{text} vocabulary is foreign to it.", way_out))
-    return found
+        findings.append(Finding("note", f"{text} vocabulary is foreign to it.", way_out))
+    return findings
 
 
 def _longer(measured: Lengths, most: int) -> str:

@@ -124,11 +124,11 @@ def note_on(corpus: Corpus) -> str:
     """Return a sentence on the documents that `corpus_at` had to leave out of raw text; "" if there are none."""
     if not _rejections(corpus).exists():
         return ""
-    found = files.read_json(_rejections(corpus))
-    if not found["rejections"]:
+    rejections = files.read_json(_rejections(corpus))
+    if not rejections["rejections"]:
         return ""
-    what = f"{found['rejections']:,} of {found['rows']:,} documents of the raw text were left out"
-    return f"{what}; the first: {'; '.join(found['first'])}."
+    sentence = f"{rejections['rejections']:,} of {rejections['rows']:,} documents of the raw text were left out"
+    return f"{sentence}; the first: {'; '.join(rejections['first'])}."
 
 
 def _rejections(corpus: Corpus) -> Path:
@@ -143,8 +143,11 @@ def listing(source: Path) -> list[tuple[str, int, int]]:
     if not source.exists():
         raise ValueError(f"{source}: there is no such file or folder of raw text")
     source = prepared(source)
-    made = source / "corpus.json"
-    facts = [(str(file.relative_to(source)), file.stat()) for file in ([made] if made.exists() else files_of(source))]
+    corpus_file = source / "corpus.json"
+    facts = [
+        (str(file.relative_to(source)), file.stat())
+        for file in ([corpus_file] if corpus_file.exists() else files_of(source))
+    ]
     return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts]
 
 

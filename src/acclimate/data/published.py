@@ -45,12 +45,12 @@ def published(name: str, folder: Path) -> Labelled:
     splits = {split: tuple(task.read(folder, split)) for split in SPLITS}
     notes = [f"{dataset.name} is read from {folder / dataset.folder} in the form '{form.name}'."]
     notes += [form.note] if form.note else []
-    odd = [each for each in counts_of_dataset(dataset, form, folder, splits) if each.verdict == "wrong"]
+    odd = [count for count in counts_of_dataset(dataset, form, folder, splits) if count.verdict == "wrong"]
     cautions = [
-        f"{each.split} has {each.found:,} {each.counted}, where the paper has {each.stated:,}: the files in "
+        f"{count.split} has {count.found:,} {count.counted}, where the paper has {count.stated:,}: the files in "
         f"{named(folder / dataset.folder)} are not those of {dataset.name}, so scores cannot be compared with the "
         "paper's."
-        for each in odd
+        for count in odd
     ]
     return Labelled(
         name=f"{dataset.name}, {form.name}" if "," in name else dataset.name,
@@ -78,7 +78,7 @@ def check_published(name: str, folder: Path) -> tuple[Dataset, Form]:
     if not folder.is_dir():
         raise ValueError(f"--data {folder}: there is no such folder")
     called, _, stated = (part.strip() for part in name.partition(","))
-    dataset = dataset_named(called, (each for _, datasets in CATALOGUES.values() for each in datasets))
+    dataset = dataset_named(called, (dataset for _, datasets in CATALOGUES.values() for dataset in datasets))
     asked = replace(dataset, forms=(dataset.form(stated),)) if stated else dataset
     return dataset, asked.form_in(folder)
 
@@ -108,8 +108,8 @@ def count_catalogue(catalogue: str, folder: Path, *, watch: Watch = unwatched) -
     """
     datasets, table = datasets_of(catalogue), CATALOGUES[catalogue][0]
     if not any((folder / dataset.folder).is_dir() for dataset in datasets):
-        folders = sorted({each.folder for each in datasets})
-        fills = any(each.catalogue for each in datasets)
+        folders = sorted({row.folder for row in datasets})
+        fills = any(row.catalogue for row in datasets)
         way_out = f"; acclimate data fetch {catalogue} --to DIR fills one" if fills else ""
         raise ValueError(
             f"--data {named(folder)}: has none of the folders {', '.join(folders)}. "
@@ -123,12 +123,12 @@ def count_catalogue(catalogue: str, folder: Path, *, watch: Watch = unwatched) -
         watch(Progress("counting", done, len(datasets), "datasets", {"dataset": dataset.name}))
         try:
             form = dataset.form_in(folder)
-            found, dropped = _counted(dataset, form, folder)
+            split_counts, dropped = _counted(dataset, form, folder)
         except ValueError as error:
             unread.append(f"{error}")
             continue
-        counts += found
-        rejected += [(dataset.name, each) for each in dropped]
+        counts += split_counts
+        rejected += [(dataset.name, row) for row in dropped]
         if form.note:
             notes.append((dataset.name, form.note))
     watch(Progress("counting", len(datasets), len(datasets), "datasets"))
@@ -162,13 +162,17 @@ def counts_of_dataset(
         sizes["train"] = size_of((row for row in rows if isinstance(row, Example)), dataset.counted)
     elif "dev" not in dataset.sizes:
         sizes["train"] += sizes["dev"]
-    for split, found in sizes.items():
+    for split, size in sizes.items():
         stated = dataset.sizes.get(split)
-        reasons = [each.reason for each in form.differences if each.split == split and each.found in (found, None)]
+        reasons = [
+            difference.reason
+            for difference in form.differences
+            if difference.split == split and difference.found in (size, None)
+        ]
         reasons += [CUT] if stated is None else []
-        verdict: Verdict = "equal" if found == stated else "known" if reasons else "wrong"
+        verdict: Verdict = "equal" if size == stated else "known" if reasons else "wrong"
         reason = "; ".join(reasons) if verdict == "known" else ""
-        counts.append(SplitCount(dataset.name, form.name, dataset.counted, split, stated, found, verdict, reason))
+        counts.append(SplitCount(dataset.name, form.name, dataset.counted, split, stated, size, verdict, reason))
     return counts
 
 
@@ -218,8 +222,16 @@ class CatalogueCounts:
         """Return a line for each split, then notes, rejected rows, messages and a summary."""
         rows = [("dataset", "form", "counted", "split", "paper", "found", "")]
         rows += [
-            (each.dataset, each.form, each.counted, each.split, _figure(each.stated), _figure(each.found), _said(each))
-            for each in self.counts
+            (
+                count.dataset,
+                count.form,
+                count.counted,
+                count.split,
+                _figure(count.stated),
+                _figure(count.found),
+                _said(count),
+            )
+            for count in self.counts
         ]
         widths = [max(len(row[at]) for row in rows) for at in range(6)]
         right = {4, 5}
@@ -249,7 +261,7 @@ def _figure(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def _said(each: SplitCount) -> str:
-    if each.verdict == "equal":
+def _said(count: SplitCount) -> str:
+    if count.verdict == "equal":
         return "equal"
-    return f"known: {each.reason}" if each.verdict == "known" else "DIFFERS, and no reason is known"
+    return f"known: {count.reason}" if count.verdict == "known" else "DIFFERS, and no reason is known"

@@ -204,12 +204,12 @@ def retrieve_for(
         index = _index(corpus, recipe, out, shards=shards, work=work, watch=watch)
         selection = _selected(corpus, index, asked, out, recipe, mask=mask, watch=watch)
         _write_corpus(corpus.take(selection.documents.tolist()), len(selection), out, watch)
-        known = {
+        stated = {
             "recipe": asdict(recipe),
             "queries": facts,
             "examples": examples_of_selection(selection, corpus, index),
         }
-    return _finished(out, known | of_corpus(corpus, left_out), watch)
+    return _finished(out, stated | of_corpus(corpus, left_out), watch)
 
 
 def cut_retrieval(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> Retrieved:
@@ -227,9 +227,9 @@ def cut_retrieval(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> 
         if (run / name).exists() and not (out / name / files.MANIFEST).exists():
             open_selection(run / name).cut(k).write(out / name)
     _write_corpus(itertools.islice(large.corpus.documents(), len(selection)), len(selection), out, watch)
-    known = {name: large.facts[name] for name in ("queries", "corpus", "left_out", "leaks", "sources")}
-    known["examples"] = [example for example in large.facts["examples"] if example["rank"] <= k]
-    return _finished(out, known | {"recipe": {**large.facts["recipe"], "k": k}}, watch)
+    facts = {name: large.facts[name] for name in ("queries", "corpus", "left_out", "leaks", "sources")}
+    facts["examples"] = [example for example in large.facts["examples"] if example["rank"] <= k]
+    return _finished(out, facts | {"recipe": {**large.facts["recipe"], "k": k}}, watch)
 
 
 def open_retrieved(out: Path) -> Retrieved:
@@ -241,9 +241,9 @@ def open_retrieved(out: Path) -> Retrieved:
 
 def examples_of(out: Path, corpus: Corpus) -> list[dict[str, Any]]:
     """Return a few queries of the retrieval in `out` with what they found, as `retrieved` in facts.json."""
-    found, recipe = open_retrieved(out), RetrieveRecipe(**files.read_json(out / CLAIM)["recipe"])
+    retrieved, recipe = open_retrieved(out), RetrieveRecipe(**files.read_json(out / CLAIM)["recipe"])
     index = _index(corpus, recipe, out)
-    return [asdict(query) for query in shown_queries(found.selection, corpus, index)]
+    return [asdict(query) for query in shown_queries(retrieved.selection, corpus, index)]
 
 
 def work(*, out: Path, watch: Watch, task: Path, corpus: Path, **stated: Any) -> dict[str, Any]:
@@ -273,11 +273,11 @@ def _queries(rows: Sequence[Example], recipe: RetrieveRecipe) -> tuple[list[Quer
     for row in rows:
         text = text_and_pair(row)
         query = text if recipe.queries == "text" else keyword_query(text, recipe.phrases)
-        count, left = len(text.split()), len(query.split())
-        words, shortened = words + count, shortened + (left < count)
+        count, kept = len(text.split()), len(query.split())
+        words, shortened = words + count, shortened + (kept < count)
         asked.append((row.id, query))
-    left = sum(len(query.split()) for _, query in asked)
-    return asked, {"words": words, "asked_words": left, "shortened": shortened}
+    kept = sum(len(query.split()) for _, query in asked)
+    return asked, {"words": words, "asked_words": kept, "shortened": shortened}
 
 
 def _index(
@@ -344,11 +344,11 @@ def _selected(
     place = out / (SELECTION if recipe.how == "bm25" else LIKE)
     if not (place / files.MANIFEST).exists():
         select(index, asked, place, k=recipe.k, left_out=mask, dropping=dropping, watch=watch)
-    found = open_selection(place)
+    selection = open_selection(place)
     if recipe.how == "bm25":
-        return found
+        return selection
     if not (out / SELECTION / files.MANIFEST).exists():
-        sample_like(found, len(corpus), out / SELECTION, seed=recipe.seed, left_out=mask, dropping=dropping)
+        sample_like(selection, len(corpus), out / SELECTION, seed=recipe.seed, left_out=mask, dropping=dropping)
     return open_selection(out / SELECTION)
 
 
@@ -357,10 +357,10 @@ def _write_corpus(documents: Iterable[Document], size: int, out: Path, watch: Wa
         write_corpus(counted(documents, watch, "writing", total=size), out / CORPUS)
 
 
-def _finished(out: Path, known: dict[str, Any], watch: Watch) -> Retrieved:
+def _finished(out: Path, stated: dict[str, Any], watch: Watch) -> Retrieved:
     """Write facts and report, which finish the retrieval, and return it."""
     asked = open_selection(out / (LIKE if (out / LIKE).exists() else SELECTION))
-    facts = known | {"asked": of_queries(asked)}
+    facts = stated | {"asked": of_queries(asked)}
     facts |= of_documents(open_selection(out / SELECTION), Corpus(out / CORPUS), watch)
     files.write_text(out / REPORT, as_text(facts))
     files.write_json(out / FACTS, facts)

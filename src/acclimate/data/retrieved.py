@@ -43,12 +43,12 @@ MarkedText = tuple[str, bool]  # a stretch of text; True if it is marked
 
 def of_corpus(corpus: Corpus, left_out: LeftOut) -> dict[str, Any]:
     """Return corpus, left_out, leaks and sources, which depend on no query."""
-    found = left_out.facts
+    facts = left_out.facts
     return {
         "corpus": {"documents": len(corpus), "characters": corpus.characters, "hash": corpus.hash},
-        "left_out": {name: found[name] for name in ("leaking", "passages", "copies")},
-        "leaks": found["leaks"],
-        "sources": found["sources"],
+        "left_out": {name: facts[name] for name in ("leaking", "passages", "copies")},
+        "leaks": facts["leaks"],
+        "sources": facts["sources"],
     }
 
 
@@ -92,15 +92,15 @@ def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | S
         passages = zip(first.tolist(), selection.ranks[:EXAMPLES].tolist(), corpus.take(first), strict=True)
         return [_example_document(document.id, document.source, document.text, rank) for _, rank, document in passages]
     asking = np.flatnonzero(selection.counts())
-    found = []
+    examples = []
     for query in asking[np.linspace(0, len(asking) - 1, min(EXAMPLES, len(asking))).astype(int)].tolist():
         documents, ranks, scores = selection.of(query)
         [document] = corpus.take(documents[:1])
         name, text = selection.query(query)
         terms = [[word, round(part, 3)] for word, part in index.explain(text, int(documents[0]))]
         asked = {"query_id": name, "query": beginning(text, _QUERY), "score": float(scores[0]), "terms": terms}
-        found.append(_example_document(document.id, document.source, document.text, int(ranks[0])) | asked)
-    return found
+        examples.append(_example_document(document.id, document.source, document.text, int(ranks[0])) | asked)
+    return examples
 
 
 def _example_document(id: str, source: str, text: str, rank: int) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def shown_queries(selection: Selection, corpus: Corpus, index: Index | ShardedIn
     if selection.how == "random":
         return []
     asking = np.flatnonzero(selection.counts())
-    found = []
+    queries = []
     for query in asking[np.linspace(0, len(asking) - 1, min(EXAMPLES, len(asking))).astype(int)].tolist():
         name, text = selection.query(query)
         numbers, ranks, scores = (values[:BROUGHT].tolist() for values in selection.of(query))
@@ -145,8 +145,8 @@ def shown_queries(selection: Selection, corpus: Corpus, index: Index | ShardedIn
             DocumentShown(document.id, document.source, document.text, rank, score, index.explain(text, number))
             for document, number, rank, score in documents
         ]
-        found.append(QueryShown(name, text, brought))
-    return found
+        queries.append(QueryShown(name, text, brought))
+    return queries
 
 
 def shown_from(entries: Sequence[Mapping[str, Any]]) -> tuple[QueryShown, ...]:
@@ -170,18 +170,22 @@ def _title(facts: Mapping[str, Any]) -> str:
 
 
 def _asked(facts: Mapping[str, Any]) -> Section:
-    recipe, made, asked = facts["recipe"], facts["queries"], facts["asked"]
-    what = (
+    recipe, query_facts, asked = facts["recipe"], facts["queries"], facts["asked"]
+    sentence = (
         "the keywords of a text (RAKE, " + f"{recipe['phrases']} at most)"
         if recipe["queries"] == "keywords"
         else "a whole text"
     )
     queries = asked["queries"]
     lines = [
-        f"{queries:,} {'query' if queries == 1 else 'queries'}, one a training text, each {what}; "
-        f"{made['asked_words'] / queries:,.1f} words on average.",
-        f"Shortened: {made['shortened']:,}"
-        + (f", to {share(made['asked_words'] / max(made['words'], 1))} of all words." if made["shortened"] else "."),
+        f"{queries:,} {'query' if queries == 1 else 'queries'}, one a training text, each {sentence}; "
+        f"{query_facts['asked_words'] / queries:,.1f} words on average.",
+        f"Shortened: {query_facts['shortened']:,}"
+        + (
+            f", to {share(query_facts['asked_words'] / max(query_facts['words'], 1))} of all words."
+            if query_facts["shortened"]
+            else "."
+        ),
         f"Without a hit: {asked['unhit']:,}. With fewer than {recipe['k']:,} documents: {asked['short']:,}.",
     ]
     if recipe["k"] > facts["corpus"]["documents"]:
@@ -196,17 +200,17 @@ def _asked(facts: Mapping[str, Any]) -> Section:
 
 
 def _left_out(facts: Mapping[str, Any]) -> Section:
-    recipe, left = facts["recipe"], facts["left_out"]
+    recipe, left_out = facts["recipe"], facts["left_out"]
     rows = [
         (leak["within"], leak["kind"], f"{leak['scanned']:,}", f"{leak['references']:,}", share(leak["share"]))
         for leak in facts["leaks"]
     ]
-    lines = [f"{amount(left['leaking'], 'document')} left out of the corpus for a dev or test text."]
-    if left["passages"]:
+    lines = [f"{amount(left_out['leaking'], 'document')} left out of the corpus for a dev or test text."]
+    if left_out["passages"]:
         fate = "left out as well" if recipe["passages"] == "drop" else "not left out (passages=drop does)"
         part = "with a part of one only, less than half of its runs of 13 words"
-        lines.append(f"{amount(left['passages'], 'document')} {part}: {fate}.")
-    copies = f"{left['copies']:,} copies of a document before them"
+        lines.append(f"{amount(left_out['passages'], 'document')} {part}: {fate}.")
+    copies = f"{left_out['copies']:,} copies of a document before them"
     lines.append(f"{copies}: kept." if recipe["duplicates"] == "keep" else f"{copies} left out.")
     if recipe["duplicates"] == "near":
         lines.append(f"{facts['selection']['similar']:,} near-duplicates of a better document dropped from the union.")
@@ -220,14 +224,21 @@ def _sources(facts: Mapping[str, Any]) -> Section:
     whole, kept = facts["sources"], facts["retrieved_sources"]
     if set(whole) | set(kept) <= {""}:
         return Section("Where they come from", lines=("The corpus names no sources.",))
-    every, some = facts["corpus"]["documents"], facts["selection"]["documents"]
+    documents, selected = facts["corpus"]["documents"], facts["selection"]["documents"]
     names = sorted({*whole, *kept}, key=lambda name: (-kept.get(name, 0), -whole.get(name, 0), name))
     rows = []
     for name in names[:SOURCES_SHOWN]:
-        here, there = kept.get(name, 0) / some, whole.get(name, 0) / every
-        times = f"{here / there:.2f}" if there else "-"
+        share_selected, share_of_corpus = kept.get(name, 0) / selected, whole.get(name, 0) / documents
+        times = f"{share_selected / share_of_corpus:.2f}" if share_of_corpus else "-"
         rows.append(
-            (name or "(none)", f"{kept.get(name, 0):,}", share(here), f"{whole.get(name, 0):,}", share(there), times)
+            (
+                name or "(none)",
+                f"{kept.get(name, 0):,}",
+                share(share_selected),
+                f"{whole.get(name, 0):,}",
+                share(share_of_corpus),
+                times,
+            )
         )
     columns = ("source", "retrieved", "share", "in the corpus", "share", "times as frequent")
     more = (f"and {len(names) - SOURCES_SHOWN:,} more sources",) if len(names) > SOURCES_SHOWN else ()
@@ -235,13 +246,13 @@ def _sources(facts: Mapping[str, Any]) -> Section:
 
 
 def _lengths(facts: Mapping[str, Any]) -> Section:
-    found = facts["selection"]
-    unread = share(found["beyond"] / max(found["words"], 1))
+    selection = facts["selection"]
+    unread = share(selection["beyond"] / max(selection["words"], 1))
     lines = (
-        f"{found['words'] / found['documents']:,.0f} words a document on average; no document was cut.",
-        f"{found['long']:,} have more than {SEQUENCE} words, and so more than a training sequence of {SEQUENCE} tokens "
-        f"holds (max_tokens). Training cuts them into several sequences and reads them all; the paper's released code "
-        f"reads only the first, and so never at least {unread} of all words.",
+        f"{selection['words'] / selection['documents']:,.0f} words a document on average; no document was cut.",
+        f"{selection['long']:,} have more than {SEQUENCE} words, and so more than a training sequence of {SEQUENCE} "
+        f"tokens holds (max_tokens). Training cuts them into several sequences and reads them all; the paper's "
+        f"released code reads only the first, and so never at least {unread} of all words.",
     )
     return Section("How long they are", lines=lines)
 
@@ -314,9 +325,9 @@ def _document(document: DocumentShown, terms: Mapping[str, float]) -> Marked:
     named = [f"{term} {part:.2f}" for term, part in terms.items()][:WORDS]
     others = len(document.terms) - len(named)
     rest = sum(part for _, part in document.terms) - sum(list(terms.values())[:WORDS])
-    said = f"In common: {', '.join(named)}" if named else "No common word is known"
-    said += f"; {others:,} more add {rest:.2f}" if others else ""
-    return Marked(", ".join([*about, f"document {document.id}"]), marked(document.text, terms), f"{said}.")
+    words = f"In common: {', '.join(named)}" if named else "No common word is known"
+    words += f"; {others:,} more add {rest:.2f}" if others else ""
+    return Marked(", ".join([*about, f"document {document.id}"]), marked(document.text, terms), f"{words}.")
 
 
 def carrying(terms: Sequence[tuple[str, float]]) -> dict[str, float]:
@@ -337,11 +348,11 @@ def marked(text: str, terms: Mapping[str, float], *, longest: int = LONGEST) -> 
 
     A term is a run of letters, digits and underscores, compared as it is and in lower case.
     """
-    found = list(_occurrences(text, terms))
-    begin, end = _window(text, found, terms, longest)
+    occurrences = list(_occurrences(text, terms))
+    begin, end = _window(text, occurrences, terms, longest)
     parts: list[MarkedText] = [("\N{HORIZONTAL ELLIPSIS} ", False)] if begin else []
     at = begin
-    for first, last, _ in found:
+    for first, last, _ in occurrences:
         if begin <= first and last <= end:
             parts += [(text[at:first], False), (text[first:last], True)]
             at = last
@@ -360,16 +371,16 @@ def _occurrences(text: str, terms: Mapping[str, float]) -> Iterator[tuple[int, i
 
 
 def _window(
-    text: str, found: Sequence[tuple[int, int, str]], terms: Mapping[str, float], longest: int
+    text: str, occurrences: Sequence[tuple[int, int, str]], terms: Mapping[str, float], longest: int
 ) -> tuple[int, int]:
     """Return the first stretch of at most `longest` characters, cut between words, whose terms weigh most."""
     if len(text) <= longest:
         return 0, len(text)
     best, begin = 0.0, 0
-    firsts, lasts = [first for first, _, _ in found], [last for _, last, _ in found]
+    firsts, lasts = [first for first, _, _ in occurrences], [last for _, last, _ in occurrences]
     for first in firsts:
         start = max(0, first - longest // 8)  # some words before the first mark
-        inside = found[bisect_left(firsts, start) : bisect_right(lasts, start + longest)]
+        inside = occurrences[bisect_left(firsts, start) : bisect_right(lasts, start + longest)]
         within = {term for _, _, term in inside}
         weight = sum(terms[term] for term in within)
         if weight > best + 1e-9:

@@ -143,19 +143,19 @@ def with_needs(jobs: Iterable[Job]) -> list[Job]:
 
 def _with_needs(jobs: Iterable[Job], leave_out: Callable[[Job], bool]) -> list[Job]:
     """Depth first, needs before the jobs that need them; not recursive, as chains may be longer than Python's stack."""
-    found: dict[str, Job] = {}
+    ordered: dict[str, Job] = {}
     seen: set[str] = set()
     stack = [(job, False) for job in reversed([*jobs])]
     while stack:
         job, after = stack.pop()
         if after:
-            found[job.name] = job
+            ordered[job.name] = job
         elif job.name not in seen:
             seen.add(job.name)
             if not leave_out(job):
                 stack.append((job, True))
                 stack += ((needed, False) for needed in reversed([*job.needs.values()]))
-    return list(found.values())
+    return list(ordered.values())
 
 
 def is_done(job: Job, run: Path) -> bool:
@@ -190,10 +190,10 @@ def check_format(run: Path) -> None:
     path = run / STUDY
     if not path.exists() and not (run / DIRECTORY).exists():
         return
-    found = files.read_json(path) if path.exists() else {"format": 1, "acclimate": "0.1.0 or older"}
-    if found.get("format") != FORMAT:
+    about = files.read_json(path) if path.exists() else {"format": 1, "acclimate": "0.1.0 or older"}
+    if about.get("format") != FORMAT:
         raise ValueError(
-            f"{run} was written by acclimate {found.get('acclimate')} in format {found.get('format')}, but this "
+            f"{run} was written by acclimate {about.get('acclimate')} in format {about.get('format')}, but this "
             f"version, {_versions()['acclimate']}, has format {FORMAT}. Choose another --out, or install that version "
             f"to go on there"
         )
@@ -206,22 +206,22 @@ def decided(run: Path, key: str, decide: Callable[[], Any], *, writes: bool = Tr
     counts. writes: False in a dry run, which keeps no decision
     """
     path = run / DECISIONS
-    known: dict[str, Any] = ranks.agree(files.read_json(path) if ranks.is_first() and path.exists() else {})
-    if key not in known:
-        known[key] = ranks.agree(decide())
+    decisions: dict[str, Any] = ranks.agree(files.read_json(path) if ranks.is_first() and path.exists() else {})
+    if key not in decisions:
+        decisions[key] = ranks.agree(decide())
         if writes and ranks.is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_json(path, known)
-    return known[key]
+            files.write_json(path, decisions)
+    return decisions[key]
 
 
 def studies_in(out: Path) -> list[Path]:
     """The directories with jobs: `out`, or those of a study that has one for each dataset."""
     places = [out, *sorted(path for path in out.iterdir() if path.is_dir())] if out.is_dir() else []
-    found = [path for path in places if (path / PLAN).exists() or (path / STUDY).exists()]
-    if not found:
+    studies = [path for path in places if (path / PLAN).exists() or (path / STUDY).exists()]
+    if not studies:
         raise ValueError(f"{out} holds no study. Name the --out of a race, of evaluate or of a study")
-    return found
+    return studies
 
 
 @dataclass(frozen=True)
@@ -251,12 +251,12 @@ def add_to_plan(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) ->
     """Add to the plan the jobs that it lacks. parts: jobs of which only a first part is asked for."""
     if not ranks.is_first() or recorded() is not None:
         return
-    known = {(planned.name, planned.part) for planned in _lines(run)}
+    in_plan = {(planned.name, planned.part) for planned in _lines(run)}
     lines = []
     for asked, part in ((jobs, False), (parts, True)):
         for job in asked:
-            if (job.name, part) not in known:
-                known.add((job.name, part))
+            if (job.name, part) not in in_plan:
+                in_plan.add((job.name, part))
                 needs = [needed.name for needed in job.needs.values()]
                 lines.append(
                     {"name": job.name, "label": job.label, "work": job.work.name, "needs": needs, "part": part}
@@ -268,11 +268,11 @@ def add_to_plan(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) ->
 
 def read_plan(run: Path) -> list[PlannedJob]:
     """The jobs of the study, each once, in the order in which they were planned; none where there is no plan."""
-    found: dict[str, PlannedJob] = {}
+    planned_jobs: dict[str, PlannedJob] = {}
     for planned in _lines(run):
-        if planned.name not in found or not planned.part:  # of a job that went on to its end, the end counts
-            found[planned.name] = planned
-    return list(found.values())
+        if planned.name not in planned_jobs or not planned.part:  # of a job that went on to its end, the end counts
+            planned_jobs[planned.name] = planned
+    return list(planned_jobs.values())
 
 
 def called_in(run: Path) -> dict[str, str]:
@@ -420,8 +420,8 @@ def _locked(call: Call, watch: Watch) -> Iterator[Watch]:
         named = labelled(progress)
         if time.monotonic() - noted >= NOTE_EVERY:
             noted = time.monotonic()
-            far = {"done": named.done, "total": named.total, "unit": named.unit}
-            _write_note(path, {**about, "stage": named.stage, **far})
+            progress_so_far = {"done": named.done, "total": named.total, "unit": named.unit}
+            _write_note(path, {**about, "stage": named.stage, **progress_so_far})
         watch(named)
 
     lock = _lock_of(path)
@@ -456,15 +456,15 @@ def _forget(path: Path) -> None:
 
 def running(run: Path) -> dict[str, dict[str, Any]]:
     """Name -> the note of each job that a living process runs. The lock of a process ends with the process."""
-    found: dict[str, dict[str, Any]] = {}
+    notes: dict[str, dict[str, Any]] = {}
     for path in sorted((run / RUNNING).glob("*.json")):
         with contextlib.suppress(FileNotFoundError):  # it ended meanwhile
             try:
                 with _lock_of(path).acquire(blocking=False):
                     pass
             except Timeout:
-                found[path.stem] = files.read_json(path)
-    return found
+                notes[path.stem] = files.read_json(path)
+    return notes
 
 
 def forget_the_dead(run: Path) -> None:

@@ -59,7 +59,7 @@ def read_lock(out: Path) -> dict[str, Any]:
 def differences(out: Path) -> list[str]:
     """A sentence for each difference between the directory and its lock. Raises ValueError if there is no lock."""
     lock = read_lock(out)
-    found = []
+    sentences = []
     for name, expected in [*lock["jobs"].items(), *lock.get("begun", {}).items()]:
         study, _, job = name.rpartition("/")
         place = out / study / DIRECTORY / job
@@ -69,19 +69,19 @@ def differences(out: Path) -> list[str]:
             if not (place / file).exists() or files.sha256_of(place / file) != content
         ]
         if "result" not in expected:
-            found += [f"{name}: {file} of {expected['label']} is gone or changed" for file in changed]
+            sentences += [f"{name}: {file} of {expected['label']} is gone or changed" for file in changed]
         elif not (place / RESULT).exists():
-            found.append(f"{name}: {expected['label']} has no result any more")
+            sentences.append(f"{name}: {expected['label']} has no result any more")
         elif files.sha256_of(place / RESULT) != expected["result"]:
-            found.append(f"{name}: the result of {expected['label']} is not the one that the lock has")
+            sentences.append(f"{name}: the result of {expected['label']} is not the one that the lock has")
         elif not (place / JOB).exists() or _of_settings(files.read_json(place / JOB)) != expected["settings"]:
-            found.append(f"{name}: {expected['label']} was done with other settings, or {JOB} is changed")
+            sentences.append(f"{name}: {expected['label']} was done with other settings, or {JOB} is changed")
         elif changed:
-            found.append(f"{name}: {', '.join(changed)} of {expected['label']} is gone or changed")
+            sentences.append(f"{name}: {', '.join(changed)} of {expected['label']} is gone or changed")
     for name, content in lock.get("outcome", {}).items():
         if not (out / name).exists() or files.sha256_of(out / name) != content:
-            found.append(f"{name}: is gone, or not the one that the lock has")
-    return found
+            sentences.append(f"{name}: is gone, or not the one that the lock has")
+    return sentences
 
 
 def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], dict[str, list[str]]]:
@@ -112,8 +112,8 @@ def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], di
 
 def _beside(place: Path, *endings: str) -> dict[str, str]:
     """The hashes of the files of a job that tables are made of, but for its result."""
-    found = (path for path in sorted(place.iterdir()) if path.suffix in endings and path.name not in (RESULT, JOB))
-    return {path.name: files.sha256_of(path) for path in found}
+    paths = (path for path in sorted(place.iterdir()) if path.suffix in endings and path.name not in (RESULT, JOB))
+    return {path.name: files.sha256_of(path) for path in paths}
 
 
 def _of_settings(about: Mapping[str, Any]) -> str:

@@ -49,8 +49,8 @@ def do_all(
     Under torchrun the first error is raised: processes that share a job cannot go on once one of them has failed.
     """
     asked = list(jobs)
-    parts = [each for each in asked if isinstance(each, FirstShare)]
-    wholes = [each for each in asked if isinstance(each, Job)]
+    parts = [asked_job for asked_job in asked if isinstance(asked_job, FirstShare)]
+    wholes = [asked_job for asked_job in asked if isinstance(asked_job, Job)]
     wholes += [needed for part in parts for needed in part.job.needs.values()]
     add_to_plan(with_needs(wholes), run, parts=[part.job for part in parts])
     shares = [*((job, 1.0) for job in missing(wholes, run)), *((part.job, part.share) for part in parts)]
@@ -66,10 +66,10 @@ def done(job: Job | FirstShare, run: Path, *, watch: Watch = unwatched) -> Resul
     if isinstance(job, FirstShare):
         do(job.job.needs.values(), run, watch=watch)
         return do_call(job.job.call(run, job.share), watch=watch)
-    if (found := ranks.agree(result_of(job, run))) is None:
+    if (result := ranks.agree(result_of(job, run))) is None:
         do([job], run, watch=watch)
-        found = do_call(job.call(run), watch=watch)
-    return found
+        result = do_call(job.call(run), watch=watch)
+    return result
 
 
 class _Schedule:

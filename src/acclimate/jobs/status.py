@@ -73,9 +73,12 @@ class Status:
         if begun := self.of("begun"):
             lines[0] += f", {len(begun)} begun to be compared"
         for state in ("running", "failed", "diverged", "waiting"):
-            found = self.of(state)
-            lines += [f"  {state}  {each.label}{f': {each.detail}' if each.detail else ''}" for each in found[:SHOWN]]
-            lines += [f"  {state}  and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+            of_state = self.of(state)
+            lines += [
+                f"  {state}  {standing.label}{f': {standing.detail}' if standing.detail else ''}"
+                for standing in of_state[:SHOWN]
+            ]
+            lines += [f"  {state}  and {len(of_state) - SHOWN} more"] if len(of_state) > SHOWN else []
         if counts["failed"]:
             lines.append("What failed is tried again by the command that started the study.")
         if counts["waiting"] or counts["running"]:
@@ -109,23 +112,23 @@ def _standings(study: str, run: Path) -> list[JobStatus]:
     planned = [replace(job, label=_with_names(job.label, called)) for job in planned]
     states = {job.name: _state(job, run / DIRECTORY / job.name, marks) for job in planned}
     labels = {job.name: job.label for job in planned}
-    found = []
+    standings = []
     for job in planned:
         state, place = states[job.name], run / DIRECTORY / job.name
         if state == "done":
             wall = place / WALL
             seconds = float(files.read_json(wall)["seconds"]) if wall.exists() else 0.0
-            found.append(JobStatus(study, job, state, seconds))
+            standings.append(JobStatus(study, job, state, seconds))
         elif state == "running":
             mark = marks[job.name]
-            found.append(JobStatus(study, job, state, time.time() - mark["since"], _at(mark)))
+            standings.append(JobStatus(study, job, state, time.time() - mark["since"], _at(mark)))
         elif state in ("failed", "diverged"):
-            found.append(JobStatus(study, job, state, detail=str(files.read_json(place / FAILED)["error"])))
+            standings.append(JobStatus(study, job, state, detail=str(files.read_json(place / FAILED)["error"])))
         else:
             needs = [labels.get(name, name) for name in job.needs if states.get(name, "done") != "done"]
             waits = f"for {needs[0]}{f' and {len(needs) - 1} more' if len(needs) > 1 else ''}" if needs else ""
-            found.append(JobStatus(study, job, state, detail=waits))
-    return found
+            standings.append(JobStatus(study, job, state, detail=waits))
+    return standings
 
 
 def _with_names(label: str, called: Mapping[str, str]) -> str:
@@ -147,9 +150,9 @@ def _state(job: PlannedJob, place: Path, marks: Mapping[str, Any]) -> State:
 def _at(mark: Mapping[str, Any]) -> str:
     """The progress of a running job, since when it runs, and in which process on which machine."""
     total = f" of {mark['total']:,}" if mark.get("total") else ""
-    far = f"{mark['done']:,}{total} {mark['unit']}, " if "done" in mark else ""
+    progress = f"{mark['done']:,}{total} {mark['unit']}, " if "done" in mark else ""
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(mark["since"]))
-    return f"{far}since {since}, by process {mark['process']} on {mark['machine']}"
+    return f"{progress}since {since}, by process {mark['process']} on {mark['machine']}"
 
 
 def _left_by(run: Path) -> list[Path]:
@@ -158,13 +161,13 @@ def _left_by(run: Path) -> list[Path]:
 
 def _found(abouts: Iterable[Path]) -> list[PlannedJob]:
     """The jobs that these files describe; a job that has only just begun has no file yet, and is left out."""
-    found = []
+    planned = []
     for path in abouts:
         if not path.exists():
             continue
         about = files.read_json(path)
-        found.append(PlannedJob(path.parent.name, about["label"], about["work"], tuple(about["needs"].values())))
-    return found
+        planned.append(PlannedJob(path.parent.name, about["label"], about["work"], tuple(about["needs"].values())))
+    return planned
 
 
 def _kinds(job: PlannedJob) -> tuple[object, object]:
@@ -174,18 +177,18 @@ def _kinds(job: PlannedJob) -> tuple[object, object]:
 
 def _seconds_left(standings: Iterable[JobStatus], workers: int) -> float | None:
     """Estimated seconds until all jobs are done, with `workers` at once; None if a kind has no finished job yet."""
-    took: dict[object, list[float]] = {}
+    seconds: dict[object, list[float]] = {}
     waiting: list[JobStatus] = []
     for standing in standings:
         if standing.state == "done":
             for kind in _kinds(standing.job):
-                took.setdefault(kind, []).append(standing.seconds)
+                seconds.setdefault(kind, []).append(standing.seconds)
         elif standing.state not in ("begun", "diverged"):
             waiting.append(standing)
-    left = 0.0
+    seconds_left = 0.0
     for standing in waiting:
-        alike = next((took[kind] for kind in _kinds(standing.job) if kind in took), None)
+        alike = next((seconds[kind] for kind in _kinds(standing.job) if kind in seconds), None)
         if alike is None:
             return None
-        left += max(0.0, sum(alike) / len(alike) - standing.seconds)
-    return left / workers
+        seconds_left += max(0.0, sum(alike) / len(alike) - standing.seconds)
+    return seconds_left / workers

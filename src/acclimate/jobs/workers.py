@@ -187,7 +187,7 @@ class Processes:
         self.undone: list[EndedCall] = []
 
     def start(self, call: Call, watch: Watch) -> None:
-        worker = next((each for each in self.pool if each.call is None), None)
+        worker = next((process for process in self.pool if process.call is None), None)
         if worker is None:
             worker = self._new()
         worker.call, worker.watch = call, watch

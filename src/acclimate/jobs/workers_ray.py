@@ -63,8 +63,8 @@ class RayWorkers:
         return 2 * max(1, int(ray.cluster_resources().get("CPU", 0)) // self.threads)
 
     def start(self, call: Call, watch: Watch) -> None:
-        there = replace(call, run=call.run.resolve(), out=call.out.resolve(), arguments=_absolute(call.arguments))
-        self.tasks[self.remote.remote(there, self.threads, __version__)] = (call, watch)
+        sent = replace(call, run=call.run.resolve(), out=call.out.resolve(), arguments=_absolute(call.arguments))
+        self.tasks[self.remote.remote(sent, self.threads, __version__)] = (call, watch)
 
     def ended(self) -> list[EndedCall]:
         import ray
@@ -122,10 +122,10 @@ def _absolute(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _task(call: Call, threads: int, version: str) -> tuple[Exception | None, str]:
     """Run the call on a machine of the cluster; return its error as `sendable` gives it."""
-    here = f"{socket.gethostname()}, process {os.getpid()}"
+    place = f"{socket.gethostname()}, process {os.getpid()}"
     if version != __version__:
-        raise ValueError(f"{here} has acclimate {__version__}, but the command runs {version}. Install the same")
+        raise ValueError(f"{place} has acclimate {__version__}, but the command runs {version}. Install the same")
     if not call.run.is_dir():
-        raise ValueError(f"{here} does not see {call.run}. All machines of a cluster need a study's directory")
+        raise ValueError(f"{place} does not see {call.run}. All machines of a cluster need a study's directory")
     limit_threads(threads)
     return sendable(try_call(call, watch=lambda progress: None))

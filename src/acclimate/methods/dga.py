@@ -313,7 +313,9 @@ def _importance(recipe: DgaRecipe, start: RunStart, out: Path, watch: Watch) -> 
     path = out / IMPORTANCE
     if not path.exists():
         if recipe.importance == "random":
-            found = {part: random_importance(gate_shape(start.model, part), recipe.plan.seed) for part in recipe.parts}
+            importance = {
+                part: random_importance(gate_shape(start.model, part), recipe.plan.seed) for part in recipe.parts
+            }
         else:
             batches = evaluation_batches(
                 start.tokens,
@@ -324,13 +326,15 @@ def _importance(recipe: DgaRecipe, start: RunStart, out: Path, watch: Watch) -> 
             )
             followed = counted(batches, watch, "importance", total=len(batches), unit="batches", every=10)
             begun = time.monotonic()
-            found = head_importance(start.model, followed, parts=recipe.parts, seed=recipe.plan.seed, plan=recipe.plan)
+            importance = head_importance(
+                start.model, followed, parts=recipe.parts, seed=recipe.plan.seed, plan=recipe.plan
+            )
             flops = sum(
                 PASSES_OF_IMPORTANCE * training_flops(start.model, batch.lengths, predicted=0) for batch in batches
             )
             cost = Cost(sum(len(batch.ids) for batch in batches), flops, time.monotonic() - begun)
             files.write_json(out / BEFORE, asdict(cost))
-        files.write_json(path, {part: values.double().tolist() for part, values in found.items()})
+        files.write_json(path, {part: values.double().tolist() for part, values in importance.items()})
     return {part: torch.tensor(values) for part, values in files.read_json(path).items()}
 
 

@@ -80,10 +80,10 @@ def check_noise(recipe: DomainRecipe, config: PreTrainedConfig, group: str) -> N
         noisy = has_dropout(any_model.from_config(changed))
     if not noisy:
         dropouts = {"dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
-        given = [f"{group}{setting} = {value:g}" for setting, value in dropouts.items() if value is not None]
+        stated = [f"{group}{setting} = {value:g}" for setting, value in dropouts.items() if value is not None]
         raise ValueError(
             f"compares passes over a text that differ by dropout alone, but "
-            f"{' and '.join(given) or 'the model has no dropout'}. Set {group}dropout=0.1"
+            f"{' and '.join(stated) or 'the model has no dropout'}. Set {group}dropout=0.1"
         )
 
 

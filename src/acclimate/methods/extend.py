@@ -191,12 +191,12 @@ def _mapped(
         if text in with_vector and cutter.parts(f" {cutter.text(entry)}") == [entry] == cutter.forms(entry)
     ]
     mapped = fit_map(vectors.of([texts[number] for number in shared])[0], embedded[shared].numpy())
-    vectors_of_words, known = vectors.of([word.text.lower() if lower else word.text for word in words])
+    vectors_of_words, has_vector = vectors.of([word.text.lower() if lower else word.text for word in words])
     means = torch.stack([embedded[list(word.pieces)].double().mean(0).float() for word in words])
     mapped_ND = torch.from_numpy(mapped(vectors_of_words))  # W v + b
-    start_ND = torch.where(torch.from_numpy(known)[:, None], mapped_ND, means)
+    start_ND = torch.where(torch.from_numpy(has_vector)[:, None], mapped_ND, means)
     facts = {"shared_words": mapped.words, "variance_explained": mapped.explained}
-    return start_ND, {"start": "vectors", **facts, "without_a_vector": int((~known).sum())}
+    return start_ND, {"start": "vectors", **facts, "without_a_vector": int((~has_vector).sum())}
 
 
 def _entries(cutter: Cutter, size: int) -> list[str]:

@@ -558,7 +558,7 @@ class HeadStart:
         if WORD in first.tokens:
             begins_N = first.tokens[WORD] != NOT_PREDICTED
             of_row = np.split(begins_N, first.offsets[1:-1])
-            words = [each[: len(begins)][begins] for each, begins in zip(outputs, of_row, strict=True)]
+            words = [output[: len(begins)][begins] for output, begins in zip(outputs, of_row, strict=True)]
             outputs = np.concatenate(words)
         expected_RC = self.layer(self.states_RD[: len(outputs)])
         if np.allclose(outputs, expected_RC, atol=PROBE_ROUNDING * max(1.0, float(np.abs(expected_RC).max()))):
@@ -601,8 +601,8 @@ def start_of(
     states = probe.states_of(encoder, rows, read_outs, watch=watch)
     layer, losses = probe.fit(states, probe.probe_targets(rows), task.kind, max(1, len(labels)))
     if len(losses) > 1:
-        found = ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
-        note = f"read-out {layer.read_out}: its probe has the least loss on training rows left out ({found})"
+        loss_list = ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
+        note = f"read-out {layer.read_out}: its probe has the least loss on training rows left out ({loss_list})"
         watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
     pooling: Pooling = "pooler" if layer.read_out == "pieces" else layer.read_out
     start = HeadStart(pooling)
@@ -617,8 +617,8 @@ def start_of(
 def _loaded(
     recipe: FinetuneRecipe, pooling: Pooling, task: Prepared, labels: Sequence[str], watch: Watch
 ) -> PreTrainedModel:
-    known = dropout_known(recipe.model)
-    if not known:
+    has_dropout = dropout_known(recipe.model)
+    if not has_dropout:
         watch(Progress("fine-tune", 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
     fresh = partial(load_classifier, seed=recipe.plan.seed, pooler=recipe.pooler)
     load = load_with_head if recipe.head == "kept" else fresh
@@ -626,8 +626,8 @@ def _loaded(
         recipe.model,
         labels,
         kind=task.kind,
-        dropout=recipe.dropout if known else None,
-        hidden_dropout=recipe.dropout if known else None,
+        dropout=recipe.dropout if has_dropout else None,
+        hidden_dropout=recipe.dropout if has_dropout else None,
         attention_dropout=recipe.attention_dropout,
         pooling=pooling,
         sequence_layer=recipe.sequence_layer,
@@ -785,10 +785,10 @@ def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unw
     tuning.train(until=steps)
     with folded(tuning.model, tuning.scale):
         now = tuning.look()
-    seen = [Begun(now.score, now.loss), *(Begun(*each) for at, each in earlier.items() if int(at) <= steps)]
+    seen = [Begun(now.score, now.loss), *(Begun(*begun) for at, begun in earlier.items() if int(at) <= steps)]
     if tuning.looks.scores and min(tuning.looks.scores) <= steps:
         seen.append(best_of_looks(out, until=steps))
-    best = ranks.agree(Begun(max(each.dev for each in seen), min(each.loss for each in seen)))
+    best = ranks.agree(Begun(max(begun.dev for begun in seen), min(begun.loss for begun in seen)))
     if ranks.is_first():
         files.write_json(out / BEGUN, {**earlier, str(steps): best})
     ranks.wait()

@@ -161,14 +161,14 @@ def check(recipe: LightRecipe, config: PreTrainedConfig, group: str) -> None:
             f"where adapters belong in a '{config.model_type}' is not known. Known: {', '.join(ADAPTED)}. Take a model "
             f"of these"
         )
-    setting, what, field = {
+    setting, part, field = {
         "adapter": ("bottleneck", "adapters", BOTTLENECK),
         "prompt": ("prompt_tokens", "a prompt", FIELD),
     }[recipe.kind]
-    there, wanted = int(getattr(config, field, 0)), getattr(recipe, setting)
-    if there not in (0, wanted):
+    size, wanted = int(getattr(config, field, 0)), getattr(recipe, setting)
+    if size not in (0, wanted):
         raise ValueError(
-            f"{group}{setting} = {wanted}, but the model has {what} of {there} already. Set {group}{setting}={there}"
+            f"{group}{setting} = {wanted}, but the model has {part} of {size} already. Set {group}{setting}={size}"
         )
 
 

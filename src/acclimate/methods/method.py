@@ -167,9 +167,9 @@ class Method:
             raise ValueError(f"Method.name = {self.name!r} is no name for settings. Use letters, digits and _")
         if not is_dataclass(self.recipe):
             raise ValueError(f"{self.name}: its recipe, {self.recipe!r}, is no dataclass")
-        known = {field.name for field in fields(self.recipe)}
+        names = {field.name for field in fields(self.recipe)}
         for contestant in self.contestants:
-            if lacking := [name for name in (*GIVEN, *contestant.settings) if name not in known]:
+            if lacking := [name for name in (*GIVEN, *contestant.settings) if name not in names]:
                 raise ValueError(
                     f"{self.name}: {self.recipe.__name__} has no field '{lacking[0]}', which racing as "
                     f"{contestant.name} takes. A subclass of MlmRecipe has those that every race needs"
@@ -180,8 +180,8 @@ class Method:
         return contestant.group or self.name
 
     def contestant(self, name: str) -> Contestant:
-        [found] = [contestant for contestant in self.contestants if contestant.name == name]
-        return found
+        [contestant_named] = [contestant for contestant in self.contestants if contestant.name == name]
+        return contestant_named
 
 
 def file_of(method: Method) -> Path | None:
@@ -214,24 +214,24 @@ def fingerprint(method: Method) -> str:
 def load(stated: str) -> Method:
     """The method that `path/to/file.py::NAME` names. Raises ValueError where there is none."""
     place, name = code_at(stated)
-    found = getattr(module_at(place), name, None)
-    if not isinstance(found, Method):
+    method = getattr(module_at(place), name, None)
+    if not isinstance(method, Method):
         raise ValueError(f"{stated}: {place} has no Method of the name '{name}'. Write NAME = Method(...) there")
-    return found
+    return method
 
 
 def loaded(place: Path, name: str) -> Method:
     """The method called `name` in the file. Raises ValueError where there is none."""
-    if (found := _in_module(module_at(place), name)) is None:
+    if (method := _in_module(module_at(place), name)) is None:
         raise ValueError(f"{place} has no Method called '{name}' any more")
-    return found
+    return method
 
 
 def module_at(place: Path) -> ModuleType:
     """The module of the file, imported once a process. As for a script, its folder is on the path for its imports."""
     place = place.resolve()
     for module in [*sys.modules.values()]:
-        if (there := getattr(module, "__file__", None)) and Path(there).resolve() == place:
+        if (file := getattr(module, "__file__", None)) and Path(file).resolve() == place:
             return module
     spec = importlib.util.spec_from_file_location(place.stem, place)
     assert spec is not None
@@ -249,14 +249,16 @@ def module_at(place: Path) -> ModuleType:
 
 
 def _in_module(module: ModuleType, name: str) -> Method | None:
-    found = [value for value in vars(module).values() if isinstance(value, Method) and value.name == name]
-    return found[0] if found else None
+    methods = [value for value in vars(module).values() if isinstance(value, Method) and value.name == name]
+    return methods[0] if methods else None
 
 
-def check_names(methods: Sequence[Method], known: Mapping[str, Method]) -> None:
+def check_names(methods: Sequence[Method], by_name: Mapping[str, Method]) -> None:
     """Raises ValueError for a user's method without a contestant, or with a name that another method has."""
-    taken = {contestant.name: method.name for method in known.values() for contestant in method.contestants}
-    groups = {method.group(each) for method in known.values() for each in method.contestants} | known.keys()
+    taken = {contestant.name: method.name for method in by_name.values() for contestant in method.contestants}
+    groups = {
+        method.group(contestant) for method in by_name.values() for contestant in method.contestants
+    } | by_name.keys()
     for method in methods:
         if method.name in groups:
             raise ValueError(f"a method is called '{method.name}' already. Give yours another name")

@@ -127,12 +127,12 @@ def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
     return Probe(layer, losses, score, tuple(predicted), time.perf_counter() - begun, encoder, tokenizer)
 
 
-def test_probe(found: Probe, task: Prepared, *, by: str, watch: Watch) -> dict[str, Any]:
+def test_probe(probe: Probe, task: Prepared, *, by: str, watch: Watch) -> dict[str, Any]:
     """Predict the sealed texts, then open their labels in the name of `by`: ids, gold and predicted labels, and the
     score as `test`.
     """
     examples = task.examples("test")
-    predicted = _predicted(found.model, encoded(task, "test", examples, found.tokenizer), found.layer, task, watch)
+    predicted = _predicted(probe.model, encoded(task, "test", examples, probe.tokenizer), probe.layer, task, watch)
     return opened(task, examples, predicted, by=by)
 
 
@@ -212,7 +212,7 @@ def fit(
     wanted_RC = _wanted(target_R, kind, labels, centre, unit)
     kept = np.random.default_rng(0).permutation(len(wanted_RC))[:CHOOSING]
     fold_R = folds_of(target_R[kept])
-    found: dict[ReadOut, tuple[float, float]] = {}
+    fits: dict[ReadOut, tuple[float, float]] = {}
     for name, states_RD in states.items():
         losses = np.zeros(len(STRENGTHS))
         counted_rows = 0
@@ -233,15 +233,15 @@ def fit(
             counted_rows += len(outside)
         # without two folds nothing can be compared: the strongest
         best = int(np.argmin(losses)) if counted_rows else 0
-        found[name] = (float(losses[best]) / max(1, counted_rows), STRENGTHS[best])
-    read_out = min(found, key=lambda name: found[name][0])
-    loss, strength = found[read_out]
+        fits[name] = (float(losses[best]) / max(1, counted_rows), STRENGTHS[best])
+    read_out = min(fits, key=lambda name: fits[name][0])
+    loss, strength = fits[read_out]
     centre_D, scale_D = _scales(states[read_out])
     x_RD = (states[read_out] - centre_D) / scale_D
     *_, (weight_CD, bias_C) = _path(x_RD, wanted_RC, kind, [each for each in STRENGTHS if each >= strength], STEPS)
     weight_CD = unit * weight_CD / scale_D
     bias_C = unit * bias_C + centre - weight_CD @ centre_D
-    return ProbeLayer(read_out, strength, loss, weight_CD, bias_C), {name: each[0] for name, each in found.items()}
+    return ProbeLayer(read_out, strength, loss, weight_CD, bias_C), {name: each[0] for name, each in fits.items()}
 
 
 def folds_of(target_R: np.ndarray) -> np.ndarray:

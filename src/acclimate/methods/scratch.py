@@ -296,8 +296,8 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
 
 def _tokenizer(recipe: ScratchRecipe, texts: Sequence[CorpusView], out: Path, watch: Watch) -> PreTrainedTokenizerBase:
     """The recipe's tokenizer, or one learnt from all texts."""
-    if given := recipe.model or recipe.tokenizer:
-        return load_tokenizer(given)
+    if model := recipe.model or recipe.tokenizer:
+        return load_tokenizer(model)
     return learned_tokenizer(
         CorpusViews(texts),
         out / "vocabulary",
@@ -398,8 +398,8 @@ def objective_of(recipe: ScratchRecipe, model: PreTrainedModel, *, watch: Watch)
     require_pairs(model)
     if not recipe.model:
         return NextSentenceLoss(model, new_head(model, seed=recipe.plan.seed))
-    head, known = head_of(recipe.model, seed=recipe.plan.seed)
-    if not known:
+    head, has_head = head_of(recipe.model, seed=recipe.plan.seed)
+    if not has_head:
         note = f"{recipe.model} has no head for next sentences: one was drawn"
         watch(Progress(STAGE, 0, 0, "steps", {"note": note}))
     return NextSentenceLoss(model, head)
@@ -493,7 +493,7 @@ class BatchPlan:
         self.recipe, self.tokenizer = recipe, tokenizer
         self.texts = texts
         corpora = [text.corpus for text in texts]
-        self.tokens = [ranks.first_then_all(partial(each.tokens, tokenizer, watch=watch)) for each in corpora]
+        self.tokens = [ranks.first_then_all(partial(corpus.tokens, tokenizer, watch=watch)) for corpus in corpora]
         lengths = [recipe.max_tokens, *([recipe.long_tokens] if recipe.long_share else [])]
         self.phases = [self._phase(longest) for longest in lengths]
         self.parts = [1 - recipe.long_share, recipe.long_share] if recipe.long_share else [1.0]
@@ -607,12 +607,12 @@ def _note_phases(reading: BatchPlan, watch: Watch) -> None:
 
 def check_raced(pretrain: ScratchRecipe) -> None:
     """Raises ValueError for settings that a race decides, or that a budget cannot cut."""
-    for each in [each for each in fields(pretrain) if each.name in OF_RACE]:
-        if (value := getattr(pretrain, each.name)) != each.default:
+    for setting in [setting for setting in fields(pretrain) if setting.name in OF_RACE]:
+        if (value := getattr(pretrain, setting.name)) != setting.default:
             raise ValueError(
-                f"pretrain.{each.name} = {str(value)!r} has no place in a race, which pretrains on --general alone, "
+                f"pretrain.{setting.name} = {str(value)!r} has no place in a race, which pretrains on --general alone, "
                 "for pretrain.plan.steps or pretrain.epochs. Leave it out; or pretrain with `acclimate adapt scratch "
-                f"{each.name}=...` and race with --model"
+                f"{setting.name}=...` and race with --model"
             )
 
 

@@ -68,13 +68,13 @@ class Intermediate:
 
     def on(self, target: finetune.FinetuneRecipe) -> finetune.FinetuneRecipe:
         """The target's settings, changed by these."""
-        given = {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
-        planned = {name: given.pop(name) for name in ("steps", "batch", "rate", "warmup") if name in given}
+        stated = {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
+        planned = {name: stated.pop(name) for name in ("steps", "batch", "rate", "warmup") if name in stated}
         if "steps" in planned:
-            given["epochs"] = 0.0
-        elif given.get("epochs"):
+            stated["epochs"] = 0.0
+        elif stated.get("epochs"):
             planned["steps"] = Plan().steps
-        return replace(target, **given, plan=replace(target.plan, **planned))
+        return replace(target, **stated, plan=replace(target.plan, **planned))
 
 
 @dataclass(frozen=True)

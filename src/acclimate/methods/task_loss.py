@@ -308,17 +308,17 @@ def _sequences(
     barred = transitions_of(model.config) == "scheme"
     allowed = allowed_transitions(labels).to(model.device) if barred else None
     sentences = by_word(np.arange(len(outputs_NC)), rows)  # the place of each word's first piece
-    there = [tokens != -1 for tokens in sentences]
-    lengths = np.array([int(words.sum()) for words in there])
+    present = [tokens != -1 for tokens in sentences]
+    lengths = np.array([int(words.sum()) for words in present])
     for layout in cut(lengths, piece_tokens(Plan(), model.device)):
         emissions_BWC = np.zeros((len(layout.rows_R), max(1, layout.width), outputs_NC.shape[1]), np.float32)
         for row, number in enumerate(layout.rows_R):
-            emissions_BWC[row, : lengths[number]] = outputs_NC[sentences[number][there[number]]]
+            emissions_BWC[row, : lengths[number]] = outputs_NC[sentences[number][present[number]]]
         emissions = torch.from_numpy(emissions_BWC).to(model.device)
         counts = torch.from_numpy(lengths[layout.rows_R]).to(model.device)
         tags_BW = crf.most_probable(emissions, counts, allowed).cpu().numpy()
         for row, number in enumerate(layout.rows_R):
-            sentences[number][there[number]] = tags_BW[row, : lengths[number]]
+            sentences[number][present[number]] = tags_BW[row, : lengths[number]]
     return sentences
 
 
@@ -364,7 +364,11 @@ def as_trained(examples: Sequence[Example], tagging: Tagging) -> Sequence[Exampl
     """The examples with their tags in the scheme."""
     if tagging == "given":
         return examples
-    return [replace(one, label=converted(one.label, tagging)) for one in examples if isinstance(one.label, tuple)]
+    return [
+        replace(example, label=converted(example.label, tagging))
+        for example in examples
+        if isinstance(example.label, tuple)
+    ]
 
 
 def as_given(predicted: list[Label], labels: Sequence[str], task: Prepared) -> list[Label]:
@@ -373,10 +377,10 @@ def as_given(predicted: list[Label], labels: Sequence[str], task: Prepared) -> l
     A tag that breaks its scheme, such as an I- after O, becomes the tag of the entity that metrics read from it
     (tasks/tags.py). In IO, entities of one type that touch have become one, and stay one.
     """
-    given = scheme_of(task.labels)
-    if tuple(labels) == task.labels or given is None:
+    scheme = scheme_of(task.labels)
+    if tuple(labels) == task.labels or scheme is None:
         return predicted
-    return [converted(tags, given) if isinstance(tags, tuple) else tags for tags in predicted]
+    return [converted(tags, scheme) if isinstance(tags, tuple) else tags for tags in predicted]
 
 
 def learnable(task: Prepared) -> set[tuple[str, ...]]:
@@ -389,5 +393,5 @@ def merged(task: Prepared, tagging: Tagging) -> int:
     """The number of training entities that the scheme merges with the entity before them: 0 but in IO."""
     if tagging != "IO":
         return 0
-    labels = [one.label for one in task.examples("train") if isinstance(one.label, tuple)]
+    labels = [example.label for example in task.examples("train") if isinstance(example.label, tuple)]
     return sum(len(entities(tags)) - len(entities(converted(tags, tagging))) for tags in labels)

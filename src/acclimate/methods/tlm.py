@@ -306,8 +306,8 @@ class StageInputs:
             )
         if recipe.whole_words and task.kind == TOKENS:
             raise ValueError("whole words cannot be masked in sentences of tagged words. Set whole_words=false")
-        given = recipe.model or recipe.tokenizer
-        self.tokenizer = load_tokenizer(given) if given else self._learned(out / "vocabulary")
+        tokenizer_of = recipe.model or recipe.tokenizer
+        self.tokenizer = load_tokenizer(tokenizer_of) if tokenizer_of else self._learned(out / "vocabulary")
 
     def encoder(self) -> PreTrainedModel:
         """The masked language model that stage 1 starts from."""
@@ -351,7 +351,7 @@ class StageInputs:
 
     def _word_starts(self, rows: Batch, longest: int) -> np.ndarray:
         train = self.task.examples("train")
-        texts, pairs = [one.text for one in train], [one.pair or "" for one in train]
+        texts, pairs = [example.text for example in train], [example.pair or "" for example in train]
         encoded = self.tokenizer(texts, pairs if any(pairs) else None, truncation=True, max_length=longest)
         starts = word_starts_in_rows(encoded.encodings, list(zip(texts, pairs, strict=True)))
         assert len(starts) == len(rows.ids)
@@ -377,7 +377,7 @@ class _Texts:
 
     def documents(self) -> Iterator[Document]:
         train = self.task.examples("train")
-        texts = (Document(one.id, f"{one.text} {one.pair or ''}") for one in train)
+        texts = (Document(example.id, f"{example.text} {example.pair or ''}") for example in train)
         return chain(self.corpus.documents() if self.corpus else (), texts)
 
     def __len__(self) -> int:

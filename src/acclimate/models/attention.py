@@ -119,9 +119,9 @@ def attention_of(model: PreTrainedModel, ids: Sequence[int]) -> np.ndarray:
 
 def _attentions(model: PreTrainedModel, ids_BT: Tensor, real_BT: Tensor) -> Iterator[Tensor]:
     """Yield the (B, H, T, T) weights of each layer. Raises ValueError if the model returns another shape or none."""
-    given = encoder_of(model)(input_ids=ids_BT, attention_mask=real_BT, output_attentions=True).attentions
+    attentions = encoder_of(model)(input_ids=ids_BT, attention_mask=real_BT, output_attentions=True).attentions
     rows, tokens = ids_BT.shape
-    for layer in given or [None]:
+    for layer in attentions or [None]:
         if layer is None or layer.ndim != 4 or layer.shape[0] != rows or layer.shape[2:] != (tokens, tokens):
             raise ValueError(f"{family(model)}: returns no matrix of attention weights for each head and text")
         yield layer

@@ -119,8 +119,8 @@ def _as_fast(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreTrain
     stated = {name: str(value) for name, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
     extra = [token for token in tokenizer.all_special_tokens if token not in stated.values()]
     prompt = {FIELD: tokenizer.init_kwargs[FIELD]} if FIELD in tokenizer.init_kwargs else {}
-    made: Any = PreTrainedTokenizerFast
-    again: PreTrainedTokenizerBase = made(
+    fast: Any = PreTrainedTokenizerFast
+    again: PreTrainedTokenizerBase = fast(
         tokenizer_object=backend,
         **stated,
         extra_special_tokens=extra,

@@ -155,15 +155,15 @@ def masked_weights(model: PreTrainedModel, part: GatedPart, kept: Tensor) -> lis
     require_shape(model, part, kept)
     if part == "embeddings":
         return _embedding_weights(model, kept[0])
-    places, found = places_of(model), []
+    places, weights = places_of(model), []
     for layer, kept_G in zip(layers_of(model), kept, strict=True):
         if part == "heads":
-            there = dict(layer.named_modules())
-            for name in (*places.into_heads, *(name for name in places.relative if name in there)):
-                found += _rows(linear(layer, name), _of_columns(layer, places, kept_G))
+            modules = dict(layer.named_modules())
+            for name in (*places.into_heads, *(name for name in places.relative if name in modules)):
+                weights += _rows(linear(layer, name), _of_columns(layer, places, kept_G))
         else:
-            found += _rows(linear(layer, places.first if part == "intermediate" else places.second), kept_G)
-    return [*found, *output_columns(model, kept)] if part == "heads" else found
+            weights += _rows(linear(layer, places.first if part == "intermediate" else places.second), kept_G)
+    return [*weights, *output_columns(model, kept)] if part == "heads" else weights
 
 
 def output_columns(model: PreTrainedModel, kept_LH: Tensor) -> list[tuple[Tensor, Tensor]]:
@@ -225,8 +225,8 @@ def _rows(of: nn.Linear, kept_N: Tensor) -> list[tuple[Tensor, Tensor]]:
     A matrix that consists of several maps of N rows, one below the other, takes the factors once for each.
     """
     kept = kept_N.repeat(of.out_features // len(kept_N))
-    found: list[tuple[Tensor, Tensor]] = [(of.weight, kept[:, None])]
-    return [*found, (of.bias, kept)] if of.bias is not None else found
+    weights: list[tuple[Tensor, Tensor]] = [(of.weight, kept[:, None])]
+    return [*weights, (of.bias, kept)] if of.bias is not None else weights
 
 
 def _embedding_weights(model: PreTrainedModel, kept_D: Tensor) -> list[tuple[Tensor, Tensor]]:
@@ -234,14 +234,14 @@ def _embedding_weights(model: PreTrainedModel, kept_D: Tensor) -> list[tuple[Ten
 
     Where a projection follows them (DeBERTa-v2), its rows have the factors.
     """
-    found: list[tuple[Tensor, Tensor]] = []
+    pairs: list[tuple[Tensor, Tensor]] = []
     for module in embeddings_of(model).modules():
         if isinstance(module, nn.Linear):
-            found += _rows(module, kept_D)
+            pairs += _rows(module, kept_D)
         else:
             weights = module.parameters(recurse=False)
-            found += [(weight, kept_D) for weight in weights if weight.shape[-1] == len(kept_D)]
-    return found
+            pairs += [(weight, kept_D) for weight in weights if weight.shape[-1] == len(kept_D)]
+    return pairs
 
 
 def _hook(

@@ -49,9 +49,9 @@ def add_adapters(model: PreTrainedModel, bottleneck: int, *, seed: int) -> None:
 
     Raises ValueError if it has adapters of another width, or if its family is not one of ADAPTED.
     """
-    if (there := bottleneck_of(model.config)) not in (0, bottleneck):
-        raise ValueError(f"the model has adapters of bottleneck {there} already. Set bottleneck={there} to go on")
-    if not there:
+    if (size := bottleneck_of(model.config)) not in (0, bottleneck):
+        raise ValueError(f"the model has adapters of bottleneck {size} already. Set bottleneck={size} to go on")
+    if not size:
         with seeded(seed):
             attach_adapters(model, bottleneck)
 
@@ -130,9 +130,9 @@ def add_prompt(
     already, nothing changes. Raises ValueError if it has one of another length, if the tokenizer's post-processor is
     none that `_with_prompt_behind` knows, and if the head cannot take new pieces.
     """
-    if (there := prompt_length(tokenizer)) not in (0, count):
-        raise ValueError(f"the model has a prompt of {there} tokens already. Set prompt_tokens={there} to go on")
-    if there:
+    if (length := prompt_length(tokenizer)) not in (0, count):
+        raise ValueError(f"the model has a prompt of {length} tokens already. Set prompt_tokens={length} to go on")
+    if length:
         return tokenizer
     head = cast(Any, model)  # its methods are untyped in transformers
     embeddings = cast(nn.Embedding, model.get_input_embeddings())

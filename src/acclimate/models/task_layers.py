@@ -58,8 +58,8 @@ class FamilyClasses:
         self._class_for = class_for
 
     def from_config(self, config: Any, **settings: Any) -> PreTrainedModel:
-        made: PreTrainedModel = self._class_for(type(config))._from_config(config, **settings)
-        return made
+        model: PreTrainedModel = self._class_for(type(config))._from_config(config, **settings)
+        return model
 
     def from_pretrained(self, where: str, *, config: Any, **settings: Any) -> Any:
         return self._class_for(type(config)).from_pretrained(where, config=config, **settings)
@@ -74,17 +74,17 @@ def family_base(kind: Any) -> Any:
 def encoder_alone(config: PreTrainedConfig) -> Any:
     """Return the encoder of a config, without a pooler: nothing would train it."""
     encoder: Any = MODEL_MAPPING[type(config)]
-    made = encoder(config)
-    if getattr(made, "pooler", None) is not None:
-        made.pooler = None
-    return made
+    model = encoder(config)
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
+    return model
 
 
-def named_for_family(made: Any) -> Any:
+def named_for_family(model_class: Any) -> Any:
     """Return the class, with the family's name before its own."""
-    encoder: Any = MODEL_MAPPING[made.config_class]
-    made.__name__ = made.__qualname__ = encoder.__name__.removesuffix("Model") + made.__name__
-    return made
+    encoder: Any = MODEL_MAPPING[model_class.config_class]
+    model_class.__name__ = model_class.__qualname__ = encoder.__name__.removesuffix("Model") + model_class.__name__
+    return model_class
 
 
 def head_dropout(config: PreTrainedConfig) -> float:

@@ -46,8 +46,8 @@ class Embeddings:
         """Return the `count` words with the largest cosine to this word, and the cosines. Raises KeyError if it is not
         one of `words`.
         """
-        names = [other for other in self.words if other != word]
-        rows_VH = self.rows_VH[[self.words[other] for other in names]]
+        names = [name for name in self.words if name != word]
+        rows_VH = self.rows_VH[[self.words[name] for name in names]]
         row_H = self.rows_VH[self.words[word]]
         lengths = np.linalg.norm(rows_VH, axis=1) * np.linalg.norm(row_H)
         cosines = rows_VH @ row_H / np.maximum(lengths, np.finfo(np.float32).tiny)
@@ -120,8 +120,8 @@ def embedding_distances(
     in_texts_N = piece_counts(texts, first, len(one.rows_VH), watch=watch)[firsts_N] > 0
     if not in_texts_N.any():
         raise ValueError(f"no piece of the texts is in the vocabularies of both {first} and {model}")
-    found = summary(distances_N, cosines_N), summary(distances_N[in_texts_N], cosines_N[in_texts_N])
-    return dict(zip(OVER, found, strict=True))
+    summaries = summary(distances_N, cosines_N), summary(distances_N[in_texts_N], cosines_N[in_texts_N])
+    return dict(zip(OVER, summaries, strict=True))
 
 
 def piece_counts(texts: Iterable[str], model: str, size: int, *, watch: Watch = unwatched) -> np.ndarray:
@@ -132,10 +132,10 @@ def piece_counts(texts: Iterable[str], model: str, size: int, *, watch: Watch = 
     encode = partial(tokenizer, add_special_tokens=False, split_special_tokens=True, verbose=False)
     counts_V, done = np.zeros(size, np.int64), 0
     remaining = iter(texts)
-    while some := [*islice(remaining, TEXTS)]:
-        ids = np.fromiter(chain.from_iterable(encode(some)["input_ids"]), np.int64)
+    while chunk := [*islice(remaining, TEXTS)]:
+        ids = np.fromiter(chain.from_iterable(encode(chunk)["input_ids"]), np.int64)
         counts_V += np.bincount(ids, minlength=size)[:size]
-        done += len(some)
+        done += len(chunk)
         watch(Progress("count pieces", done, 0, "texts"))
     return counts_V
 
@@ -176,18 +176,18 @@ def row_distances(first_NH: np.ndarray, other_NH: np.ndarray) -> tuple[np.ndarra
     """Return the rows' Euclidean distances (N,) and cosines (N,); a cosine is NaN if a row is zero."""
     distances_N, cosines_N = np.zeros(len(first_NH)), np.full(len(first_NH), np.nan)
     for block in _blocks(len(first_NH)):
-        one, two = first_NH[block].astype(np.float64), other_NH[block].astype(np.float64)
-        distances_N[block] = np.linalg.norm(one - two, axis=1)
-        lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1)
-        np.divide(np.einsum("nh,nh->n", one, two), lengths, out=cosines_N[block], where=lengths > 0)
+        first, second = first_NH[block].astype(np.float64), other_NH[block].astype(np.float64)
+        distances_N[block] = np.linalg.norm(first - second, axis=1)
+        lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+        np.divide(np.einsum("nh,nh->n", first, second), lengths, out=cosines_N[block], where=lengths > 0)
     return distances_N, cosines_N
 
 
 def summary(distances_N: np.ndarray, cosines_N: np.ndarray) -> Distances:
     """Return the summary of at least one distance. The mean cosine leaves out zero rows, which have none."""
     mean, median, nine_tenths = distances_N.mean(), np.median(distances_N), np.quantile(distances_N, 0.9)
-    known = cosines_N[~np.isnan(cosines_N)]
-    cosine = float(known.mean()) if len(known) else 0.0
+    measured_N = cosines_N[~np.isnan(cosines_N)]
+    cosine = float(measured_N.mean()) if len(measured_N) else 0.0
     return Distances(len(distances_N), float(mean), float(median), float(nine_tenths), cosine)
 
 

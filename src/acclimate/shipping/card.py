@@ -235,20 +235,20 @@ def _cut(shipment: Shipment) -> int:
 
 def _origin(run: Path, score: Score) -> tuple[str, str]:
     """Return the hub id of the model that the winner was made from, "" if it has none, and a sentence on it."""
-    given = ("", "It was made from a model that the user gave, which has no hub id.")
+    sentences = ("", "It was made from a model that the user gave, which has no hub id.")
     job = _tuned(run, score)
     chain = []
     while job is not None:
         chain.append(job["label"])
         if model := job["settings"].get("model"):
-            return (model, f"It was made from {model}.") if HUB_ID.fullmatch(model) else given
+            return (model, f"It was made from {model}.") if HUB_ID.fullmatch(model) else sentences
         before = job["needs"].get("model")
         job = files.read_json(run / DIRECTORY / before / JOB) if before else None
     if not chain:
         return "", ""
     if chain[-1] == "pretrain":
         return "", "Its encoder was pretrained in the same run, from random weights."
-    return given
+    return sentences
 
 
 def _tuned(run: Path, score: Score) -> dict[str, Any] | None:
@@ -257,18 +257,18 @@ def _tuned(run: Path, score: Score) -> dict[str, Any] | None:
     If several jobs made the same weights, it is the one whose label has the winner's name.
     """
     digest = files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]
-    found: list[dict[str, Any]] = []
+    tuned: list[dict[str, Any]] = []
     for manifest in run.glob(f"{DIRECTORY}/fine-tune*/{CHECKPOINT}/{files.MANIFEST}"):
         if files.read_json(manifest).get(WEIGHTS) == digest:
-            found.append(files.read_json(manifest.parents[1] / JOB))
-    named = [job for job in found if score.contestant in job["label"]]
-    return next(iter(named or found), None)
+            tuned.append(files.read_json(manifest.parents[1] / JOB))
+    named = [job for job in tuned if score.contestant in job["label"]]
+    return next(iter(named or tuned), None)
 
 
 def render(card: Card) -> str:
     """Return the card as the text of README.md. Raises ValueError if the hub would refuse its metadata."""
-    made = environment(markdown.escaped)
-    made.filters |= {
+    template_environment = environment(markdown.escaped)
+    template_environment.filters |= {
         "cost": figures.cost_text,
         "difference": difference_text,
         "duration": figures.duration,
@@ -281,7 +281,7 @@ def render(card: Card) -> str:
         "points": figures.points,
         "size": _size,
     }
-    said = {
+    values = {
         "card": card,
         "general": table.beside([row.contestant for row in card.rows], card.general_losses),
         "forgetting": table.MEANING,
@@ -295,7 +295,7 @@ def render(card: Card) -> str:
         "low": LOW,
         "few": FEW,
     }
-    return made.get_template("card.md").render(said)
+    return template_environment.get_template("card.md").render(values)
 
 
 def metadata(card: Card) -> ModelCardData:

@@ -28,7 +28,9 @@ def escaped(value: object) -> Markup:
     """
     if isinstance(value, Markup):
         return value
-    printable = "".join(each if each.isprintable() or each in JOINERS else " " for each in str(value))
+    printable = "".join(
+        character if character.isprintable() or character in JOINERS else " " for character in str(value)
+    )
     marked = SPECIAL.sub(r"\\\g<0>", re.sub(" +", " ", printable))
     marked = re.sub(r"(?i)\bwww\.", r"www\\.", marked)  # otherwise Markdown makes it a link
     return Markup(STARTS.sub(r"\1\\\2", marked))

@@ -151,9 +151,9 @@ def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
 
 def _check(shipped: Loaded, examples: Sequence[Example], exported: Asked) -> None:
     """Raises ValueError if the logits of the model and of its ONNX form differ on dev texts by more than rounding."""
-    some = list(itertools.islice(predict.padded_batches(examples, shipped.tokenizer), CHECKED))
+    batches = list(itertools.islice(predict.padded_batches(examples, shipped.tokenizer), CHECKED))
     wanted, given = (
-        np.concatenate([asked(inputs).ravel() for _, inputs in some]) for asked in (shipped.asked, exported)
+        np.concatenate([asked(inputs).ravel() for _, inputs in batches]) for asked in (shipped.asked, exported)
     )
     off = float(np.abs(wanted - given).max())
     most = rounding(wanted)
@@ -254,7 +254,7 @@ def _session(path: Path) -> Asked:
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors only
     session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_inputs()]
+    names = [node.name for node in session.get_inputs()]
 
     def asked(inputs: dict[str, np.ndarray]) -> np.ndarray:
         logits_BC: np.ndarray

@@ -138,11 +138,11 @@ def _complete_configs(directory: Path, shipped: predict.Loaded, task: Prepared) 
     config = files.read_json(path)
     if not config.get("problem_type") and task.kind in PROBLEM_TYPES:
         files.write_json(path, config | {"problem_type": PROBLEM_TYPES[task.kind]})
-    known = set(inspect.signature(shipped.model.base_model.forward).parameters)
+    parameters = set(inspect.signature(shipped.model.base_model.forward).parameters)
     if getattr(shipped.model.config, "type_vocab_size", 0) < 2:
-        known.discard("token_type_ids")
+        parameters.discard("token_type_ids")
     names = list(shipped.tokenizer.model_input_names)
-    changed: dict[str, Any] = {"model_input_names": [name for name in names if name in known]}
+    changed: dict[str, Any] = {"model_input_names": [name for name in names if name in parameters]}
     if changed["model_input_names"] == names:
         changed = {}
     longest = task.max_tokens + prompt_length(shipped.tokenizer)
@@ -191,13 +191,13 @@ def push(to: Path, repo: str, *, private: bool = True) -> str:
     bases = [base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]
     failures: tuple[type[Exception], ...] = (OSError, *(base for base in bases if issubclass(base, Exception)))
     try:
-        made = api.create_repo(repo, private=private, exist_ok=True)
-        api.upload_folder(repo_id=made.repo_id, folder_path=to, commit_message="Shipped by acclimate")
+        repository = api.create_repo(repo, private=private, exist_ok=True)
+        api.upload_folder(repo_id=repository.repo_id, folder_path=to, commit_message="Shipped by acclimate")
     except HFValidationError as error:
         raise ValueError(f"'{repo}' is no name of a model on the hub (owner/name): {error}") from error
     except failures as error:
         raise ValueError(f"{to} was not uploaded to {repo}: {_reason(error)}") from error
-    return str(made)
+    return str(repository)
 
 
 def _reason(error: Exception) -> str:

@@ -95,7 +95,7 @@ def resample(scores: Sequence[Score], metric: Metric) -> dict[str, Resampled]:
     by_contestant: dict[str, list[Score]] = {}
     for score in scores:
         by_contestant.setdefault(score.contestant, []).append(score)
-    found = {}
+    resampled = {}
     for name, unsorted in by_contestant.items():
         rows = sorted(unsorted, key=lambda score: (score.seed, score.adaptation or 0))
         pairs = [jackknife(statistics_of(score, metric), metric.value) for score in rows]
@@ -106,8 +106,8 @@ def resample(scores: Sequence[Score], metric: Metric) -> dict[str, Resampled]:
                 f"{name!r}: {len(adaptations)} of its {len(rows)} runs name an adaptation; all or none must."
             )
         seeds = tuple(score.seed for score in rows)
-        found[name] = Resampled(name, seeds, points_S, shares_Sn, metric.least, adaptations)
-    return found
+        resampled[name] = Resampled(name, seeds, points_S, shares_Sn, metric.least, adaptations)
+    return resampled
 
 
 def jackknife(statistics_nK: Values, value: Callable[[Values], Values]) -> tuple[Values, Values]:
@@ -254,8 +254,8 @@ def bounds(
         ends = np.tanh(np.arctanh(inside) - half), np.tanh(np.arctanh(inside) + half)
         return np.minimum(ends[0], mean), np.maximum(ends[1], mean)
     binomial = np.clip(mean * (1 - mean), 0.0, None)
-    known = (binomial > 0) & (components.variance > 0)
-    size = np.where(known, _quotient(binomial, components.variance), components.count)  # effective sample size
+    estimated = (binomial > 0) & (components.variance > 0)
+    size = np.where(estimated, _quotient(binomial, components.variance), components.count)  # effective sample size
     pull = quantile**2 / size
     middle = (mean + pull / 2) / (1 + pull)
     half = np.sqrt(quantile**2 * binomial / size + pull**2 / 4) / (1 + pull)
@@ -333,10 +333,10 @@ def _check(scores: Sequence[Score]) -> None:
             )
         seeds.setdefault(score.contestant, []).append(score.seed)
         runs.setdefault(score.contestant, set()).add((score.seed, score.adaptation))
-    for contestant, found in seeds.items():
-        if len(runs[contestant]) != len(found) or len(found) < 2:
+    for contestant, seeds_of in seeds.items():
+        if len(runs[contestant]) != len(seeds_of) or len(seeds_of) < 2:
             raise ValueError(
-                f"{contestant!r} has the seeds {found}; give it two or more, each once (a race asks for 3)."
+                f"{contestant!r} has the seeds {seeds_of}; give it two or more, each once (a race asks for 3)."
             )
     if len(first.gold) < 2:
         raise ValueError(f"{len(first.gold)} test item has no variance over items; give two or more.")

@@ -88,8 +88,8 @@ class LabelledFiles:
     @property
     def paths(self) -> dict[Split, Path]:
         """Path of each split that has a file, train first."""
-        given: dict[Split, Path | None] = {"train": self.train, "dev": self.dev, "test": self.test}
-        return {split: Path(path) for split, path in given.items() if path is not None}
+        stated: dict[Split, Path | None] = {"train": self.train, "dev": self.dev, "test": self.test}
+        return {split: Path(path) for split, path in stated.items() if path is not None}
 
 
 @dataclass(frozen=True)
@@ -199,12 +199,12 @@ def check_stated(stated: LabelledFiles, kind: Stated) -> None:
         )
     roles: dict[str, str] = {}
     for role, column in stated.columns.stated().items():
-        other = roles.setdefault(column, role)
-        if other != role and {other, role} != {"group", "id"}:
-            raise ValueError(f"{role}={column!r}: the same column as {other}. Name two columns")
+        earlier_role = roles.setdefault(column, role)
+        if earlier_role != role and {earlier_role, role} != {"group", "id"}:
+            raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
     if kind == "tokens" and (stated.pair or stated.separator):
-        what = f"pair={stated.pair!r}" if stated.pair else f"separator={stated.separator!r}"
-        raise ValueError(f"{what}: a task of kind 'tokens' has lists of words and tags. Leave it out")
+        setting = f"pair={stated.pair!r}" if stated.pair else f"separator={stated.separator!r}"
+        raise ValueError(f"{setting}: a task of kind 'tokens' has lists of words and tags. Leave it out")
     if kind == "span" and (option := _for_columns(stated)):
         raise ValueError(
             f"{option}: {named(stated.train)} is read as questions in SQuAD's form, which have no columns. Leave it out"
@@ -322,8 +322,8 @@ def _labelled_task(
     train = files["train"]
     labels = sorted({name for file in files.values() for label in file.labels for name in classes_in(label)})
     if missing:
-        made, note = split_off(splits["train"], missing, kind=kind, seed=stated.seed, where=named(train.path))
-        splits |= made
+        parts, note = split_off(splits["train"], missing, kind=kind, seed=stated.seed, where=named(train.path))
+        splits |= parts
         notes.append(note)
     return Labelled(
         name=printable(train.path.name.split(".")[0]),
@@ -417,9 +417,9 @@ def fewer(labelled: Labelled, rows: int, seed: int) -> Labelled:
     return replace(labelled, splits={**labelled.splits, "train": chosen}, notes=(*labelled.notes, note))
 
 
-def name_of(given: str | LabelledFiles) -> str:
+def name_of(task: str | LabelledFiles) -> str:
     """Return the name of a dataset, or the training file as it was given."""
-    return str(given.train) if isinstance(given, LabelledFiles) else given
+    return str(task.train) if isinstance(task, LabelledFiles) else task
 
 
 def read_questions(stated: LabelledFiles) -> Labelled:
@@ -436,8 +436,8 @@ def read_questions(stated: LabelledFiles) -> Labelled:
     rows = {split: file.examples for split, file in files.items()}
     if missing := tuple(split for split in SPLITS if split not in files):
         whole = [row for _, row in _grouped(files["train"].rows, pairs, articles=True)]
-        made, note = split_off(whole, missing, kind="span", seed=stated.seed, where=named(stated.train))
-        rows |= made
+        parts, note = split_off(whole, missing, kind="span", seed=stated.seed, where=named(stated.train))
+        rows |= parts
         notes.append(note)
     splits = {split: _scored(rows[split], pairs, split) for split in SPLITS}
     if pairs:
@@ -535,11 +535,11 @@ def _scored(examples: Sequence[Example], pairs: frozenset[str], split: Split) ->
         return grouped
     merged = iter(by_question(row for row in grouped if row.group))
     seen: set[str] = set()
-    made = []
+    scored = []
     for row in grouped:
         if not row.group:
-            made.append(row)
+            scored.append(row)
         elif row.group not in seen:
             seen.add(row.group)
-            made.append(next(merged))
-    return made
+            scored.append(next(merged))
+    return scored

@@ -135,20 +135,20 @@ def check_train(labels: Placed, kind: Kind, *, where: str) -> None:
                 f"Name the right column, or add rows"
             )
         return
-    found = sorted({name for _, label in labels for name in classes_in(label)})
+    classes = sorted({name for _, label in labels for name in classes_in(label)})
     # with several classes a row, one class is enough: rows bear it or not
-    if not found or (len(found) == 1 and all(classes_in(label) for _, label in labels)):
-        what = f"every row bears the label {shown(found[0])}" if found else "no row bears any label"
+    if not classes or (len(classes) == 1 and all(classes_in(label) for _, label in labels)):
+        fault = f"every row bears the label {shown(classes[0])}" if classes else "no row bears any label"
         way_out = "Name the right column, or add rows"
         if kind == "tokens":
-            what, way_out = f"every word has the tag {shown(found[0])}", "Name the right file, or add other tags"
-        raise ValueError(f"{where}: {what}, so that there is nothing to tell apart. {way_out}")
+            fault, way_out = f"every word has the tag {shown(classes[0])}", "Name the right file, or add other tags"
+        raise ValueError(f"{where}: {fault}, so that there is nothing to tell apart. {way_out}")
 
 
-def check_seen(train: Placed, other: Placed, *, where: str, of: str = "rows") -> None:
+def check_seen(train: Placed, labels: Placed, *, where: str, of: str = "rows") -> None:
     """Raise ValueError if a row has a class that no row of train has. of: what has a class, for the error."""
     counts = Counter(name for _, label in train for name in classes_in(label))
-    for place, label in other:
+    for place, label in labels:
         for name in classes_in(label):
             if name not in counts:
                 like = nearest(name, counts)
@@ -223,10 +223,10 @@ def _score(value: Any, column: str) -> tuple[float | None, str]:
         way_out = "write decimals with a point" if comma else "write a number"
         return None, f"the number to predict (column {column!r}) is {shown(value)}; {way_out}"
     if not math.isfinite(number) or abs(number) > HUGEST:
-        what = "is not a finite number" if not math.isfinite(number) else f"is beyond {HUGEST:g}"
+        fault = "is not a finite number" if not math.isfinite(number) else f"is beyond {HUGEST:g}"
         return (
             None,
-            f"the number to predict (column {column!r}) {what}: {shown(value)}; correct it or leave the row out",
+            f"the number to predict (column {column!r}) {fault}: {shown(value)}; correct it or leave the row out",
         )
     return number, ""
 

@@ -97,13 +97,13 @@ def tagged(
         for place, (start, end) in enumerate(sentence_spans(document.text, [span for span, _ in kept]), 1):
             first, last = bisect_left(starts, start), bisect_left(starts, end)
             inside = words[first:last]
-            found = [
+            offsets = [
                 (bisect_left(starts, span[0]) - first, bisect_left(starts, span[1]) - first - 1, _name(mention.type))
                 for span, mention in kept
                 if start <= span[0] < end
             ]
-            tags = tags_of(found, len(inside), scheme)
-            merged += len(found) - len(entities(tags))
+            tags = tags_of(offsets, len(inside), scheme)
+            merged += len(offsets) - len(entities(tags))
             text = text_of(document.text[start:end] for start, end in inside)
             examples.append(Example(f"{document.id}:{place}", text, tags, group=document.id))
             spans.append(tuple(inside))
@@ -173,7 +173,7 @@ def _kept(
 ) -> tuple[list[tuple[Span, Mention]], list[Rejected]]:
     """Return the mentions that get tags, ascending, without white space around their spans; and the others."""
     dropped = []
-    found = []
+    kept_mentions = []
     for place, mention in enumerate(mentions):
         covered = document.text[mention.start : mention.end]
         start = mention.start + len(covered) - len(covered.lstrip())
@@ -183,10 +183,10 @@ def _kept(
         elif bisect_left(words, span[1], key=itemgetter(0)) <= bisect_right(words, span[0], key=itemgetter(1)):
             dropped.append(_dropped(document, mention, "covers no visible character"))
         else:
-            found.append((span[0] - span[1], place, span, mention))
+            kept_mentions.append((span[0] - span[1], place, span, mention))
     kept: list[tuple[Span, Mention]] = []
     taken: list[Span] = []
-    for _, _, span, mention in sorted(found, key=lambda each: each[:2]):
+    for _, _, span, mention in sorted(kept_mentions, key=lambda each: each[:2]):
         at = bisect_left(taken, span)
         beside = [taken[near] for near in (at - 1, at) if 0 <= near < len(taken)]
         if any(span[0] < end and start < span[1] for start, end in beside):

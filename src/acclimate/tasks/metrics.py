@@ -133,14 +133,14 @@ def blurb_score(scores: Mapping[str, float]) -> float:
 
     Raises ValueError if a dataset is missing or unknown, and for a score that is no finite number.
     """
-    known = [name for names in BLURB.values() for name in names]
-    if missing := [name for name in known if name not in scores]:
+    names = [name for names in BLURB.values() for name in names]
+    if missing := [name for name in names if name not in scores]:
         raise ValueError(
-            f"no score for {', '.join(missing)}: the BLURB score needs all {len(known)} datasets. Run those as well, "
+            f"no score for {', '.join(missing)}: the BLURB score needs all {len(names)} datasets. Run those as well, "
             f"and compare single datasets until then"
         )
-    if unknown := [name for name in scores if name not in known]:
-        raise ValueError(f"{', '.join(map(repr, unknown))}: no dataset of BLURB. Known: {', '.join(known)}")
+    if unknown := [name for name in scores if name not in names]:
+        raise ValueError(f"{', '.join(map(repr, unknown))}: no dataset of BLURB. Known: {', '.join(names)}")
     for name, score in scores.items():
         if not math.isfinite(score):
             raise ValueError(f"the score of {name} is {score}, of which no mean can be taken. Run it again")
@@ -259,9 +259,9 @@ def best_answer(
     """(n, 2): the score of the first predicted answer against the gold answer that gives the best, and 1."""
     scores = []
     for ours, theirs in zip(gold, predicted, strict=True):
-        said = words("".join(label_texts(theirs)[:1]))
+        answered = words("".join(label_texts(theirs)[:1]))
         answers = label_texts(ours)
-        scores.append(max(judge(words(answer), said) for answer in answers) if answers else float(not said))
+        scores.append(max(judge(words(answer), answered) for answer in answers) if answers else float(not answered))
     return means(scores)
 
 
@@ -270,15 +270,15 @@ def words(text: str) -> list[str]:
     return re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_BARE)).split()
 
 
-def equal_words(answer: list[str], said: list[str]) -> float:
+def equal_words(answer: list[str], answered: list[str]) -> float:
     """Return 1 if the words are the same in the same order, or else 0."""
-    return float(answer == said)
+    return float(answer == answered)
 
 
-def words_f1(answer: list[str], said: list[str]) -> float:
+def words_f1(answer: list[str], answered: list[str]) -> float:
     """Return the F1 over words with repetition; 0 if no word is common, so also for two answers without words."""
-    both = (Counter(answer) & Counter(said)).total()
-    return 2.0 * both / (len(answer) + len(said)) if both else 0.0
+    both = (Counter(answer) & Counter(answered)).total()
+    return 2.0 * both / (len(answer) + len(answered)) if both else 0.0
 
 
 def strictly(rank: int) -> float:
@@ -342,13 +342,13 @@ def pseudo_values(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
     step = max(1, BLOCK // max(count, 1))
     for begin in range(0, count, step):
         rows_b = np.arange(begin, min(begin + step, count))
-        left = []
+        left_out = []
         for ranks_n in sides:
             # items that rank above the item move down by 1, items that tie with it by 1/2; the mean is then n / 2
             moved_bn = ranks_n - np.heaviside(ranks_n - ranks_n[rows_b, None], 0.5) - count / 2
             moved_bn[np.arange(len(rows_b)), rows_b] = 0.0
-            left.append(moved_bn)
-        without_n[rows_b] = _cosine(*left)
+            left_out.append(moved_bn)
+        without_n[rows_b] = _cosine(*left_out)
     pseudo_n = count * whole - (count - 1) * without_n
     return means(pseudo_n + whole - pseudo_n.sum() / max(count, 1))
 
@@ -407,7 +407,13 @@ def entity_decisions(gold: Sequence[Label], predicted: Sequence[Label]) -> Value
     different numbers of tags.
     """
     sets = [(entities(ours), entities(theirs)) for ours, theirs in _tags(gold, predicted)]
-    return table([(2.0 * len(found & said), len(found) + len(said)) for found, said in sets], 2)
+    return table(
+        [
+            (2.0 * len(gold_entities & predicted_entities), len(gold_entities) + len(predicted_entities))
+            for gold_entities, predicted_entities in sets
+        ],
+        2,
+    )
 
 
 def word_hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:

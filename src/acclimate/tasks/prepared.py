@@ -216,11 +216,11 @@ def _example(row: dict[str, Any]) -> Example:
 
 def _records(path: Path) -> list[dict[str, Any]]:
     """Return the records of a file of looks. A line that a crash cut off counts as a look by an unknown run."""
-    found = []
+    records = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             record = json.loads(line)
         except json.JSONDecodeError:
             record = None
-        found.append(record if isinstance(record, dict) else {"by": "a line that cannot be read"})
-    return found
+        records.append(record if isinstance(record, dict) else {"by": "a line that cannot be read"})
+    return records

@@ -227,10 +227,10 @@ def _first_pieces(words: Sequence[str], offsets: np.ndarray) -> np.ndarray:
     lengths = np.array([len(word) for word in words])
     ends = np.cumsum(lengths + 1) - 1
     piece = np.searchsorted(offsets[:, 1], ends - lengths, side="right")
-    there = piece < len(offsets)
-    there[there] = offsets[piece[there], 0] < ends[there]
-    there[1:] &= piece[1:] != piece[:-1]  # a piece of two words stands for the first
-    numbers[piece[there]] = np.flatnonzero(there)
+    has_piece = piece < len(offsets)
+    has_piece[has_piece] = offsets[piece[has_piece], 0] < ends[has_piece]
+    has_piece[1:] &= piece[1:] != piece[:-1]  # a piece of two words stands for the first
+    numbers[piece[has_piece]] = np.flatnonzero(has_piece)
     return numbers
 
 

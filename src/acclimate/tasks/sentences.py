@@ -158,7 +158,7 @@ def _can_begin(word: str, character: str) -> bool:
     """Return True if a sentence can begin with the word: p53 and mRNA can, other words in lower case cannot."""
     if not word:
         return False
-    return not character.islower() or any(each.isdigit() or each.isupper() for each in word)
+    return not character.islower() or any(letter.isdigit() or letter.isupper() for letter in word)
 
 
 def _ends_with(word: str, before: str, following: str, *, alone: bool) -> bool:

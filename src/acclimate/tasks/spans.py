@@ -63,10 +63,10 @@ def encode_spans(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase
     types: list[np.ndarray] = []
     places: list[np.ndarray] = []
     of: list[int] = []
-    while several := [*islice(contexts, _AT_ONCE)]:
+    while chunk := [*islice(contexts, _AT_ONCE)]:
         encoded = tokenizer(
-            [questions[number] for number, _, _ in several],
-            [text for _, _, text in several],
+            [questions[number] for number, _, _ in chunk],
+            [text for _, _, text in chunk],
             truncation="only_second",
             max_length=max_tokens + prompt_length(tokenizer),
             stride=min(OVERLAP, max_tokens // 4),
@@ -75,7 +75,7 @@ def encode_spans(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase
             return_attention_mask=False,
         )
         for row, at in enumerate(encoded["overflow_to_sample_mapping"]):
-            number, start, _ = several[at]
+            number, start, _ = chunk[at]
             place = np.asarray(encoded["offset_mapping"][row], dtype=np.int64) + start
             place[np.array([part != 1 for part in encoded.sequence_ids(row)])] = NOT_PREDICTED
             ids.append(np.asarray(encoded["input_ids"][row], dtype=np.int64))
@@ -127,15 +127,15 @@ def best_answers(
     longest    most tokens of an answer
     """
     assert rows.rows[EXAMPLE].max(initial=-1) < len(texts), "the texts of all examples are needed"
-    found: list[list[tuple[float, int, int]]] = [[] for _ in texts]
+    candidates: list[list[tuple[float, int, int]]] = [[] for _ in texts]
     for row, number in enumerate(rows.rows[EXAMPLE]):
         tokens_of_row = slice(rows.offsets[row], rows.offsets[row + 1])
         context = np.flatnonzero(rows.tokens[BEGIN][tokens_of_row] != NOT_PREDICTED)
         if len(context):
             begin, end = rows.tokens[BEGIN][tokens_of_row][context], rows.tokens[END][tokens_of_row][context]
             for score, first, last in _best_spans(scores_N2[tokens_of_row][context], longest):
-                found[number].append((score, int(begin[first]), int(end[last])))
-    return [_different(text, spans, count) for text, spans in zip(texts, found, strict=True)]
+                candidates[number].append((score, int(begin[first]), int(end[last])))
+    return [_different(text, spans, count) for text, spans in zip(texts, candidates, strict=True)]
 
 
 def _best_spans(scores_C2: np.ndarray, longest: int) -> Iterator[tuple[float, int, int]]:

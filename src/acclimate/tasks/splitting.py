@@ -59,16 +59,16 @@ def split_off(
         )
     same, on_copies = _same_contexts(examples) if kind == "span" else _same_texts(examples)
     shares = SHARES[missing]
-    made = divide(examples, shares, kind=kind, same=same, seed=seed, origin=where)
+    parts = divide(examples, shares, kind=kind, same=same, seed=seed, origin=where)
     strata = "" if kind == "span" else f", stratified by {STRATA.get(kind, 'label')}"  # an answer is no class
     note = (
         f"acclimate split {where} at random, because no file was given for {' and '.join(missing)}: "
-        f"{', '.join(f'{len(rows):,} {split}' for split, rows in made.items())} rows "
+        f"{', '.join(f'{len(rows):,} {split}' for split, rows in parts.items())} rows "
         f"({' / '.join(f'{share:.0%}' for share in shares.values())}){strata}, seed {seed}.{on_copies}"
     )
     if groups := {example.group for example in examples} - {""}:
         note += f" Each of the {len(groups):,} groups stands on one side."
-    return made, note
+    return parts, note
 
 
 def divide(
@@ -93,7 +93,7 @@ def divide(
 
     Raises ValueError if there are fewer sets of rows than the splits need.
     """
-    given = examples
+    all_examples = examples
     if kind == "span":
         examples = [replace(example, label=()) for example in examples]
     strata = _strata(examples, kind)
@@ -111,7 +111,7 @@ def divide(
             f"repeat a text, or state a --group column with more values"
         )
     split_of = {row: where[unit.key] for unit in units for row in unit.rows}
-    return {split: [example for row, example in enumerate(given) if split_of[row] == split] for split in shares}
+    return {split: [example for row, example in enumerate(all_examples) if split_of[row] == split] for split in shares}
 
 
 def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
@@ -235,8 +235,8 @@ def _rounded(wanted: Mapping[Split, float], total: int, owed: Mapping[Split, flo
         most = "train" if empty else max(above, key=lambda split: owed[split] + wanted[split] - numbers[split])
         numbers[most] += 1
     while sum(numbers.values()) > total:
-        some = [split for split in wanted if numbers[split]]
-        numbers[max(some, key=lambda split: numbers[split] - wanted[split])] -= 1
+        nonempty = [split for split in wanted if numbers[split]]
+        numbers[max(nonempty, key=lambda split: numbers[split] - wanted[split])] -= 1
     return numbers
 
 

@@ -197,14 +197,14 @@ def _check_delimiter(where: str, header: Sequence[str], columns: Sequence[str], 
             f"{where}: {shown(delimiter.join(header))} is a line for Excel, which other programs read as data. "
             f"Save the file as 'CSV UTF-8 (comma delimited)', or remove the line and use commas"
         )
-    for other, ending in ((";", ""), ("\t", ".tsv"), (",", ".csv"), ("|", "")):
-        if other != delimiter and len(header) == 1 and len(header[0].split(other)) > 1:
-            names = {name.strip(' "') for name in header[0].split(other)}
+    for candidate, ending in ((";", ""), ("\t", ".tsv"), (",", ".csv"), ("|", "")):
+        if candidate != delimiter and len(header) == 1 and len(header[0].split(candidate)) > 1:
+            names = {name.strip(' "') for name in header[0].split(candidate)}
             if set(columns) != {header[0]} and names & set(columns):
                 way_out = f"Give the file a name that ends in {ending}" if ending else "Save it with commas"
                 raise ValueError(
-                    f"{where}: the fields stand between {other!r}, where {delimiter!r} is expected: {shown(header[0])}"
-                    f". {way_out}"
+                    f"{where}: the fields stand between {candidate!r}, where {delimiter!r} is expected: "
+                    f"{shown(header[0])}. {way_out}"
                 )
 
 
@@ -229,11 +229,11 @@ def _records(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
             return
         except csv.Error as error:
             if "unexpected end of data" in str(error) or "field larger" in str(error):
-                what = f"a quote that opens in the record which begins here is never closed ({error})"
+                fault = f"a quote that opens in the record which begins here is never closed ({error})"
             else:
-                what = printable(str(error))
+                fault = printable(str(error))
             raise ValueError(
-                f"{named(path)}:{number}: {what}. A field that holds a quote is quoted as a whole, with the quotes in "
+                f"{named(path)}:{number}: {fault}. A field that holds a quote is quoted as a whole, with the quotes in "
                 f"it doubled; correct the line"
             ) from error
         if fields:

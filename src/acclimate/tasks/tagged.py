@@ -211,13 +211,13 @@ def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row 
     sides = []
     for role in ("text", "label"):
         column = roles[role]
-        what = {"text": "words", "label": "tags"}[role]
+        content = {"text": "words", "label": "tags"}[role]
         if column not in values:
-            return Rejected(place, f"no column {column!r}; it must hold the list of {what}")
+            return Rejected(place, f"no column {column!r}; it must hold the list of {content}")
         side = values[column]
         if not isinstance(side, list) or not side:
             return Rejected(
-                place, f"the {what} (column {column!r}) are {shown(side)}; make them a list with some in it"
+                place, f"the {content} (column {column!r}) are {shown(side)}; make them a list with some in it"
             )
         sides.append(side)
     words, tags = sides
@@ -258,9 +258,9 @@ def _unfit(word: Any, tag: str) -> str:
         return f"the word {shown(word)} is no string; write it as one"
     if not word.strip():
         return f"a word is empty: {shown(word)}, tag {shown(tag)}; take it out with its tag"
-    for what, text in (("word", word), ("tag", tag)):
+    for unit, text in (("word", word), ("tag", tag)):
         if " " in text:
-            return f"the {what} {shown(text)} holds a space, which separates words: make several words of it"
+            return f"the {unit} {shown(text)} holds a space, which separates words: make several words of it"
         if reason := unsound(text):
-            return f"the {what} {reason}; correct it or leave the sentence out"
+            return f"the {unit} {reason}; correct it or leave the sentence out"
     return "" if tag.strip() else f"the word {shown(word)} has an empty tag; fill it in, or leave the sentence out"

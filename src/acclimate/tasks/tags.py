@@ -63,7 +63,7 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     """
     if any(len(joined_tags(tag)) > 1 for tag in tags):
         return {entity for one_type in _by_type(tags) for entity in entities(one_type)}
-    found: set[tuple[int, int, str]] = set()
+    spans: set[tuple[int, int, str]] = set()
     start, before, kind_before = 0, OUTSIDE, ""
     for place, tag in enumerate([*tags, OUTSIDE]):
         letter, _, rest = tag.partition("-")
@@ -72,14 +72,14 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
             raise ValueError(f"the tag {tag!r} is not O and does not begin with {LISTED}; correct the labels")
         changes = letter in ("B", "S", "U") or before in (OUTSIDE, "E", "S", "L", "U") or kind != kind_before
         if before != OUTSIDE and (changes or tag == OUTSIDE):
-            found.add((start, place - 1, kind_before))
+            spans.add((start, place - 1, kind_before))
         if tag != OUTSIDE and changes:
             start = place
         before, kind_before = letter, kind
-    return found
+    return spans
 
 
-def tags_of(found: Iterable[tuple[int, int, str]], words: int, scheme: Scheme) -> tuple[str, ...]:
+def tags_of(spans: Iterable[tuple[int, int, str]], words: int, scheme: Scheme) -> tuple[str, ...]:
     """Return the tags of `words` words with these entities (first word, last word, type): `entities` reversed.
 
     In IO, entities of one type that touch become one. Raises ValueError if an entity ends behind the last word, or two
@@ -87,7 +87,7 @@ def tags_of(found: Iterable[tuple[int, int, str]], words: int, scheme: Scheme) -
     """
     begin, inside, end, single = _WRITTEN[scheme]
     tags = [OUTSIDE] * words
-    for first, last, kind in sorted(found):
+    for first, last, kind in sorted(spans):
         if not 0 <= first <= last < words:
             raise ValueError(f"an entity from word {first} to word {last} does not lie within {words} words")
         if any(tag != OUTSIDE for tag in tags[first : last + 1]):
@@ -122,14 +122,14 @@ def scheme_of(tags: Collection[str]) -> Scheme | None:
     letters = {tag.partition("-")[0] for tag in tags if tag != OUTSIDE}
     if not letters or any(tag[1:2] not in ("", "-") or tag.endswith("-") for tag in tags):
         return None
-    return next((scheme for scheme, known in LETTERS.items() if letters <= known), None)
+    return next((scheme for scheme, scheme_letters in LETTERS.items() if letters <= scheme_letters), None)
 
 
 def other_scheme(tags: Collection[str]) -> str:
     """Return a tag of a scheme that acclimate does not read, such as M-PER of BMES; "" if there is none."""
     typed = sorted(tag for tag in tags if tag != OUTSIDE)
-    known = {*OTHER_LETTERS}.union(*LETTERS.values())
-    if not typed or OUTSIDE not in tags or not all(tag[:1] in known and tag[1:2] == "-" for tag in typed):
+    letters = {*OTHER_LETTERS}.union(*LETTERS.values())
+    if not typed or OUTSIDE not in tags or not all(tag[:1] in letters and tag[1:2] == "-" for tag in typed):
         return ""
     return next((tag for tag in typed if tag[0] in OTHER_LETTERS), "")
 

@@ -128,21 +128,21 @@ def _check_apart(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
                     f"Each prediction needs another id: leave the copy out, or give it another id"
                 )
             split_of_id[example.id] = split
-            other = split_of_group.setdefault(example.group, split) if example.group else split
-            if other != split:
+            earlier = split_of_group.setdefault(example.group, split) if example.group else split
+            if earlier != split:
                 raise ValueError(
-                    f"{task.name}, {split}, {example.id}: its group {example.group!r} also stands in {other!r}, which "
-                    f"would let the model see test material. Move the whole group to one split"
+                    f"{task.name}, {split}, {example.id}: its group {example.group!r} also stands in {earlier!r}, "
+                    f"which would let the model see test material. Move the whole group to one split"
                 )
 
 
 def _check_labels(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
-    known = set(task.labels)
+    names = set(task.labels)
     for split, examples in splits.items():
         for example in examples:
             # a row of kind "sequence" has one class: its label, whatever its type
             for label in (example.label,) if task.kind == "sequence" else classes_in(example.label):
-                if label not in known:
+                if label not in names:
                     raise ValueError(
                         f"{task.name}, {split}, {example.id}: the label {label!r} is none of the task's "
                         f"({', '.join(map(repr, task.labels))}). Correct the file, or add it to the task's labels"
@@ -186,10 +186,10 @@ def _check_answers(task: Task, splits: Mapping[Split, Sequence[Example]]) -> Non
                     f"{where}: a question and a tuple of its answers are needed, not {example.pair!r} and "
                     f"{example.label!r}. The question is the example's pair, the context its text"
                 )
-            found = {example.text[start:end] for start, end in example.spans}
-            if found - set(example.label) or (split == "train" and not found):
+            answers = {example.text[start:end] for start, end in example.spans}
+            if answers - set(example.label) or (split == "train" and not answers):
                 raise ValueError(
-                    f"{where}: its spans cover {', '.join(map(repr, sorted(found))) or 'nothing'}, its answers are "
+                    f"{where}: its spans cover {', '.join(map(repr, sorted(answers))) or 'nothing'}, its answers are "
                     f"{', '.join(map(repr, example.label)) or 'none'}. Give the span of each answer to learn from"
                 )
 
@@ -212,7 +212,7 @@ def labels_per_class(examples: Sequence[Example], count: int, seed: int) -> list
     positions: dict[Label, list[int]] = {}
     for position, example in enumerate(examples):
         positions.setdefault(example.label, []).append(position)
-    few = {label: len(found) for label, found in positions.items() if len(found) < count}
+    few = {label: len(places) for label, places in positions.items() if len(places) < count}
     if few:
         listed = ", ".join(f"{label!r} ({size})" for label, size in sorted(few.items(), key=str))
         raise ValueError(

@@ -65,26 +65,26 @@ class Chunked:
         # token i of the chunk at place p is token begins[p] + i of the table
         shift = self._begins[numbers] - (np.cumsum(lengths) - lengths)
         places = np.repeat(shift, lengths) + np.arange(lengths.sum())
-        found = self._ids[places], self._starts[places], counts
+        pieces = self._ids[places], self._starts[places], counts
         if len(self._known) > _KNOWN or self._characters > _CHARACTERS:
             self._forget()
-        return self._with_whole(texts, whole, found) if whole.any() else found
+        return self._with_whole(texts, whole, pieces) if whole.any() else pieces
 
     def _is_odd(self, text: str) -> bool:
         # byte-level rules take several blanks as one piece, except for the last before a word
         spaced = self._kind == "bytes" and _SPACED.search(text) is not None
         return spaced or any(odd in text for odd in self._odd)
 
-    def _with_whole(self, texts: Sequence[str], whole: np.ndarray, found: Encoded) -> Encoded:
+    def _with_whole(self, texts: Sequence[str], whole: np.ndarray, pieces: Encoded) -> Encoded:
         """Return what was found, with the tokens of the texts `whole` replaced by those of the tokenizer."""
         ids, starts, counts = encode_whole(self._backend, [texts[place] for place in np.flatnonzero(whole).tolist()])
-        of_chunks = np.repeat(~whole, found[2])
-        all_counts = found[2].copy()
+        of_chunks = np.repeat(~whole, pieces[2])
+        all_counts = pieces[2].copy()
         all_counts[whole] = counts
         of_whole = np.repeat(whole, all_counts)
         all_ids, all_starts = np.empty(len(of_whole), np.int64), np.empty(len(of_whole), bool)
         all_ids[of_whole], all_starts[of_whole] = ids, starts
-        all_ids[~of_whole], all_starts[~of_whole] = found[0][of_chunks], found[1][of_chunks]
+        all_ids[~of_whole], all_starts[~of_whole] = pieces[0][of_chunks], pieces[1][of_chunks]
         return all_ids, all_starts, all_counts
 
     def _learn(self, chunks: set[str]) -> None:
@@ -144,9 +144,9 @@ class Chunked:
         firsts = np.cumsum(sizes) - sizes
         begins = text_begins[group_of] + before - before[firsts][group_of]
         places = np.repeat(text_begins, counts) + first
-        found: np.ndarray = np.searchsorted(begins, places, side="right") - 1
-        found[np.cumsum(counts) - 1] = -1
-        return found
+        chunks: np.ndarray = np.searchsorted(begins, places, side="right") - 1
+        chunks[np.cumsum(counts) - 1] = -1
+        return chunks
 
     def _text(self, group: list[str]) -> str:
         """Return the text by whose tokens the chunks are known: the chunks with the blanks between them."""

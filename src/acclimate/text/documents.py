@@ -137,28 +137,28 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
 
     every  include files with other endings, but neither hidden files nor those of saved datasets
     """
-    found: list[Path] = []
+    files: list[Path] = []
     visited: set[tuple[int, int]] = set()
     waiting = [folder]
     while waiting:
-        here = waiting.pop()
+        directory = waiting.pop()
         try:
-            about = os.stat(here)
-            entries = list(here.iterdir())
+            about = os.stat(directory)
+            entries = list(directory.iterdir())
         except OSError as error:
-            raise ValueError(f"{named(here)}: cannot be read ({error.strerror}). Check who may read it") from error
+            raise ValueError(f"{named(directory)}: cannot be read ({error.strerror}). Check who may read it") from error
         if (about.st_dev, about.st_ino) in visited:
             continue
         visited.add((about.st_dev, about.st_ino))
-        if is_dataset(here):
-            found += [] if every else dataset_files(here)
+        if is_dataset(directory):
+            files += [] if every else dataset_files(directory)
             continue
         for entry in entries:
             if entry.is_dir():
                 waiting.append(entry)
             elif (every or entry.name.endswith(ENDINGS)) and not entry.name.startswith(".") and entry.is_file():
-                found.append(entry)
-    return iter(sorted(found))
+                files.append(entry)
+    return iter(sorted(files))
 
 
 def document_rows(
@@ -202,14 +202,14 @@ def _blocks(file: Path, field: str, limits: ReadLimits) -> NumberedRows:
 
 def _json(file: Path, field: str, limits: ReadLimits) -> NumberedRows:
     """Yield the lines' objects. Raises ValueError at the end if no object has the field."""
-    found, keys = False, dict[str, None]()
+    has_field, keys = False, dict[str, None]()
     for number, values in json_lines(file, limits):
         if isinstance(values, Mapping):
-            found = found or field in values
-            if not found and len(keys) < 20:
+            has_field = has_field or field in values
+            if not has_field and len(keys) < 20:
                 keys |= dict.fromkeys(values)
         yield number, values
-    if keys and not found:
+    if keys and not has_field:
         raise _without(field, list(keys), file)
 
 
@@ -240,9 +240,9 @@ def document_of(place: str, values: RowValues, field: str) -> Document | str:
         return f"the id {shown(name)} is neither text nor a whole number"
     if source is not None and not isinstance(source, str):
         return f"the source {shown(source)} is not text"
-    for what, value in ((repr(field), text), ("the id", str(name or "")), ("the source", source or "")):
+    for field_name, value in ((repr(field), text), ("the id", str(name or "")), ("the source", source or "")):
         if reason := unsound(value):
-            return f"{what} {reason}"
+            return f"{field_name} {reason}"
     return Document(id=place if name is None else str(name), text=text, source=source or "")
 
 
@@ -258,7 +258,7 @@ def check_rows(where: str, rows: int, rejections: int, rejected: Sequence[Reject
     if not rows:
         raise ValueError(f"{where}: holds no document. Name another file or folder")
     if 2 * rejections > rows:
-        first = "; ".join(f"{each.place}: {each.reason}" for each in rejected[:3])
+        first = "; ".join(f"{rejection.place}: {rejection.reason}" for rejection in rejected[:3])
         raise ValueError(
             f"{where}: {rejections:,} of {rows:,} documents cannot be used. The first: {first}. "
             f"Correct them, or name another file or folder"
@@ -275,8 +275,8 @@ def parquet_columns(path: Path, limits: ReadLimits = LIMITS) -> list[str]:
     if not head:
         raise ValueError(f"{named(path)}: is empty (0 bytes). Write it anew or name another file")
     if head[:4] != b"PAR1":
-        what, way_out = foreign(head) or ("something else", "Write it anew or give it the name that it should have")
-        raise ValueError(f"{named(path)}: not a Parquet file, whatever its name says; it is {what}. {way_out}")
+        kind, way_out = foreign(head) or ("something else", "Write it anew or give it the name that it should have")
+        raise ValueError(f"{named(path)}: not a Parquet file, whatever its name says; it is {kind}. {way_out}")
     with _damage_named(path), pyarrow.parquet.ParquetFile(path) as file:
         groups = range(file.metadata.num_row_groups)
         _check_size(path, sum(file.metadata.row_group(group).total_byte_size for group in groups), limits)
@@ -310,9 +310,9 @@ def dataset_files(folder: Path) -> list[Path]:
         return _arrow_files(folder)
     check_file(state)
     try:
-        said = json.loads(state.read_bytes())
-        listed = [entry["filename"] for entry in said["_data_files"]]
-        selected = said.get("_indices_files") or said.get("_indices_data_files")
+        state_of_dataset = json.loads(state.read_bytes())
+        listed = [entry["filename"] for entry in state_of_dataset["_data_files"]]
+        selected = state_of_dataset.get("_indices_files") or state_of_dataset.get("_indices_data_files")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{named(state)}: not what `save_to_disk` writes ({error}). Save the dataset anew") from error
     if selected:

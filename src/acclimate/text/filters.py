@@ -42,7 +42,7 @@ class Filters:
     least_characters: int = 0
     most_characters: int = 0
 
-    def against(self, text: str, found: str) -> tuple[str, str] | None:
+    def against(self, text: str, language_found: str) -> tuple[str, str] | None:
         """Return the filter that rejects a text in this language and what it found, or None if the text stays."""
         if not text.strip():
             return "empty", "white space"
@@ -51,8 +51,8 @@ class Filters:
             return "short", f"{words:,} words, {characters:,} characters"
         if 0 < self.most_words < words or 0 < self.most_characters < characters:
             return "long", f"{words:,} words, {characters:,} characters"
-        if self.language and found not in (self.language, UNKNOWN):
-            return "language", found
+        if self.language and language_found not in (self.language, UNKNOWN):
+            return "language", language_found
         return None
 
 
@@ -99,8 +99,8 @@ class CorpusPart:
 
     @property
     def facts(self) -> dict[str, Any]:
-        found: dict[str, Any] = read_json(self.path / "part.json")
-        return found
+        facts: dict[str, Any] = read_json(self.path / "part.json")
+        return facts
 
     @property
     def corpus(self) -> Corpus | None:
@@ -108,8 +108,8 @@ class CorpusPart:
 
     def array(self, name: str) -> np.ndarray:
         file = self.path / f"{name}.npy"
-        found: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
-        return found
+        array: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
+        return array
 
     def sketches(self) -> Sketches:
         return Sketches(*(self.array(name) for name in ("hashes", "bands", "signatures")))
@@ -117,18 +117,18 @@ class CorpusPart:
 
 def units(files: Sequence[tuple[Path, Path]]) -> list[Unit]:
     """Group the files into units. files: in order, each with the folder from which its documents are named."""
-    found: list[Unit] = []
+    units_found: list[Unit] = []
     waiting: list[tuple[Path, Path]] = []
     size = 0
     for file, above in files:
         waiting.append((file, above))
         size += os.stat(file).st_size
         if size >= UNIT:
-            found.append(Unit(len(found), tuple(waiting)))
+            units_found.append(Unit(len(units_found), tuple(waiting)))
             waiting, size = [], 0
     if waiting:
-        found.append(Unit(len(found), tuple(waiting)))
-    return found
+        units_found.append(Unit(len(units_found), tuple(waiting)))
+    return units_found
 
 
 def parts_of_unit(unit: int, folder: Path) -> list[CorpusPart]:
@@ -202,7 +202,7 @@ class _Reading:
         for place, values in self._given:
             self.rows += 1
             if isinstance(values, Deletion):
-                self._citations += [(each.pmid, each.version, DELETED) for each in values.citations]
+                self._citations += [(citation.pmid, citation.version, DELETED) for citation in values.citations]
                 continue
             document = document_of(place, values, self._column)
             citation = None if isinstance(values, str) else values.get("citation")
@@ -217,10 +217,10 @@ class _Reading:
 
     def _stays(self, document: Document, citation: Citation | None) -> bool:
         text = document.text
-        found = language(text)
+        language_found = language(text)
         self._counts.add("read", len(text))
-        self._counts.languages[found] = self._counts.languages.get(found, 0) + 1
-        against = self._filters.against(text, found)
+        self._counts.languages[language_found] = self._counts.languages.get(language_found, 0) + 1
+        against = self._filters.against(text, language_found)
         if citation is not None:
             self._citations.append((citation.pmid, citation.version, LEFT_OUT if against else len(self._lengths)))
         if against:
@@ -240,7 +240,7 @@ class _Reading:
 
 def total_counts(parts: Iterable[CorpusPart]) -> FilterCounts:
     """Return the counts of all parts together."""
-    found = FilterCounts()
+    total = FilterCounts()
     for part in parts:
-        found.merge(replace(FilterCounts(), **part.facts["counts"]))
-    return found
+        total.merge(replace(FilterCounts(), **part.facts["counts"]))
+    return total

@@ -134,11 +134,11 @@ class _JatsReader:
             tuple(self._open[: len(path)]) == path for path in (_TITLE, _ABSTRACT)
         )
 
-    def _keep_id(self, found: str) -> None:
-        if self._kind == "pmc" and found:
-            found = f"PMC{found.upper().removeprefix('PMC')}"
-        if self._kind and found:
-            self._ids.setdefault(self._kind, found)
+    def _keep_id(self, id: str) -> None:
+        if self._kind == "pmc" and id:
+            id = f"PMC{id.upper().removeprefix('PMC')}"
+        if self._kind and id:
+            self._ids.setdefault(self._kind, id)
         self._text = []
 
     def _end_line(self) -> None:

@@ -102,11 +102,11 @@ def language(text: str) -> str:
         return script
     words = text.lower().split()
     scores: dict[str, float] = {}
-    found = 0
+    evidence = 0
     for names, count in Counter(map(_LANGUAGES_OF.get, words)).items():
         for name in names or ():
             scores[name] = scores.get(name, 0.0) + count / len(names or ())
-        found += count if names else 0
+        evidence += count if names else 0
     order = sorted(scores, key=lambda name: (-scores[name], name))
     if script == "cyrillic":
         return next((name for name in order if name in ("ru", "uk")), "ru")
@@ -114,7 +114,7 @@ def language(text: str) -> str:
         return UNKNOWN
     best = order[0]
     others = [scores[name] for name in order[1:] if {best, name} not in _SISTERS]
-    if scores[best] < max(_LEAST_FOUND, _AHEAD * max(others, default=0.0)) or found < _LEAST_SHARE * len(words):
+    if scores[best] < max(_LEAST_FOUND, _AHEAD * max(others, default=0.0)) or evidence < _LEAST_SHARE * len(words):
         return UNKNOWN
     return best
 

@@ -133,21 +133,21 @@ def _chosen(rows: np.ndarray, lengths: np.ndarray, budget: np.ndarray, generator
     """
     chosen = np.zeros(len(rows), bool)
     order = _shuffled(rows, len(budget), generator)
-    left = budget.copy()
+    budget_left = budget.copy()
     waiting = order
     while len(waiting):
         row, length = rows[waiting], lengths[waiting]
-        counts = np.bincount(row, minlength=len(left))
+        counts = np.bincount(row, minlength=len(budget_left))
         first = (np.cumsum(counts) - counts)[row]  # where the row's waiting words begin
         spent = np.cumsum(length)
         spent -= spent[first] - length[first]
-        fits = spent <= left[row]
+        fits = spent <= budget_left[row]
         taken = waiting[fits]
         chosen[taken] = True
-        left -= np.bincount(rows[taken], weights=lengths[taken], minlength=len(left)).astype(np.int64)
-        waiting = waiting[~fits & (length <= left[row])]
+        budget_left -= np.bincount(rows[taken], weights=lengths[taken], minlength=len(budget_left)).astype(np.int64)
+        waiting = waiting[~fits & (length <= budget_left[row])]
     firsts = order[np.flatnonzero(np.diff(rows[order], prepend=-1))]
-    chosen[firsts[left[rows[firsts]] == budget[rows[firsts]]]] = True
+    chosen[firsts[budget_left[rows[firsts]] == budget[rows[firsts]]]] = True
     return chosen
 
 

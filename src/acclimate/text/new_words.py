@@ -116,8 +116,8 @@ def count_parts(
 ) -> TokenizerParts:
     """Count the parts of a corpus. most: distinct strings between white space in memory; rarer ones are left out."""
     chunks, words = WordCounts(most), 0
-    for some in text_chunks(corpus, watch, "words"):
-        text = "\n".join([*some, ""])
+    for texts in text_chunks(corpus, watch, "words"):
+        text = "\n".join([*texts, ""])
         chunks.add(_CHUNK.findall(text))
         words += sum(1 for _ in _WORD.finditer(text))
     parts: Counter[str] = Counter()
@@ -134,10 +134,10 @@ def fertility(parts: TokenizerParts, cutter: Cutter) -> Fertility:
     """
     pieces = tokens = unknown = 0
     for part, count in parts.counts.items():
-        made = cutter.pieces(part)
-        pieces += count * cutter.of_words(part, made)
-        tokens += count * len(made)
-        unknown += count * cutter.unknown_of(made)
+        pieces_of_part = cutter.pieces(part)
+        pieces += count * cutter.of_words(part, pieces_of_part)
+        tokens += count * len(pieces_of_part)
+        unknown += count * cutter.unknown_of(pieces_of_part)
     return Fertility(parts.words, pieces, tokens, unknown)
 
 
@@ -172,9 +172,9 @@ def _new(form: str, count: int, cutter: Cutter) -> NewWord | None:
     """Return the new word, or None if it is an entry."""
     if cutter.backend.token_to_id(form) is not None:
         return None
-    made = cutter.pieces(form)
-    ids = tuple(piece.id for piece in made)
-    return NewWord(form, cutter.text(form), count, ids, cutter.unknown_of(made)) if ids else None
+    pieces = cutter.pieces(form)
+    ids = tuple(piece.id for piece in pieces)
+    return NewWord(form, cutter.text(form), count, ids, cutter.unknown_of(pieces)) if ids else None
 
 
 def _counts(parts: TokenizerParts, cutter: Cutter) -> Counter[str]:
@@ -221,8 +221,8 @@ class Cutter:
         return [part for part, _ in self.backend.pre_tokenizer.pre_tokenize_str(normal)]
 
     def pieces(self, form: str) -> list[Token]:
-        made: list[Token] = self.backend.model.tokenize(form)
-        return made
+        tokens: list[Token] = self.backend.model.tokenize(form)
+        return tokens
 
     def text(self, form: str) -> str:
         """Return the form without marks."""
@@ -255,9 +255,9 @@ def _is_word(text: str) -> bool:
 
 def _mark(rules: dict[str, Any]) -> str:
     """Return the character that stands for a blank."""
-    for each in rules.get("pretokenizers", [rules]):
-        if each["type"] == "Metaspace":
-            return str(each["replacement"])
+    for rule in rules.get("pretokenizers", [rules]):
+        if rule["type"] == "Metaspace":
+            return str(rule["replacement"])
     raise ValueError(
         "the Unigram tokenizer has no Metaspace rule, so the beginning of a word looks like the inside of others"
     )
@@ -279,9 +279,9 @@ def extended(cutter: Cutter, forms: Sequence[str]) -> Tokenizer:
         vocabulary |= {token["content"]: token["id"] for token in rules["added_tokens"]} | numbered
         if cutter.kind == "BPE":
             rules["model"]["ignore_merges"] = True
-    made = Tokenizer.from_str(json.dumps(rules))
-    _check(made, old, numbered)
-    return made
+    tokenizer_made = Tokenizer.from_str(json.dumps(rules))
+    _check(tokenizer_made, old, numbered)
+    return tokenizer_made
 
 
 def _extend_scores(rules: dict[str, Any], numbered: Mapping[str, int], first: int, cutter: Cutter) -> None:
@@ -304,16 +304,16 @@ def _extend_scores(rules: dict[str, Any], numbered: Mapping[str, int], first: in
         entries.append([form, spelt + MARGIN * len(form) ** 2])
 
 
-def _check(made: Tokenizer, old: Mapping[str, int], numbered: Mapping[str, int]) -> None:
-    new = made.get_vocab(with_added_tokens=True)
+def _check(tokenizer: Tokenizer, old: Mapping[str, int], numbered: Mapping[str, int]) -> None:
+    new = tokenizer.get_vocab(with_added_tokens=True)
     if moved := [entry for entry, number in old.items() if new.get(entry) != number]:
         raise ValueError(
             f"{len(moved):,} entries of the vocabulary would get other ids, such as '{moved[0]}' (id {old[moved[0]]:,})"
             ". The tokenizer numbers its entries with gaps; save it anew with all ids in use"
         )
     for form, number in numbered.items():
-        if (found := [piece.id for piece in made.model.tokenize(form)]) != [number]:
-            raise ValueError(f"the new word '{form}' would be read as the pieces {found}, not whole. Leave it out")
+        if (ids := [piece.id for piece in tokenizer.model.tokenize(form)]) != [number]:
+            raise ValueError(f"the new word '{form}' would be read as the pieces {ids}, not whole. Leave it out")
 
 
 def woken(before: Cutter, after: Cutter) -> int:

@@ -81,10 +81,10 @@ class CorpusRecipe:
             raise ValueError(
                 f"near is {self.near}, but exact is false: what is the same is nearly the same. Say near=0"
             )
-        for what in ("words", "characters"):
-            least, most = getattr(self, f"least_{what}"), getattr(self, f"most_{what}")
+        for unit in ("words", "characters"):
+            least, most = getattr(self, f"least_{unit}"), getattr(self, f"most_{unit}")
             if 0 < most < least:
-                raise ValueError(f"least_{what} is {least} and most_{what} {most}: no document is both. Correct one")
+                raise ValueError(f"least_{unit} is {least} and most_{unit} {most}: no document is both. Correct one")
 
     def filters(self) -> Filters:
         return Filters(self.language, self.least_words, self.most_words, self.least_characters, self.most_characters)
@@ -152,15 +152,15 @@ def prepare_corpus(
 
 def _listed(raw: Sequence[Path]) -> list[tuple[Path, Path]]:
     """Return every file, with the folder from which its documents are named."""
-    found = [(file, path if path.is_dir() else path.parent) for path in raw for file in files_of(path)]
-    if not found:
+    files = [(file, path if path.is_dir() else path.parent) for path in raw for file in files_of(path)]
+    if not files:
         raise ValueError("no raw text given. Name a file or folder")
     seen: set[Path] = set()
-    for file, _ in found:
+    for file, _ in files:
         if file.resolve() in seen:
             raise ValueError(f"{named(file)}: is named twice. Name each file once, by itself or by its folder")
         seen.add(file.resolve())
-    return found
+    return files
 
 
 def _check_plan(
@@ -185,8 +185,8 @@ def _check_plan(
         files.write_json(file, plan)
         return
     if before != plan:
-        what = ", ".join(name for name in plan if before.get(name) != plan[name])
-        raise ValueError(f"{out} holds a preparation with other {what}. Name another --out, or remove that folder")
+        differing = ", ".join(name for name in plan if before.get(name) != plan[name])
+        raise ValueError(f"{out} holds a preparation with other {differing}. Name another --out, or remove that folder")
 
 
 def _read(
@@ -288,12 +288,12 @@ class PartTexts:
 
     def citations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the citations as the arrays that `superseded` takes."""
-        found = [np.empty((0, 3), np.int64)]
+        arrays = [np.empty((0, 3), np.int64)]
         for part, begin in zip(self._parts, self.begins.tolist(), strict=False):
             cited = np.array(part.array("citations"))
             cited[cited[:, 2] >= 0, 2] += begin
-            found.append(cited)
-        pmids, versions, numbers = np.concatenate(found).T
+            arrays.append(cited)
+        pmids, versions, numbers = np.concatenate(arrays).T
         return pmids, versions, numbers
 
     def document(self, number: int) -> Document:
@@ -327,13 +327,13 @@ def as_text(facts: dict[str, Any]) -> str:
     rows = [("", "documents", "characters"), *((name, f"{of:,}", f"{size:,}") for name, of, size in _counts(facts))]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"{name:<{widths[0]}}  {of:>{widths[1]}}  {size:>{widths[2]}}" for name, of, size in rows]
-    found = sorted(facts["languages"].items(), key=lambda item: (-item[1], item[0]))
-    listed = ", ".join(f"{name} {count:,}" for name, count in found[:_LANGUAGES])
-    more = f" and {len(found) - _LANGUAGES} more" if len(found) > _LANGUAGES else ""
+    languages = sorted(facts["languages"].items(), key=lambda item: (-item[1], item[0]))
+    listed = ", ".join(f"{name} {count:,}" for name, count in languages[:_LANGUAGES])
+    more = f" and {len(languages) - _LANGUAGES} more" if len(languages) > _LANGUAGES else ""
     lines += ["", f"Languages of what was read, by number of documents (und: unknown): {listed}{more}."]
     if unread := facts["unread"]:
-        several = f", and {len(unread) - _UNREAD:,} more" if len(unread) > _UNREAD else ""
-        lines.append(f"Passed over for their endings: {', '.join(map(printable, unread[:_UNREAD]))}{several}.")
+        others = f", and {len(unread) - _UNREAD:,} more" if len(unread) > _UNREAD else ""
+        lines.append(f"Passed over for their endings: {', '.join(map(printable, unread[:_UNREAD]))}{others}.")
     for kind in KINDS:
         for name, met, excerpt in facts["examples"].get(kind, []):
             about = f" ({met})" if met else ""
@@ -363,9 +363,9 @@ def _meaning(kind: str, settings: dict[str, Any]) -> str:
     if kind in ("short", "long"):
         side, word = ("least", "fewer") if kind == "short" else ("most", "more")
         bounds = [
-            f"{word} than {settings[f'{side}_{what}']:,} {what}"
-            for what in ("words", "characters")
-            if settings[f"{side}_{what}"]
+            f"{word} than {settings[f'{side}_{unit}']:,} {unit}"
+            for unit in ("words", "characters")
+            if settings[f"{side}_{unit}"]
         ]
         return " or ".join(bounds)
     return {

@@ -146,17 +146,17 @@ def _citation(pmid: str, version: str) -> Citation | None:
 
 def _outermost(path: Path, limits: ReadLimits) -> str:
     """Return the name of the file's outermost element; "" if it has none."""
-    found: list[str] = []
+    texts: list[str] = []
     parser = SafeParser(
         named(path),
         longest=limits.line,
-        start=lambda name, _: None if found else found.append(name),
+        start=lambda name, _: None if texts else texts.append(name),
         end=lambda name: None,
         characters=lambda text: None,
     )
     for _ in parser.feed(read_blocks(path, limits)):
-        if found:
-            return found[0]
+        if texts:
+            return texts[0]
     return ""
 
 

@@ -251,8 +251,8 @@ class NextSentenceRows:
         counts_B = np.bincount(row_N[possible], minlength=len(begins_B))
         sampled_B = (generator.random(len(begins_B)) * counts_B).astype(np.int64)
         cuts_B = begins_B.copy()
-        some = counts_B > 0
-        cuts_B[some] = places_N[possible[(np.cumsum(counts_B) - counts_B + sampled_B)[some]]]
+        has_cut = counts_B > 0
+        cuts_B[has_cut] = places_N[possible[(np.cumsum(counts_B) - counts_B + sampled_B)[has_cut]]]
         return cuts_B
 
     def _stretches(
@@ -272,8 +272,8 @@ class NextSentenceRows:
             others = self._others(chosen[short], generator)
             first, last = boundaries[kept[others]], ends_D[self.document_of[others]] - wanted_B[short]
             begins = self._cuts(first, boundaries[kept[others] + 1], generator, last)
-            found = begins > first
-            others_B[short[found]], begins_B[short[found]] = others[found], begins[found]
+            within = begins > first
+            others_B[short[within]], begins_B[short[within]] = others[within], begins[within]
         return others_B, begins_B
 
     def _others(self, chosen: np.ndarray, generator: np.random.Generator) -> np.ndarray:

@@ -61,9 +61,9 @@ class SafeParser:
         self._read(b"", last=True)
         yield
 
-    def error(self, what: str, line: int | None = None) -> RefusedError:
+    def error(self, fault: str, line: int | None = None) -> RefusedError:
         """Return an error with the file and the line before the text."""
-        return RefusedError(f"{self._where}:{line or self.line}: {what}")
+        return RefusedError(f"{self._where}:{line or self.line}: {fault}")
 
     def _read(self, content: bytes, *, last: bool = False) -> None:
         self._fed += len(content)
@@ -108,11 +108,11 @@ class RefusedError(ValueError):
     """The content of a file is refused; the message names the file and the reason."""
 
 
-def fed(parser: SafeParser, content: Iterable[bytes], found: list[Item]) -> Generator[Item, None, bool]:
+def fed(parser: SafeParser, content: Iterable[bytes], items: list[Item]) -> Generator[Item, None, bool]:
     """Parse, and yield what the parser's functions append to `found`. Returns True if they appended anything."""
-    some = False
+    any_items = False
     for _ in parser.feed(content):
-        some |= bool(found)
-        yield from found
-        found.clear()
-    return some
+        any_items |= bool(items)
+        yield from items
+        items.clear()
+    return any_items

@@ -105,14 +105,14 @@ def given_terms(lines: Iterable[str], domain: Mapping[str, int], general: Mappin
     if not words:
         raise ValueError("the list of terms holds none. Write one a line")
     folded, folded_general = _folded(domain), None if general is None else _folded(general)
-    found = []
+    terms = []
     for word in words:
         counted = _WORD.fullmatch(word) and word.lower() not in ENGLISH
         count = folded[word.lower()] if counted else None
-        found.append(
+        terms.append(
             Term(word, count, folded_general[word.lower()] if counted and folded_general is not None else None)
         )
-    return found
+    return terms
 
 
 def count_words(
@@ -120,8 +120,8 @@ def count_words(
 ) -> Counter[str]:
     """Count the words of a corpus by spelling, without function words. most: different words in memory."""
     counts = WordCounts(most)
-    for some in text_chunks(corpus, watch, stage):
-        counts.add(word for text in some for word in _WORD.findall(text) if len(word) <= LONGEST)
+    for texts in text_chunks(corpus, watch, stage):
+        counts.add(word for text in texts for word in _WORD.findall(text) if len(word) <= LONGEST)
     return Counter({word: count for word, count in counts.ordered() if word.lower() not in ENGLISH})
 
 

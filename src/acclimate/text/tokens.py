@@ -123,8 +123,8 @@ def build_tokens(
     facts |= {"version": _VERSION, "tokens": total, "documents": count, "tokenizer": identity, "corpus": corpus}
     facts["prompt"] = prompt_length(tokenizer)
     write_json(directory / _FACTS, facts)
-    for left in (rules, directory / _BEGUN):
-        left.unlink(missing_ok=True)
+    for leftover in (rules, directory / _BEGUN):
+        leftover.unlink(missing_ok=True)
 
 
 def open_tokens(path: Path) -> Tokens:
@@ -206,11 +206,11 @@ def _special_ids(tokenizer: PreTrainedTokenizerBase, backend: tokenizers.Tokeniz
     }
 
 
-def _begun(directory: Path, what: dict[str, Any]) -> dict[str, Any]:
+def _begun(directory: Path, stated: dict[str, Any]) -> dict[str, Any]:
     """Return how many documents and tokens a killed call with the same inputs has safely written."""
     file = directory / _BEGUN
-    found = read_json(file) if file.exists() else {}
-    return found if what.items() <= found.items() else what | {"documents": 0, "tokens": 0}
+    begun = read_json(file) if file.exists() else {}
+    return begun if stated.items() <= begun.items() else stated | {"documents": 0, "tokens": 0}
 
 
 def _batches(documents: Iterable[Document]) -> Iterator[list[str]]:
@@ -244,7 +244,7 @@ def _append(file: BinaryIO, values: np.ndarray) -> None:
 
 
 def _map(file: Path, kind: type[np.generic], count: int) -> np.ndarray:
-    expected, found = count * np.dtype(kind).itemsize, file.stat().st_size
-    if found != expected:
-        raise ValueError(f"{file} has {found:,} bytes instead of {expected:,}. Remove {file.parent}; it is built anew")
+    expected, actual = count * np.dtype(kind).itemsize, file.stat().st_size
+    if actual != expected:
+        raise ValueError(f"{file} has {actual:,} bytes instead of {expected:,}. Remove {file.parent}; it is built anew")
     return np.asarray(np.memmap(file, kind, "r"))  # a plain array: indexing numpy's memmap class costs microseconds

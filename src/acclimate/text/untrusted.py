@@ -197,17 +197,17 @@ def _check_head(path: Path, head: bytes) -> None:
     # skippable frames may come first in a .zst
     skippable = path.suffix == ".zst" and head[1:4] == b"\x2a\x4d\x18"
     if head and not magic.startswith(head[: len(magic)]) and not skippable:
-        what, _ = foreign(head) or ("something else", "")
+        kind, _ = foreign(head) or ("something else", "")
         raise ValueError(
-            f"{named(path)}: is not packed with {PACKINGS[path.suffix]}, though its name says so; it is {what} (it "
+            f"{named(path)}: is not packed with {PACKINGS[path.suffix]}, though its name says so; it is {kind} (it "
             f"begins with {head[:8]!r}). Rename it or fetch it again"
         )
 
 
 def _refuse_foreign(path: Path, head: bytes, verb: str) -> None:
-    if found := foreign(head):
-        what, way_out = found
-        raise ValueError(f"{named(path)}: {verb} {what}, whatever its name says. {way_out}")
+    if foreign_kind := foreign(head):
+        kind, way_out = foreign_kind
+        raise ValueError(f"{named(path)}: {verb} {kind}, whatever its name says. {way_out}")
 
 
 def _check_size(path: Path, taken: int, packed: int, limits: ReadLimits) -> None:
@@ -251,20 +251,20 @@ def _unreadable(path: Path, error: OSError) -> ValueError:
 def _beside(path: Path) -> str:
     """Return the nearest name in the same folder, as the end of a sentence."""
     try:
-        there = [file.name for file in path.parent.iterdir()]
+        names = [file.name for file in path.parent.iterdir()]
     except OSError:
         return f", nor a folder {named(path.parent)}. Check the path"
-    if not there:
+    if not names:
         return f"; its folder {named(path.parent)} is empty"
-    found = meant(path.name, there)
-    return found.replace("the nearest", "the nearest in its folder") if found else ". Check the path"
+    name = meant(path.name, names)
+    return name.replace("the nearest", "the nearest in its folder") if name else ". Check the path"
 
 
 def foreign(head: bytes) -> tuple[str, str] | None:
     """Return what a file with these first bytes is, and what to do; None if it may be text."""
-    for magic, what, way_out in _MAGIC:
+    for magic, kind, way_out in _MAGIC:
         if head.startswith(magic):
-            return what, way_out
+            return kind, way_out
     if head.startswith(b"PK\x03\x04"):
         if b"xl/" in head or b"[Content_Types].xml" in head:
             return "an Excel workbook (.xlsx) or another Office file", "Save it as CSV (UTF-8) there"
@@ -326,26 +326,26 @@ def shown(value: object, longest: int = 60) -> str:
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, names: Iterable[str]) -> str | None:
     """Return the known name that is probably meant, whatever its case; None if no name is known.
 
     It is the shortest that begins with the name, else the shortest that contains it (from three characters on), else
     the one with the most similar spelling. Only the first 5,000 known names are compared.
     """
     folded: dict[str, str] = {}
-    for candidate in itertools.islice(known, 5000):
+    for candidate in itertools.islice(names, 5000):
         folded.setdefault(candidate[:100].casefold().strip(), candidate)
     asked = name[:100].casefold().strip()
     begun = [candidate for candidate in folded if len(asked) > 1 and candidate.startswith(asked)]
-    if found := begun or [candidate for candidate in folded if len(asked) > 2 and asked in candidate]:
-        return folded[min(found, key=len)]
-    found = difflib.get_close_matches(asked, folded, n=1, cutoff=0.0)
-    return folded[found[0]] if found else None
+    if candidates := begun or [candidate for candidate in folded if len(asked) > 2 and asked in candidate]:
+        return folded[min(candidates, key=len)]
+    candidates = difflib.get_close_matches(asked, folded, n=1, cutoff=0.0)
+    return folded[candidates[0]] if candidates else None
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, names: Iterable[str]) -> str:
     """Return the end of a sentence, such as `; the nearest is 'label'`; "" if no known name is spelt alike."""
-    near = nearest(name, known)
+    near = nearest(name, names)
     if near is None:
         return ""
     asked, found = name.casefold().strip(), near.casefold().strip()
@@ -355,10 +355,10 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 def unsound(text: str) -> str | None:
     """Return what makes the text useless, as the predicate of a sentence about it; None if nothing does."""
-    if found := _CONTROL.search(text):
-        what = "NUL" if found[0] == "\0" else "the control character"
-        near = text[max(found.start() - 20, 0) : found.start() + 20]
-        return f"has {what} {found[0]!r} in it: {shown(near)}"
+    if match := _CONTROL.search(text):
+        character = "NUL" if match[0] == "\0" else "the control character"
+        near = text[max(match.start() - 20, 0) : match.start() + 20]
+        return f"has {character} {match[0]!r} in it: {shown(near)}"
     if text.isascii():
         return None
     if "\ufffd" in text and not text.replace("\ufffd", "").strip():

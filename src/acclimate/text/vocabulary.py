@@ -79,8 +79,8 @@ def train_tokenizer(
         raise ValueError(f"no kind of vocabulary is called '{kind}'. Known: {', '.join(KINDS)}")
     learnt: dict[VocabularyKind, Callable[..., PreTrainedTokenizerFast]]
     learnt = {"wordpiece": _wordpiece, "bpe": _byte_pairs, "unigram": _unigram}
-    given = {"size": size, "lower": lower, "longest": longest, "characters": characters, "words": words}
-    return learnt[kind](corpus, **given, watch=watch)
+    settings = {"size": size, "lower": lower, "longest": longest, "characters": characters, "words": words}
+    return learnt[kind](corpus, **settings, watch=watch)
 
 
 def _wordpiece(
@@ -91,8 +91,8 @@ def _wordpiece(
     raw = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
     raw.normalizer = normalizers.BertNormalizer(lowercase=lower)
     raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    found = survey(corpus, raw.normalizer.normalize_str, most=words, short=False, stage="alphabet", watch=watch)
-    alphabet = found.alphabet(characters)
+    surveyed = survey(corpus, raw.normalizer.normalize_str, most=words, short=False, stage="alphabet", watch=watch)
+    alphabet = surveyed.alphabet(characters)
     continued = [_CONTINUED + character for character in alphabet if _joins(character, raw)]
     least = len(_BERT) + len(alphabet) + len(continued)
     if size < least:
@@ -112,7 +112,7 @@ def _wordpiece(
         continuing_subword_prefix=_CONTINUED,
         show_progress=False,
     )
-    raw.train_from_iterator(_read(corpus, raw.normalizer.normalize_str, found, watch), trainer)
+    raw.train_from_iterator(_read(corpus, raw.normalizer.normalize_str, surveyed, watch), trainer)
     return BertTokenizer(vocab=raw.get_vocab(), do_lower_case=lower, model_max_length=longest)
 
 
@@ -131,7 +131,7 @@ def _byte_pairs(
         raw.normalizer = _lowered(normalizers.NFD(), normalizers.NFC())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     normalise = raw.normalizer.normalize_str if lower else str
-    found = survey(corpus, normalise, most=words, short=True, stage="words", watch=watch)
+    surveyed = survey(corpus, normalise, most=words, short=True, stage="words", watch=watch)
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=2,
@@ -139,7 +139,7 @@ def _byte_pairs(
         initial_alphabet=bytes_,
         show_progress=False,
     )
-    raw.train_from_iterator(_read(corpus, normalise, found, watch), trainer)
+    raw.train_from_iterator(_read(corpus, normalise, surveyed, watch), trainer)
     start, _, end, _, _ = _ROBERTA
     raw.post_processor = processors.RobertaProcessing((end, 2), (start, 0), trim_offsets=True, add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
@@ -160,14 +160,14 @@ def _unigram(
 
     composed = normalizers.NFKC()
     normalizer = _lowered(normalizers.NFKD(), composed) if lower else composed
-    found = survey(corpus, normalizer.normalize_str, most=words, short=True, stage="words", watch=watch)
-    alphabet = sorted({*found.alphabet(characters), _SPACE})
+    surveyed = survey(corpus, normalizer.normalize_str, most=words, short=True, stage="words", watch=watch)
+    alphabet = sorted({*surveyed.alphabet(characters), _SPACE})
     if size < (least := len(_ALBERT) + len(alphabet)):
         raise ValueError(
             f"a vocabulary of {size} has no room for {len(_ALBERT)} special tokens and {len(alphabet)} characters. "
             f"Give it more than {least}, or text of fewer characters"
         )
-    lines = _weighted_lines(found, alphabet)
+    lines = _weighted_lines(surveyed, alphabet)
     if not lines:
         raise ValueError("the corpus has no words to learn a vocabulary from. Give text with letters or digits")
     watch(Progress("pieces", 0, 1, "vocabularies"))
@@ -209,26 +209,26 @@ def _unigram(
     return _fast(raw, {"cls": start, "pad": pad, "sep": end, "unk": unknown, "mask": mask}, longest)
 
 
-def _weighted_lines(found: Survey, alphabet: list[str]) -> list[str]:
+def _weighted_lines(survey: Survey, alphabet: list[str]) -> list[str]:
     """Return the words, cut where a character is not in the alphabet, as SentencePiece's lines of a text and its count.
 
     SentencePiece begins with substrings that occur on two lines with different characters after them; the counts of the
     lines do not matter there. So a word that occurs twice or more stands on two lines: alone, and before another word.
     """
     characters = "".join(alphabet).replace(_SPACE, "")
-    known = re.compile(f" ?[{re.escape(characters)}]+" if characters else r"(?!)")
+    known_characters = re.compile(f" ?[{re.escape(characters)}]+" if characters else r"(?!)")
     counts: Counter[str] = Counter()
     read = 0
-    for word, count in found.words.ordered():
-        for part in known.findall(word) if read < _CHARACTERS else ():
+    for word, count in survey.words.ordered():
+        for part in known_characters.findall(word) if read < _CHARACTERS else ():
             counts[part] += count
             read += len(part)
     frequent = [part for part, count in counts.items() if count > 1]
     # a word without a space before it can only begin a line: after another, both would be read as one word
     spaced = iter([part for part in frequent if part.startswith(" ")])
     texts = [part + next(spaced, "") for part in frequent if not part.startswith(" ")]
-    while some := "".join(islice(spaced, _WORDS_A_LINE)):
-        texts.append(some)
+    while words := "".join(islice(spaced, _WORDS_A_LINE)):
+        texts.append(words)
     alone = [f"{part}\t{max(1, count - 1)}" for part, count in counts.items()]
     return alone + [f"{text}\t1" for text in texts]
 
@@ -246,15 +246,15 @@ def _fast(raw: Tokenizer, named: dict[str, str], longest: int) -> PreTrainedToke
     from transformers import PreTrainedTokenizerFast
 
     tokens = {f"{name}_token": token for name, token in named.items()}
-    made: Any = PreTrainedTokenizerFast  # untyped in transformers
-    tokenizer: PreTrainedTokenizerFast = made(tokenizer_object=raw, **tokens, model_max_length=longest)
+    fast_class: Any = PreTrainedTokenizerFast  # untyped in transformers
+    tokenizer: PreTrainedTokenizerFast = fast_class(tokenizer_object=raw, **tokens, model_max_length=longest)
     return tokenizer
 
 
-def _read(corpus: DocumentSource, normalise: Callable[[str], str], found: Survey, watch: Watch) -> Iterator[list[str]]:
+def _read(corpus: DocumentSource, normalise: Callable[[str], str], survey: Survey, watch: Watch) -> Iterator[list[str]]:
     """Yield the texts as they are, or without the words that the survey left out."""
-    if found.words.dropped or found.long:
-        return kept_texts(corpus, normalise, found, "vocabulary", watch)
+    if survey.words.dropped or survey.long:
+        return kept_texts(corpus, normalise, survey, "vocabulary", watch)
     return text_chunks(corpus, watch, "vocabulary")
 
 
@@ -304,16 +304,16 @@ def survey(
     short  leave out words of more than LONGEST characters
     """
     points, words, long = np.zeros(sys.maxunicode + 1, np.int64), WordCounts(most), 0
-    for some in text_chunks(corpus, watch, stage):
-        normal = [normalise(text) for text in some]
+    for chunk in text_chunks(corpus, watch, stage):
+        normal = [normalise(text) for text in chunk]
         codes = np.frombuffer("\n".join(normal).encode("utf-32-le"), np.uint32)
         points += np.bincount(codes, minlength=len(points))
         for text in normal:
-            found = vocabulary_words(text)
-            if short and found and max(map(len, found)) > LONGEST:
-                kept = [word for word in found if len(word) <= LONGEST]
-                found, long = kept, long + len(found) - len(kept)
-            words.add(found)
+            words_of_text = vocabulary_words(text)
+            if short and words_of_text and max(map(len, words_of_text)) > LONGEST:
+                kept = [word for word in words_of_text if len(word) <= LONGEST]
+                words_of_text, long = kept, long + len(words_of_text) - len(kept)
+            words.add(words_of_text)
     done = Survey(points, words, long)
     if note := done.left_out():
         watch(Progress(stage, len(corpus), len(corpus), "documents", {"note": note}))
@@ -330,9 +330,9 @@ def kept_texts(
 ) -> Iterator[list[str]]:
     """Yield the normalised texts with a blank in place of each word that the survey did not keep."""
     counts = kept.words.counts
-    for some in text_chunks(corpus, watch, stage):
+    for chunk in text_chunks(corpus, watch, stage):
         yield [
-            "".join([word if word in counts else " " for word in vocabulary_words(normalise(text))]) for text in some
+            "".join([word if word in counts else " " for word in vocabulary_words(normalise(text))]) for text in chunk
         ]
 
 

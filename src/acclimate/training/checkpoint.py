@@ -99,11 +99,11 @@ def finish(directory: Path) -> None:
     The state from which a longer plan goes on stays.
     """
     if ranks.is_first():
-        for left in (*directory.glob("state-*"), *directory.glob(".*.tmp")):
-            if left.is_dir():
-                shutil.rmtree(left)
+        for leftover in (*directory.glob("state-*"), *directory.glob(".*.tmp")):
+            if leftover.is_dir():
+                shutil.rmtree(leftover)
             else:
-                left.unlink()
+                leftover.unlink()
 
 
 def spent(directory: Path) -> Cost:
@@ -205,14 +205,14 @@ class Spikes:
 
     def add(self, loss: float) -> float:
         """Return how many deviations the next step's loss is above the median if it is a spike; else 0."""
-        logarithm, found = _logarithm(loss), 0.0
+        logarithm, jump = _logarithm(loss), 0.0
         if len(self.logarithms) >= LEAST:
             before = np.array(self.logarithms)
             median = float(np.median(before))
             deviation = max(NARROWEST, 1.4826 * float(np.median(np.abs(before - median))))
-            found = (logarithm - median) / deviation
+            jump = (logarithm - median) / deviation
         self.logarithms.append(logarithm)
-        return found if found > FAR else 0.0
+        return jump if jump > FAR else 0.0
 
 
 def _logarithm(loss: float) -> float:

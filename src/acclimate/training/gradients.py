@@ -151,7 +151,9 @@ def _means(
     """Return each term's mean over the whole step. Raises NotFiniteError in all processes if one has a bad term."""
     terms = list(objective.weights)
     none = torch.zeros((), device=next(iter(sums[0][1].values())).device)
-    table = torch.stack([torch.stack([found.get(term, none).double() for term in terms]) for _, found in sums]).cpu()
+    table = torch.stack(
+        [torch.stack([sums_of_terms.get(term, none).double() for term in terms]) for _, sums_of_terms in sums]
+    ).cpu()
     totals = ranks.total(table.sum(0).tolist())
     if not all(map(math.isfinite, totals)):
         bad = [rows for (rows, _), values in zip(sums, table, strict=True) if not values.isfinite().all()]

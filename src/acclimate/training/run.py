@@ -123,7 +123,7 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
 
 def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extends: bool) -> None:
     """Make room for more steps of the run in `out`. Raises ValueError if it cannot have them, or if more differs."""
-    old, new = (tomllib.loads(each["recipe"]).get("plan", {}) for each in (before, stated))
+    old, new = (tomllib.loads(manifest["recipe"]).get("plan", {}) for manifest in (before, stated))
     steps = old.get("steps", 0)
     longer = {**before, "recipe": before["recipe"].replace(f"\nsteps = {steps}\n", f"\nsteps = {new.get('steps')}\n")}
     refused = f"{out} holds a run with {_difference(before, stated)}. Choose another --out, or remove that one"
@@ -149,7 +149,9 @@ def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extend
 
 def _difference(before: Mapping[str, Any], stated: Mapping[str, Any]) -> str:
     """Return what differs, such as "other settings or inputs: plan.rate was 0.001, now 0.002"."""
-    old, new = ({**settings.flat(tomllib.loads(each["recipe"])), **each["sources"]} for each in (before, stated))
+    old, new = (
+        {**settings.flat(tomllib.loads(manifest["recipe"])), **manifest["sources"]} for manifest in (before, stated)
+    )
     changed = [
         f"{name} has other content"
         if name in before["sources"]
@@ -229,8 +231,8 @@ class LossCurve:
     def _look(self, step: int) -> dict[str, float]:
         if not self.batches:
             return {}
-        found = measure(self.objective, self.batches, self.plan)
-        self.losses[step] = found
+        losses = measure(self.objective, self.batches, self.plan)
+        self.losses[step] = losses
         if ranks.is_first():
             files.write_json(self.out / LOOKS, sorted(self.losses.items()))
-        return {f"dev {term}": loss for term, loss in found.items()}
+        return {f"dev {term}": loss for term, loss in losses.items()}

@@ -134,10 +134,13 @@ class ShardedModule:
         self.module = module
         self.modules = list(module.modules())
         self.places = [
-            (each, name) for each in self.modules for name in each._parameters if each._parameters[name] is not None
+            (module, name)
+            for module in self.modules
+            for name in module._parameters
+            if module._parameters[name] is not None
         ]
-        self.wholes: list[Any] = [each._parameters[name] for each, name in self.places]
-        self.plain = [_shape(each) for each in self.modules]
+        self.wholes: list[Any] = [module._parameters[name] for module, name in self.places]
+        self.plain = [_shape(module) for module in self.modules]
         mesh = init_device_mesh(device().type, (ranks.world(),))
         for layer in layers_in(module):
             fully_shard(layer, mesh=mesh)
@@ -145,14 +148,14 @@ class ShardedModule:
         # an objective may differentiate within its forward pass; the rest of that pass still needs the whole weights
         cast(FSDPModule, module).set_reshard_after_backward(False, recurse=False)
         register_fsdp_forward_method(module, "views")
-        self.cut: list[Any] = [each._parameters[name] for each, name in self.places]
+        self.cut: list[Any] = [module._parameters[name] for module, name in self.places]
         self.pairs = list({id(one): (one, other) for one, other in zip(self.wholes, self.cut, strict=True)}.values())
         self._forget()
 
     def let_go(self) -> None:
-        for each in self.modules:
-            if isinstance(each, FSDPModule):
-                each.reshard()
+        for module in self.modules:
+            if isinstance(module, FSDPModule):
+                module.reshard()
 
     @torch.no_grad()
     def gather(self, *, gradients: bool = False) -> None:
@@ -161,7 +164,7 @@ class ShardedModule:
             entire.data = gathered(part).detach()
             if gradients and part.grad is not None:
                 entire.grad = gathered(part.grad)
-        self.working = [_shape(each) for each in self.modules]
+        self.working = [_shape(module) for module in self.modules]
         self._become(self.plain, self.wholes)
         self.views: Any = vars(self.module).pop("views")
 
@@ -206,7 +209,7 @@ def layers_in(module: nn.Module) -> list[nn.Module]:
     The layers of an encoder, whatever its family, are its longest list of modules.
     """
     if isinstance(module, PreTrainedModel):
-        lists = [list(each) for each in module.modules() if isinstance(each, nn.ModuleList)]
+        lists = [list(module_list) for module_list in module.modules() if isinstance(module_list, nn.ModuleList)]
         return max(lists, key=len, default=[])
     return [layer for child in module.children() for layer in layers_in(child)]
 
@@ -254,7 +257,7 @@ def _recomputing_forward(layer: nn.Module) -> Any:
 
 def hooks_of(module: nn.Module) -> Hooks:
     """Return the present forward hooks of the module and of all modules in it."""
-    return [(each, {name: getattr(each, name).copy() for name in HOOKS}) for each in module.modules()]
+    return [(child, {name: getattr(child, name).copy() for name in HOOKS}) for child in module.modules()]
 
 
 @contextmanager

@@ -126,8 +126,8 @@ TRACKERS: dict[str, Callable[[str, Path, Mapping[str, Any]], Tracker]] = {
 def _package(name: str, *others: str, extra: str) -> Any:
     """Import and return the package `name`. Raises ImportError, with the command to run, if one is missing."""
     try:
-        for other in others:
-            importlib.import_module(other)
+        for package in others:
+            importlib.import_module(package)
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ImportError(

@@ -75,8 +75,8 @@ def test_docstrings_of_all_kinds_are_found_without_importing(tmp_path: Path, mon
 
 def test_reading_a_package_does_not_import_it() -> None:
     code = (
-        "import sys; from acclimate.tasks.datasets.docstring_sources import docstrings, version; "
-        "next(docstrings('torch')); version('torch'); print({'torch', 'transformers'} & {*sys.modules})"
+        "import sys; from acclimate.tasks.datasets.docstring_sources import read_docstrings, version; "
+        "next(read_docstrings('torch')); version('torch'); print({'torch', 'transformers'} & {*sys.modules})"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 

@@ -118,8 +118,8 @@ class Dataset:
         for form in self.forms:
             if form.name == name:
                 return form
-        known = ", ".join(form.name for form in self.forms)
-        raise ValueError(f"{self.name}: no form is called {name!r}. Known: {known}")
+        names = ", ".join(form.name for form in self.forms)
+        raise ValueError(f"{self.name}: no form is called {name!r}. Known: {names}")
 
     def form_in(self, root: Path) -> Form:
         """Return the first form all of whose files are below `root`. Raises ValueError where there is none."""
@@ -145,8 +145,8 @@ class Dataset:
 
     def missing(self, form: Form, root: Path) -> list[str]:
         """Return the files of the form that are not there."""
-        there = partial(find_file, root / self.folder, archives=form.archives)
-        return [name for name in form.files if there(name) is None]
+        find_there = partial(find_file, root / self.folder, archives=form.archives)
+        return [name for name in form.files if find_there(name) is None]
 
     def rows(self, root: Path, split: Split, form: str = "") -> tuple[list[Example], list[Rejected]]:
         """Return what a split holds, and what of it nothing can be made of. form: "" for the first that is there."""
@@ -197,8 +197,8 @@ def other_folders(root: Path, folders: Iterable[str]) -> str:
     wanted, place = sorted(folders), root.resolve()
     below = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
     for near in (*place.parents[:2], *below):
-        if found := [folder for folder in wanted if (near / folder).is_dir()]:
-            return f"But {named(near)} has the folder {found[0]}: give --data {named(near)}"
+        if folders_here := [folder for folder in wanted if (near / folder).is_dir()]:
+            return f"But {named(near)} has the folder {folders_here[0]}: give --data {named(near)}"
     return ""
 
 
@@ -279,7 +279,7 @@ def _tags(example: Example) -> tuple[str, ...]:
 def _examples(dataset: Dataset, form: str, root: Path, split: Split) -> list[Example]:
     examples, rejected = dataset.rows(root, split, form)
     if rejected:
-        first = "; ".join(f"{each.place}: {each.reason}" for each in rejected[:3])
+        first = "; ".join(f"{row.place}: {row.reason}" for row in rejected[:3])
         raise ValueError(
             f"{dataset.name}, {split}: {len(rejected):,} of {len(examples) + len(rejected):,} rows cannot be used. The "
             f"first: {first}. A score without them would not be the dataset's: fetch the files again"

@@ -76,16 +76,16 @@ def masker(packages: Iterable[str], modules: Iterable[str]) -> Callable[[str], s
               "optimize", "sparse". Those that begin with an underscore are masked everywhere.
     """
     packages, modules = frozenset(packages), frozenset(modules)
-    known = packages | modules
+    names = packages | modules
     everywhere = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(packages)))})(?![\w-])", re.IGNORECASE)
 
-    def dotted(found: re.Match[str]) -> str:
-        parts = found[0].lstrip("~").split(".")
+    def dotted(match: re.Match[str]) -> str:
+        parts = match[0].lstrip("~").split(".")
         # "norm.pdf" and "OptimizeResult.x" say whose attribute it is; "i.e.", "A.T" and "J.A.Nelder" do not
-        return MASK if len(parts[0]) > 1 or not known.isdisjoint(parts) else found[0]
+        return MASK if len(parts[0]) > 1 or not names.isdisjoint(parts) else match[0]
 
-    def as_code(found: re.Match[str]) -> str:
-        return found[0].replace(found["name"], MASK) if found["name"] in modules else found[0]
+    def as_code(match: re.Match[str]) -> str:
+        return match[0].replace(match["name"], MASK) if match["name"] in modules else match[0]
 
     def mask(text: str) -> str:
         text = ROLE.sub(MASK, ADDRESS.sub(LINK, IMPORT.sub("", text)))
@@ -144,8 +144,8 @@ def version(package: str) -> str | None:
     """Return the installed version of a package by its import name; None where it is not installed."""
     if package == STANDARD_LIBRARY:
         return platform.python_version()
-    found = importlib.util.find_spec(package)
-    if found is None:
+    spec = importlib.util.find_spec(package)
+    if spec is None:
         return None
     return importlib.metadata.version(DISTRIBUTIONS.get(package, package))
 
@@ -171,12 +171,12 @@ def _files(package: str) -> Iterator[tuple[str, Path]]:
         tops = sorted(name for name in sys.stdlib_module_names if name not in SKIPPED)
         roots = [path for name in tops for path in (root / name, root / f"{name}.py") if path.exists()]
     else:
-        found = importlib.util.find_spec(package)
-        if found is None or not found.submodule_search_locations:
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
             raise ValueError(
                 f"the package {package!r} is not installed; `pip install {DISTRIBUTIONS.get(package, package)}`"
             )
-        roots = [Path(found.submodule_search_locations[0])]
+        roots = [Path(spec.submodule_search_locations[0])]
         root = roots[0].parent
     for top in roots:
         for file in sorted(top.rglob("*.py")) if top.is_dir() else [top]:

@@ -72,12 +72,12 @@ def split_modules(sizes: Mapping[str, int]) -> dict[str, Split]:
 
 def hold_out(sizes: Mapping[str, int], share: float, *, keep: Set[str]) -> set[str]:
     """Modules that together hold a share of all or a little less, chosen by a hash of their names, none of `keep`."""
-    left = share * sum(sizes.values())
+    wanted = share * sum(sizes.values())
     chosen = set()
     for module in shuffled([module for module in sizes if module not in keep]):
-        if sizes[module] <= left:
+        if sizes[module] <= wanted:
             chosen.add(module)
-            left -= sizes[module]
+            wanted -= sizes[module]
     return chosen
 
 
@@ -127,7 +127,7 @@ def _grams(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 def _texts_with(shared: npt.NDArray[np.uint64], grams: Sequence[npt.NDArray[np.uint64]]) -> dict[int, set[int]]:
     """Return the texts that have any of the shared grams, by number, and which of them."""
-    owners = np.repeat(np.arange(len(grams)), [len(each) for each in grams])
+    owners = np.repeat(np.arange(len(grams)), [len(owners_of_gram) for owners_of_gram in grams])
     joined = _joined(grams)
     kept = np.isin(joined, shared)
     texts: dict[int, set[int]] = {}
@@ -265,24 +265,32 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
                 yield from read_docstrings(package, without=WITHOUT)
 
     domain = _distinct(docstrings_of(DOMAIN), seen, counts)
-    splits = _divide([found for found in domain if found.package == "scipy"], counts)
+    splits = _divide([docstring for docstring in domain if docstring.package == "scipy"], counts)
     tested = {example.group for split in ("dev", "test") for example in splits[split]}
-    evaluation = [found.text for found in domain if found.module in tested]
-    domain = _without_copies([found for found in domain if found.module not in tested], evaluation, "domain", counts)
+    evaluation = [docstring.text for docstring in domain if docstring.module in tested]
+    domain = _without_copies(
+        [docstring for docstring in domain if docstring.module not in tested], evaluation, "domain", counts
+    )
     trained = {example.group for example in splits["train"]}
     characters: Counter[str] = Counter()
-    for each in domain:
-        characters[each.module] += len(each.text)
+    for docstring in domain:
+        characters[docstring.module] += len(docstring.text)
     apart = hold_out(characters, HELDOUT_SHARE, keep=trained)
-    heldout = [found for found in domain if found.module in apart]
-    domain = [found for found in domain if found.module not in apart]
-    heldout = _without_copies(heldout, [found.text for found in domain], "heldout", counts)
+    heldout = [docstring for docstring in domain if docstring.module in apart]
+    domain = [docstring for docstring in domain if docstring.module not in apart]
+    heldout = _without_copies(heldout, [docstring.text for docstring in domain], "heldout", counts)
     general, unseen = (_distinct(docstrings_of(packages), seen, counts) for packages in (GENERAL, UNSEEN))
-    general = _without_copies(general, [*evaluation, *(found.text for found in heldout)], "general", counts)
-    others = [*evaluation, *(found.text for found in (*general, *domain))]
+    general = _without_copies(general, [*evaluation, *(docstring.text for docstring in heldout)], "general", counts)
+    others = [*evaluation, *(docstring.text for docstring in (*general, *domain))]
     unseen = _without_copies(unseen, others, "general_heldout", counts)
-    for name, found in (("domain", domain), ("heldout", heldout), ("general", general), ("general_heldout", unseen)):
-        write_corpus((Document(each.name, each.text, each.module) for each in found), directory / name)
+    for name, docstrings in (
+        ("domain", domain),
+        ("heldout", heldout),
+        ("general", general),
+        ("general_heldout", unseen),
+    ):
+        documents = (Document(docstring.name, docstring.text, docstring.module) for docstring in docstrings)
+        write_corpus(documents, directory / name)
     write_corpus((Document(row.id, row.text, row.group) for row in splits["train"]), directory / "task_text")
     for split in SPLITS:
         rows = ({name: asdict(row)[name] for name in ("id", "text", "label", "group")} for row in splits[split])
@@ -293,13 +301,13 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
     write_json(directory / "facts.json", facts)
 
 
-def _distinct(found: Iterable[Docstring], seen: set[str], counts: Counter[str]) -> list[Docstring]:
+def _distinct(docstrings: Iterable[Docstring], seen: set[str], counts: Counter[str]) -> list[Docstring]:
     """Plain texts of some length, ids made unique, each text once. seen: those before, in `normalised_words` form."""
     kept = []
     times: Counter[str] = Counter()
-    for each in found:
+    for docstring in docstrings:
         # the first test spares the many one-line docstrings the second, which costs more
-        text = plain_docstring(each.text) if _is_long(each.text) else ""
+        text = plain_docstring(docstring.text) if _is_long(docstring.text) else ""
         words = normalised_words(text)
         if not _is_long(text):
             counts["too short"] += 1
@@ -307,9 +315,9 @@ def _distinct(found: Iterable[Docstring], seen: set[str], counts: Counter[str]) 
             counts["exact copies"] += 1
         else:
             seen.add(words)
-            times[each.name] += 1
-            name = each.name if times[each.name] == 1 else f"{each.name}#{times[each.name]}"
-            kept.append(Docstring(each.package, each.module, name, text))
+            times[docstring.name] += 1
+            name = docstring.name if times[docstring.name] == 1 else f"{docstring.name}#{times[docstring.name]}"
+            kept.append(Docstring(docstring.package, docstring.module, name, text))
     return kept
 
 
@@ -317,11 +325,11 @@ def _is_long(text: str) -> bool:
     return len(text.split()) >= FEWEST_WORDS
 
 
-def _divide(found: Sequence[Docstring], counts: Counter[str]) -> dict[Split, list[Example]]:
+def _divide(docstrings: Sequence[Docstring], counts: Counter[str]) -> dict[Split, list[Example]]:
     """Return the task's splits out of SciPy's docstrings, masked; no module and no near copy on two sides."""
-    mask = masker(NAMES, {part for each in found for part in each.module.split(".")[1:]})
-    examples = list(_labelled(found, mask))
-    counts["exact copies once masked"] += len(found) - len(examples)
+    mask = masker(NAMES, {part for docstring in docstrings for part in docstring.module.split(".")[1:]})
+    examples = list(_labelled(docstrings, mask))
+    counts["exact copies once masked"] += len(docstrings) - len(examples)
     modules: dict[str, Counter[str]] = {}
     for example in examples:
         modules.setdefault(str(example.label), Counter())[example.group] += 1
@@ -343,21 +351,21 @@ def _divide(found: Sequence[Docstring], counts: Counter[str]) -> dict[Split, lis
     return splits
 
 
-def _labelled(found: Iterable[Docstring], mask: Callable[[str], str]) -> Iterator[Example]:
+def _labelled(docstrings: Iterable[Docstring], mask: Callable[[str], str]) -> Iterator[Example]:
     """Masked texts of some length, each once, labelled with their subpackage and grouped by module."""
     seen: set[str] = set()
-    for each in found:
-        _, *rest = each.module.split(".")
-        text = mask(each.text)
+    for docstring in docstrings:
+        _, *rest = docstring.module.split(".")
+        text = mask(docstring.text)
         words = normalised_words(text)
         if rest and _is_long(text) and words not in seen:
             seen.add(words)
-            yield Example(id=each.name, text=text, label=rest[0], group=each.module)
+            yield Example(id=docstring.name, text=text, label=rest[0], group=docstring.module)
 
 
 def _without_copies(
-    found: Sequence[Docstring], references: Sequence[str], name: str, counts: Counter[str]
+    docstrings: Sequence[Docstring], references: Sequence[str], name: str, counts: Counter[str]
 ) -> list[Docstring]:
-    copied = near_duplicates([each.text for each in found], references)
+    copied = near_duplicates([docstring.text for docstring in docstrings], references)
     counts[f"near copies, {name}"] += sum(copied)
-    return [each for each, is_copy in zip(found, copied, strict=True) if not is_copy]
+    return [docstring for docstring, is_copy in zip(docstrings, copied, strict=True) if not is_copy]

@@ -107,26 +107,26 @@ def checked(
         return Rejected(place, f"document {shown(id)}: the text is empty: {shown(text)}; leave it out")
     if reason := unsound(text):
         return Rejected(place, f"document {shown(id)}: the text {reason}; correct it or leave the document out")
-    known: dict[str, Mention] = {}
+    by_id: dict[str, Mention] = {}
     for stated in mentions:
         mention = stated.mention
         reason = _fault(text, mention, stated.surface)
-        if not reason and mention.id in known:
+        if not reason and mention.id in by_id:
             reason = "a mention before it has the same id; give each another id"
         if reason:
             return Rejected(stated.place, f"document {shown(id)}, mention {shown(mention.id)}: {reason}")
-        known[mention.id] = mention
-    found = []
+        by_id[mention.id] = mention
+    sound_relations = []
     for stated_relation in relations:
         relation = stated_relation.relation
-        missing = next((each for each in (relation.first, relation.second) if each not in known), None)
+        missing = next((id for id in (relation.first, relation.second) if id not in by_id), None)
         if missing is not None or not relation.type.strip():
             wrong = "has no type" if missing is None else f"names {shown(missing)}, which no mention of it has as id"
             return Rejected(
                 stated_relation.place, f"document {shown(id)}: the relation {shown(relation.type)} {wrong}; correct it"
             )
-        found.append(relation)
-    return Annotated(id, text, tuple(known.values()), tuple(found), place, tuple(unread))
+        sound_relations.append(relation)
+    return Annotated(id, text, tuple(by_id.values()), tuple(sound_relations), place, tuple(unread))
 
 
 def _fault(text: str, mention: Mention, surface: str) -> str:
@@ -152,7 +152,9 @@ def _fault(text: str, mention: Mention, surface: str) -> str:
 def _is(text: str, mention: Mention, surface: str) -> bool:
     """Return True if the mention's text is the surface form: its parts with a space, or with the text, between them."""
     folded = _BLANK.sub(" ", surface)
-    return folded in (_BLANK.sub(" ", each) for each in (mention.surface(text), text[mention.start : mention.end]))
+    return folded in (
+        _BLANK.sub(" ", spelling) for spelling in (mention.surface(text), text[mention.start : mention.end])
+    )
 
 
 def _way_out(text: str, mention: Mention, surface: str) -> str:
@@ -174,8 +176,8 @@ def _nearest(text: str, surface: str, offset: int) -> int:
     """Return the offset of the occurrence of `surface` that is nearest to `offset`; -1 if there is none."""
     before = text.rfind(surface, 0, offset + len(surface))
     after = text.find(surface, offset)
-    found = [place for place in (before, after) if place >= 0 and surface]
-    return min(found, key=lambda place: abs(place - offset), default=-1)
+    places = [place for place in (before, after) if place >= 0 and surface]
+    return min(places, key=lambda place: abs(place - offset), default=-1)
 
 
 def _utf8(character: str) -> int:

@@ -103,8 +103,8 @@ def _hidden(name: str) -> bool:
 
 
 def _whole(file: Path, limits: ArchiveLimits) -> bytes:
-    each = FileLimits(content=limits.member, ratio=limits.ratio, grace=limits.grace)
-    return b"".join(file_blocks(file, each))
+    limits_of_file = FileLimits(content=limits.member, ratio=limits.ratio, grace=limits.grace)
+    return b"".join(file_blocks(file, limits_of_file))
 
 
 def _refuse(path: Path, why: str) -> NoReturn:

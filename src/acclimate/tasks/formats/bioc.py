@@ -49,9 +49,9 @@ def bioc_documents(path: Path, *, type: str = "type", limits: ArchiveLimits = LI
     Raises ValueError if there is no such file, if one is not well-formed or no collection, for XML that declares
     entities, and for the faults that `files_in` finds.
     """
-    found = False
+    any_document = False
     for name, content in files_in(path, endings=ENDINGS, limits=limits):
-        found = True
+        any_document = True
         where = named(path) if path.is_file() and name == path.name else f"{named(path)}, {printable(name)}"
         of = _of_json if content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") else _of_xml
         documents = of(content, where, printable(name))
@@ -61,7 +61,7 @@ def bioc_documents(path: Path, *, type: str = "type", limits: ArchiveLimits = LI
             yield _document(document, type)
         if none:
             raise ValueError(f"{where}: holds no document. Write it anew or name another file")
-    if not found:
+    if not any_document:
         raise ValueError(f"{named(path)}: nothing there ends in {' or '.join(ENDINGS)}. Name another file or folder")
 
 
@@ -72,18 +72,18 @@ def _of_json(content: bytes, where: str, name: str) -> Iterator[_Values]:
         raise ValueError(f"{where}: no JSON ({printable(str(error))}). Write it anew or name another file") from error
     waiting, number = [value], 0
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, list):
-            waiting += reversed(each)
-        elif isinstance(each, dict) and "passages" in each:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += reversed(node)
+        elif isinstance(node, dict) and "passages" in node:
             number += 1
-            yield {**each, _PLACE: f"{name}, document {number}"}
-        elif isinstance(each, dict) and any(isinstance(part, list) for part in each.values()):
+            yield {**node, _PLACE: f"{name}, document {number}"}
+        elif isinstance(node, dict) and any(isinstance(part, list) for part in node.values()):
             # PubTator 3 names the list of its documents "PubTator3"
-            lists = [part for part in each.values() if isinstance(part, list)]
-            waiting.append(each.get("documents", lists[0]))
+            lists = [part for part in node.values() if isinstance(part, list)]
+            waiting.append(node.get("documents", lists[0]))
         else:
-            raise ValueError(f"{where}: {shown(each)} is neither a collection nor a document of BioC's. Name another")
+            raise ValueError(f"{where}: {shown(node)} is neither a collection nor a document of BioC's. Name another")
 
 
 def _of_xml(content: bytes, where: str, name: str) -> Iterator[_Values]:
@@ -131,7 +131,11 @@ def _document(document: _Values, type: str) -> Annotated | Rejected:
     except _UnfitError as error:
         return error.rejected
     relation_ids -= {stated.mention.id for stated in mentions}
-    of_mentions = [each for each in relations if relation_ids.isdisjoint({each.relation.first, each.relation.second})]
+    of_mentions = [
+        relation
+        for relation in relations
+        if relation_ids.isdisjoint({relation.relation.first, relation.relation.second})
+    ]
     if len(of_mentions) < len(relations):
         unread["relation of a relation"] = len(relations) - len(of_mentions)
     return checked(id, text, mentions, of_mentions, place=place, unread=sorted(unread.items()))
@@ -193,25 +197,25 @@ def _type(values: _Values, type: str, place: str) -> str:
 
 
 def _listed(values: _Values, key: str, place: str) -> list[_Values]:
-    found = values.get(key) or []
-    if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
-        raise _UnfitError(values.get(_PLACE, place), f"{key!r} are {shown(found)}; make them a list of objects")
-    return found
+    values_listed = values.get(key) or []
+    if not isinstance(values_listed, list) or not all(isinstance(item, Mapping) for item in values_listed):
+        raise _UnfitError(values.get(_PLACE, place), f"{key!r} are {shown(values_listed)}; make them a list of objects")
+    return values_listed
 
 
 def _text(values: _Values, key: str, place: str) -> str:
-    found = values.get(key)
-    if isinstance(found, int) and not isinstance(found, bool):
-        return str(found)
-    if not isinstance(found, str):
-        raise _UnfitError(place, f"{key!r} of {shown(dict(values))} is {shown(found)}; make it a string")
-    return found
+    text = values.get(key)
+    if isinstance(text, int) and not isinstance(text, bool):
+        return str(text)
+    if not isinstance(text, str):
+        raise _UnfitError(place, f"{key!r} of {shown(dict(values))} is {shown(text)}; make it a string")
+    return text
 
 
 def _whole(values: _Values, key: str, place: str) -> int:
-    found = values.get(key)
-    if isinstance(found, str) and found.strip().isdecimal() and len(found) < 16:
-        return int(found)
-    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
-        raise _UnfitError(place, f"{key!r} is {shown(found)}, which is no whole number from 0; correct it")
-    return found
+    number = values.get(key)
+    if isinstance(number, str) and number.strip().isdecimal() and len(number) < 16:
+        return int(number)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise _UnfitError(place, f"{key!r} is {shown(number)}, which is no whole number from 0; correct it")
+    return number

@@ -31,13 +31,13 @@ def brat_documents(path: Path, *, limits: ArchiveLimits = LIMITS) -> Iterator[An
     Raises ValueError if there is neither a .txt nor an .ann, and for the faults that `files_in` finds.
     """
     waiting: dict[str, tuple[str, bytes]] = {}  # ending and content of each file whose partner has not been read yet
-    found = False
+    any_document = False
     for name, content in files_in(path, endings=(".txt", ".ann"), limits=limits):
         document, _, ending = name.rpartition(".")
-        found = True
+        any_document = True
         if document in waiting:
-            other = waiting.pop(document)[1]
-            text, annotations = (content, other) if ending == "txt" else (other, content)
+            text_file = waiting.pop(document)[1]
+            text, annotations = (content, text_file) if ending == "txt" else (text_file, content)
             yield _document(document, text, annotations)
         else:
             waiting[document] = (ending, content)
@@ -48,7 +48,7 @@ def brat_documents(path: Path, *, limits: ArchiveLimits = LIMITS) -> Iterator[An
             else ".ann, which may be empty, but shows that the text was annotated"
         )
         yield Rejected(f"{printable(document)}.{ending}:1", f"there is no {lacks}; add it, or leave the document out")
-    if not found:
+    if not any_document:
         raise ValueError(f"{named(path)}: holds no .txt and no .ann, which BRAT's documents consist of. Name another")
 
 
@@ -84,11 +84,11 @@ def _document(name: str, text: bytes, annotations: bytes) -> Annotated | Rejecte
 def _annotation(place: str, line: str) -> StatedMention | StatedRelation | Rejected | str:
     """Return the mention or relation that the line states; for annotations that are not read, their kind."""
     id, _, rest = line.partition("\t")
-    said, _, surface = rest.partition("\t")
-    if id[:1] == "T" and (mention := _MENTION.fullmatch(said)):
+    type_and_places, _, surface = rest.partition("\t")
+    if id[:1] == "T" and (mention := _MENTION.fullmatch(type_and_places)):
         spans = [tuple(map(int, span.split(" "))) for span in mention[2].split(";")]
         return StatedMention(place, Mention(id, mention[1], tuple((start, end) for start, end in spans)), surface)
-    if id[:1] == "R" and (relation := _RELATION.fullmatch(said)):
+    if id[:1] == "R" and (relation := _RELATION.fullmatch(type_and_places)):
         arguments = [argument.rpartition(":")[::2] for argument in relation[2].split()]
         if len(arguments) != 2:
             return f"relation of {len(arguments)}"

@@ -93,8 +93,8 @@ def chemprot_documents(
                 yield checked(pmid, text, mentions.pop(pmid, ()), related.pop(pmid, ()), place=place)
             case _:
                 yield Rejected(place, _unread(fields, "pmid, title and abstract"))
-    for left in (mentions, related):
-        for pmid, rows in left.items():
+    for unread in (mentions, related):
+        for pmid, rows in unread.items():
             for row in rows:
                 yield Rejected(row.place, f"there is no abstract {shown(pmid)} in {printable(abstracts.name)}")
 

@@ -85,7 +85,7 @@ def _document(content: bytes, where: str) -> Annotated | Rejected:
     element = document
     try:
         id = document.attrib["id"]
-        for element in (each for sentence in document.iter("sentence") for each in sentence.iter()):
+        for element in (element for sentence in document.iter("sentence") for element in sentence.iter()):
             place = f"{where}:{lines[element]}"
             if element.tag == "sentence":
                 texts.append(_LINE_END.sub(" ", element.attrib["text"]))

@@ -95,9 +95,9 @@ def example_of(
     Control characters, of which CoLA and STS-B have a few, are removed from texts, as BERT's tokenizer does.
     """
     text, pair = CONTROL.sub("", text), None if pair is None else CONTROL.sub("", pair)
-    for what, value in (("id", id), ("text", text), ("second text", pair)):
+    for field, value in (("id", id), ("text", text), ("second text", pair)):
         if value is not None and (not value or (reason := unsound(value))):
-            return Rejected(place, f"the {what} {reason if value else 'is empty'}; correct the row or leave it out")
+            return Rejected(place, f"the {field} {reason if value else 'is empty'}; correct the row or leave it out")
     try:
         return Example(id, text, label_of(label), pair, group)
     except ValueError as error:
@@ -108,12 +108,12 @@ def one_of(classes: Mapping[str, str] | Sequence[str]) -> LabelOf:
     """Return the function that accepts these labels only; of a mapping (label in the file -> class), it returns the
     class.
     """
-    known = dict(classes) if isinstance(classes, Mapping) else {name: name for name in classes}
+    names = dict(classes) if isinstance(classes, Mapping) else {name: name for name in classes}
 
     def label_of(value: str) -> Label:
-        if value not in known:
-            raise ValueError(f"the label {shown(value)} is none of {', '.join(map(repr, known))}; correct the row")
-        return known[value]
+        if value not in names:
+            raise ValueError(f"the label {shown(value)} is none of {', '.join(map(repr, names))}; correct the row")
+        return names[value]
 
     return label_of
 
@@ -121,12 +121,12 @@ def one_of(classes: Mapping[str, str] | Sequence[str]) -> LabelOf:
 def number(value: str) -> Label:
     """Return the label of a field that is a number. Raises ValueError if it is no finite number."""
     try:
-        found = float(value)
+        parsed = float(value)
     except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
+        parsed = math.nan
+    if not math.isfinite(parsed):
         raise ValueError(f"the label {shown(value)} is no finite number; correct the row")
-    return found
+    return parsed
 
 
 def iob_examples(

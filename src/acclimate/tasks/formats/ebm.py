@@ -12,6 +12,7 @@ element. Abstracts of the test set are left out of train.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -53,9 +54,9 @@ def ebm_sentences(
             raise ValueError(f"{named(corpus)}: {shown(name)} in it is not UTF-8 ({error.reason}). Fetch it") from error
         if file.endswith(TOKENS) and folder.endswith("/documents"):
             tokens[file.removesuffix(TOKENS)] = words
-        for each, element in ((each, element) for each in FOLDERS for element in ELEMENTS):
-            if file.endswith(LABELS) and folder.endswith(f"/{SPANS}/{element}/{FOLDERS[each]}"):
-                numbers[each].setdefault(file.removesuffix(LABELS), {})[element] = words
+        for annotators, element in itertools.product(FOLDERS, ELEMENTS):
+            if file.endswith(LABELS) and folder.endswith(f"/{SPANS}/{element}/{FOLDERS[annotators]}"):
+                numbers[annotators].setdefault(file.removesuffix(LABELS), {})[element] = words
     if not numbers[part]:
         raise ValueError(f"{named(corpus)}: holds no {SPANS}/*/{FOLDERS[part]}/*{LABELS}. Name EBM-NLP 2.00's folder")
     for abstract in sorted(numbers[part].keys() - (numbers["test"].keys() if part == "train" else set())):
@@ -85,7 +86,7 @@ def _sentences(
         for borne, number in zip(covered, numbers.get(element, ["0"] * len(tokens)), strict=True):
             if number.strip("0"):
                 borne.append(tag)
-    tags = [join_tags(each if overlaps == "all" else each[-1:]) for each in covered]
+    tags = [join_tags(covering if overlaps == "all" else covering[-1:]) for covering in covered]
     start = 0
     for end, token in enumerate(tokens, 1):
         if token == "." or end == len(tokens):

@@ -52,19 +52,19 @@ def hoc_abstracts(path: Path, split: Split, *, limits: ReadLimits = LIMITS) -> I
 
 def by_abstract(sentences: Sequence[Example], labels: Sequence[Label]) -> dict[str, tuple[str, ...]]:
     """Return abstract -> the sorted classes of all its sentences. labels: gold or predicted labels of the sentences."""
-    found: dict[str, set[str]] = {}
+    hallmarks: dict[str, set[str]] = {}
     for sentence, label in zip(sentences, labels, strict=True):
-        found.setdefault(sentence.group, set()).update(classes_in(label))
-    return {abstract: tuple(sorted(names)) for abstract, names in found.items()}
+        hallmarks.setdefault(sentence.group, set()).update(classes_in(label))
+    return {abstract: tuple(sorted(names)) for abstract, names in hallmarks.items()}
 
 
 def _hallmarks(value: str) -> Label:
     """Return the hallmarks of a row's first field. Raises ValueError if it is not ten decisions."""
     decisions = value.split(",")
-    wrong = [each for at, each in enumerate(decisions) if each not in (f"{at}_0", f"{at}_1")]
+    wrong = [decision for at, decision in enumerate(decisions) if decision not in (f"{at}_0", f"{at}_1")]
     if wrong or len(decisions) != len(HALLMARKS):
         raise ValueError(f"the label {shown(value)} is not ten decisions 0_0 or 0_1 to 9_0 or 9_1; correct the row")
-    return tuple(name for name, each in zip(HALLMARKS, decisions, strict=True) if each.endswith("_1"))
+    return tuple(name for name, decision in zip(HALLMARKS, decisions, strict=True) if decision.endswith("_1"))
 
 
 def _abstract(index: str) -> str:

@@ -57,7 +57,11 @@ def splits(
     Raises ValueError if the sampled test questions are not the published ones.
     """
     generator = random.Random(0)
-    decided = {id: str(each.get("final_decision", "")) for id, each in questions.items() if isinstance(each, Mapping)}
+    decided = {
+        id: str(question.get("final_decision", ""))
+        for id, question in questions.items()
+        if isinstance(question, Mapping)
+    }
     rest, test = _parts(list(decided), 2, decided.__getitem__, generator)
     if len(decided) != len(questions) or test != list(published):
         raise ValueError(

@@ -38,11 +38,11 @@ def pubtator_documents(path: Path, *, limits: ArchiveLimits = LIMITS) -> Iterato
     Raises ValueError if a file is not UTF-8 or does not begin with a title, if there is no file, and for the faults
     that `files_in` finds.
     """
-    found = False
+    any_document = False
     for name, content in files_in(path, endings=ENDINGS, limits=limits):
-        found = True
+        any_document = True
         yield from _documents(name, content, named(path))
-    if not found:
+    if not any_document:
         raise ValueError(f"{named(path)}: no file in it ends in {' or '.join(ENDINGS)}. Name another")
 
 

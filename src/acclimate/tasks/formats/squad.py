@@ -77,8 +77,8 @@ def placed_questions(
             yield place, Rejected(place, f"{shown(question)} is no question with an id; correct it")
             continue
         where = f"{place}, question {printable(id)}"
-        found = _example(id, context, question, group_of(title, id), answers)
-        yield where, Rejected(where, found) if isinstance(found, str) else found
+        example = _example(id, context, question, group_of(title, id), answers)
+        yield where, Rejected(where, example) if isinstance(example, str) else example
 
 
 def golden_answers(path: Path, *, limits: ArchiveLimits = LIMITS) -> dict[str, tuple[str, ...]]:
@@ -89,7 +89,7 @@ def golden_answers(path: Path, *, limits: ArchiveLimits = LIMITS) -> dict[str, t
     Raises ValueError if the file is not a golden file, and for an answer that is no text.
     """
     name, content = _content(path, limits, "questions")
-    found: dict[str, tuple[str, ...]] = {}
+    golden: dict[str, tuple[str, ...]] = {}
     for number, question in enumerate(content["questions"], 1):
         if not isinstance(question, dict) or not isinstance(question.get("id"), str):
             raise ValueError(f"{name}, question {number}: has no id: {shown(question)}. Correct it")
@@ -98,14 +98,14 @@ def golden_answers(path: Path, *, limits: ArchiveLimits = LIMITS) -> dict[str, t
         stated = question.get("exact_answer")
         # by year, a list with one list for each synonym, a list of all synonyms, or one text
         listed = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
-        synonyms = [text for each in listed for text in (each if isinstance(each, list) else [each])]
+        synonyms = [text for synonym in listed for text in (synonym if isinstance(synonym, list) else [synonym])]
         if not synonyms or not all(isinstance(text, str) for text in synonyms):
             raise ValueError(
                 f"{name}, question {question['id']}: the exact_answer is {shown(stated)}, where texts are needed. "
                 f"Correct it, or leave the question out"
             )
-        found[question["id"]] = tuple(dict.fromkeys(filter(str.strip, synonyms)))
-    return found
+        golden[question["id"]] = tuple(dict.fromkeys(filter(str.strip, synonyms)))
+    return golden
 
 
 def by_question(pairs: Iterable[Example]) -> list[Example]:
@@ -116,7 +116,7 @@ def by_question(pairs: Iterable[Example]) -> list[Example]:
     grouped: dict[str, list[Example]] = {}
     for pair in pairs:
         grouped.setdefault(pair.group, []).append(pair)
-    found = []
+    examples = []
     for question, contexts in grouped.items():
         starts: dict[str, int] = {}
         end = 0
@@ -126,8 +126,8 @@ def by_question(pairs: Iterable[Example]) -> list[Example]:
         moved = [(starts[pair.text] + a, starts[pair.text] + b) for pair in contexts for a, b in pair.spans]
         answers = [text for pair in contexts if isinstance(pair.label, tuple) for text in pair.label]
         text, label = PASSAGE.join(starts), tuple(dict.fromkeys(answers))
-        found.append(replace(contexts[0], id=question, text=text, label=label, spans=tuple(dict.fromkeys(moved))))
-    return found
+        examples.append(replace(contexts[0], id=question, text=text, label=label, spans=tuple(dict.fromkeys(moved))))
+    return examples
 
 
 def _content(path: Path, limits: ArchiveLimits, key: str, way_out: str = FETCH) -> tuple[str, dict[str, Any]]:
@@ -155,8 +155,8 @@ def _questions(path: Path, limits: ArchiveLimits, way_out: str) -> Iterator[tupl
 
 def _list(value: Any, key: str) -> list[Any]:
     """Return the list under the key; if there is none, a list of `value`, which is then rejected as a question."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, list) else [value]
+    listed = value.get(key) if isinstance(value, dict) else None
+    return listed if isinstance(listed, list) else [value]
 
 
 def _example(
@@ -164,11 +164,11 @@ def _example(
 ) -> Example | str:
     """Return the example, or the reason why the question cannot be used."""
     asked = question.get("question")
-    for what, text in (("context", context), ("question", asked)):
+    for field, text in (("context", context), ("question", asked)):
         if not isinstance(text, str) or not text.strip():
-            return f"the {what} is {shown(text)}; fill it in or leave the question out"
+            return f"the {field} is {shown(text)}; fill it in or leave the question out"
         if reason := unsound(text):
-            return f"the {what} {reason}; correct it or leave the question out"
+            return f"the {field} {reason}; correct it or leave the question out"
     if answers is not None:
         if group not in answers:
             return f"no answer is stated to {group!r}; add it to the file of answers"
@@ -177,10 +177,10 @@ def _example(
         return IMPOSSIBLE
     spans = []
     for answer in question.get("answers") or [None]:
-        found = _span(context, answer)
-        if isinstance(found, str):
-            return found
-        spans.append(found)
+        span = _span(context, answer)
+        if isinstance(span, str):
+            return span
+        spans.append(span)
     label = tuple(dict.fromkeys(context[start:end] for start, end in spans))
     return Example(id, context, label, asked, group, tuple(dict.fromkeys(spans)))
 
@@ -194,11 +194,11 @@ def _span(context: str, answer: Any) -> tuple[int, int] | str:
         return f"the answer is {shown(answer)}; give its text and answer_start, or leave the question out"
     end = start + len(text)
     if start < 0 or context[start:end] != text:
-        there = context[max(start, 0) : end]
+        stretch = context[max(start, 0) : end]
         near = context.find(text)
         hint = f"it stands at {near}" if near >= 0 else "it stands nowhere in it"
         return (
-            f"the answer {shown(text)} is not at character {start} of the context, where {shown(there)} stands; {hint}"
-            f". Correct answer_start"
+            f"the answer {shown(text)} is not at character {start} of the context, where {shown(stretch)} stands; "
+            f"{hint}. Correct answer_start"
         )
     return start, end

@@ -71,8 +71,8 @@ class _ElementReader:
 
     def taken(self) -> list[tuple[Element, Lines]]:
         """Return the elements that were completed since the last call."""
-        found, self._found = self._found, []
-        return found
+        elements, self._found = self._found, []
+        return elements
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if not self._depth and self._root and name != self._root:

@@ -91,9 +91,9 @@ def build_index(
     with FileLock(path.with_name(f".{path.name}.lock")):
         facts = _facts_of(path, wanted)
         if facts is None:
-            given: dict[str, Any] = {"threads": threads or processors(), "watch": watch, "total": len(corpus)}
+            options: dict[str, Any] = {"threads": threads or processors(), "watch": watch, "total": len(corpus)}
             with new_directory(path) as directory:
-                sizes = write_index(corpus.texts(), directory, analyzer, float(k1), float(b), **given)
+                sizes = write_index(corpus.texts(), directory, analyzer, float(k1), float(b), **options)
                 facts = {"version": VERSION, "unicode": UNICODE, **wanted, **sizes}
                 write_json(directory / FACTS, facts)
     return _opened(path, facts)
@@ -127,13 +127,13 @@ def _facts_of(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
     if not (path / FACTS).is_file():
         raise ValueError(f"{path} is there and holds no index: it has no {FACTS}. Name another path, or remove it")
     try:
-        found = checked_facts(path, _HASHED)
+        facts = checked_facts(path, _HASHED)
     except (DamagedError, UnreadableError):
         return None
-    different = [f"{name} {found[name]} instead of {value}" for name, value in wanted.items() if found[name] != value]
+    different = [f"{name} {facts[name]} instead of {value}" for name, value in wanted.items() if facts[name] != value]
     if different:
         raise ValueError(f"{path} holds another index: {', '.join(different)}. Name another path, or remove it")
-    return found
+    return facts
 
 
 def _opened(path: Path, facts: dict[str, Any]) -> Index:
@@ -199,10 +199,10 @@ def spill(
         starts = np.cumsum([0] + [int(texts.begins[-1]) for texts in packed])
         begins = np.concatenate([texts.begins[:-1] + start for texts, start in zip(packed, starts[:-1], strict=True)])
         data = packed[0].data if len(packed) == 1 else np.concatenate([texts.data for texts in packed])
-        made: tuple[np.ndarray, ...] = invert(data, np.append(begins, starts[-1]).astype(np.int64), fold)
-        return made
+        inverted: tuple[np.ndarray, ...] = invert(data, np.append(begins, starts[-1]).astype(np.int64), fold)
+        return inverted
 
-    found, texts = [], 0
+    runs, texts = [], 0
     with open(directory / RUNS, "wb") as file, open(directory / "lengths.bin", "wb") as lengths:
         for hashes, begins, spellings, sizes, places, times, part_lengths in in_turn(
             work, column_batches(columns, _BATCH, BLOCK), threads
@@ -210,14 +210,14 @@ def spill(
             numbers = vocabulary.number(hashes, begins, spellings)
             counts.add(vocabulary.words, numbers, sizes, texts // BLOCK)
             order, starts = np.argsort(numbers), np.cumsum(sizes) - sizes
-            found.append(Spilled(file.tell(), len(numbers), len(places), len(part_lengths), texts))
+            runs.append(Spilled(file.tell(), len(numbers), len(places), len(part_lengths), texts))
             for array in (starts[order], sizes[order], numbers[order].astype(np.uint32), times, part_lengths, places):
                 append(file, array)
             file.write(b"\0" * (-file.tell() % 8))
             append(lengths, part_lengths)
             texts += len(part_lengths)
             watch(Progress("index", texts, total, "documents"))
-    return found
+    return runs
 
 
 class WordTable:
@@ -296,18 +296,18 @@ def _merge(
             blocks = np.empty(entry_begins[high] - entry_begins[low], np.uint32)
             places = np.empty(len(blocks), np.int64)
             large_at, large = np.empty(len(postings), np.int64), np.empty(len(postings), np.uint32)
-            found = 0
+            placed = 0
             for run in spilled:
-                found = place_postings(
+                placed = place_postings(
                     open_run(directory, run), run.first % BLOCK, run.first // BLOCK, formula, rare, low, high,
                     ends, entry_ends, latest, postings, begins[low], blocks, places, entry_begins[low], large_at, large,
-                    found,
+                    placed,
                 )  # fmt: skip
-            order = np.argsort(large_at[:found])
-            arrays: list[np.ndarray] = [postings, blocks, places, large_at[:found][order], large[:found][order]]
+            order = np.argsort(large_at[:placed])
+            arrays: list[np.ndarray] = [postings, blocks, places, large_at[:placed][order], large[:placed][order]]
             for file, array in zip(files, arrays, strict=True):
                 append(file, array)
-            larges, low = larges + found, high
+            larges, low = larges + placed, high
             watch(Progress("index: merge", low, words, "words"))
         append(files[2], begins[-1:])
     return {"postings": int(begins[-1]), "entries": int(entry_begins[-1]), "large": larges}
@@ -348,7 +348,7 @@ def _rows(
 
 def open_run(directory: Path, spilled: Spilled) -> PostingsRun:
     """Return the run, memory-mapped."""
-    file, at, found = directory / RUNS, spilled.at, []
+    file, at, arrays = directory / RUNS, spilled.at, []
     for kind, size in (
         (np.int64, spilled.words),
         (np.int64, spilled.words),
@@ -357,9 +357,9 @@ def open_run(directory: Path, spilled: Spilled) -> PostingsRun:
         (np.uint32, spilled.texts),
         (np.uint16, spilled.postings),
     ):
-        found.append(_mapped(file, kind, at, size))
+        arrays.append(_mapped(file, kind, at, size))
         at += size * np.dtype(kind).itemsize
-    begins, sizes, numbers, counts, lengths, places = found
+    begins, sizes, numbers, counts, lengths, places = arrays
     return PostingsRun(numbers, begins, sizes, places, counts, lengths)
 
 

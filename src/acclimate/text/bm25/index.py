@@ -95,8 +95,8 @@ class Index:
 
         def work(begin: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
             counts, end = np.zeros(3, np.int64), min(begin + chunk, len(queries))
-            found = search_queries(self._arrays, formula, ratio, k, offsets, words, weights, begin, end, counts)
-            return (*found, counts)
+            hits = search_queries(self._arrays, formula, ratio, k, offsets, words, weights, begin, end, counts)
+            return (*hits, counts)
 
         parts = []
         for part in in_turn(work, range(0, len(queries), chunk), threads or processors()):
@@ -129,8 +129,10 @@ class Index:
         _, words, weights = self._weighed([query], statistics)
         formula, _ = self._formula(statistics)
         parts = score_document(self._arrays, formula, words, weights, document)
-        found = [(self._spelling(int(word)), float(part)) for word, part in zip(words, parts, strict=True) if part > 0]
-        return sorted(found, key=lambda pair: (-pair[1], pair[0]))
+        contributions = [
+            (self._spelling(int(word)), float(part)) for word, part in zip(words, parts, strict=True) if part > 0
+        ]
+        return sorted(contributions, key=lambda pair: (-pair[1], pair[0]))
 
     def statistics(self, queries: Iterable[str] | None = None) -> Statistics:
         """Return the statistics of this index, with the frequencies of the queries' words (None: of all its words)."""
@@ -191,13 +193,13 @@ class Index:
 
     def _frequency(self, word: int, statistics: Statistics) -> int:
         spelling = self._spelling(word)
-        found, here = statistics.frequencies.get(spelling, 0), int(self._arrays.frequencies[word])
-        if not here <= found <= statistics.documents:
+        corpus_frequency, frequency = statistics.frequencies.get(spelling, 0), int(self._arrays.frequencies[word])
+        if not frequency <= corpus_frequency <= statistics.documents:
             raise ValueError(
-                f"the statistics have {found:,} of {statistics.documents:,} documents with {spelling!r}, but "
-                f"{self.path} alone has {here:,}. Add up the statistics of all shards, taken for these queries"
+                f"the statistics have {corpus_frequency:,} of {statistics.documents:,} documents with {spelling!r}, "
+                f"but {self.path} alone has {frequency:,}. Add up the statistics of all shards, taken for these queries"
             )
-        return found
+        return corpus_frequency
 
     def _formula(self, statistics: Statistics | None) -> tuple[Formula, float]:
         """Return the formula, and the factor (1 or less) by which this index's bounds may be off under it.

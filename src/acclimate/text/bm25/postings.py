@@ -191,10 +191,10 @@ def place_cells(
 
 @part
 def norms_of(lengths: Any, formula: Any) -> Any:
-    found = np.empty(len(lengths), np.float64)
+    norms = np.empty(len(lengths), np.float64)
     for place in range(len(lengths)):
-        found[place] = norm_of(np.float64(lengths[place]), formula)
-    return found
+        norms[place] = norm_of(np.float64(lengths[place]), formula)
+    return norms
 
 
 @part

@@ -96,9 +96,11 @@ def select(
         documents = np.flatnonzero(best < _UNSEEN)
         documents = documents[np.argsort(best[documents], kind="stable")]
         if not len(documents):
-            what = "no word of them occurs in the corpus" if unhit == len(queries) else "all that they hit was left out"
+            reason = (
+                "no word of them occurs in the corpus" if unhit == len(queries) else "all that they hit was left out"
+            )
             raise ValueError(
-                f"the {len(queries):,} queries retrieve nothing: {what}. Give other queries or another corpus"
+                f"the {len(queries):,} queries retrieve nothing: {reason}. Give other queries or another corpus"
             )
         write_queries(directory, queries)
         facts["unhit"] = unhit
@@ -162,7 +164,7 @@ def _best(
     """
     most = min(MOST, index.documents)
     asked = min(most, k + min(int(skipped.sum()), max(8, k // 8)))
-    found: dict[int, tuple[np.ndarray, np.ndarray, bool]] = {}
+    best: dict[int, tuple[np.ndarray, np.ndarray, bool]] = {}
     pending = list(range(len(texts)))
     while pending:
         hits = index.search([texts[place] for place in pending], asked, threads=threads)
@@ -170,11 +172,11 @@ def _best(
         for number, place in enumerate(pending):
             documents, scores = hits.of(number)
             kept = np.flatnonzero(~skipped[documents])[:k]
-            found[place] = documents[kept].astype(np.int64), scores[kept], len(documents) > 0
+            best[place] = documents[kept].astype(np.int64), scores[kept], len(documents) > 0
             if len(kept) < k and len(documents) == asked < most:
                 short.append(place)
         pending, asked = short, min(most, 2 * asked)
-    return [found[place] for place in range(len(texts))]
+    return [best[place] for place in range(len(texts))]
 
 
 def _drop(
@@ -281,8 +283,8 @@ class Selection:
         rows = np.flatnonzero(self._rows["documents"] == document)
         queries = np.searchsorted(self._offsets, rows, "right") - 1
         ranks, scores = self._rows["ranks"][rows], self._rows["scores"][rows]
-        found = map(Bringing, queries.tolist(), ranks.tolist(), scores.tolist())
-        return sorted((hit for hit in found if hit.rank <= self.k), key=lambda hit: (hit.rank, hit.query))
+        bringings = map(Bringing, queries.tolist(), ranks.tolist(), scores.tolist())
+        return sorted((hit for hit in bringings if hit.rank <= self.k), key=lambda hit: (hit.rank, hit.query))
 
     def blocks(self) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
         """Yield all rows, those of some queries at a time, and where each query's rows begin; ranks over k included."""
@@ -437,8 +439,8 @@ def sums(kept: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def map_numbers(file: Path, kind: np.dtype[Any], count: int) -> np.ndarray:
-    found = file.stat().st_size if file.is_file() else -1
-    if found != count * kind.itemsize:
+    size = file.stat().st_size if file.is_file() else -1
+    if size != count * kind.itemsize:
         raise ValueError(
             f"{file} does not have its {count * kind.itemsize:,} bytes. Remove {file.parent}; retrieve anew"
         )

@@ -82,9 +82,9 @@ class ShardedIndex:
             for texts, statistics in zip(batches, self._statistics(batches), strict=True)
             for shard in self.shards
         )
-        found, parts, done = self.work.map(search_shard, calls, home=number_of), [], 0
+        hits, parts, done = self.work.map(search_shard, calls, home=number_of), [], 0
         for texts in batches:
-            parts.append(_merged(itertools.islice(found, len(self.shards)), k))
+            parts.append(_merged(itertools.islice(hits, len(self.shards)), k))
             done += len(texts)
             watch(Progress("search", done, len(queries), "queries"))
         return _joined(parts)
@@ -136,8 +136,8 @@ def build_shards(
     """
     work, path = work or SerialPool(), Path(path).resolve()
     wanted = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b), "shards": shards}
-    known = known_begins(path, wanted)
-    begins = known or shard_begins(corpus, shards)
+    begins_on_disk = known_begins(path, wanted)
+    begins = begins_on_disk or shard_begins(corpus, shards)
     path.mkdir(parents=True, exist_ok=True)
     sources = [
         Source(part, corpus.path.resolve(), k1, b, analyzer, work.threads)
@@ -153,10 +153,10 @@ def build_shards(
         return build_part(source, watch_corpus)
 
     build = build_here if isinstance(work, SerialPool) else build_part
-    found = _watched(work.map(build, sources, home=number_of), len(corpus), watch)
-    if not known:
+    built = _watched(work.map(build, sources, home=number_of), len(corpus), watch)
+    if not begins_on_disk:
         write_shard_facts(path, {**wanted, "documents": len(corpus), "begins": begins})
-    return ShardedIndex(path, corpus.hash, analyzer, float(k1), float(b), found, work)
+    return ShardedIndex(path, corpus.hash, analyzer, float(k1), float(b), built, work)
 
 
 def open_shards(path: Path, *, work: Pool | None = None, watch: Watch = unwatched) -> ShardedIndex:
@@ -169,8 +169,8 @@ def open_shards(path: Path, *, work: Pool | None = None, watch: Watch = unwatche
         raise ValueError(f"{path} holds no index in shards: it has no {FACTS}. Make one with build_shards")
     facts = shard_facts(path)
     parts = _parts(path, facts["corpus"], facts["begins"], facts["documents"])
-    found = _watched(work.map(open_part, parts, home=number_of), facts["documents"], watch)
-    return ShardedIndex(path, facts["corpus"], facts["analyzer"], facts["k1"], facts["b"], found, work)
+    opened = _watched(work.map(open_part, parts, home=number_of), facts["documents"], watch)
+    return ShardedIndex(path, facts["corpus"], facts["analyzer"], facts["k1"], facts["b"], opened, work)
 
 
 def shard_begins(corpus: Corpus, shards: int) -> list[int]:
@@ -201,22 +201,22 @@ def _parts(path: Path, corpus: str, begins: list[int], documents: int) -> list[D
 
 
 def _watched(shards: Iterator[Shard], documents: int, watch: Watch) -> tuple[Shard, ...]:
-    found, done = [], 0
+    results, done = [], 0
     for shard in shards:
-        found.append(shard)
+        results.append(shard)
         done += shard.documents
         watch(Progress("index", done, documents, "documents"))
-    return tuple(found)
+    return tuple(results)
 
 
 def _summed(counted: Iterable[Statistics]) -> Statistics:
     return sum(counted, Statistics(0, 0, {}))
 
 
-def _merged(found: Iterable[Hits], k: int) -> Hits:
+def _merged(hits_of_shards: Iterable[Hits], k: int) -> Hits:
     """Merge what the shards found for the same queries, a few shards at a time to save memory."""
     held: list[Hits] = []
-    for hits in found:
+    for hits in hits_of_shards:
         held.append(hits)
         if len(held) == _TOGETHER:
             held = [merge(held, k)]
@@ -379,8 +379,8 @@ def known_begins(path: Path, wanted: dict[str, Any]) -> list[int]:
     Raises ValueError if `path` holds another index or anything else.
     """
     if not (path / FACTS).exists():
-        known = (".", "shard-")  # shards, locks, and the remains of a killed write
-        if path.exists() and (not path.is_dir() or any(not file.name.startswith(known) for file in path.iterdir())):
+        prefixes = (".", "shard-")  # shards, locks, and the remains of a killed write
+        if path.exists() and (not path.is_dir() or any(not file.name.startswith(prefixes) for file in path.iterdir())):
             raise ValueError(f"{path} is there and holds no index in shards. Name another path, or remove it")
         return []
     try:

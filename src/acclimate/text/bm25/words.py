@@ -57,10 +57,10 @@ def fold_of(analyzer: str) -> np.ndarray:
 
         return folding_table()
     points = "".join(map(chr, range(sys.maxunicode + 1)))
-    found = np.zeros(len(points), np.uint32)
+    table = np.zeros(len(points), np.uint32)
     for run in re.finditer(r"\w+", points):
-        found[run.start() : run.end()] = np.arange(run.start(), run.end())
-    return found
+        table[run.start() : run.end()] = np.arange(run.start(), run.end())
+    return table
 
 
 def packed_texts(analyzer: str, texts: Sequence[str]) -> Packed:
@@ -155,8 +155,12 @@ def read_queries(data: Any, text_begins: Any, fold: Any, slots: Any, hashes: Any
     spelled = np.empty(longest + longest // 2 + 8, np.uint8)
     ends, values = np.empty(longest // 2 + 2, np.int64), np.empty(longest // 2 + 2, np.uint64)
     numbers = np.empty(longest // 2 + 2, np.int64)
-    known = len(hashes)
-    seen, where, sizes = np.zeros(known, np.int64), np.zeros(known, np.int64), np.zeros(known, np.int64)
+    known_words = len(hashes)
+    seen, where, sizes = (
+        np.zeros(known_words, np.int64),
+        np.zeros(known_words, np.int64),
+        np.zeros(known_words, np.int64),
+    )
     word_begins, pairs = np.zeros(texts + 1, np.int64), 0
     words, counts = np.empty(size // 2 + texts, np.uint32), np.empty(size // 2 + texts, np.uint32)
     for text in range(texts):

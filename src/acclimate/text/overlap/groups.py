@@ -65,9 +65,9 @@ def duplicate_pairs(pairs: Sequence[tuple[str, str | None]], *, near: float = 0.
     """Return the group of each text or pair of texts; pairs are the same if both texts are, in any order."""
     if not any(second for _, second in pairs):
         return duplicate_groups([first for first, _ in pairs], near=near)
-    found = duplicate_groups([text or "" for pair in pairs for text in pair], near=near)
+    groups = duplicate_groups([text or "" for pair in pairs for text in pair], near=near)
     numbers: dict[tuple[int, int], int] = {}
-    both = (sorted(found[place : place + 2]) for place in range(0, len(found), 2))
+    both = (sorted(groups[place : place + 2]) for place in range(0, len(groups), 2))
     return [numbers.setdefault((low, high), len(numbers)) for low, high in both]
 
 
@@ -81,10 +81,10 @@ def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.nd
     hashes = np.zeros(len(texts), np.uint64)
 
     def read(first: int) -> None:
-        here = slice(first, first + _BATCH)
-        hashes[here], bands_here, signatures_here = character_sketches(texts[here], near)
+        chunk = slice(first, first + _BATCH)
+        hashes[chunk], bands_here, signatures_here = character_sketches(texts[chunk], near)
         if near:
-            bands[here], signatures[here] = bands_here, signatures_here
+            bands[chunk], signatures[chunk] = bands_here, signatures_here
 
     with ThreadPoolExecutor(processors()) as pool:
         list(pool.map(read, range(0, len(texts), _BATCH)))
@@ -122,8 +122,8 @@ def _candidates(
         order = np.argsort(bands[:, band], kind="stable")
         cursor[:] = 0, 1
         while cursor[0] < len(order):
-            found = band_pairs(order, bands, band, parents, signatures, least, cursor, pairs)
-            yield from pairs[:found].tolist()
+            count = band_pairs(order, bands, band, parents, signatures, least, cursor, pairs)
+            yield from pairs[:count].tolist()
 
 
 @compiled

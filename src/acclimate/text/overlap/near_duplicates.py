@@ -150,11 +150,11 @@ def _alike(
         keys, numbers, begin = [], [], 0
         for part in parts:
             part_keys = np.asarray(keys_of(part))
-            here = (
+            in_range = (
                 (part_keys >= np.uint64(low)) & (part_keys <= np.uint64(high)) & present[begin : begin + len(part_keys)]
             )
-            keys.append(part_keys[here])
-            numbers.append(np.flatnonzero(here) + begin)
+            keys.append(part_keys[in_range])
+            numbers.append(np.flatnonzero(in_range) + begin)
             begin += len(part_keys)
         yield from _runs(np.concatenate([np.empty(0, np.uint64), *keys]), np.concatenate([np.empty(0, int), *numbers]))
 
@@ -164,8 +164,8 @@ def _runs(keys: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
     keys, numbers = keys[order], numbers[order]
     begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, int)
     ends = np.append(begins[1:], len(keys))
-    for which in np.flatnonzero(ends - begins > 1).tolist():
-        yield numbers[begins[which] : ends[which]]
+    for run in np.flatnonzero(ends - begins > 1).tolist():
+        yield numbers[begins[run] : ends[run]]
 
 
 def _band(row: int, part: Sketches) -> np.ndarray:

@@ -102,8 +102,8 @@ class References:
         text. At most 1,000 candidates of a text are compared.
         """
         reported = np.zeros(len(self._texts), bool)
-        for batch, found in in_turn(self._look, _batches(texts), threads or processors()):
-            yield from self._matches(batch, found, reported, most)
+        for batch, result in in_turn(self._look, _batches(texts), threads or processors()):
+            yield from self._matches(batch, result, reported, most)
 
     def _look(self, batch: NamedTexts) -> tuple[NamedTexts, ScanResult]:
         """Return the batch and what the compiled loops find in it. Several threads run this at a time."""
@@ -119,19 +119,19 @@ class References:
                 return batch, ScanResult(exact, hits[:hit_count], pairs[:pair_count])
             hit_room, pair_room = max(hit_room, hit_count), max(pair_room, pair_count)
 
-    def _matches(self, batch: NamedTexts, found: ScanResult, reported: np.ndarray, most: int) -> Iterator[list[Match]]:
+    def _matches(self, batch: NamedTexts, result: ScanResult, reported: np.ndarray, most: int) -> Iterator[list[Match]]:
         numbers = np.arange(len(batch) + 1)
-        hit_ends = np.searchsorted(found.hits[:, 0], numbers)
-        pair_ends = np.searchsorted(found.pairs[:, 0], numbers)
-        some = (found.exact >= 0) | (np.diff(hit_ends) > 0) | (np.diff(pair_ends) > 0)
+        hit_ends = np.searchsorted(result.hits[:, 0], numbers)
+        pair_ends = np.searchsorted(result.pairs[:, 0], numbers)
+        has_match = (result.exact >= 0) | (np.diff(hit_ends) > 0) | (np.diff(pair_ends) > 0)
         for number, (name, text) in enumerate(batch):
-            if not some[number]:
+            if not has_match[number]:
                 yield []
                 continue
-            exact = int(found.exact[number])
+            exact = int(result.exact[number])
             kept = {exact: (0, 1.0, -1)} if exact >= 0 else {}
-            near = found.pairs[pair_ends[number] : pair_ends[number + 1], 1]
-            runs = found.hits[hit_ends[number] : hit_ends[number + 1], 1]
+            near = result.pairs[pair_ends[number] : pair_ends[number + 1], 1]
+            runs = result.hits[hit_ends[number] : hit_ends[number + 1], 1]
             # a stronger kind replaces a weaker one
             kept = self._shared_runs(runs) | self._near_duplicates(text, near[near != exact]) | kept
             yield self._ordered(name, text, kept, reported, most)
@@ -140,8 +140,10 @@ class References:
         if not len(candidates):
             return {}
         pieces = shingles(normalised_words(text))
-        similar = {one: jaccard(pieces, shingles(self._texts[one])) for one in candidates.tolist()}
-        return {one: (1, similarity, -1) for one, similarity in similar.items() if similarity >= self._least}
+        similar = {reference: jaccard(pieces, shingles(self._texts[reference])) for reference in candidates.tolist()}
+        return {
+            reference: (1, similarity, -1) for reference, similarity in similar.items() if similarity >= self._least
+        }
 
     def _shared_runs(self, grams: np.ndarray) -> dict[int, Evidence]:
         """Return the indexed texts that share runs with one text. grams: its shared runs, in order of place."""
@@ -156,20 +158,24 @@ class References:
         shares = shared / self._grams.counts[texts]
         first = np.repeat(different, counts)[places]
         return {
-            one: (2, share, gram)
-            for one, share, gram in zip(texts.tolist(), shares.tolist(), first.tolist(), strict=True)
+            reference: (2, share, gram)
+            for reference, share, gram in zip(texts.tolist(), shares.tolist(), first.tolist(), strict=True)
         }
 
     def _ordered(self, name: str, text: str, kept: dict[int, Evidence], reported: np.ndarray, most: int) -> list[Match]:
         """Return the ordered matches of one text, and mark their reference texts in `reported`."""
-        matches = sorted((kind, -similarity, one) for one, (kind, similarity, _) in kept.items())
+        matches = sorted((kind, -similarity, reference) for reference, (kind, similarity, _) in kept.items())
         if len(matches) > most:
             matches = [matches[0], *sorted(matches[1:], key=lambda match: bool(reported[match[2]]))[: most - 1]]
-        reported[[one for _, _, one in matches]] = True
-        order = sorted((kind, negative, other, one) for kind, negative, one in matches for other in self._owners[one])
+        reported[[reference for _, _, reference in matches]] = True
+        order = sorted(
+            (kind, negative, other, reference)
+            for kind, negative, reference in matches
+            for other in self._owners[reference]
+        )
         return [
-            Match(KINDS[kind], name, self._ids[other], -negative, self._excerpt(text, kept[one]))
-            for kind, negative, other, one in order
+            Match(KINDS[kind], name, self._ids[other], -negative, self._excerpt(text, kept[reference]))
+            for kind, negative, other, reference in order
         ]
 
     def _excerpt(self, text: str, evidence: Evidence) -> str:

@@ -117,14 +117,14 @@ def _number(texts: Sequence[str], symbols: np.ndarray, begins: np.ndarray) -> tu
     bits = np.zeros(max(len(keys) // 8, 1), np.uint64)  # 8 bits a slot, so at least 16 a run
     first, last = np.zeros(places, np.int64), np.zeros(places, np.int64)
     owners = np.zeros((places, 2), np.int64)
-    found = placed = 0
+    count = placed = 0
     if texts:
-        found, placed = number_grams(symbols, begins, keys, numbers, bits, first, last, owners)
+        count, placed = number_grams(symbols, begins, keys, numbers, bits, first, last, owners)
     pairs = np.sort(owners[:placed, 0] * max(len(texts), 1) + owners[:placed, 1])
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # np.unique took five times as long
     gram, text = np.divmod(pairs, max(len(texts), 1))
-    holders = Grams(np.searchsorted(gram, np.arange(found + 1)), text, np.bincount(text, minlength=len(texts)))
-    return (bits, keys, numbers, first[:found].copy(), last[:found].copy()), holders
+    holders = Grams(np.searchsorted(gram, np.arange(count + 1)), text, np.bincount(text, minlength=len(texts)))
+    return (bits, keys, numbers, first[:count].copy(), last[:count].copy()), holders
 
 
 @compiled
@@ -331,8 +331,8 @@ def folding_table() -> np.ndarray:
     # these two never get here, see `_lowered`; without them every character has a lower case of one character
     lowered = points.replace(_CAPITAL_SIGMA, "\u03c3").replace(_DOTTED_I, "i").lower()
     assert len(lowered) == len(points)
-    found = np.zeros(len(points), np.uint32)
+    table = np.zeros(len(points), np.uint32)
     numbers = np.frombuffer(lowered.encode("utf-32-le", "surrogatepass"), np.uint32)
     for run in re.finditer(r"\w+", lowered):
-        found[run.start() : run.end()] = numbers[run.start() : run.end()]
-    return found
+        table[run.start() : run.end()] = numbers[run.start() : run.end()]
+    return table

@@ -32,7 +32,7 @@ def subwords(data: Any, ends: Any, shortest: int, longest: int, buckets: int) ->
     An n-gram has `shortest` to `longest` characters. Its bucket is the FNV-1a hash of its bytes, taken as signed.
     """
     begins = np.zeros(len(ends) + 1, np.int64)
-    found = np.empty(len(data) * max(longest - shortest + 1, 0), np.int32)
+    buckets_of_ngrams = np.empty(len(data) * max(longest - shortest + 1, 0), np.int32)
     count, first = 0, 0
     for word in range(len(ends)):
         last = ends[word]
@@ -51,11 +51,11 @@ def subwords(data: Any, ends: Any, shortest: int, longest: int, buckets: int) ->
                     if end == last or data[end] & 0xC0 != 0x80:
                         break
                 if size >= shortest and not (size == 1 and (begin == first or end == last)):
-                    found[count] = value % np.uint32(buckets)
+                    buckets_of_ngrams[count] = value % np.uint32(buckets)
                     count += 1
         begins[word + 1] = count
         first = last
-    return begins, found[:count].copy()
+    return begins, buckets_of_ngrams[:count].copy()
 
 
 @compiled

@@ -171,8 +171,8 @@ class WordRows:
 
 
 def parts(words: list[str], shortest: int, longest: int, buckets: int) -> WordRows:
-    ends, found = ngrams(words, shortest, longest, buckets)
-    touched, places = np.unique(found, return_inverse=True)
+    ends, ngram_buckets = ngrams(words, shortest, longest, buckets)
+    touched, places = np.unique(ngram_buckets, return_inverse=True)
     numbers = np.arange(len(words), dtype=np.int32)
     rows = np.insert((places + len(words)).astype(np.int32), ends[:-1], numbers)
     return WordRows(ends + np.arange(len(words) + 1), rows, touched.astype(np.int64))
@@ -184,8 +184,8 @@ def ngrams(words: list[str], shortest: int, longest: int, buckets: int) -> tuple
     if not longest:
         return np.zeros(len(words) + 1, np.int64), np.empty(0, np.int32)
     data, ends = np.frombuffer(b"".join(spelt), np.uint8), np.cumsum([len(word) for word in spelt], dtype=np.int64)
-    begins, found = subwords(data, ends, shortest, longest, buckets)
-    return begins, found
+    begins, ngram_buckets = subwords(data, ends, shortest, longest, buckets)
+    return begins, ngram_buckets
 
 
 VectorsOf = Callable[[np.ndarray], np.ndarray]  # (N,) numbers -> (N, dim) float32

@@ -78,15 +78,15 @@ class Vectors:
 
     def of(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return (n, dim) float32, the mean of each word's rows, and (n,) bool, False if it has none (zeros)."""
-        vectors, found = np.zeros((len(words), self.dim), np.float32), np.zeros(len(words), bool)
+        vectors, has_vector = np.zeros((len(words), self.dim), np.float32), np.zeros(len(words), bool)
         begins, buckets = ngrams(list(words), self.shortest, self.longest, self.buckets)
         for place, word in enumerate(words):
             number = self._file.index.get(word)
             word_row = vectors[:0] if number is None else self._file.word_rows(np.array([number]))
             rows = np.concatenate([word_row, self._file.bucket_rows(buckets[begins[place] : begins[place + 1]])])
             if len(rows):
-                vectors[place], found[place] = rows.sum(axis=0) / np.float32(len(rows)), True
-        return vectors, found
+                vectors[place], has_vector[place] = rows.sum(axis=0) / np.float32(len(rows)), True
+        return vectors, has_vector
 
 
 def open_vectors(path: Path) -> Vectors:
@@ -114,24 +114,24 @@ def train_vectors(
     source = start_from(start, settings)
     out.parent.mkdir(parents=True, exist_ok=True)
     text = number_words(texts(), out.parent, min_count=settings.min_count, lower=settings.lower, watch=watch)
-    made = parts(text.words, settings.shortest, settings.longest, settings.buckets)
+    word_rows = parts(text.words, settings.shortest, settings.longest, settings.buckets)
     numbers = np.array(
         [source.index.get(word, -1) for word in text.words], np.int64
     )  # of the text's words, in the start
     new = np.flatnonzero(numbers < 0)
     numbers[new] = len(source.words) + np.arange(len(new))
-    inputs, outputs = _gathered(source, numbers, made, settings.dim)
+    inputs, outputs = _gathered(source, numbers, word_rows, settings.dim)
     end = text.words.index(END) if END in text.words else -1
     rate = settings.rate or (CONTINUED if source.trained else FROM_NOTHING)
     arrays = {"inputs": inputs, "outputs": outputs}
-    train_rows(text, end, made, **arrays, rate=rate, settings=settings, watch=watch)
+    train_rows(text, end, word_rows, **arrays, rate=rate, settings=settings, watch=watch)
     counts = np.concatenate([source.counts, np.zeros(len(new), np.int64)])
     counts[numbers] += text.counts
     names, rows = [*source.words, *(text.words[number] for number in new)], inputs[:, : settings.dim]
-    known, words = len(source.words), len(numbers)
-    of_words = _blocks(source.word_rows, known, len(names), numbers, rows[:words])
-    of_buckets = _blocks(source.bucket_rows, source.buckets, source.buckets, made.buckets, rows[words:])
-    of_outputs = _blocks(source.output_rows, known, len(names), numbers, outputs[:, : settings.dim])
+    known_words, words = len(source.words), len(numbers)
+    of_words = _blocks(source.word_rows, known_words, len(names), numbers, rows[:words])
+    of_buckets = _blocks(source.bucket_rows, source.buckets, source.buckets, word_rows.buckets, rows[words:])
+    of_outputs = _blocks(source.output_rows, known_words, len(names), numbers, outputs[:, : settings.dim])
     header = _header(settings, source.buckets)
     write_bin(
         out, header, names, counts, source.read + text.read, inputs=chain(of_words, of_buckets), outputs=of_outputs
@@ -139,30 +139,34 @@ def train_vectors(
     return out
 
 
-def _gathered(source: InitialVectors, numbers: np.ndarray, made: WordRows, dim: int) -> tuple[np.ndarray, np.ndarray]:
+def _gathered(
+    source: InitialVectors, numbers: np.ndarray, word_rows: WordRows, dim: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the first input rows (words, then their buckets) and output rows.
 
     numbers  of the words in the start; from its number of words on, the word is new
     """
     words = len(numbers)
-    inputs, outputs = room(words + len(made.buckets), dim), room(words, dim)
-    known, new = np.flatnonzero(numbers < len(source.words)), np.flatnonzero(numbers >= len(source.words))
+    inputs, outputs = room(words + len(word_rows.buckets), dim), room(words, dim)
+    old, new = np.flatnonzero(numbers < len(source.words)), np.flatnonzero(numbers >= len(source.words))
     for rows, places, of, rows_of in (
-        (inputs, words + np.arange(len(made.buckets)), made.buckets, source.bucket_rows),
-        (inputs, known, numbers[known], source.word_rows),
+        (inputs, words + np.arange(len(word_rows.buckets)), word_rows.buckets, source.bucket_rows),
+        (inputs, old, numbers[old], source.word_rows),
         (inputs, new, numbers[new], source.new_rows),
-        (outputs, known, numbers[known], source.output_rows),
+        (outputs, old, numbers[old], source.output_rows),
     ):
         for block in number_blocks(len(places), dim):
             rows[places[block], :dim] = rows_of(of[block])
     for word in new if source.trained else ():
-        ngram_rows = made.rows[made.begins[word] + 1 : made.begins[word + 1]]
+        ngram_rows = word_rows.rows[word_rows.begins[word] + 1 : word_rows.begins[word + 1]]
         if len(ngram_rows):
             inputs[word] = inputs[ngram_rows].mean(axis=0)
     return inputs, outputs
 
 
-def _blocks(rows_of: VectorsOf, known: int, total: int, numbers: np.ndarray, moved: np.ndarray) -> Iterator[np.ndarray]:
+def _blocks(
+    rows_of: VectorsOf, known_words: int, total: int, numbers: np.ndarray, moved: np.ndarray
+) -> Iterator[np.ndarray]:
     """Yield rows 0 to total - 1 in blocks: those of `moved` for the rows `numbers`, the start's for all others.
 
     numbers  hold all rows from `known` on, which the start does not have
@@ -171,7 +175,7 @@ def _blocks(rows_of: VectorsOf, known: int, total: int, numbers: np.ndarray, mov
     ascending = numbers[order]
     for block in number_blocks(total, moved.shape[1]):
         rows = np.empty((len(block), moved.shape[1]), np.float32)
-        old = block[block < known]
+        old = block[block < known_words]
         rows[: len(old)] = rows_of(old)
         first, last = np.searchsorted(ascending, [block[0], block[-1] + 1])
         rows[ascending[first:last] - block[0]] = moved[order[first:last]]
