@@ -1,4 +1,4 @@
-"""Does a budgeted race find the full grid's winner? Both for real, in directories of their own, on labelled files.
+"""Does a budgeted race find the full grid's winner? Both for real, in separate directories, on labelled files.
 
 python benchmarks/budgeted_race.py --model runs/base/checkpoint --task papers=papers/ --task chemistry=chemistry/ \\
     --work runs/budget --out benchmarks/reports/2026-11-20-budgeted-race.md
@@ -91,9 +91,11 @@ def main() -> None:
 def _race(given: argparse.Namespace, name: str, folder: Path, recipe: RaceRecipe, budget: Budget | None) -> Ended:
     run = given.work / name / ("grid" if budget is None else "budget")
     files = {split: folder / f"{split}.csv" for split in ("train", "dev", "test")}
-    own = LabelledFiles(**files, text=given.text, label=given.label, metric=given.metric, max_tokens=given.max_tokens)
+    labelled = LabelledFiles(
+        **files, text=given.text, label=given.label, metric=given.metric, max_tokens=given.max_tokens
+    )
     corpus = folder / "corpus"
-    materials = gather(run, own, Raw(domain=corpus if corpus.is_dir() else None), model=given.model)
+    materials = gather(run, labelled, Raw(domain=corpus if corpus.is_dir() else None), model=given.model)
     estimator = costs_of("flops") if budget else None
     run_race(recipe, materials, run, command="benchmark", budget=budget, estimator=estimator)
     study = write_pages(run)
@@ -110,19 +112,19 @@ def _race(given: argparse.Namespace, name: str, folder: Path, recipe: RaceRecipe
     )
 
 
-def _row(task: str, race: str, own: Ended, grid: Ended) -> list[Any]:
+def _row(task: str, race: str, budgeted: Ended, grid: Ended) -> list[Any]:
     return [
         task,
         race,
-        own.study.winner,
-        own.setting,
-        f"{100 * own.dev:.1f}",
-        f"{100 * own.test:.1f}",
-        f"{100 * (own.test - grid.test):+.1f}",
-        si(own.flops, "FLOP"),
-        f"{own.flops / grid.flops:.0%}",
-        f"{own.seconds / grid.seconds:.0%}",
-        own.tunings,
+        budgeted.study.winner,
+        budgeted.setting,
+        f"{100 * budgeted.dev:.1f}",
+        f"{100 * budgeted.test:.1f}",
+        f"{100 * (budgeted.test - grid.test):+.1f}",
+        si(budgeted.flops, "FLOP"),
+        f"{budgeted.flops / grid.flops:.0%}",
+        f"{budgeted.seconds / grid.seconds:.0%}",
+        budgeted.tunings,
     ]
 
 

@@ -119,7 +119,7 @@ def _through(given: argparse.Namespace, folder: Path, gigabytes: float) -> Run:
     run = Run()
     for limit in [*given.kill_after, float("inf")]:
         begun = last = time.monotonic()
-        # A session of its own: what it starts dies with it
+        # A separate session: what it starts dies with it
         process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
         while process.poll() is None and time.monotonic() < begun + limit:
             time.sleep(0.5)
@@ -149,8 +149,8 @@ def _held(session: int) -> int:
     held = 0
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            own = int(status.read_text().rpartition(")")[2].split()[3]) == session
-            lines = (status.parent / "status").read_text().splitlines() if own else []
+            of_session = int(status.read_text().rpartition(")")[2].split()[3]) == session
+            lines = (status.parent / "status").read_text().splitlines() if of_session else []
         except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
             continue
         held += sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))

@@ -107,8 +107,8 @@ def _theirs(given: argparse.Namespace, raw: Path, out: Path, turns: dict[str, Tu
 
 
 def _now() -> tuple[float, float]:
-    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime, time.perf_counter()
+    process, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return process.ru_utime + process.ru_stime + children.ru_utime + children.ru_stime, time.perf_counter()
 
 
 def _note(turn: Turn, begun: tuple[float, float]) -> None:

@@ -185,7 +185,7 @@ def _speed(given: argparse.Namespace, directory: Path) -> str:
     return f"""## Seconds
 
 {given.rows:,} labelled rows as CSV, a corpus with one document a line, a model's directory with a vocabulary of
-{given.vocabulary:,} word pieces at most. Each run is a process of its own, {given.runs} of each after one that is not
+{given.vocabulary:,} word pieces at most. Each run is a separate process, {given.runs} of each after one that is not
 counted. The search is for exact copies, runs of 13 words and near-duplicates at once.
 
 {table(("", "seconds: median (least to most)"), rows)}

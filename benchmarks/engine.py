@@ -118,21 +118,21 @@ def seeded(job: Job, number: int) -> list[Job]:
 def _overhead(job: Job, place: Path, given: argparse.Namespace) -> str:
     """By turns: whoever is second goes first in the next pair."""
 
-    def plainly(run: Path, own: Job) -> None:
-        own.work.do(out=run / "plain", watch=unwatched, **own.settings, **own.places)
+    def plainly(run: Path, seeded_job: Job) -> None:
+        seeded_job.work.do(out=run / "plain", watch=unwatched, **seeded_job.settings, **seeded_job.places)
 
-    def by_engine(run: Path, own: Job) -> None:
-        failed = do_all([own], run)
+    def by_engine(run: Path, seeded_job: Job) -> None:
+        failed = do_all([seeded_job], run)
         assert not failed, failed
 
     ways = {"a plain loop": plainly, "the engine": by_engine}
     processor: dict[str, list[float]] = {name: [] for name in ways}
     wall: dict[str, list[float]] = {name: [] for name in ways}
-    for pair, own in enumerate([job, *seeded(job, given.pairs)]):  # the first is not counted
+    for pair, seeded_job in enumerate([job, *seeded(job, given.pairs)]):  # the first is not counted
         for name in [*ways] if pair % 2 else [*ways][::-1]:
             run = place / f"overhead-{pair}-{name[-4:]}"
             before = time.process_time(), time.perf_counter()
-            ways[name](run, own)
+            ways[name](run, seeded_job)
             if pair:
                 processor[name].append(time.process_time() - before[0])
                 wall[name].append(time.perf_counter() - before[1])
@@ -160,7 +160,7 @@ def _speed(job: Job, place: Path, given: argparse.Namespace) -> str:
         for workers in (1, 2) if turn % 2 else (2, 1):
             run = place / f"speed-{turn}-{workers}"
             with working(Where(workers=workers, threads=int(workers > 1))):
-                do_all([replace(own, label=f"warm {own.label}") for own in jobs[:workers]], run)
+                do_all([replace(warm_job, label=f"warm {warm_job.label}") for warm_job in jobs[:workers]], run)
                 begun = time.perf_counter()
                 assert not do_all(jobs, run)
                 taken[workers].append(time.perf_counter() - begun)
@@ -200,7 +200,7 @@ def _simulated(place: Path, given: argparse.Namespace) -> str:
         ("done when the driver was killed", f"{done:,} in {killed:.0f} s"),
         ("done by the next", f"{given.jobs - done:,} in {resumed:.0f} s"),
         ("done twice", twice),
-        ("seconds a job of the engine's own, the next's", f"{told['seconds'] / max(1, given.jobs - done):.4f}"),
+        ("seconds a job of the engine, the next's", f"{told['seconds'] / max(1, given.jobs - done):.4f}"),
         ("seconds to find that nothing is left", f"{again['seconds']:.2f}"),
         ("peak memory of the driver, MB", f"{told['driver'] / 1e6:,.0f}"),
         ("peak memory of the largest worker, MB", f"{told['worker'] / 1e6:,.0f}"),

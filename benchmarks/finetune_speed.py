@@ -100,7 +100,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=16, help="rows of a step")
     parser.add_argument("--epochs", type=float, default=5.0)
     parser.add_argument("--rate", type=float, default=2e-4)
-    parser.add_argument("--rounds", type=int, default=3, help="how often all have their turn, each with its own seed")
+    parser.add_argument("--rounds", type=int, default=3, help="how often all have their turn, each with another seed")
     parser.add_argument("--short", type=int, default=40, help="steps of those that are timed only")
     parser.add_argument("--warm-up", type=int, default=5, help="steps before the clock starts")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -149,9 +149,14 @@ def _prepared(name: str, given: argparse.Namespace, directory: Path) -> Work:
 
 
 def _model(work: Work, seed: int) -> Any:
-    own = FinetuneRecipe()
+    recipe = FinetuneRecipe()
     return load_classifier(
-        work.model, work.task.labels, kind=work.task.kind, seed=seed, dropout=own.dropout, hidden_dropout=own.dropout
+        work.model,
+        work.task.labels,
+        kind=work.task.kind,
+        seed=seed,
+        dropout=recipe.dropout,
+        hidden_dropout=recipe.dropout,
     )
 
 

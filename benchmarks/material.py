@@ -66,7 +66,7 @@ def rows_of(tokens: Tokens) -> list[Row]:
 
 
 def chunks_of(rows: list[Row]) -> list[Row]:
-    """The rows joined and cut every LONGEST tokens, as transformers' own language modelling examples do."""
+    """The rows joined and cut every LONGEST tokens, as transformers' language modelling examples do."""
     joined = {name: list(itertools.chain.from_iterable(row[name] for row in rows)) for name in rows[0]}
     whole = len(joined["input_ids"]) // LONGEST * LONGEST
     return [

@@ -185,7 +185,7 @@ def _method(given: argparse.Namespace) -> str:
 {HOW}
 
 Ours and `transformers.Trainer` (padded to the longest row of the batch) start from the same random weights for each
-seed and train on the same rows, each in its own random order: {given.steps} steps, 15% of the sub-words predicted
+seed and train on the same rows, each in another random order: {given.steps} steps, 15% of the sub-words predicted
 (80/10/10), dropout 0.1 of hidden states and attention, AdamW with weight decay 0.01, gradients clipped at 1, the rate
 rising over the first {WARM_UP:.0%} of the steps and falling linearly to 0 (Trainer's first step has rate 0, ours has
 not:

@@ -182,7 +182,7 @@ All train a BERT with random weights by masked language modelling with {given.ba
 are predicted (80/10/10), hidden dropout is 0.1, AdamW is fused, gradients are clipped at 1. *Trainer* is
 `transformers.Trainer` with `DataCollatorForLanguageModeling`, without logging, saving or reporting: *padded* to the
 longest row of the batch; *grouped*, the same with `train_sampling_strategy="group_by_length"`, its batches in random
-order (its own begins with the longest rows, and a turn of few steps would see no others); *chunks*, the rows joined and
+order (Trainer begins with the longest rows, and a turn of few steps would see no others); *chunks*, the rows joined and
 cut every 128 tokens, so that a step holds more tokens, which favours it. bf16 is autocast; weights and optimiser stay
 in fp32. A turn is {given.warm_up} steps of warm-up, then whole steps for {given.seconds:g} s and at least
 {given.least_steps}; in each of {given.rounds} rounds all have one turn, ours and theirs mixed, every second round in

@@ -133,7 +133,7 @@ def _fits(match: Match, expected: dict[str, tuple[str, str]]) -> bool:
 
 
 def _datasketch(references: Texts, scanned: Texts) -> list[list[set[str]]]:
-    """Those with a similarity of .8 by its own estimate; nothing at all where it is not installed."""
+    """Those with a similarity of .8 by its estimate; nothing at all where it is not installed."""
     if importlib.util.find_spec("datasketch") is None:
         return []
     look = _datasketch_index(references)

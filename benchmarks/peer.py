@@ -107,7 +107,7 @@ class CountingTrainer(Trainer):
 class BatchesShuffled(Sampler[int]):
     """A sampler's batches as they are, in random order.
 
-    Trainer's own goes from long rows to short ones, some 50 batches at a time: a few steps would see long rows only.
+    Trainer's order goes from long rows to short ones, some 50 batches at a time: a few steps would see long rows only.
     """
 
     def __init__(self, sampler: Sampler[int], batch: int, seed: int) -> None:
@@ -126,7 +126,7 @@ class BatchesShuffled(Sampler[int]):
 class _Clock(TrainerCallback):
     """Counts the steps between the end of warm-up and the first step that ends after `seconds`.
 
-    A step lasts from the end of the step before to its own end, so the loading of its batch is inside; `waited` is the
+    A step lasts from the end of the step before to its end, so the loading of its batch is inside; `waited` is the
     part before its beginning.
     """
 

@@ -61,7 +61,7 @@ def _inside(text: str, other: str, generator: random.Random) -> str | None:
 
 def _edited(text: str, others: Sequence[str], low: float, high: float, generator: random.Random) -> str | None:
     """The text with words replaced, left out, put in, exchanged and misspelt until the similarity is in [low, high)."""
-    own, words, target = shingles(normalised_words(text)), text.split(), generator.uniform(low, high)
+    shingles_of_text, words, target = shingles(normalised_words(text)), text.split(), generator.uniform(low, high)
     similarity = 1.0
     while similarity > target or similarity >= high:
         place, how = generator.randrange(len(words)), generator.randrange(5)
@@ -76,5 +76,5 @@ def _edited(text: str, others: Sequence[str], low: float, high: float, generator
         elif how == 4:
             cut = generator.randrange(len(words[place]) + 1)
             words[place] = words[place][:cut] + generator.choice("aeinrst") + words[place][cut + 1 :]
-        similarity = jaccard(own, shingles(normalised_words(" ".join(words))))
+        similarity = jaccard(shingles_of_text, shingles(normalised_words(" ".join(words))))
     return " ".join(words) if low <= similarity else None

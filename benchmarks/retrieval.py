@@ -5,7 +5,7 @@
         --sizes 200000 417070 1000000 --peers bm25s tantivy lucene --peer-python peers/bin/python \
         --out benchmarks/reports/2026-11-21-retrieval.md
 
-Peers live in an environment of their own (`pip install bm25s==0.3.16 numba tantivy==0.27.0 pyserini==1.6.0`; pyserini
+Peers live in a separate environment (`pip install bm25s==0.3.16 numba tantivy==0.27.0 pyserini==1.6.0`; pyserini
 wants a JAVA_HOME newer than 17). A size beyond the corpus is reached by cutting its texts into equal parts.
 """
 

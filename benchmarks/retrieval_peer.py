@@ -1,4 +1,4 @@
-"""A peer of `benchmarks/retrieval.py`, in a process and an environment of its own: bm25s, tantivy or Lucene.
+"""A peer of `benchmarks/retrieval.py`, in a process and a separate environment: bm25s, tantivy or Lucene.
 
     PYTHON retrieval_peer.py NAME TEXTS.jsonl QUERIES.json FOLDER THREADS
 
@@ -95,7 +95,7 @@ def _lucene(texts: list[str], folder: Path, threads: int, source: Path) -> Searc
     command = "-m pyserini.index.lucene --collection JsonCollection --generator DefaultLuceneDocumentGenerator"
     command += f" --threads {threads} --input {source} --index {folder} --stemmer none --keepStopwords"
     done = subprocess.run([sys.executable, *command.split()], check=True, capture_output=True, text=True)
-    # Lucene's own word for how long it took, in whole seconds: the rest is the start of Java and of pyserini
+    # Lucene's figure for how long it took, in whole seconds: the rest is the start of Java and of pyserini
     hours, minutes, seconds = re.findall(r"documents indexed in (\d+):(\d+):(\d+)", done.stdout + done.stderr)[-1]
     _built["lucene"] = 3600.0 * int(hours) + 60 * int(minutes) + int(seconds)
     from pyserini.analysis import get_lucene_analyzer

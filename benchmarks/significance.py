@@ -59,7 +59,9 @@ def main() -> None:
             tell(f"{items:,} items, {world.name}: {time.process_time() / 60:.1f} minutes of one core so far")
             # each time: whoever stops it early keeps what there is
             report(
-                given, [line for own in rows.values() for line in own], [line for own in plain.values() for line in own]
+                given,
+                [line for lines_of_world in rows.values() for line in lines_of_world],
+                [line for lines_of_world in plain.values() for line in lines_of_world],
             )
 
 
@@ -104,8 +106,10 @@ def simulate(
             plain = plain_bootstrap(generator, world, statistics[:again, :, :number]) if again else np.zeros(0, bool)
             parts[number].append(Study(*judged, plain))
     return expected, {
-        number: Study(*(np.concatenate([getattr(part, name) for part in own]) for name in Study.__dataclass_fields__))
-        for number, own in parts.items()
+        number: Study(
+            *(np.concatenate([getattr(part, name) for part in parts_of_study]) for name in Study.__dataclass_fields__)
+        )
+        for number, parts_of_study in parts.items()
     }
 
 

@@ -94,13 +94,13 @@ def _memory(given: argparse.Namespace, directory: Path) -> str:
 
 A text file of {megabytes:,.0f} MB ({found["documents"]:,} documents, one a line: documents of the corpus in random
 order, again and again), read with `read_documents`, written with `write_corpus`, tokenised with `Corpus.tokens` under a
-vocabulary of {given.vocabulary:,} word pieces at most ({found["tokens"]:,} tokens), all in one process of its own.
+vocabulary of {given.vocabulary:,} word pieces at most ({found["tokens"]:,} tokens), all in one separate process.
 
 {table(("stage", "seconds", "MB/s of text", "peak memory so far, MB"), rows)}
 
 Peak memory is the most that was resident at once (VmHWM, where the system tells it). It includes Python, PyTorch and
 transformers, and pages of files that are mapped: the tokens are mapped at the end, but no page of theirs is resident
-before it is used. At the end {_megabytes(found["anonymous"])} MB were the process's own, and
+before it is used. At the end {_megabytes(found["anonymous"])} MB belonged to the process, and
 {_megabytes(found["mapped"])} MB were pages of files, most of them libraries.
 """
 

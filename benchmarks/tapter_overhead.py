@@ -121,8 +121,8 @@ def _steps(clocks: dict[str, Clock]) -> str:
     first = table(("step", "processor seconds: median (least to most)", "seconds on the wall"), rows)
     ratios = []
     for what in ("processor", "wall"):
-        own, plain = (getattr(clocks[name], what) for name in (TERM, PLAIN))
-        ratios.append((what, median_ratio(own, plain), f"{sum(own) / sum(plain):.3f}"))
+        with_term, plain = (getattr(clocks[name], what) for name in (TERM, PLAIN))
+        ratios.append((what, median_ratio(with_term, plain), f"{sum(with_term) / sum(plain):.3f}"))
     names = ("time", "ratio within a pair: median [95% interval of the median]", "ratio of the sums")
     return f"## Steps\n\n{first}\n\n### With the term by without\n\n{table(names, ratios)}"
 

@@ -1,4 +1,4 @@
-"""The official fastText as a peer of `benchmarks/vectors_speed.py`, in an environment of its own.
+"""The official fastText as a peer of `benchmarks/vectors_speed.py`, in a separate environment.
 
     PYTHON vectors_peer.py TEXT OUT SETTINGS.json THREADS
 

@@ -54,7 +54,7 @@ def draw(generator: Generator, world: World, *, studies: int, contestants: int, 
 
 
 def truth(generator: Generator, world: World, items: int, *, sets: int) -> float:
-    """The expected score on a test set of this size: the mean over so many sets, each with a seed of its own."""
+    """The expected score on a test set of this size: the mean over so many sets, each with another seed."""
     total, block = 0.0, max(1, 200_000 // items)
     for begin in range(0, sets, block):
         size = min(block, sets - begin)
@@ -146,7 +146,7 @@ def words(generator: Generator, ease: np.ndarray, luck: np.ndarray) -> np.ndarra
 def tags(
     generator: Generator, ease: np.ndarray, luck: np.ndarray, *, shares: tuple[float, ...], outside: int = 0
 ) -> np.ndarray:
-    """Tagged words by tag, of these shares; a word that is mistaken gets the tag after its own. The last `outside` tags
+    """Tagged words by tag, of these shares; a word that is mistaken gets the next tag. The last `outside` tags
     are none.
     """
     number = generator.integers(5, 25, (len(ease), 1, 1, ease.shape[-1]))

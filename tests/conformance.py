@@ -134,8 +134,8 @@ def _pooled(name: str, pooling: Pooling, layer: SequenceLayer = "linear", kind: 
         batch, generator = toy_rows(pad_id, step, labels=LABELS), np.random.default_rng([8, step])
         starts_B2 = generator.integers(0, batch.lengths[:, None], (ROWS, 2))
         ends_B2 = np.minimum(starts_B2 + generator.integers(1, 4, (ROWS, 2)), batch.lengths[:, None])
-        own = batch.rows if kind == "sequence" else _task(kind).stream(step).rows
-        return replace(batch, rows={**own, MENTIONS: np.stack([starts_B2, ends_B2], axis=-1)})
+        row_values = batch.rows if kind == "sequence" else _task(kind).stream(step).rows
+        return replace(batch, rows={**row_values, MENTIONS: np.stack([starts_B2, ends_B2], axis=-1)})
 
     return Case(make, stream)
 
@@ -470,7 +470,7 @@ def _parts(batch: Batch, number: int) -> list[Batch]:
 
 
 def _sums(objective: Objective, parts: list[Batch]) -> dict[str, Tensor]:
-    """Each term's sum over the parts together, every row of them on a line of its own."""
+    """Each term's sum over the parts together, every row of them on a separate line."""
     return _added(objective, [objective(pad(part, together(part.lengths), CPU)) for part in parts])
 
 

@@ -1,4 +1,4 @@
-"""A finished race made in a second: nobody trained, but the winner's predictions are its own, one text at a time."""
+"""A finished race made in a second: no training, but the predictions come from the winner's weights, text by text."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def finished_race(
     task = Task("salts", kind, lambda _, split: splits[split], labels, metric, MAX_TOKENS, source="a friend's files")
     prepared = prepare(task, run, run / "data")
     _write_winner(run, kind, labels, family, pooling)
-    own = predictions(run / "winner", splits["test"], kind)
+    predicted = predictions(run / "winner", splits["test"], kind)
     gold = tuple(example.label for example in splits["test"])
     scores = []
     for contestant, seed in (("untouched", 0), ("untouched", 1), ("DAPT", 0), WINNER):
         won = (contestant, seed) == WINNER
-        guesses = own if won else _guesses(gold, random.Random(f"{contestant} {seed}"))
+        guesses = predicted if won else _guesses(gold, random.Random(f"{contestant} {seed}"))
         scores.append(
             Score(
                 contestant,

@@ -1,5 +1,5 @@
 """A process that has everything imported and runs `acclimate` commands in children forked off: a child that is killed
-costs no imports, and yet is a process of its own, killed for real.
+costs no imports, and yet is a separate process, killed for real.
 
 It reads a line of JSON a command, `{"arguments": [...], "directory": ..., "environment": {...}}`, and writes the id of
 its child; after an empty line it waits for the child and writes its exit status.

@@ -34,7 +34,7 @@ def article(title: str, contexts: int, questions: int = 2) -> dict[str, Any]:
 
 
 def write(path: Path, articles: Sequence[Any]) -> Path:
-    path.write_text(json.dumps({"version": "own", "data": list(articles)}), encoding="utf-8")
+    path.write_text(json.dumps({"version": "test", "data": list(articles)}), encoding="utf-8")
     return path
 
 
@@ -43,6 +43,6 @@ def pairs(question_id: str, contexts: int, asked: str) -> list[dict[str, Any]]:
     made = []
     for number in range(contexts):
         text = context(f"{question_id} {number}")
-        own = question(f"{question_id}_{number:03}", text, text.split()[3], asked)
-        made.append({"context": text, "qas": [own]})
+        asked_question = question(f"{question_id}_{number:03}", text, text.split()[3], asked)
+        made.append({"context": text, "qas": [asked_question]})
     return made

@@ -50,10 +50,10 @@ def made_up_scores(
     shared = np.random.default_rng(0)
     gold = shared.choice(len(LABELS), size=items, p=SHARES)
     difficulty = shared.normal(size=items)
-    own = np.random.default_rng(sum(contestant.encode()))
+    generator = np.random.default_rng(sum(contestant.encode()))
     scores = []
     for seed in range(seeds):
-        ease = level + own.normal(0, spread) - difficulty + own.normal(size=items) * (spread > 0)
+        ease = level + generator.normal(0, spread) - difficulty + generator.normal(size=items) * (spread > 0)
         guess = np.where(ease > 0, gold, (gold + 1) % len(LABELS))
         right, predicted = (tuple(labels[i] for i in codes) for codes in (gold, guess))
         scores.append(_score(contestant, metric, seed, (right, predicted), (adapting, finetuning)))
@@ -74,11 +74,11 @@ def of_several(contestant: str, *, level: float, seeds: int = 3, items: int = 12
 
 def of_numbers(contestant: str, *, level: float, seeds: int = 3, items: int = 120) -> list[Score]:
     """Numbers to predict, from 0 to 5; the higher `level`, the less the predictions are off."""
-    shared, own = np.random.default_rng(0), np.random.default_rng(sum(contestant.encode()))
+    shared, noise = np.random.default_rng(0), np.random.default_rng(sum(contestant.encode()))
     gold = shared.uniform(0, 5, size=items).round(1)
     scores = []
     for seed in range(seeds):
-        predicted = (0.8 * gold + 0.5 + own.normal(size=items) / level).round(3)
+        predicted = (0.8 * gold + 0.5 + noise.normal(size=items) / level).round(3)
         sides = [tuple(map(float, side)) for side in (gold, predicted)]
         scores.append(_score(contestant, "pearson", seed, sides, (Cost(), Cost(90_000, 4e12, 31.0))))
     return scores
@@ -106,7 +106,7 @@ def study_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> Stud
     losses = {"TAPT": (3.87, 3.93), "DAPT": (3.87, 4.36), "DGA": (3.87, 3.86)}
     facts = Facts(title="", task={}, sizes={"train": 1200, "dev": 300, "test": 400}, general_losses=losses)
     outcome = race_outcome.outcome_of(field, replace(facts, notes=["These figures are made up for a test."]))
-    own = {name: [score for score in field if score.contestant == name] for name in ("untouched", "DAPT")}
+    compared = {name: [score for score in field if score.contestant == name] for name in ("untouched", "DAPT")}
     equal = {"seeds": "0 to 4", "epochs": 4, "rate": 5e-5, "batch": 32, "chosen on": "dev"}
     steps = {"untouched": 0, "TAPT": 120, "DAPT": 480, "DGA": 480, "random weights": 0}
     search, examined = trials(steps), examination(labels)
@@ -129,8 +129,8 @@ def study_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> Stud
         given={name: equal | {"adapting steps": number} for name, number in steps.items()}
         | {SIMPLE: {"seeds": "0 to 4", "chosen on": "dev", "C": 1.0}},
         winner="DAPT",
-        labels=per_label(own["untouched"], own["DAPT"]),
-        confusions=[confusion(side) for side in own.values()],
+        labels=per_label(compared["untouched"], compared["DAPT"]),
+        confusions=[confusion(side) for side in compared.values()],
         leakage=race_outcome.leakage_of(examined.leaks, outcome, examined.leaked["test"], baselines={SIMPLE}),
         search=search,
         search_note="Three rungs: each kept the better half of the settings on dev, and the untouched model always.",
@@ -254,14 +254,14 @@ def cell(row: str, column: str = "Genes", *, metric: str = "accuracy", model: st
     return Cell(row, column, {}, more.pop("costs", {}), materials, model, more.pop("facts", {}), **more)
 
 
-def ran(own: Cell, level: float, *, seeds: int = 5, failed: str = "") -> Ran:
+def ran(cell: Cell, level: float, *, seeds: int = 5, failed: str = "") -> Ran:
     """What the cell came to: scores by `made_up_scores`, whose luck hangs on the cell's name; none where it failed."""
-    scores = () if failed else made_up_scores(f"{own.column}, {own.row}", level=level, seeds=seeds)
-    named = (replace(score, contestant=own.row, task=own.column, metric="accuracy") for score in scores)
+    scores = () if failed else made_up_scores(f"{cell.column}, {cell.row}", level=level, seeds=seeds)
+    named = (replace(score, contestant=cell.row, task=cell.column, metric="accuracy") for score in scores)
     jobs = {seed: SimpleNamespace(name=f"job-{seed}") for seed in range(seeds)}
     costs = {"first": Cost(1, 2e9, 3.0), "target": Cost(4, 5e9, 6.0)}
-    own = replace(own, jobs_by_seed=jobs)  # type: ignore[arg-type]
-    return Ran(own, tuple(named), failed, costs, own.facts)
+    cell = replace(cell, jobs_by_seed=jobs)  # type: ignore[arg-type]
+    return Ran(cell, tuple(named), failed, costs, cell.facts)
 
 
 def outcome_of(design: Design, levels: Mapping[Key, float], failed: Mapping[Key, str] | None = None) -> Outcome:

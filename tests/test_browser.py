@@ -50,7 +50,7 @@ FLAGS = (
 WIDTHS, SCHEMES, REPORTS = (360, 1280), ("light", "dark"), ("six", "numbers")
 PAGES = (*REPORTS, "matrix")
 
-# [text, ratio, needed] of every element with text of its own whose contrast with what lies behind it is too low
+# [text, ratio, needed] of every element that holds text whose contrast with what lies behind it is too low
 CONTRAST = r"""
 const numbers = (colour) => {
   const found = colour.match(/-?[\d.]+(e-?\d+)?/g).map(Number);
@@ -70,9 +70,9 @@ const ground = (element) => {
 };
 const low = [];
 for (const element of document.querySelectorAll("body *")) {
-  const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+  const direct = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
   const box = element.getBoundingClientRect(), style = getComputedStyle(element);
-  if (!own || !box.width || !box.height || style.visibility === "hidden") continue;
+  if (!direct || !box.width || !box.height || style.visibility === "hidden") continue;
   if (["SCRIPT", "STYLE", "title", "desc"].includes(element.tagName)) continue;
   const under = ground(element);
   const ink = over(numbers(element instanceof SVGElement ? style.fill : style.color), under);
@@ -84,7 +84,7 @@ for (const element of document.querySelectorAll("body *")) {
 return low;
 """
 
-# whether what stands at the middle of an element is its own
+# whether what stands at the middle of an element belongs to it
 UNCOVERED = """
 const box = arguments[0].getBoundingClientRect();
 const there = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
@@ -406,7 +406,7 @@ def test_what_is_not_established_is_hatched_and_controls_are_outlined(browser, p
     for link, cell in zip(links, cells, strict=True):
         _, first, target = cell.against.key
         image, shadow = browser.execute_script(
-            "const own = getComputedStyle(arguments[0].closest('td')); return [own.backgroundImage, own.boxShadow]",
+            "const cell = getComputedStyle(arguments[0].closest('td')); return [cell.backgroundImage, cell.boxShadow]",
             link,
         )
         assert ("repeating-linear-gradient" in image) != cell.established

@@ -1,4 +1,4 @@
-"""A user's own questions on the command line: raced, examined, and refused where a verb has no use for them."""
+"""A user's questions on the command line: raced, examined, and refused where a verb has no use for them."""
 
 from __future__ import annotations
 

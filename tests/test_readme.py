@@ -116,7 +116,7 @@ def test_no_command_is_left_out():
 
 
 def test_the_python_shown_runs(place, monkeypatch, capsys):
-    """On the same files as the command line, in a directory of its own and with settings for a toy."""
+    """On the same files as the command line, in a separate directory and with settings for a toy."""
     [code] = [block for kind, block in BLOCKS if kind == "python"]
     monkeypatch.chdir(place)
     given = {"recipe": override(RaceRecipe(), toys.SETTINGS), "max_tokens": 32, "out": place / "runs" / "python"}

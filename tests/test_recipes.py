@@ -61,7 +61,7 @@ def shrunk(recipe, tiny):
     small = {**TINY, **tiny, "epochs": 0.0}
     if hasattr(recipe, "plan"):
         small["plan"] = replace(recipe.plan, steps=2, batch=2, piece_tokens=64)
-    if given := bool(getattr(recipe, "model", "")):  # a model has a shape of its own
+    if given := bool(getattr(recipe, "model", "")):  # a model has its shape
         small = {name: value for name, value in small.items() if name not in TINY}
     small |= {"tokenizer": "" if given else tiny["model"], "model": tiny["model"] if given else "", "least_words": 0}
     if isinstance(recipe, scratch.ScratchRecipe):  # none is learned

@@ -48,8 +48,8 @@ SETTINGS = (
 
 def text(topic: str, words: int, generator: random.Random) -> str:
     """Words of which about a third belong to the topic."""
-    own = TOPICS[topic]
-    return " ".join(generator.choice(own if generator.random() < 0.35 else PLAIN) for _ in range(words)) + "."
+    topic_words = TOPICS[topic]
+    return " ".join(generator.choice(topic_words if generator.random() < 0.35 else PLAIN) for _ in range(words)) + "."
 
 
 def write_inputs(place: Path) -> Path:

@@ -63,14 +63,14 @@ def looking_back() -> BertForMaskedLM:
     torch.manual_seed(0)
     model = BertForMaskedLM(config)
     attention = model.bert.encoder.layer[0].attention.self
-    own = torch.eye(POSITIONS, 3 * POSITIONS)  # position p as unit p of a head
+    positions = torch.eye(POSITIONS, 3 * POSITIONS)  # position p as unit p of a head
     with torch.no_grad():
         model.bert.embeddings.word_embeddings.weight.zero_()
         model.bert.embeddings.token_type_embeddings.weight.zero_()
-        model.bert.embeddings.position_embeddings.weight.copy_(own)
-        attention.key.weight.copy_(torch.cat([own, own, own]))
-        back = torch.cat([own[1:], torch.zeros_like(own[:1])])  # row p: asked for by position p + 1
-        attention.query.weight.copy_(torch.cat([back, torch.zeros_like(own), own]))
+        model.bert.embeddings.position_embeddings.weight.copy_(positions)
+        attention.key.weight.copy_(torch.cat([positions, positions, positions]))
+        back = torch.cat([positions[1:], torch.zeros_like(positions[:1])])  # row p: asked for by position p + 1
+        attention.query.weight.copy_(torch.cat([back, torch.zeros_like(positions), positions]))
         attention.query.bias.zero_()
         attention.query.bias[POSITIONS] = 9.0
     return model.eval()
@@ -99,13 +99,13 @@ def analysis(built: Path, texts: list[str]) -> AttentionAnalysis:
 
 
 def test_heads_that_were_built_so_are_found_and_random_weights_stand_beside(analysis):
-    own, twin = analysis.heads
-    assert own.kinds.tolist() == [[POSITIONAL, VERTICAL, OTHER]]
-    assert own.one_place.tolist() == [[-1, 0, 0]]
-    assert own.before[0, 0] == own.vertical[0, 1] == 1
+    model, twin = analysis.heads
+    assert model.kinds.tolist() == [[POSITIONAL, VERTICAL, OTHER]]
+    assert model.one_place.tolist() == [[-1, 0, 0]]
+    assert model.before[0, 0] == model.vertical[0, 1] == 1
     assert twin.twin
-    assert twin.kinds.shape == own.kinds.shape
-    assert twin.maxima.by_chance == own.maxima.by_chance
+    assert twin.kinds.shape == model.kinds.shape
+    assert twin.maxima.by_chance == model.maxima.by_chance
     assert analysis.verdict().startswith("run: 1 of 3 heads positional, 1 vertical. With random weights: ")
 
 

@@ -102,9 +102,9 @@ def analysis(models: list[str]) -> EmbeddingsAnalysis:
 def test_distances_are_euclidean_piece_by_piece():
     first = table("first", [[0, 0], [1, 0], [3, 4]], ["a", "b", "c"])
     other = table("other", [[3, 4], [0, 5], [0, 0], [7, 7]], ["c", "b", "a", "z"])
-    own, others = shared_rows(first, other)
-    assert (own.tolist(), others.tolist()) == ([0, 1, 2], [2, 1, 0])
-    distances, cosines = row_distances(first.rows_VH[own], other.rows_VH[others])
+    firsts, others = shared_rows(first, other)
+    assert (firsts.tolist(), others.tolist()) == ([0, 1, 2], [2, 1, 0])
+    distances, cosines = row_distances(first.rows_VH[firsts], other.rows_VH[others])
     assert distances == pytest.approx([0, 26**0.5, 0])
     assert np.isnan(cosines[0])
     assert cosines[1:] == pytest.approx([0, 1])
@@ -135,9 +135,9 @@ def test_axes_are_scikit_learn_s_principal_components_up_to_sign_and_the_sign_is
 
 
 def test_neighbours_are_by_cosine_and_a_word_is_none_of_its_own():
-    own = table("model", [[1, 0], [9, 1], [0, 1], [1, 1], [0, 0]], ["a", "b", "c", "d", "e"])
-    assert [word for word, _ in own.nearest("a", 3)] == ["b", "d", "c"]
-    assert own.nearest("a", 2)[1][1] == pytest.approx(0.5**0.5)
+    embeddings = table("model", [[1, 0], [9, 1], [0, 1], [1, 1], [0, 0]], ["a", "b", "c", "d", "e"])
+    assert [word for word, _ in embeddings.nearest("a", 3)] == ["b", "d", "c"]
+    assert embeddings.nearest("a", 2)[1][1] == pytest.approx(0.5**0.5)
 
 
 @pytest.mark.parametrize(
@@ -153,10 +153,10 @@ def test_pieces_that_begin_words_are_told_by_each_tokenizer_s_own_mark(pieces, b
 
 
 def test_the_table_of_a_checkpoint_is_its_raw_rows_and_its_words_are_whole(models, rows):
-    own = read_embeddings("untouched", f"{models[0]}/checkpoint", piece_texts)
-    assert (own.rows_VH == rows).all()
-    assert set(own.words) == {"lead", "leads", "cell", "cells", "tin", "the", "protein"}
-    assert own.words["cell"] == own.ids["cell"] == 7
+    untouched = read_embeddings("untouched", f"{models[0]}/checkpoint", piece_texts)
+    assert (untouched.rows_VH == rows).all()
+    assert set(untouched.words) == {"lead", "leads", "cell", "cells", "tin", "the", "protein"}
+    assert untouched.words["cell"] == untouched.ids["cell"] == 7
 
 
 def test_pieces_of_texts_are_counted_and_what_spells_a_special_token_is_none(models):

@@ -13,7 +13,7 @@ DOMAINS, LAYERS, HEADS = 3, 4, 5
 
 @pytest.fixture(scope="module")
 def importance() -> torch.Tensor:
-    """(K, L, H) a common part and one of each domain's own, layers of different size."""
+    """(K, L, H) a common part and a part of each domain, layers of different size."""
     generator = torch.Generator().manual_seed(3)
     common_LH = torch.rand(LAYERS, HEADS, generator=generator) * torch.tensor([[1.0], [3.0], [9.0], [2.0]])
     return common_LH + torch.rand(DOMAINS, LAYERS, HEADS, generator=generator)

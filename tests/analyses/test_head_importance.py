@@ -41,7 +41,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two domains of 41 texts, each of its own half of the words."""
+    """Two domains of 41 texts, each with another half of the words."""
     place, generator = tmp_path_factory.mktemp("texts"), random.Random(0)
     for name, first in (("low", 0), ("high", 100)):
         lines = [

@@ -54,7 +54,7 @@ def pickled(place: Path) -> None:
 
 
 def with_code(place: Path) -> None:
-    """A model directory that asks for its own code to be run."""
+    """A model directory that asks for its code to be run."""
     config = json.loads((place / "base" / "config.json").read_text())
     config |= {
         "model_type": "own",
@@ -151,7 +151,7 @@ CASES = [
     Case("no configuration", RACE, ("base", "config.json"), lambda place: (place / "base" / "config.json").unlink()),
     Case("weights as a pickle", RACE, ("base", "pickled weights", "can run code"), pickled),
     Case("weights cut short", RACE, ("base",), cut_weights),
-    Case("a model with code of its own", RACE, ("base", "code"), with_code),
+    Case("a model with code", RACE, ("base", "code"), with_code),
     Case("longer than the model reads", RACE.replace("32", "5000"), ("5000", "at most", "--max-tokens 512")),
     Case("neither model nor text", RACE.replace("--model base ", ""), ("--model", "--general")),
     Case("TLM without general text", f"{RACE} contestants=['TLM']", ("TLM", "--general")),
@@ -171,8 +171,8 @@ CASES = [
     Case("no such group", f"{RACE} --group patient", ("patient",)),
     Case("an unknown metric", f"{RACE} --metric f1", ("'f1'", "macro_f1")),
     Case("a metric of another kind", f"{RACE} --metric pearson", ("pearson",)),
-    Case("labels of the default for own files", f"{RACE} --labels-per-class 4", ("--labels-per-class",)),
-    Case("own columns for the default", "race docstrings --text abstract", ("brings its own files",)),
+    Case("labels of the default for labelled files", f"{RACE} --labels-per-class 4", ("--labels-per-class",)),
+    Case("columns for the default", "race docstrings --text abstract", ("brings its own files",)),
     Case("no room for a token", RACE.replace("32", "1"), ("1",)),
     # directories
     Case(

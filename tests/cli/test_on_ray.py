@@ -13,7 +13,7 @@ import toys
 from acclimate.cli import on_ray
 
 pytest.importorskip("ray.train", reason="Ray Train is not installed: pip install 'acclimate[ray]'")
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Ray warns of its own defaults
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Ray warns of its defaults
 
 
 @pytest.fixture(scope="module")

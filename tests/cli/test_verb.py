@@ -35,7 +35,7 @@ def started() -> Launcher:
 
 @pytest.fixture
 def run(started, tmp_path):
-    """Runs a command in a process of its own; its exit status and all it said."""
+    """Runs a command in a separate process; its exit status and all it said."""
 
     def command(*arguments: str | Path) -> tuple[int, str]:
         said = tmp_path / "output.txt"
@@ -208,7 +208,7 @@ def test_report_writes_the_page_again(run, raced):
     assert "untouched" in said
 
 
-@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # TensorBoard's own
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # TensorBoard's
 def test_tensorboard_gets_events_of_every_stage(run, toy_inputs, tmp_path):
     settings = ["pretrain.plan.steps=3", "finetune.plan.steps=3", "contestants=[]"]
     status, said = run(*toys.race_command(toy_inputs, "run", *settings), "--track", "tensorboard")

@@ -33,7 +33,7 @@ def test_documents_characters_copies_and_empty_ones_are_counted(tmp_path, sealed
 
 
 def test_what_a_corpus_holds_of_dev_and_test_is_found_with_the_documents_to_leave_out(tmp_path, sealed):
-    documents = {f"own-{number}": text(f"own {number}", 80) for number in range(300)}
+    documents = {f"other-{number}": text(f"other {number}", 80) for number in range(300)}
     planted = {
         "exact": examples("test", 20)[3].text,
         "near": one_word_changed(examples("test", 20)[4].text),

@@ -21,7 +21,7 @@ download_here = partial(download_to, schemes=("http",))
 
 
 class Files(BaseHTTPRequestHandler):
-    """Serves CONTENT under several names, each with a fault of its own."""
+    """Serves CONTENT under several names, each with another fault."""
 
     asked: list[tuple[str, str | None]] = []  # noqa: RUF012 - one server a test
 
@@ -167,7 +167,7 @@ def test_a_copy_is_checked_and_taken_with_files_that_may_not_be_fetched(tmp_path
     source, to = tmp_path / "copy", tmp_path / "to"
     (source / "toy").mkdir(parents=True)
     (source / "toy" / "train.tsv.gz").write_bytes(gzip.compress(CONTENT))
-    (source / "toy" / "test.tsv").write_text("own\tO\n")
+    (source / "toy" / "test.tsv").write_text("local\tO\n")
     (source / "toy" / "notes.txt").write_text("not of the dataset")
     done = copy([dataset(listed("https://example.org/train.tsv"))], source, to)
     assert sorted(each.name for each in (to / "toy").iterdir()) == ["test.tsv", "train.tsv.gz"]
@@ -178,12 +178,12 @@ def test_a_copy_is_checked_and_taken_with_files_that_may_not_be_fetched(tmp_path
 def test_a_copy_in_an_archive_is_checked_by_what_is_in_it_and_a_folder_is_taken_whole(tmp_path):
     source, to = tmp_path / "copy", tmp_path / "to"
     (source / "toy" / "test.tsv").mkdir(parents=True)
-    (source / "toy" / "test.tsv" / "part").write_text("own\tO\n")
+    (source / "toy" / "test.tsv" / "part").write_text("local\tO\n")
     with zipfile.ZipFile(source / "toy" / "train.tsv.zip", "w") as archive:
         archive.writestr("train.tsv", CONTENT)
     toy = dataset(listed("https://example.org/train.tsv"))
     assert set(copy([toy], source, to).new) == {"toy/train.tsv", "toy/test.tsv"}
-    assert (to / "toy" / "test.tsv" / "part").read_text() == "own\tO\n"
+    assert (to / "toy" / "test.tsv" / "part").read_text() == "local\tO\n"
     assert set(copy([toy], source, to).kept) == {"toy/train.tsv", "toy/test.tsv"}
     with zipfile.ZipFile(to / "toy" / "train.tsv.zip", "w") as archive:
         archive.writestr("train.tsv", CONTENT[::-1])

@@ -35,9 +35,9 @@ def inputs(tmp_path: Path) -> Path:
 def made(run: Path, inputs: Path, *, leaks: Leaks = "keep", **changes: Any) -> Materials:
     """The materials of the toy's files, some of what is stated changed."""
     labelled, raw = toys.files_in(inputs)
-    own = {name: value for name, value in changes.items() if hasattr(labelled, name)}
+    of_labelled = {name: value for name, value in changes.items() if hasattr(labelled, name)}
     other = {name: value for name, value in changes.items() if hasattr(raw, name)}
-    return gather(run, replace(labelled, **own), replace(raw, **other), model=None, leaks=leaks)
+    return gather(run, replace(labelled, **of_labelled), replace(raw, **other), model=None, leaks=leaks)
 
 
 def test_the_domain_is_parted_into_what_adapts_and_what_measures(inputs, tmp_path):
@@ -132,10 +132,10 @@ def asked(place: Path, *, pairs: bool) -> LabelledFiles:
     """Files of questions: three on each context as SQuAD has them, or pairs of which two ask the same."""
     for split, contexts in (("train", 5), ("dev", 2), ("test", 3)):
         if pairs:
-            own = [
+            rows = [
                 squad_files.pairs(f"{split}{number}", 2, f"What is it, {split} {number}?") for number in range(contexts)
             ]
-            content = [{"title": "", "paragraphs": [paragraph for each in own for paragraph in each]}]
+            content = [{"title": "", "paragraphs": [paragraph for each in rows for paragraph in each]}]
         else:
             content = [squad_files.article(split, contexts, 3)]
         squad_files.write(place / f"{split}.json", content)
@@ -151,8 +151,8 @@ def test_of_questions_tapt_sees_each_training_context_once_and_no_question(input
 def test_contexts_of_a_question_that_has_several_are_documents_of_their_own(inputs, tmp_path):
     task = gather(tmp_path / "run", asked(tmp_path, pairs=True), Raw(general=inputs / "general.txt"), model=None).task
     assert len(task.examples("dev")) == 2
-    own = [squad_files.context(f"dev{number} {at}") for number in range(2) for at in range(2)]
-    assert texts(corpus_of_split(task, "dev", tmp_path / "corpora")) == own
+    contexts = [squad_files.context(f"dev{number} {at}") for number in range(2) for at in range(2)]
+    assert texts(corpus_of_split(task, "dev", tmp_path / "corpora")) == contexts
 
 
 def test_a_context_of_a_question_that_has_several_never_measures(inputs, tmp_path):
@@ -200,9 +200,9 @@ def test_other_labelled_data_in_the_same_run_is_refused(inputs, tmp_path):
 
 
 def test_neither_a_model_nor_general_text_is_refused(inputs, tmp_path):
-    own, raw = toys.files_in(inputs)
+    labelled, raw = toys.files_in(inputs)
     with pytest.raises(ValueError, match="give a model to start from"):
-        gather(tmp_path / "run", own, replace(raw, general=None), model=None)
+        gather(tmp_path / "run", labelled, replace(raw, general=None), model=None)
 
 
 def test_what_is_not_there_is_named(inputs, tmp_path):
@@ -220,8 +220,8 @@ def test_a_corpus_is_taken_as_it_is_and_text_made_into_one(inputs, tmp_path):
 
 
 def test_the_cache_lies_where_it_is_told_to(monkeypatch):
-    monkeypatch.setenv("ACCLIMATE_CACHE", "/tmp/of-my-own")
-    assert cache() == Path("/tmp/of-my-own")
+    monkeypatch.setenv("ACCLIMATE_CACHE", "/tmp/elsewhere")
+    assert cache() == Path("/tmp/elsewhere")
     monkeypatch.delenv("ACCLIMATE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/tmp/of-mine")
     assert cache() == Path("/tmp/of-mine/acclimate")
@@ -244,8 +244,8 @@ def test_documents_are_left_out_by_their_place_where_ids_repeat(inputs, tmp_path
     [leak, *_] = [row.text for row in task.examples("test")]
     lines = (inputs / "domain.txt").read_text().splitlines()
     (inputs / "domain").mkdir()
-    for name, own in (("a", lines[:90]), ("b", [leak, "", *lines[90:]])):
-        rows = [json.dumps({"id": number // 9, "text": line}) for number, line in enumerate(own)]
+    for name, texts_of_part in (("a", lines[:90]), ("b", [leak, "", *lines[90:]])):
+        rows = [json.dumps({"id": number // 9, "text": line}) for number, line in enumerate(texts_of_part)]
         (inputs / "domain" / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
     materials = made(tmp_path / "run", inputs, domain=inputs / "domain")
     assert sorted([*texts(materials.domain), *texts(materials.heldout)]) == sorted(lines)

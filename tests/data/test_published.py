@@ -62,9 +62,9 @@ def data(tmp_path, monkeypatch) -> Path:
     return tmp_path / "data"
 
 
-def gathered(own: LabelledFiles, data: Path, run: Path, **stated) -> Materials:
+def gathered(labelled: LabelledFiles, data: Path, run: Path, **stated) -> Materials:
     raw = Raw(general=data / "topics" / "general.txt")
-    return race.materials_of(Inputs(run, task=own, raw=raw, data=data, **stated), RaceRecipe())
+    return race.materials_of(Inputs(run, task=labelled, raw=raw, data=data, **stated), RaceRecipe())
 
 
 def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):

@@ -272,13 +272,13 @@ def test_nothing_needs_to_be_sealed(corpus, splits, tmp_path):
 def test_a_race_can_make_a_job_of_it(corpus, toy_race, tmp_path):
     task = toy_race.run / "data"
     words = {word for row in toy_race.materials.task.examples("train") for word in row.text.split()}
-    own = write_corpus((Document(word, f"{word} of the day") for word in sorted(words)), tmp_path / "words")
+    word_corpus = write_corpus((Document(word, f"{word} of the day") for word in sorted(words)), tmp_path / "words")
     job = Job(
         "retrieve",
         Work("retrieve", retrieve.work),
         settings=asdict(RetrieveRecipe(k=4)),
-        contents={"task": toy_race.materials.task.hashes["train"], "corpus": own.hash},
-        places={"task": task, "corpus": own.path},
+        contents={"task": toy_race.materials.task.hashes["train"], "corpus": word_corpus.hash},
+        places={"task": task, "corpus": word_corpus.path},
     )
     facts = done(job, tmp_path / "run")
     assert facts["asked"]["queries"] == 60

@@ -91,8 +91,8 @@ def test_a_node_that_dies_does_not_lose_its_jobs(cluster, tmp_path):
         until = time.monotonic() + 200
         while len(running(run)) < 2 and time.monotonic() < until:
             time.sleep(0.05)
-        own = children_of(raylet)
-        for process in (raylet, *own):  # a machine that dies takes all with it
+        processes = children_of(raylet)
+        for process in (raylet, *processes):  # a machine that dies takes all with it
             os.kill(process, signal.SIGKILL)
         way.touch()
 

@@ -47,7 +47,7 @@ def test_several_labels_are_what_scores_best_on_train(tmp_path):
 def test_a_word_has_the_tag_that_scores_best(tmp_path):
     train, labels = [("O", "O", "B"), ("O", "B")], ("B", "O")
     assert answer("tokens", "word_accuracy", train, labels=labels, place=tmp_path / "1") == ("O", "O", "O")
-    # every word as an entity of its own: two of five are right, and both are found
+    # every word as one entity: two of five are right, and both are found
     task = task_of("tokens", "entity_f1", train, labels=labels, test=[("O", "B", "O")], place=tmp_path / "2")
     fitted = baselines.fit_constant(task)
     assert fitted.dev == pytest.approx(2 * 2 / (5 + 2))

@@ -44,8 +44,8 @@ def recipe(pretrained, toy_race) -> dga.DgaRecipe:
 def mean_of(model, ids: list[int], gates: Tensor | None = None) -> Tensor:
     """(D,) the mean last hidden state of one text whose heads' values are multiplied, before W_o, by gates."""
     hooks = []
-    for layer, own in zip(model.bert.encoder.layer, gates if gates is not None else [], strict=False):
-        factors = own.repeat_interleave(16)
+    for layer, gate in zip(model.bert.encoder.layer, gates if gates is not None else [], strict=False):
+        factors = gate.repeat_interleave(16)
         hooks.append(layer.attention.output.dense.register_forward_pre_hook(lambda _, x, f=factors: (x[0] * f,)))
     state = model.bert(torch.tensor([ids])).last_hidden_state[0].mean(0)
     for hook in hooks:

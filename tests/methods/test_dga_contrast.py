@@ -41,9 +41,9 @@ def test_contrast_is_the_positives_share_of_all_candidates_eq_15(rows, views):
 def test_a_rows_positive_is_its_own():
     """Rows at right angles: next to nothing where each stands beside itself, 1 / tau where it stands beside another."""
     rows_BD = torch.eye(4)
-    own = contrast(torch.stack([rows_BD, rows_BD], 1), TAU)
+    loss = contrast(torch.stack([rows_BD, rows_BD], 1), TAU)
     others = contrast(torch.stack([rows_BD, rows_BD.roll(1, 0)], 1), TAU)
-    assert float(own) < 1e-6
+    assert float(loss) < 1e-6
     assert float(others) == pytest.approx(4 / TAU, rel=1e-4)
 
 

@@ -86,7 +86,7 @@ def test_plain_gradient_descent_obeys_either():
 
 
 def test_gradient_of_the_output_of_a_head_is_that_of_lower_layers_too():
-    """Eq. 9 to the letter: the head's own weights move as under "gradient", and those below otherwise."""
+    """Eq. 9 to the letter: the head's weights move as under "gradient", and those below otherwise."""
     free, masked, below = (
         trained(important_head(value), reading, optimiser="sgd")
         for value, reading in ((0.0, "gradient"), (0.9, "gradient"), (0.9, "head_output"))

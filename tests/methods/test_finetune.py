@@ -84,7 +84,7 @@ def test_dev_predictions_are_those_of_the_checkpoint(tuned):
 
 
 def test_plain_transformers_predicts_the_same(tuned):
-    """By the authority's own forward pass and what it says of the problem, a text at a time."""
+    """By the authority's forward pass and what it says of the problem, a text at a time."""
     task, score, out = tuned
     if task.kind in ("tokens", "span"):
         pytest.skip("asked below")

@@ -59,9 +59,9 @@ def test_a_fresh_head_takes_the_encoder_of_a_fine_tuned_checkpoint_alone(tuned, 
     from_tuned = loaded(recipe_for(checkpoint, task), task, tmp_path / "a").model
     from_encoder = loaded(recipe_for(encoder, task), task, tmp_path / "b").model
     trained = load_finetuned(checkpoint).state_dict()
-    own = f"{from_tuned.base_model_prefix}."
+    encoder_prefix = f"{from_tuned.base_model_prefix}."
     for name, weight in from_tuned.state_dict().items():
-        drawn = not name.startswith(own) or name.startswith(f"{own}pooler.")
+        drawn = not name.startswith(encoder_prefix) or name.startswith(f"{encoder_prefix}pooler.")
         other = from_encoder.state_dict()[name] if drawn else trained[name]
         assert torch.equal(weight, other), name
 

@@ -55,15 +55,15 @@ def tagger(encoder, task, **settings):
 
 @pytest.mark.parametrize("layer", ["linear", "bilstm-crf"])
 def test_the_rate_of_a_head_is_not_that_of_its_crf(layer, encoder):
-    """Whose own multiple is in its weights."""
+    """The multiple of its rate is in its weights."""
     model = load_classifier(encoder, ("O", "B-x"), seed=1, kind="tokens", layer=layer)
     objective = TaskLoss(model, head_rate=7.0)
     crf = crf_of(model)
-    own = {id(weight) for weight in crf.parameters()} if crf is not None else set()
-    assert len(own) == (3 if "crf" in layer else 0)
+    crf_weights = {id(weight) for weight in crf.parameters()} if crf is not None else set()
+    assert len(crf_weights) == (3 if "crf" in layer else 0)
     encoding = {id(weight) for weight in model.base_model.parameters()}
     for name, weight in objective.named_parameters():
-        expected = 1.0 if id(weight) in own | encoding else 7.0
+        expected = 1.0 if id(weight) in crf_weights | encoding else 7.0
         assert objective.rate_multiple(name) == expected, name
 
 

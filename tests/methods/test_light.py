@@ -125,9 +125,9 @@ def test_loss_on_text_that_was_not_trained_on_falls_and_needs_what_was_learnt(ad
 
 def test_held_out_texts_are_cut_and_masked_as_for_the_model_without(adapted, corpora):
     recipe, path = adapted
-    plain, own = (corpora[1].tokens(load_tokenizer(model)) for model in (recipe.model, path))
+    plain, prompted = (corpora[1].tokens(load_tokenizer(model)) for model in (recipe.model, path))
     count = PROMPT if recipe.kind == "prompt" else 0
-    rows = [evaluation_batches(tokens, batch=8, longest=16, seed=0) for tokens in (plain, own)]
+    rows = [evaluation_batches(tokens, batch=8, longest=16, seed=0) for tokens in (plain, prompted)]
     for one, other in zip(*rows, strict=True):
         whole = appended(one, range(plain.vocabulary, plain.vocabulary + count))
         assert whole.ids.tolist() == other.ids.tolist()
@@ -160,12 +160,12 @@ def test_test_set_is_predicted_with_what_was_learnt(adapted, tuned, monkeypatch)
 
 def test_rows_of_a_task_are_cut_as_without_a_prompt(adapted, toy_task):
     recipe, path = adapted
-    plain, own = load_tokenizer(recipe.model), load_tokenizer(path)
+    plain, prompted = load_tokenizer(recipe.model), load_tokenizer(path)
     count = PROMPT if recipe.kind == "prompt" else 0
     ids = range(len(plain), len(plain) + count)
     for kind in ("sequence", "tokens", "span"):
         examples = toy_task(kind).examples("test")
-        was, now = (encode_rows(examples, tokenizer, 16, kind) for tokenizer in (plain, own))
+        was, now = (encode_rows(examples, tokenizer, 16, kind) for tokenizer in (plain, prompted))
         assert appended(was, ids).ids.tolist() == now.ids.tolist()
 
 

@@ -52,10 +52,12 @@ def test_pretraining_lowers_the_loss(toy_race):
 def test_random_weights_have_the_shape_of_the_model_and_know_nothing(pretrained, toy_race, tmp_path):
     twin = scratch.untrained(str(pretrained), tmp_path, seed=0)
     assert scratch.untrained(str(pretrained), tmp_path, seed=0) == twin
-    own, random = (AutoModelForMaskedLM.from_pretrained(path).state_dict() for path in (pretrained, twin.path))
-    assert {name: value.shape for name, value in own.items()} == {name: value.shape for name, value in random.items()}
+    trained, random = (AutoModelForMaskedLM.from_pretrained(path).state_dict() for path in (pretrained, twin.path))
+    assert {name: value.shape for name, value in trained.items()} == {
+        name: value.shape for name, value in random.items()
+    }
     words = "bert.embeddings.word_embeddings.weight"
-    assert not torch.equal(own[words], random[words])
+    assert not torch.equal(trained[words], random[words])
     heldout = toy_race.materials.heldout.path
     losses = [mlm.heldout_loss(str(path), heldout, max_tokens=32) for path in (twin.path, pretrained)]
     assert losses[0] > losses[1] + 1

@@ -18,7 +18,7 @@ def test_loss_is_that_of_berts_own_heads_a_row_at_a_time():
     """The transcription is transformers' BertForPreTraining with its labels, each row alone and without padding."""
     case = OBJECTIVES["next sentence"]()
     objective, batch = case.objective(0.0).eval(), case.stream(0)
-    own = with_head(objective.model, objective.head)
+    bert = with_head(objective.model, objective.head)
     mlm, nsp = [], []
     for row in range(len(batch)):
         begin, end = batch.offsets[row : row + 2]
@@ -26,7 +26,7 @@ def test_loss_is_that_of_berts_own_heads_a_row_at_a_time():
             torch.from_numpy(values[begin:end])[None]
             for values in (batch.ids, batch.tokens[TYPES], batch.tokens["labels"])
         )
-        said = own(input_ids=ids, token_type_ids=types)
+        said = bert(input_ids=ids, token_type_ids=types)
         there = labels[0] != NOT_PREDICTED
         mlm.append(
             torch.nn.functional.cross_entropy(said.prediction_logits[0][there], labels[0][there], reduction="sum")

@@ -52,10 +52,10 @@ def recipe(places) -> scratch.ScratchRecipe:
 
 @pytest.fixture(scope="module")
 def tokenizer(recipe, tmp_path_factory):
-    """Of the domain's own vocabulary."""
+    """Of the vocabulary learnt from the domain."""
     place = tmp_path_factory.mktemp("vocabulary")
     corpus = Corpus(recipe.corpus)
-    return scratch.learned_tokenizer(corpus, place / "own", size=110, lower=True, longest=512, watch=unwatched)
+    return scratch.learned_tokenizer(corpus, place / "learnt", size=110, lower=True, longest=512, watch=unwatched)
 
 
 def reading(recipe, tokenizer):
@@ -64,7 +64,7 @@ def reading(recipe, tokenizer):
     return BatchPlan(recipe, texts, tokenizer, watch=unwatched)
 
 
-SHAPELESS = {"layers": None, "hidden": None, "heads": None, "vocabulary": 30_522}  # what a given model has of its own
+SHAPELESS = {"layers": None, "hidden": None, "heads": None, "vocabulary": 30_522}  # what a given model states
 REFUSED = {
     "epochs = 1.0 and tokens = 5 both": {"epochs": 1.0, "tokens": 5},
     "there is no general text": {"general_share": 0.5},
@@ -96,12 +96,12 @@ def test_settings_that_go_against_each_other_are_refused(message, recipe):
 
 
 def test_the_defaults_read_what_masked_stream_reads(recipe, tokenizer):
-    own = reading(recipe, tokenizer)
+    batch_plan = reading(recipe, tokenizer)
     plain = masked_stream(Corpus(recipe.corpus).tokens(tokenizer), batch=6, longest=24, seed=0)
     for step in (0, 3, 100):
-        np.testing.assert_array_equal(own.stream(step).ids, plain(step).ids)
-        np.testing.assert_array_equal(own.stream(step).tokens["labels"], plain(step).tokens["labels"])
-    assert own.plan == recipe.plan
+        np.testing.assert_array_equal(batch_plan.stream(step).ids, plain(step).ids)
+        np.testing.assert_array_equal(batch_plan.stream(step).tokens["labels"], plain(step).tokens["labels"])
+    assert batch_plan.plan == recipe.plan
 
 
 def test_short_documents_are_left_out_of_vocabulary_and_rows_and_somebody_is_told(recipe, tmp_path):
@@ -135,14 +135,14 @@ def test_what_was_found_in_another_corpus_chooses_no_documents(recipe, tmp_path)
 
 @pytest.mark.parametrize("share", [None, 0.25])
 def test_general_text_is_mixed_in_at_its_share(share, recipe, places, tokenizer):
-    own = reading(replace(recipe, general=places["general"], general_share=share), tokenizer)
+    batch_plan = reading(replace(recipe, general=places["general"], general_share=share), tokenizer)
     rows = [len(segments(Corpus(places[name]).tokens(tokenizer), 24)) - 1 for name in ("corpus", "general")]
     expected = rows[1] / sum(rows) if share is None else share
-    names = [name for step in range(50) for name in own.stream(step).names]
+    names = [name for step in range(50) for name in batch_plan.stream(step).names]
     assert len(names) == 300
     assert np.mean([name.startswith("general") for name in names]) == pytest.approx(expected, abs=1 / 300)
     assert {name for name in names[:6] if name.startswith("corpus")}
-    epoch = BatchPlan(replace(own.recipe, epochs=1.0), own.texts, tokenizer, watch=unwatched)
+    epoch = BatchPlan(replace(batch_plan.recipe, epochs=1.0), batch_plan.texts, tokenizer, watch=unwatched)
     assert epoch.plan.steps == -(-round(rows[0] / (1 - expected), 9) // 6)
 
 
@@ -164,21 +164,21 @@ def test_a_budget_of_tokens_is_spent(recipe, tmp_path):
 
 def test_the_second_phase_has_longer_rows_in_an_order_of_its_own(recipe, tokenizer):
     stated = replace(recipe, long_tokens=80, long_share=0.25, plan=replace(recipe.plan, steps=100))
-    own = reading(stated, tokenizer)
-    longest = [own.stream(step).lengths.max() for step in (0, 74, 75, 99)]
+    batch_plan = reading(stated, tokenizer)
+    longest = [batch_plan.stream(step).lengths.max() for step in (0, 74, 75, 99)]
     assert max(longest[:2]) <= 24 < min(longest[2:])
     rows = [len(segments(Corpus(recipe.corpus).tokens(tokenizer), size)) - 1 for size in (24, 80)]
-    names = [name for step in range(75, 75 + rows[1] // 6) for name in own.stream(step).names]
-    assert len({*names}) > 50  # an epoch of its own, from its beginning
-    epochs = BatchPlan(replace(stated, epochs=3.0), own.texts, tokenizer, watch=unwatched)
+    names = [name for step in range(75, 75 + rows[1] // 6) for name in batch_plan.stream(step).names]
+    assert len({*names}) > 50  # another epoch, from its beginning
+    epochs = BatchPlan(replace(stated, epochs=3.0), batch_plan.texts, tokenizer, watch=unwatched)
     seen = epochs.plan.steps * 6 * (0.75 / rows[0] + 0.25 / rows[1])
     assert 3 <= seen < 3 + 6 * (0.75 / rows[0] + 0.25 / rows[1])
 
 
 def test_masking_rises_over_the_steps(recipe, tokenizer):
     stated = replace(recipe, masking=0.3, masking_schedule="steps", whole_words=False)
-    own = reading(replace(stated, plan=replace(recipe.plan, steps=10, batch=60)), tokenizer)
-    shares = [(own.stream(step).tokens["labels"] != NOT_PREDICTED).mean() for step in range(10)]
+    batch_plan = reading(replace(stated, plan=replace(recipe.plan, steps=10, batch=60)), tokenizer)
+    shares = [(batch_plan.stream(step).tokens["labels"] != NOT_PREDICTED).mean() for step in range(10)]
     assert all(later - earlier > 0.05 for earlier, later in zip(shares[::2], shares[2::2], strict=False))
     assert all(abs(first - second) < 0.03 for first, second in zip(shares[::2], shares[1::2], strict=True))
 
@@ -199,8 +199,8 @@ def test_weights_and_vocabulary_may_be_given(recipe, encoder, places, tmp_path):
     shapeless = replace(recipe, **SHAPELESS, dev=places["dev"], looks=1)
     goes_on = replace(shapeless, model=str(encoder), plan=replace(recipe.plan, rate=1e-9))
     done = scratch.adapt(goes_on, tmp_path / "on")
-    own, given = (AutoModelForMaskedLM.from_pretrained(path).state_dict() for path in (done.path, encoder))
-    assert all((value - given[name]).abs().max() < 1e-6 for name, value in own.items())
+    trained, given = (AutoModelForMaskedLM.from_pretrained(path).state_dict() for path in (done.path, encoder))
+    assert all((value - given[name]).abs().max() < 1e-6 for name, value in trained.items())
     assert load_tokenizer(done.path).get_vocab() == load_tokenizer(encoder).get_vocab()
     before = files.read_json(tmp_path / "on" / "curve.json")[0]["dev"]["mlm"]
     assert before == pytest.approx(mlm.heldout_loss(str(encoder), places["dev"], max_tokens=24), abs=1e-5)

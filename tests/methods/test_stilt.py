@@ -33,8 +33,8 @@ FILES = ("model.safetensors", "config.json", "tokenizer.json")
 
 def recipe_for(encoder: Path, *tasks, steps: int = 3, **stated) -> stilt.StiltRecipe:
     plan = Plan(steps=steps, batch=8, rate=3e-3, warmup=0.1, precision="float32")
-    own = finetune.FinetuneRecipe(looks=2, epochs=0.0, plan=plan)
-    return stilt.StiltRecipe(str(encoder), tuple(task.path for task in tasks), finetune=own, **stated)
+    stage = finetune.FinetuneRecipe(looks=2, epochs=0.0, plan=plan)
+    return stilt.StiltRecipe(str(encoder), tuple(task.path for task in tasks), finetune=stage, **stated)
 
 
 @pytest.mark.parametrize("kinds", PAIRS)
@@ -53,13 +53,13 @@ def test_the_encoder_goes_on_bit_for_bit_and_neither_head_nor_pooler_does(
     target = toy_task(second)
     stilt.adapt(recipe_for(encoder, toy_task(first), target), tmp_path)
     learnt = load_finetuned(tmp_path / "stage-1" / "checkpoint")
-    encoders, own = learnt.state_dict(), f"{learnt.base_model_prefix}."
+    encoders, encoder_prefix = learnt.state_dict(), f"{learnt.base_model_prefix}."
     fresh = load_classifier(encoder, target.labels, seed=0, kind=second).state_dict()  # with no intermediate task
     _, start = begun
     assert start.keys() == fresh.keys()
     moved = 0
     for name, weight in start.items():
-        drawn = not name.startswith(own) or name.startswith(f"{own}pooler.")
+        drawn = not name.startswith(encoder_prefix) or name.startswith(f"{encoder_prefix}pooler.")
         assert torch.equal(weight, fresh[name] if drawn else encoders[name]), name
         moved += not torch.equal(weight, fresh[name])
         if drawn and weight.shape == encoders.get(name, weight[..., :0]).shape and weight.any():
@@ -76,8 +76,8 @@ def test_a_chain_is_fine_tuning_after_fine_tuning(encoder, toy_task, tmp_path):
         last = number == len(tasks) - 1
         plan = replace(recipe.finetune.plan, steps=3 if last else 2)
         choose = "best" if last else "last"
-        own = replace(recipe.finetune, model=model, task=task.path, plan=plan, choose=choose)
-        model = str(finetune.adapt(own, tmp_path / f"{number}").path)
+        stage = replace(recipe.finetune, model=model, task=task.path, plan=plan, choose=choose)
+        model = str(finetune.adapt(stage, tmp_path / f"{number}").path)
     for file in FILES:
         assert (chained / file).read_bytes() == (Path(model) / file).read_bytes()
     files.check_manifest(chained)
@@ -117,24 +117,24 @@ def test_the_checkpoint_that_goes_on_is_the_best_on_dev_or_the_last(encoder, toy
     handed = {}
     for choose in ("best", "last"):
         recipe = recipe_for(encoder, task, target, intermediate=stilt.Intermediate(choose=choose, looks=6, steps=6))
-        own = replace(recipe.finetune, model=str(encoder), task=task.path, choose=choose, looks=6)
-        own = replace(own, plan=replace(own.plan, steps=6))
+        stage = replace(recipe.finetune, model=str(encoder), task=task.path, choose=choose, looks=6)
+        stage = replace(stage, plan=replace(stage.plan, steps=6))
         stilt.adapt(recipe, tmp_path / choose)
         handed[choose] = (tmp_path / choose / "stage-1" / "checkpoint" / "model.safetensors").read_bytes()
-        alone = finetune.adapt(own, tmp_path / f"{choose} alone").path
+        alone = finetune.adapt(stage, tmp_path / f"{choose} alone").path
         assert handed[choose] == (alone / "model.safetensors").read_bytes()
     scores = [score for _, score in files.read_json(tmp_path / "best" / "stage-1" / "dev.json")]
     assert (handed["best"] == handed["last"]) == (scores.index(max(scores)) == len(scores) - 1)
 
 
 def test_what_is_of_one_kind_of_task_is_left_out_of_tasks_of_others(encoder, toy_task, tmp_path):
-    own = finetune.FinetuneRecipe(tag_layer="crf", tag_scheme="BIOUL", epochs=3.0)
-    recipe = stilt.StiltRecipe(finetune=own, intermediate=stilt.Intermediate(rate=1e-4, warmup=0.0))
+    stage = finetune.FinetuneRecipe(tag_layer="crf", tag_scheme="BIOUL", epochs=3.0)
+    recipe = stilt.StiltRecipe(finetune=stage, intermediate=stilt.Intermediate(rate=1e-4, warmup=0.0))
     same, other = (stilt.stage_of(recipe, toy_task(kind), last=False) for kind in ("tokens", "sequence"))
     assert (same.tag_layer, same.tag_scheme, same.plan.rate, same.plan.warmup) == ("crf", "BIOUL", 1e-4, 0.0)
     assert (other.tag_layer, other.tag_scheme, other.plan.rate, other.epochs) == ("linear", "given", 1e-4, 3.0)
-    assert stilt.Intermediate().on(own) == own
-    assert (stilt.Intermediate(steps=7).on(own).plan.steps, stilt.Intermediate(steps=7).on(own).epochs) == (7, 0.0)
+    assert stilt.Intermediate().on(stage) == stage
+    assert (stilt.Intermediate(steps=7).on(stage).plan.steps, stilt.Intermediate(steps=7).on(stage).epochs) == (7, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -176,10 +176,10 @@ def test_what_is_wrong_with_the_target_is_told_before_the_first_stage(encoder, t
         metric_named("word_macro_f1"),
         32,
     )
-    own = finetune.FinetuneRecipe(tag_layer="crf", tag_transitions="scheme", epochs=1.0)
+    stage = finetune.FinetuneRecipe(tag_layer="crf", tag_transitions="scheme", epochs=1.0)
     recipe = recipe_for(encoder, target, prepare(words, Path(), tmp_path / "words"))
     with pytest.raises(ValueError, match="the tags NOUN, VERB are of no scheme"):
-        stilt.adapt(replace(recipe, finetune=own), tmp_path / "chain")
+        stilt.adapt(replace(recipe, finetune=stage), tmp_path / "chain")
     assert not (tmp_path / "chain").exists()
 
 

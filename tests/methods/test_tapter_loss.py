@@ -118,8 +118,8 @@ def test_vectors_of_unit_spread_differ_from_the_given_ones_in_scale_alone():
     counted = scaled[REGULARISED_V]
     assert np.sqrt(np.mean((counted - counted.mean(axis=0)) ** 2)) == pytest.approx(1)
     np.testing.assert_allclose(scaled, of_unit_spread(VECTORS_VF, REGULARISED_V), rtol=1e-4)
-    given, own = VECTORS_VF[REGULARISED_V].ravel(), counted.ravel()
-    assert given @ own == pytest.approx(np.linalg.norm(given) * np.linalg.norm(own))
+    given, unit = VECTORS_VF[REGULARISED_V].ravel(), counted.ravel()
+    assert given @ unit == pytest.approx(np.linalg.norm(given) * np.linalg.norm(unit))
 
 
 def test_vectors_that_are_all_the_same_have_no_spread_to_be_divided_by():

@@ -150,7 +150,7 @@ def mean(objective, batch) -> float:
 
 
 def naive(objective, batch, kind) -> tuple[float, float]:
-    """L_mlm and L_task of section 3.1, row by row, in transformers' own terms."""
+    """L_mlm and L_task of section 3.1, row by row, in transformers' terms."""
     mlm_loss, task_loss, predicted = 0.0, 0.0, 0
     first, _, last = objective.head
     for row in range(len(batch)):
@@ -269,7 +269,7 @@ def test_without_the_second_stage_the_checkpoint_predicts_what_was_scored(recipe
     assert predicted == predicted_dev(tmp_path)
     assert task.score([example.label for example in dev], predicted) == dev_score(tmp_path, "last")
     if kind == "score":
-        assert 30 < np.mean(predicted) < 90  # in the task's own unit, not in standard deviations
+        assert 30 < np.mean(predicted) < 90  # in the task's unit, not in standard deviations
 
 
 @pytest.fixture

@@ -45,8 +45,8 @@ def rows_of(batch: Batch) -> list[tuple[torch.Tensor, torch.Tensor, list[int]]]:
     text_ids = np.where(labels != NOT_PREDICTED, labels, batch.ids)
     parts = (np.split(values, batch.offsets[1:-1]) for values in (batch.ids, text_ids, labels))
     return [
-        (torch.from_numpy(masked), torch.from_numpy(whole), np.flatnonzero(own != NOT_PREDICTED).tolist())
-        for masked, whole, own in zip(*parts, strict=True)
+        (torch.from_numpy(masked), torch.from_numpy(whole), np.flatnonzero(added_places != NOT_PREDICTED).tolist())
+        for masked, whole, added_places in zip(*parts, strict=True)
     ]
 
 
@@ -88,10 +88,10 @@ def test_taco_has_each_anchor_find_its_neighbour_among_anchors_of_the_rows_behin
     for row in range(5):
         of_row = []
         for a, (anchor, positive) in enumerate(batch.rows[PAIRS][row].T):
-            own = torch.exp(cosine(added[row][anchor], added[row][positive]) / 0.2)
+            with_positive = torch.exp(cosine(added[row][anchor], added[row][positive]) / 0.2)
             others = [(row + k) % 5 for k in (1, 2)]
             negatives = [cosine(added[row][anchor], added[j][batch.rows[PAIRS][j][0, a]]) for j in others]
-            of_row.append(-torch.log(own / (own + sum(torch.exp(one / 0.2) for one in negatives))))
+            of_row.append(-torch.log(with_positive / (with_positive + sum(torch.exp(one / 0.2) for one in negatives))))
         by_hand += sum(of_row) / len(of_row)
     sums = objective(piece_of(batch))
     ours = objective.compared(sums.pop(VIEWS))["contrast"]

@@ -41,8 +41,8 @@ def tagger(directory, layer, seed=1, **settings):
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_checkpoint_of_a_family_says_what_it_said(directory, tmp_path, layer):
-    own = {"transitions": "scheme", "transitions_rate": 50.0} if "crf" in layer else {}
-    model = tagger(directory, layer, **own)
+    crf_settings = {"transitions": "scheme", "transitions_rate": 50.0} if "crf" in layer else {}
+    model = tagger(directory, layer, **crf_settings)
     if (crf := crf_of(model)) is not None:
         torch.nn.init.normal_(crf.transitions)
     with torch.no_grad():
@@ -156,8 +156,8 @@ def counted_out(crf, emissions_BWC, tags_BW):
             values.append(torch.zeros((), dtype=torch.float64))
             continue
         scores = [score(crf, emissions_BWC[row], one, *EDGES[row].tolist()) for one in sequences(length)]
-        own = score(crf, emissions_BWC[row], tags_BW[row, :length].tolist(), *EDGES[row].tolist())
-        values.append(own - torch.logsumexp(torch.stack(scores), dim=0))
+        path_score = score(crf, emissions_BWC[row], tags_BW[row, :length].tolist(), *EDGES[row].tolist())
+        values.append(path_score - torch.logsumexp(torch.stack(scores), dim=0))
     return torch.stack(values)
 
 
@@ -256,8 +256,8 @@ def test_a_rate_of_its_own_moves_its_weights_by_so_much_more_and_leaves_the_grad
     best = fast.most_probable(emissions().float(), LENGTHS)
     other = ConditionalRandomField(TAGS)
     with torch.no_grad():
-        for own, weight in zip(other.parameters(), fast.weights(), strict=True):
-            own.copy_(weight)
+        for slow_weight, weight in zip(other.parameters(), fast.weights(), strict=True):
+            slow_weight.copy_(weight)
     assert torch.equal(best, other.most_probable(emissions().float(), LENGTHS))
 
 

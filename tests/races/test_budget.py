@@ -62,10 +62,10 @@ def test_what_is_planned_never_costs_more_than_the_budget():
         budget = Budget(minutes * 60.0, "seconds", f"{minutes}min")
         fitted = fit(WIDE, budget, COSTS, contestants=4, texts=TEXTS)
         share = min(1.0, ADAPTING * budget.amount / COSTS.adapting)
-        own = fitted.recipe
-        tuning = COSTS.searching(4, own.settings(), own.seeds)
+        recipe_fitted = fitted.recipe
+        tuning = COSTS.searching(4, recipe_fitted.settings(), recipe_fitted.seeds)
         assert share * COSTS.adapting + COSTS.fixed + tuning <= budget.amount
-        for adapted, before in ((own.dapt, WIDE.dapt), (own.tapt, WIDE.tapt)):
+        for adapted, before in ((recipe_fitted.dapt, WIDE.dapt), (recipe_fitted.tapt, WIDE.tapt)):
             tokens = adapted.plan.steps * adapted.plan.batch
             assert tokens <= 1.02 * share * before.plan.steps * before.plan.batch + adapted.plan.batch
 
@@ -75,7 +75,7 @@ def test_seeds_outlive_settings():
     assert tight.recipe.seeds == 3
     assert len(tight.recipe.settings()) < 3
     assert any("settings" in note for note in tight.notes)
-    assert tight.recipe.settings()[0].recipe.plan.rate == 3e-5  # the recipe's own stays longest
+    assert tight.recipe.settings()[0].recipe.plan.rate == 3e-5  # the recipe's rate stays longest
 
 
 def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():

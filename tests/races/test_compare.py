@@ -52,8 +52,8 @@ def test_holm_counts_a_family_together_whatever_stands_between():
 def test_intervals_are_those_of_the_cells_alone():
     found = made()
     compared = compare(found, [])
-    for place, own in found.items():
-        assert compared.intervals[place, MAIN] == interval(own.scores, ACCURACY)
+    for place, cell_ran in found.items():
+        assert compared.intervals[place, MAIN] == interval(cell_ran.scores, ACCURACY)
 
 
 def test_every_metric_is_of_the_same_predictions_and_a_family_of_its_own():
@@ -110,7 +110,7 @@ def test_a_mean_over_tasks_is_that_of_the_statistics():
         for row in ("TAPT", "untouched")
     ]
     compared = compare(found, [Against(means[0].key, (means[1].key,), "untouched", "means")], means)
-    draws = {place: resample(own.scores, ACCURACY)[own.cell.row] for place, own in found.items()}
+    draws = {place: resample(cell_ran.scores, ACCURACY)[cell_ran.cell.row] for place, cell_ran in found.items()}
     ours, theirs = ([draws[key(row, column)] for column in columns] for row in ("TAPT", "untouched"))
     assert compared.intervals[means[0].key, MAIN] == mean_interval(ours, weights)
     assert compared.contrasts[0].comparison == mean_difference(ours, theirs, weights)
@@ -144,7 +144,7 @@ def test_groups_are_means_over_targets_of_means_over_first_tasks(failed):
         "RE → NER": np.mean([gain(first, "Genes") for first in ("Drugs", "Cells")]),
         "RE → RE": np.mean([gain("Cells", "Drugs"), gain("Drugs", "Cells")]),
     }
-    assert {name: own.comparison.difference for name, own in told.items()} == pytest.approx(naive)
+    assert {name: line.comparison.difference for name, line in told.items()} == pytest.approx(naive)
     assert [contrast.p_holm for contrast in told.values()] == holm(
         [contrast.comparison.p for contrast in told.values()]
     )

@@ -1,4 +1,4 @@
-"""TAPTER's jobs in a race: its vectors are one of their own, and names tell all that a result depends on."""
+"""TAPTER's jobs in a race: its vectors are a job, and names tell all that a result depends on."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_vectors_are_of_the_domain_or_of_general_text_or_of_the_task_alone(recip
 
 def test_names_depend_on_what_the_vectors_are_made_of_and_not_on_where_they_lie(recipe, toy_race, tmp_path):
     def name(**stated):
-        own = replace(recipe, tapter=replace(recipe.tapter, **stated))
-        return enter(own, toy_race.materials).models["TAPTER"].name
+        stated_recipe = replace(recipe, tapter=replace(recipe.tapter, **stated))
+        return enter(stated_recipe, toy_race.materials).models["TAPTER"].name
 
     (tmp_path / "one.vec").write_text("1 2\ngene 0 1\n")
     shutil.copy(tmp_path / "one.vec", tmp_path / "copy.vec")

@@ -1,4 +1,4 @@
-"""A user's own method: found by its file, done by other processes, refused where they could not load it."""
+"""A user's method: found by its file, done by other processes, refused where they could not load it."""
 
 from __future__ import annotations
 
@@ -108,14 +108,14 @@ def test_a_method_of_no_file_works_here_and_is_refused_elsewhere(materials, tmp_
     ],
 )
 def test_names_that_are_taken_are_refused(changes, message):
-    own = Method("own", mlm.MlmRecipe, mlm.adapt, contestants=(Contestant("own", "task"),))
+    method_of_user = Method("mine", mlm.MlmRecipe, mlm.adapt, contestants=(Contestant("mine", "task"),))
     with pytest.raises(ValueError, match=message):
-        with_methods({"own": replace(own, **changes)}, RaceRecipe())
+        with_methods({"mine": replace(method_of_user, **changes)}, RaceRecipe())
 
 
 def test_a_recipe_that_lacks_what_a_race_sets_is_refused():
-    with pytest.raises(ValueError, match="ExtendRecipe has no field 'max_tokens', which racing as own takes"):
-        replace(METHODS["extend"], contestants=(Contestant("own", "task"),))
+    with pytest.raises(ValueError, match="ExtendRecipe has no field 'max_tokens', which racing as mine takes"):
+        replace(METHODS["extend"], contestants=(Contestant("mine", "task"),))
 
 
 @pytest.mark.parametrize(

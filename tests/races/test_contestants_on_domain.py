@@ -96,8 +96,8 @@ def test_seconds_count_the_passes_of_gradient_caching(name, more, toy_race, mate
     group = ON_DOMAIN[name][0].name
 
     def stage(tokens):
-        own = getattr(toy_race.recipe, group)
-        stated = {group: replace(own, plan=replace(own.plan, piece_tokens=tokens))}
+        settings = getattr(toy_race.recipe, group)
+        stated = {group: replace(settings, plan=replace(settings.plan, piece_tokens=tokens))}
         entries = enter(replace(toy_race.recipe, contestants=(name,), **stated), materials)
         return next(each for each in estimate_of(entries, tmp_path).stages if each.label == name)
 
@@ -172,8 +172,10 @@ def test_what_the_names_of_contestants_say_is_no_setting_of_a_race(stated):
 
 def test_what_a_contestant_does_not_read_leaves_its_job_its_name(toy_race, materials):
     def changed(*stated):
-        own = replace(toy_race.recipe, contestants=NINE)
-        before, after = (enter(recipe, materials).models for recipe in (own, settings.override(own, stated)))
+        recipe_of_nine = replace(toy_race.recipe, contestants=NINE)
+        before, after = (
+            enter(recipe, materials).models for recipe in (recipe_of_nine, settings.override(recipe_of_nine, stated))
+        )
         return {name for name in NINE if before[name].name != after[name].name}
 
     assert changed("light.prompt_tokens=9") == changed("light.prompt_rate=0.9") == {"prompt"}

@@ -21,7 +21,7 @@ from acclimate.training.checkpoint import read_log
 
 @pytest.fixture(scope="module")
 def before(toy_race, tmp_path_factory):
-    """The estimate, in a directory of its own where nothing is done, with the materials."""
+    """The estimate, in a separate directory where nothing is done, with the materials."""
     run = tmp_path_factory.mktemp("estimate")
     materials = toys.materials_in(run, toy_race.inputs)
     found = estimate(toy_race.recipe, materials, run)

@@ -10,13 +10,13 @@ from acclimate.core.types import Score
 from acclimate.races.labels import confusion, mean_predictions, per_label, per_type
 
 
-def own(field: list[Score], contestant: str) -> list[Score]:
+def scores_of(field: list[Score], contestant: str) -> list[Score]:
     return [score for score in field if score.contestant == contestant]
 
 
 def test_label_scores_are_those_of_scikit_learn(field: list[Score]) -> None:
-    dapt = own(field, "DAPT")
-    found = per_label(own(field, "untouched"), dapt)
+    dapt = scores_of(field, "DAPT")
+    found = per_label(scores_of(field, "untouched"), dapt)
     labels = [label.label for label in found]
     expected = sum(f1_score(score.gold, score.predicted, labels=labels, average=None) for score in dapt) / len(dapt)
     assert [label.contestant for label in found] == pytest.approx(list(expected))
@@ -37,7 +37,7 @@ def test_label_scores_of_rows_with_several_labels_are_those_of_scikit_learn() ->
 
 
 def test_confusions_are_those_of_scikit_learn_as_the_mean_over_seeds(field: list[Score]) -> None:
-    scores = own(field, "DAPT")
+    scores = scores_of(field, "DAPT")
     found = confusion(scores)
     expected = [confusion_matrix(score.gold, score.predicted, labels=list(found.labels)) for score in scores]
     assert np.array(found.counts) == pytest.approx(np.mean(expected, axis=0))
@@ -46,7 +46,7 @@ def test_confusions_are_those_of_scikit_learn_as_the_mean_over_seeds(field: list
 
 
 def test_rare_labels_are_pooled_and_every_item_stays(field: list[Score]) -> None:
-    scores = own(field, "DAPT")
+    scores = scores_of(field, "DAPT")
     whole, pooled = np.array(confusion(scores).counts), confusion(scores, most=3)
     assert pooled.labels[3:] == ("3 other labels",)
     counts = np.array(pooled.counts)
@@ -57,12 +57,12 @@ def test_rare_labels_are_pooled_and_every_item_stays(field: list[Score]) -> None
 
 
 def test_a_single_label_is_not_pooled(field: list[Score]) -> None:
-    found = confusion(own(field, "DAPT"), most=5)
+    found = confusion(scores_of(field, "DAPT"), most=5)
     assert (found.pooled, len(found.labels)) == (0, 6)
 
 
 def test_a_label_that_is_only_predicted_has_a_row_without_items(field: list[Score]) -> None:
-    scores = [replace(score, predicted=("unheard of", *score.predicted[1:])) for score in own(field, "DAPT")]
+    scores = [replace(score, predicted=("unheard of", *score.predicted[1:])) for score in scores_of(field, "DAPT")]
     found = confusion(scores)
     assert found.labels[-1] == "unheard of"
     assert sum(found.counts[-1]) == 0

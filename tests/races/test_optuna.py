@@ -41,17 +41,21 @@ class Track:
     def __call__(self, candidate: Candidate, seed: int, share: float) -> Outcome:
         if len(self.played) == self.kill:
             raise Killed
-        own = candidate.setting.recipe
+        recipe = candidate.setting.recipe
         self.played.append((candidate.contestant, candidate.setting.name, seed, share))
-        self.recipes.append(own)
-        if own.plan.rate > self.wild:
+        self.recipes.append(recipe)
+        if recipe.plan.rate > self.wild:
             return DIVERGED
-        off = abs(math.log(own.plan.rate / 2e-5)) + abs(math.log(own.epochs / 20)) / 3 + 0.1 * (own.plan.batch == 16)
+        off = (
+            abs(math.log(recipe.plan.rate / 2e-5))
+            + abs(math.log(recipe.epochs / 20)) / 3
+            + 0.1 * (recipe.plan.batch == 16)
+        )
         return Outcome(0.9 - 0.2 * off - 0.3 * (1 - share) - 0.01 * seed, round(100 * share))
 
 
-def searched(own: Search, track: Track, place, names=NAMES, **more) -> Found:
-    recipe = RaceRecipe(seeds=2, search=own)
+def searched(stated_search: Search, track: Track, place, names=NAMES, **more) -> Found:
+    recipe = RaceRecipe(seeds=2, search=stated_search)
     journal = place / JOURNAL if place else None
     return search(names, recipe, track, journal=journal, known_as=str, give_up=track.given_up.append, **more)
 
@@ -60,11 +64,11 @@ def drawn(found: Found, name: str = "untouched") -> list[str]:
     return [line.setting for line in found.record if line.contestant == name and line.rung == 0]
 
 
-@pytest.mark.parametrize("own", [WIDE, GRID, replace(GRID, trials=7)], ids=["tpe", "grid", "part of the grid"])
-def test_every_contestant_has_as_many_trials_all_in_the_record_and_its_best_goes_on_with_all_seeds(own, tmp_path):
+@pytest.mark.parametrize("stated", [WIDE, GRID, replace(GRID, trials=7)], ids=["tpe", "grid", "part of the grid"])
+def test_every_contestant_has_as_many_trials_all_in_the_record_and_its_best_goes_on_with_all_seeds(stated, tmp_path):
     track = Track()
-    found = searched(own, track, tmp_path)
-    number = own.trials or 18
+    found = searched(stated, track, tmp_path)
+    number = stated.trials or 18
     assert Counter(line.contestant for line in found.record if line.rung == 0) == dict.fromkeys(NAMES, number)
     # one surface for both: the same draws
     assert drawn(found) == drawn(found, "TAPT")
@@ -87,12 +91,12 @@ def test_tpe_draws_within_the_ranges_what_the_names_say_and_comes_nearer(tmp_pat
     track = Track()
     found = searched(replace(WIDE, trials=40, pruner="none"), track, tmp_path, names=NAMES[:1])
     tried = {name: recipe for (_, name, *_), recipe in zip(track.played, track.recipes, strict=True)}
-    for name, own in tried.items():
-        assert name == f"rate {own.plan.rate:g}, epochs {own.epochs:g}, batch {own.plan.batch}"
-        assert name == f"rate {own.plan.rate:.3g}, epochs {int(own.epochs)}, batch {own.plan.batch}"
-        assert 1e-5 <= own.plan.rate <= 5e-5
-        assert 2 <= own.epochs <= 60
-        assert own.plan.batch in (16, 32)
+    for name, trials in tried.items():
+        assert name == f"rate {trials.plan.rate:g}, epochs {trials.epochs:g}, batch {trials.plan.batch}"
+        assert name == f"rate {trials.plan.rate:.3g}, epochs {int(trials.epochs)}, batch {trials.plan.batch}"
+        assert 1e-5 <= trials.plan.rate <= 5e-5
+        assert 2 <= trials.epochs <= 60
+        assert trials.plan.batch in (16, 32)
     assert len({recipe.plan.rate for recipe in tried.values()}) > 20, "rates between those listed too"
     scores = [line.dev for line in found.record if line.rung == 0]
     assert sum(scores[-20:]) / 20 > sum(scores[:RANDOM]) / RANDOM
@@ -108,9 +112,9 @@ def test_a_grid_is_each_combination_once_in_an_order_of_the_seed(tmp_path):
 
 
 def test_what_is_pruned_goes_no_further_and_is_given_up(tmp_path):
-    for pruner, own in ((pruner, replace(GRID, pruner=pruner)) for pruner in ("median", "halving", "none")):
+    for pruner, stated_search in ((pruner, replace(GRID, pruner=pruner)) for pruner in ("median", "halving", "none")):
         track = Track()
-        found = searched(own, track, tmp_path, names=NAMES[:1])
+        found = searched(stated_search, track, tmp_path, names=NAMES[:1])
         shares = {name: max(share for _, who, _, share in track.played if who == name) for name in drawn(found)}
         pruned = {line.setting for line in found.record if "pruned" in line.why}
         assert pruned == {name for name, share in shares.items() if share < 1}
@@ -125,24 +129,24 @@ def test_what_is_pruned_goes_no_further_and_is_given_up(tmp_path):
 
 
 @pytest.mark.parametrize("pruner", ["median", "halving"])
-@pytest.mark.parametrize("own", [WIDE, GRID], ids=["tpe", "grid"])
-def test_a_search_that_is_killed_anywhere_goes_on_with_the_same_trials(own, pruner, tmp_path):
-    own = replace(own, pruner=pruner, trials=8)
+@pytest.mark.parametrize("stated", [WIDE, GRID], ids=["tpe", "grid"])
+def test_a_search_that_is_killed_anywhere_goes_on_with_the_same_trials(stated, pruner, tmp_path):
+    stated = replace(stated, pruner=pruner, trials=8)
     whole = Track()
-    expected = searched(own, whole, tmp_path / "whole")
+    expected = searched(stated, whole, tmp_path / "whole")
     trials = len(whole.played) - 2 * len(NAMES)  # then the best of both, with both seeds
     for kill in [*range(0, trials, 6), len(whole.played) - 1]:
         before, after = Track(kill=kill), Track()
         with pytest.raises(Killed):
-            searched(own, before, tmp_path / str(kill))
+            searched(stated, before, tmp_path / str(kill))
         assert before.played == whole.played[:kill]
-        assert searched(own, after, tmp_path / str(kill)) == expected
+        assert searched(stated, after, tmp_path / str(kill)) == expected
         ended = {call[:2] for call in before.played} - {whole.played[kill][:2] for _ in range(kill < trials)}
         # the trial that was on is asked for from its beginning, and its job goes on from where it stood
         assert [call for call in after.played if call[-1] < 1] == [
             call for call in whole.played if call[-1] < 1 and call[:2] not in ended
         ]
-    searched(own, after := Track(), tmp_path / "whole")
+    searched(stated, after := Track(), tmp_path / "whole")
     assert after.played == whole.played[trials:], "all is known: what is asked for are the results of the best"
 
 
@@ -214,8 +218,8 @@ def test_what_is_foreseen_is_not_pruned(pruner, tmp_path):
 
 def test_a_setting_that_is_drawn_again_is_not_run_again(tmp_path):
     track = Track()
-    own = Search(batches=(16, 32), how="tpe", trials=8, pruner="none")
-    found = searched(own, track, tmp_path, names=NAMES[:1])
+    stated_search = Search(batches=(16, 32), how="tpe", trials=8, pruner="none")
+    found = searched(stated_search, track, tmp_path, names=NAMES[:1])
     assert len(drawn(found)) == 8
     assert sorted(set(track.played)) == [
         ("untouched", "batch 16", 0, 1.0),
@@ -223,7 +227,7 @@ def test_a_setting_that_is_drawn_again_is_not_run_again(tmp_path):
     ]
     assert sum("sampled before, as trial" in line.why for line in found.record) == 6
     assert sum(line.kept for line in found.record if line.rung == 0) == 1
-    assert searched(own, Track(), tmp_path, names=NAMES[:1]) == found
+    assert searched(stated_search, Track(), tmp_path, names=NAMES[:1]) == found
 
 
 def test_a_trial_that_diverges_loses_and_teaches(tmp_path):
@@ -260,8 +264,8 @@ def materials(toy_inputs, tmp_path_factory):
 
 
 def test_a_dry_run_counts_the_trials_and_writes_nothing(materials, tmp_path):
-    own = Search(rates=(1e-4, 1e-2), epochs=(1.0, 4.0), how="tpe", trials=6)
-    recipe = RaceRecipe(seeds=2, search=own, contestants=("TAPT",))
+    stated_search = Search(rates=(1e-4, 1e-2), epochs=(1.0, 4.0), how="tpe", trials=6)
+    recipe = RaceRecipe(seeds=2, search=stated_search, contestants=("TAPT",))
 
     def tunings(name: str) -> list[str]:
         jobs = [job.label for job, _ in foreseen(recipe, materials, tmp_path)]

@@ -181,11 +181,11 @@ def test_facts_come_back_from_json_as_they_were(tmp_path: Path, field: list[Scor
 @pytest.mark.parametrize(("predicted", "warned"), [("a", True), ("right", False)])
 def test_encoders_that_learnt_nothing_are_called_that(predicted, warned):
     gold = ("a",) * 6 + ("b",) * 4
-    own = gold if predicted == "right" else ("a",) * 10
-    value = METRICS["accuracy"].compute(gold, own)
+    answers = gold if predicted == "right" else ("a",) * 10
+    value = METRICS["accuracy"].compute(gold, answers)
     ids = tuple(map(str, range(10)))
     field = [
-        Score("untouched", "toy", "accuracy", seed, value, value, ids, gold, own, Cost(), Cost()) for seed in (0, 1)
+        Score("untouched", "toy", "accuracy", seed, value, value, ids, gold, answers, Cost(), Cost()) for seed in (0, 1)
     ]
     told = untaught(rows(outcome_of(field, BARE)), field, "sequence", baselines=())
     assert bool(told) is warned

@@ -45,9 +45,9 @@ class Track:
 def true_scores(best: str = "DAPT", setting: int = 2) -> dict[tuple[str, str], float]:
     """Contestants .5 apart but the best; of each, the second setting is best."""
     return {
-        (name, own.name): 0.5 + 0.1 * (name == best) - 0.05 * abs(number - setting)
+        (name, stated_setting.name): 0.5 + 0.1 * (name == best) - 0.05 * abs(number - setting)
         for name in NAMES
-        for number, own in enumerate(SETTINGS, 1)
+        for number, stated_setting in enumerate(SETTINGS, 1)
     }
 
 
@@ -174,7 +174,7 @@ def test_every_contestant_tries_every_setting_with_the_same_seeds_and_steps():
         track = Track(true_scores())
         search(NAMES, SETTINGS, 3, track, how=how, finalists=finalists, hopeless=never)
         [(seed, share)] = {(seed, share) for *_, seed, share in track.played[:1]}
-        first = {(name, own) for name, own, *rest in track.played if tuple(rest) == (seed, share)}
+        first = {(name, setting) for name, setting, *rest in track.played if tuple(rest) == (seed, share)}
         assert first == {(name, setting.name) for name in NAMES for setting in SETTINGS}
         assert max(Counter(track.played).values()) == 1  # nothing twice
 

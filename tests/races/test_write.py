@@ -133,7 +133,9 @@ def test_facts_that_a_task_shares_stand_with_the_task():
 @pytest.mark.parametrize("learnt", [True, False])
 def test_a_target_that_no_model_has_learnt_carries_no_difference(learnt, monkeypatch):
     outcome = outcome_of_pairs()
-    best = max(outcome.interval(key).mean for key, own in outcome.ran.items() if key[2] == "Genes" and own.cell.shown)
+    best = max(
+        outcome.interval(key).mean for key, cell_ran in outcome.ran.items() if key[2] == "Genes" and cell_ran.cell.shown
+    )
     constant = best - UNTAUGHT - (1e-6 if learnt else -1e-6)
     monkeypatch.setattr("acclimate.studies.stilt.constant_score", lambda *_: constant)
     told = plain(page_of(outcome).as_text())

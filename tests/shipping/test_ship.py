@@ -38,9 +38,9 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture
-def own(tmp_path):
+def race(tmp_path):
     """One to change."""
-    return finished_race(tmp_path / "own")
+    return finished_race(tmp_path / "race")
 
 
 def snippet(card: Path, number: int, where: Path, texts: list[str], pairs: list[str] | None) -> tuple[dict, str]:
@@ -127,8 +127,8 @@ def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_p
 def test_a_tagger_that_says_something_else_is_not_shipped(tmp_path):
     run = finished_race(tmp_path / "run", "tokens")
     scores = files.read_json(run / "scores.json")
-    own = next(row for row in scores if (row["contestant"], row["seed"]) == ("DAPT", 1))
-    own["predicted"][4][0] = "O" if own["predicted"][4][0] != "O" else "B-acid"
+    score = next(row for row in scores if (row["contestant"], row["seed"]) == ("DAPT", 1))
+    score["predicted"][4][0] = "O" if score["predicted"][4][0] != "O" else "B-acid"
     files.write_json(run / "scores.json", scores)
     with pytest.raises(ValueError, match="for 1 of the 30 test texts; the first is test-4"):
         ship(run, tmp_path / "out")
@@ -196,16 +196,16 @@ def test_shipping_again_gives_the_same_bytes(run, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_model_that_says_something_else_is_not_shipped(own, tmp_path):
-    scores = files.read_json(own / "scores.json")
+def test_a_model_that_says_something_else_is_not_shipped(race, tmp_path):
+    scores = files.read_json(race / "scores.json")
     [scored] = [score for score in scores if (score["contestant"], score["seed"]) == ("DAPT", 1)]
     scored["predicted"][4] = next(label for label in finished.LABELS if label != scored["predicted"][4])
-    files.write_json(own / "scores.json", scores)
+    files.write_json(race / "scores.json", scores)
     with pytest.raises(
         ValueError, match="something else than what was scored for 1 of the 30 test texts; the first is test-4"
     ):
-        ship(own, tmp_path / "out")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["own"]
+        ship(race, tmp_path / "out")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["race"]
 
 
 @pytest.mark.parametrize(
@@ -249,34 +249,34 @@ def test_numbers_that_are_nearly_one_may_differ_by_what_float32_cannot_hold():
     assert predict.differing(scored, off, "score", ()) == [2]
 
 
-def test_other_test_texts_than_those_scored_are_refused(own, tmp_path):
-    scores = files.read_json(own / "scores.json")
+def test_other_test_texts_than_those_scored_are_refused(race, tmp_path):
+    scores = files.read_json(race / "scores.json")
     for score in scores:
         score["ids"][0] = "another"
-    files.write_json(own / "scores.json", scores)
+    files.write_json(race / "scores.json", scores)
     with pytest.raises(ValueError, match="the test texts are not those that were scored"):
-        ship(own, tmp_path / "out")
+        ship(race, tmp_path / "out")
 
 
-def test_a_race_that_has_not_ended_is_refused_with_the_way_out(own, tmp_path):
+def test_a_race_that_has_not_ended_is_refused_with_the_way_out(race, tmp_path):
     with pytest.raises(ValueError, match=r"there is no such directory\. Give the --out of a race"):
         ship(tmp_path / "nowhere", tmp_path / "out")
-    (own / "winner" / "model.safetensors").write_bytes(b"other")
+    (race / "winner" / "model.safetensors").write_bytes(b"other")
     with pytest.raises(files.DamagedError, match="is damaged"):
-        ship(own, tmp_path / "out")
-    (own / "facts.json").unlink()
+        ship(race, tmp_path / "out")
+    (race / "facts.json").unlink()
     with pytest.raises(
         ValueError, match=r"no finished race: it has no facts\.json\. Run the same race again to go on with it"
     ):
-        ship(own, tmp_path / "out")
+        ship(race, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_winner_that_was_never_scored_is_refused(own, tmp_path):
-    with files.new_directory(own / "winner") as temporary:
+def test_a_winner_that_was_never_scored_is_refused(race, tmp_path):
+    with files.new_directory(race / "winner") as temporary:
         files.write_json(temporary / "race.json", {"contestant": "DAPT", "seed": 7})
     with pytest.raises(ValueError, match=r"winner is DAPT, seed 7, which scores\.json does not have"):
-        ship(own, tmp_path / "out")
+        ship(race, tmp_path / "out")
 
 
 def test_nothing_of_anybody_else_is_replaced(run, tmp_path):

@@ -69,14 +69,14 @@ def scores_of(contestant: str, metric: str, gold: list[float] | list[str], predi
             metric,
             seed,
             0.5,
-            known.compute(gold, own),
+            known.compute(gold, predicted),
             ids,
             tuple(gold),
-            tuple(own),
+            tuple(predicted),
             Cost(),
             Cost(),
         )
-        for seed, own in enumerate(predicted_S)
+        for seed, predicted in enumerate(predicted_S)
     ]
 
 
@@ -88,11 +88,11 @@ def test_of_one_dataset_they_are_its_own(metric: str) -> None:
     else:
         gold = generator.normal(size=200).tolist()
         sides = [(np.array(gold) + generator.normal(0, 0.6, (3, 200))).tolist() for _ in "ab"]
-    ours, theirs = (scores_of(name, metric, gold, own) for name, own in zip("ab", sides, strict=True))
+    ours, theirs = (scores_of(name, metric, gold, of_dataset) for name, of_dataset in zip("ab", sides, strict=True))
     draws = resample([*ours, *theirs], METRICS[metric])
-    alone, own = mean_interval([draws["a"]], [1.0]), interval(ours, METRICS[metric])
+    alone, of_dataset = mean_interval([draws["a"]], [1.0]), interval(ours, METRICS[metric])
     assert (alone.mean, alone.low, alone.high, alone.caution) == pytest.approx(
-        (own.mean, own.low, own.high, own.caution)
+        (of_dataset.mean, of_dataset.low, of_dataset.high, of_dataset.caution)
     )
     between, pair = mean_difference([draws["a"]], [draws["b"]], [1.0]), compare(ours, theirs, METRICS[metric])
     assert (between.low, between.high, between.p) == pytest.approx((pair.low, pair.high, pair.p))
@@ -118,6 +118,6 @@ def test_a_mean_that_hangs_on_one_small_dataset_says_so() -> None:
 
 
 def test_weights_of_a_mean_sum_to_one() -> None:
-    own = drawn(np.random.default_rng(5), np.zeros(30), 0.0, 0.1)
+    draws = drawn(np.random.default_rng(5), np.zeros(30), 0.0, 0.1)
     with pytest.raises(AssertionError, match=r"sum to 1, not to 0\.7"):
-        mean_interval([own, own], [0.5, 0.2])
+        mean_interval([draws, draws], [0.5, 0.2])

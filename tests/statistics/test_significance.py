@@ -178,10 +178,12 @@ def test_the_probability_of_improvement_is_that_of_a_new_seed_on_a_new_test_set(
         scores_Sn = gain + luck * generator.normal(size=(seeds, 1)) + persistent * generator.normal(size=items)
         scores_Sn = scores_Sn + passing * generator.normal(size=(seeds, items))
         points_S = scores_Sn.mean(axis=1)
-        own, low, high = improvement(points_S.mean(), components_of(points_S, scores_Sn - points_S[:, None]), seeds)
-        assert own is not None
-        assert low <= own <= high
-        likely.append(own)
+        probability, low, high = improvement(
+            points_S.mean(), components_of(points_S, scores_Sn - points_S[:, None]), seeds
+        )
+        assert probability is not None
+        assert low <= probability <= high
+        likely.append(probability)
         covered += low <= truth <= high
     assert np.median(likely) == pytest.approx(truth, abs=0.03)
     assert 0.92 <= covered / 400 <= 0.985

@@ -44,14 +44,14 @@ TUNINGS = 4 + 2  # of each model: all settings with the first seed, the best two
 def of_all(rows: tuple[str, ...] = ("m", "n")) -> tuple[dict[Any, Any], list[Mean]]:
     """Made-up scores of all thirteen datasets, and the means over them."""
     cells = [cell(row, dataset.name) for dataset in blurb.DATASETS for row in rows]
-    found = {own.key: ran(own, 0.4 + 0.1 * at, seeds=2) for at, own in enumerate(cells)}
+    found = {cell.key: ran(cell, 0.4 + 0.1 * at, seeds=2) for at, cell in enumerate(cells)}
     return found, [*_means(list(blurb.DATASETS), list(rows), _refused(list(blurb.DATASETS)))]
 
 
 def test_the_blurb_score_is_the_mean_over_types_of_the_means_over_their_datasets():
     found, means = of_all()
     compared = compare(found, [], means)
-    points = {place: own.mean for (place, _), own in compared.intervals.items()}
+    points = {place: interval.mean for (place, _), interval in compared.intervals.items()}
     for model in ("m", "n"):
         assert points["", model, BLURB_SCORE] == pytest.approx(
             blurb_score({dataset.name: points["", model, dataset.name] for dataset in blurb.DATASETS})
@@ -155,8 +155,8 @@ def test_the_order_of_the_models_changes_no_score(benchmark):
     other = replace(benchmark.inputs, models=benchmark.inputs.models[::-1])
     again = run(design(benchmark.recipe, other), benchmark.inputs.out)
     assert results(benchmark.inputs.out) == there
-    assert {key: own.scores for key, own in again.ran.items()} == {
-        key: own.scores for key, own in benchmark.outcome.ran.items()
+    assert {key: cell_ran.scores for key, cell_ran in again.ran.items()} == {
+        key: cell_ran.scores for key, cell_ran in benchmark.outcome.ran.items()
     }
 
 
@@ -169,10 +169,10 @@ def test_all_settings_are_tried_on_dev_and_the_best_alone_is_tested(benchmark):
         assert len({trial.setting for trial in trials}) == 4
         last = max(trial.rung for trial in trials)
         best = max((trial for trial in trials if trial.rung == last), key=lambda trial: trial.dev)
-        own = benchmark.outcome.ran["", model.name, "Topics"]
-        assert own.facts["setting"] == best.setting
-        assert own.facts["fine-tunings"] == TUNINGS
-        assert own.costs["with the search"].flops > own.costs["tuning"].flops > 0
+        cell_ran = benchmark.outcome.ran["", model.name, "Topics"]
+        assert cell_ran.facts["setting"] == best.setting
+        assert cell_ran.facts["fine-tunings"] == TUNINGS
+        assert cell_ran.costs["with the search"].flops > cell_ran.costs["tuning"].flops > 0
         expected += [f"test {model.key} on Topics, {best.setting}, seed {seed}" for seed in (0, 1)]
     assert sorted(looks) == sorted(expected)
 
@@ -210,8 +210,8 @@ def test_settings_for_tags_and_mentions_reach_only_what_has_them(tmp_path):
     both = ((0, 3), (4, 9))
     kinds = ("tokens", "sequence", "score")
     found = {(kind, len(spans)): tuning(kind, spans) for kind in kinds for spans in ((), both)}
-    assert [key for key, own in found.items() if own.pooling == "starts"] == [("sequence", 2)]
-    assert {key[0] for key, own in found.items() if own.tag_layer == "crf"} == {"tokens"}
+    assert [key for key, stated in found.items() if stated.pooling == "starts"] == [("sequence", 2)]
+    assert {key[0] for key, stated in found.items() if stated.tag_layer == "crf"} == {"tokens"}
     assert {recipe.special_tokens for recipe in found.values()} == {("[E1]",)}
 
 

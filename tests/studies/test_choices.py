@@ -63,8 +63,13 @@ def dataset(name: str, kind: str, labels: tuple[str, ...], metric: str, forms: t
 
 
 FORMS = tuple(
-    Form(own, (), partial(related, own), special=PAIRS.special_tokens(own) if own != "original" else ())
-    for own in ("dummies", "markers", "original")
+    Form(
+        encoding,
+        (),
+        partial(related, encoding),
+        special=PAIRS.special_tokens(encoding) if encoding != "original" else (),
+    )
+    for encoding in ("dummies", "markers", "original")
 )
 CATALOGUE = (
     dataset("Words", "tokens", ("B-heart", "I-heart", "O"), "entity_f1", (Form("made up", (), tagged),)),
@@ -142,8 +147,8 @@ def test_the_tokenizer_keeps_whole_what_the_form_writes(ran):
     assert not outcome.failed
     special = PAIRS.special_tokens("markers")
     assert special
-    for (_, row, _), own in outcome.ran.items():
-        [tuned] = own.cell.jobs_by_seed[0].needs.values()
+    for (_, row, _), cell_ran in outcome.ran.items():
+        [tuned] = cell_ran.cell.jobs_by_seed[0].needs.values()
         tokenizer = AutoTokenizer.from_pretrained(tuned.directory(out) / "checkpoint")
         whole = [token for token in special if tokenizer.tokenize(f"a {token} b").count(token) == 1]
         assert whole == (list(special) if row == "markers, starts" else [])
@@ -152,7 +157,7 @@ def test_the_tokenizer_keeps_whole_what_the_form_writes(ran):
 
 def test_each_form_is_read_as_it_is_written(ran):
     _, outcome = ran
-    texts = {row: own.cell.task.examples("train")[0].text for (_, row, _), own in outcome.ran.items()}
+    texts = {row: cell_ran.cell.task.examples("train")[0].text for (_, row, _), cell_ran in outcome.ran.items()}
     assert "[E1] " in texts["markers, starts"]
     assert "[E1]" not in texts["original, mentions"]
 

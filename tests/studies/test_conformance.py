@@ -125,14 +125,14 @@ def results(out: Path) -> dict[Path, int]:
 @pytest.fixture(scope="module", params=STUDIES)
 def studied(request, toy_inputs, models, data, catalogue, *, tmp_path_factory) -> Studied:
     study, out = STUDIES[request.param], tmp_path_factory.mktemp(request.param) / "run"
-    own, raw = toys.files_in(toy_inputs)
+    labelled, raw = toys.files_in(toy_inputs)
     more = ["seeds=2"]
     if study.name == "stilt":
         more.append(f"datasets={json.dumps([str(toy_inputs / 'train.jsonl'), 'Numbers'])}")
 
     def inputs(place: Path) -> Inputs:
         if study.takes == "task":
-            return Inputs(place, task=own, raw=raw, models=() if study.name == "tlm" else models[:1])
+            return Inputs(place, task=labelled, raw=raw, models=() if study.name == "tlm" else models[:1])
         if study.takes == "texts":
             return Inputs(place, raw=raw, data=data)
         return Inputs(place, models=models, data=data)

@@ -60,7 +60,7 @@ def stated(*more: str) -> DgaStudyRecipe:
 def test_each_contestant_adapts_with_what_its_recipe_states(name):
     method, _ = ADAPTED[name]
     row = settings.from_toml(METHODS[method].recipe, RECIPES / f"{PLACES[name]}.toml")
-    if method == "token_contrast":  # none is each one's own
+    if method == "token_contrast":  # none is shared
         row = replace(row, temperature=None)
     assert DgaStudyRecipe().stated(name) == replace(row, model="", dropout=0.1, attention_dropout=0.1)
 
@@ -74,16 +74,16 @@ def test_what_all_share_is_stated_once_and_what_is_a_methods_own_stays_its_own()
     assert ablated.stated("DGA (w/o contrast)").anchor == "own"
     assert ablated.stated("DGA (random mask)").subset == DgaStudyRecipe().dga.subset
     for name in ADAPTED:
-        own = recipe.stated(name)
-        assert (own.plan, own.whole_words, own.max_tokens) == (recipe.adapt.plan, True, 32)
+        of_method = recipe.stated(name)
+        assert (of_method.plan, of_method.whole_words, of_method.max_tokens) == (recipe.adapt.plan, True, 32)
 
 
 @pytest.fixture(scope="module")
 def ran(toy_inputs, models, tmp_path_factory) -> tuple[Path, Outcome]:
     """The ensemble alone beside the model as it is: MLM is adapted for it, and is no row."""
     out = tmp_path_factory.mktemp("dga") / "run"
-    own, raw = toys.files_in(toy_inputs)
-    return out, run(design(stated(TOGETHER), Inputs(out, task=own, raw=raw, models=models[:1])), out)
+    labelled, raw = toys.files_in(toy_inputs)
+    return out, run(design(stated(TOGETHER), Inputs(out, task=labelled, raw=raw, models=models[:1])), out)
 
 
 def test_the_ensemble_averages_probabilities(ran):
@@ -124,11 +124,11 @@ def test_macro_f1_and_accuracy_are_of_the_same_predictions_and_losses_stand_besi
     assert [(line["contestant"], line["metric"]) for line in lines] == [
         (name, metric) for name in ("untouched", ENSEMBLE) for metric in ("macro_f1", "accuracy")
     ]
-    for line, (key, own) in zip(lines[1::2], outcome.ran.items(), strict=True):
-        values = [METRICS["accuracy"].compute(score.gold, score.predicted) for score in own.scores]
+    for line, (key, cell_ran) in zip(lines[1::2], outcome.ran.items(), strict=True):
+        values = [METRICS["accuracy"].compute(score.gold, score.predicted) for score in cell_ran.scores]
         assert [float(value) for value in line["scores"].split()] == pytest.approx(values)
         assert outcome.interval(key, "accuracy").mean == pytest.approx(sum(values) / 2)
-        assert outcome.interval(key, MAIN).mean == pytest.approx(sum(score.test for score in own.scores) / 2)
+        assert outcome.interval(key, MAIN).mean == pytest.approx(sum(score.test for score in cell_ran.scores) / 2)
     for what, heading in (("general", HEADING), ("domain", "domain loss")):
         [place] = out.glob(f"jobs/{what}-loss-untouched-*/result.json")
         assert outcome.losses[heading]["untouched"].loss == json.loads(place.read_text())["loss"]
@@ -137,8 +137,8 @@ def test_macro_f1_and_accuracy_are_of_the_same_predictions_and_losses_stand_besi
 
 def test_an_ensemble_is_for_one_label_a_row(toy_inputs, models, tmp_path):
     (tmp_path / "scores.csv").write_text("text,label\n" + "".join(f"text {i} of it,{i / 7}\n" for i in range(60)))
-    own = LabelledFiles(train=tmp_path / "scores.csv", kind="score", max_tokens=32)
-    inputs = Inputs(tmp_path / "run", task=own, raw=Raw(domain=toy_inputs / "domain.txt"), models=models[:1])
+    labelled = LabelledFiles(train=tmp_path / "scores.csv", kind="score", max_tokens=32)
+    inputs = Inputs(tmp_path / "run", task=labelled, raw=Raw(domain=toy_inputs / "domain.txt"), models=models[:1])
     with pytest.raises(ValueError, match="averages the probabilities of a row's one label, but scores is of kind"):
         design(stated(TOGETHER), inputs)
 
@@ -170,9 +170,9 @@ def test_settings_out_of_range_are_told(more, message):
     ],
 )
 def test_what_the_model_cannot_read_is_told_before_anything_is_done(more, message, toy_inputs, models, tmp_path):
-    own, raw = toys.files_in(toy_inputs)
+    labelled, raw = toys.files_in(toy_inputs)
     with pytest.raises(ValueError, match=message):
-        design(stated(*more), Inputs(tmp_path / "run", task=own, raw=raw, models=models[:1]))
+        design(stated(*more), Inputs(tmp_path / "run", task=labelled, raw=raw, models=models[:1]))
     assert not (tmp_path / "run").exists()
 
 
@@ -184,15 +184,15 @@ def test_what_the_model_cannot_read_is_told_before_anything_is_done(more, messag
     ],
 )
 def test_what_is_lacking_is_told(given, message, toy_inputs, tmp_path):
-    own, raw = toys.files_in(toy_inputs)
+    labelled, raw = toys.files_in(toy_inputs)
     with pytest.raises(ValueError, match=message):
-        design(stated(), replace(Inputs(tmp_path, task=own, raw=raw), **given))
+        design(stated(), replace(Inputs(tmp_path, task=labelled, raw=raw), **given))
 
 
 def test_mlm_is_compared_with_where_it_is_a_row(toy_inputs, models, tmp_path):
-    own, raw = toys.files_in(toy_inputs)
+    labelled, raw = toys.files_in(toy_inputs)
     recipe = stated(f'contestants=["adapter", "{MLM}", "{ENSEMBLE}"]')
-    made = design(recipe, Inputs(tmp_path, task=own, raw=raw, models=models[:1]))
+    made = design(recipe, Inputs(tmp_path, task=labelled, raw=raw, models=models[:1]))
     found = [(each.key[1], each.references[0][1]) for each in made.against]
     assert found == [
         *((name, "untouched") for name in (MLM, "adapter", ENSEMBLE)),

@@ -88,13 +88,13 @@ def place(tmp_path_factory, toy_inputs) -> Path:
     place = tmp_path_factory.mktemp("inputs")
     generator = random.Random(0)
     rows = [(text(topic, 14, generator), topic) for topic in [*TOPICS] * 30]
-    for name, own in (("one", rows[:42]), ("three", rows[60:])):
-        lines = [json.dumps({"text": words, "label": topic}) for words, topic in own]
+    for name, rows_of_file in (("one", rows[:42]), ("three", rows[60:])):
+        lines = [json.dumps({"text": words, "label": topic}) for words, topic in rows_of_file]
         (place / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     (place / "two.csv").write_text("words,topic\n" + "".join(f"{words},{topic}\n" for words, topic in rows[20:60]))
     (place / "blurb" / "biosses").mkdir(parents=True)
     for split in ("train", "dev", "test"):
-        pairs = ["\t".join((f"{split} {at}", *own, str(at % 5))) for at, own in enumerate(rows[:12])]
+        pairs = ["\t".join((f"{split} {at}", *rows_of_file, str(at % 5))) for at, rows_of_file in enumerate(rows[:12])]
         (place / "blurb" / "biosses" / f"{split}.tsv").write_text("\n".join([BIOSSES, *pairs]) + "\n")
     shutil.copy(toy_inputs / "domain.txt", place)
     tokenizer = train_tokenizer(write_corpus(read_documents(toy_inputs / "domain.txt"), place / "corpus"), size=200)
@@ -149,8 +149,8 @@ def contents(run: Path) -> dict[str, bytes]:
     return {str(file.relative_to(run)): file.read_bytes() for file in sorted(run.rglob("*")) if file.is_file()}
 
 
-ALL = [(name, own) for name, (_, *own) in COMMANDS.items()]
-ALL += [pytest.param(name, own, marks=pytest.mark.slow) for name, (_, *own) in LONGER.items()]
+ALL = [(name, arguments) for name, (_, *arguments) in COMMANDS.items()]
+ALL += [pytest.param(name, arguments, marks=pytest.mark.slow) for name, (_, *arguments) in LONGER.items()]
 
 
 @pytest.mark.parametrize(("run", "tables"), ALL, indirect=["run"])

@@ -49,8 +49,8 @@ def files(tmp_path_factory) -> Path:
     write(place / "numbers.jsonl", numbers)
     topics, other = (member.task for member in members_of(stated(place), Inputs(place / "clean"))[0])
     held = [example.text for split in ("dev", "test") for example in topics.examples(split)[:1]]
-    for copy, own in zip(held, other.examples("train")[:2], strict=True):
-        [row] = [row for row in numbers if row["text"] == own.text]
+    for copy, example in zip(held, other.examples("train")[:2], strict=True):
+        [row] = [row for row in numbers if row["text"] == example.text]
         row["text"] = copy.upper()
     write(place / "numbers.jsonl", numbers)
     return place
@@ -114,8 +114,8 @@ def test_the_baseline_is_the_first_task_where_their_settings_are_the_same(files,
     cells = cells_of(recipe, models[:1], tmp_path)
     for first in SIZES:
         for target in SIZES:
-            own = tuned(cells[first, target])
-            assert own.needs["model"].name == tuned(cells[BASELINE, first]).name
+            stage = tuned(cells[first, target])
+            assert stage.needs["model"].name == tuned(cells[BASELINE, first]).name
         # a pair takes as many steps as the same task twice, so that one control stands for all
         controls = {tuned(cells[row, first]).name for row in (MORE, *(f"{STEPS} as with {name}" for name in SIZES))}
         assert len(controls) == 1
@@ -150,9 +150,9 @@ def test_a_chain_of_jobs_is_the_method_bit_for_bit(matrix, files, models, tmp_pa
     out, cells = matrix
     recipe, last = stated(files), tuned(cells["topics", "numbers"], 1)
     assert not do_all(with_needs([last]), out)
-    own = replace(recipe.finetune, plan=replace(recipe.finetune.plan, seed=1))
+    finetune = replace(recipe.finetune, plan=replace(recipe.finetune.plan, seed=1))
     tasks = tuple(out / each / "data" for each in SIZES)
-    alike = stilt.adapt(stilt.StiltRecipe(models[0], tasks, recipe.intermediate, own), tmp_path).path
+    alike = stilt.adapt(stilt.StiltRecipe(models[0], tasks, recipe.intermediate, finetune), tmp_path).path
     for file in ("model.safetensors", "config.json", "tokenizer.json"):
         assert (alike / file).read_bytes() == (last.directory(out) / "checkpoint" / file).read_bytes()
 
@@ -162,8 +162,8 @@ def test_files_state_their_columns_kind_and_splits(tmp_path, monkeypatch):
     pairs = [(text(topic, 8, generator), text(topic, 6, generator), str(len(topic))) for topic in [*TOPICS] * 9]
     (tmp_path / "pairs.tsv").write_text("".join("\t".join(row) + "\n" for row in (("one", "two", "how"), *pairs)))
     sentences = [text(topic, 7, generator).split() for topic in [*TOPICS] * 8]
-    for name, own in (("tags", sentences[4:]), ("dev", sentences[:4])):
-        lines = ["\n".join(f"{word} {'B' if len(word) > 5 else 'O'}" for word in words) for words in own]
+    for name, sentences_of_file in (("tags", sentences[4:]), ("dev", sentences[:4])):
+        lines = ["\n".join(f"{word} {'B' if len(word) > 5 else 'O'}" for word in words) for words in sentences_of_file]
         (tmp_path / f"{name}.conll").write_text("\n\n".join(lines) + "\n")
     monkeypatch.chdir(tmp_path)
     datasets = (

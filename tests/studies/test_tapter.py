@@ -58,12 +58,12 @@ def files(tmp_path_factory) -> Path:
     return place
 
 
-def own(files: Path, **more: Path) -> LabelledFiles:
+def labelled(files: Path, **more: Path) -> LabelledFiles:
     return LabelledFiles(**({split: files / f"{split}.json" for split in SIZES} | more), metric="mrr", max_tokens=64)
 
 
 def made(files: Path, first: Path, out: Path, task: LabelledFiles | None = None) -> Design:
-    inputs = Inputs(out, task=task or own(files), models=(str(files / "model"),))
+    inputs = Inputs(out, task=task or labelled(files), models=(str(files / "model"),))
     return design(stated(f"first={first}"), inputs)
 
 
@@ -141,7 +141,7 @@ def leaking(files: Path, place: Path, paragraphs: Sequence[dict]) -> Path:
 def test_a_first_stage_on_dev_or_test_items_is_refused(split, files, tmp_path):
     """Of questions of SQuAD's kind, which are scored on one context each."""
     sealed = article("sealed", 20, 1)
-    one = own(files, **{split: write(tmp_path / "sealed.json", [sealed])})
+    one = labelled(files, **{split: write(tmp_path / "sealed.json", [sealed])})
     with pytest.raises(ValueError, match=LEAK):
         made(files, leaking(files, tmp_path, sealed["paragraphs"]), tmp_path / "run", one)
 
@@ -180,7 +180,7 @@ def test_a_first_stage_of_another_kind_or_of_other_labels_is_refused(files, toy_
 
 def test_the_rows_of_both_stages_are_drawn_and_told(files, tmp_path):
     recipe = stated(f"first={files / 'first.json'}", "rows=6", "first_rows=9")
-    found = design(recipe, Inputs(tmp_path, task=own(files), models=(str(files / "model"),)))
+    found = design(recipe, Inputs(tmp_path, task=labelled(files), models=(str(files / "model"),)))
     assert {cell.task.sizes["train"] for cell in found.cells} == {6}
     assert found.notes[0] == "Trained on 6 rows after 9 of first."
 
@@ -207,6 +207,6 @@ def test_settings_out_of_range_are_told(more, message):
     ],
 )
 def test_what_is_lacking_is_told(given, first, message, files, tmp_path):
-    inputs = Inputs(tmp_path, task=own(files), models=(str(files / "model"),))
+    inputs = Inputs(tmp_path, task=labelled(files), models=(str(files / "model"),))
     with pytest.raises(ValueError, match=message):
         design(stated(f"first={first}"), replace(inputs, **given))

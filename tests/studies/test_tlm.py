@@ -37,8 +37,8 @@ SMALL = (
 
 def made(vary: str, inputs: Path, out: Path, models: tuple[str, ...] = (), *more: str) -> Design:
     recipe = settings.override(TlmStudyRecipe(), [f"vary={vary}", *SMALL, *more])
-    own, raw = toys.files_in(inputs)
-    return design(recipe, Inputs(out, task=own, raw=raw, models=models))
+    labelled, raw = toys.files_in(inputs)
+    return design(recipe, Inputs(out, task=labelled, raw=raw, models=models))
 
 
 def jobs(made: Design, beginning: str = "") -> set[str]:
@@ -91,7 +91,10 @@ def searched(toy_inputs, tmp_path_factory) -> tuple[Path, Outcome, str, list[Map
 
 def test_the_setting_with_the_best_mean_on_dev_is_tested_and_nothing_else_opens_the_test_set(searched):
     out, outcome, text, looks = searched
-    means = {row: sum(score.dev for score in own.scores) / len(own.scores) for (_, row, _), own in outcome.ran.items()}
+    means = {
+        row: sum(score.dev for score in cell_ran.scores) / len(cell_ran.scores)
+        for (_, row, _), cell_ran in outcome.ran.items()
+    }
     assert len(means) == 4
     best = max(means, key=lambda row: means[row])
     assert best != next(iter(means))  # the reference of the comparisons
@@ -119,9 +122,9 @@ def test_of_what_was_not_chosen_only_dev_is_written_and_all_that_was_tried_is_co
 def test_a_model_is_compared_with_training_from_it_and_from_nothing(toy_inputs, models, tmp_path):
     outcome = run(made("model", toy_inputs, tmp_path, models[:1], "tlm.plan.steps=2"), tmp_path)
     assert not outcome.failed
-    own = {row: each for (_, row, _), each in outcome.ran.items()}
-    assert "stage 1" not in own["model"].costs or not own["model"].costs["stage 1"].tokens
-    assert all(own[row].costs["stage 1"].tokens > 0 for row in ("model + MLM on task data", "TLM"))
+    by_row = {row: each for (_, row, _), each in outcome.ran.items()}
+    assert "stage 1" not in by_row["model"].costs or not by_row["model"].costs["stage 1"].tokens
+    assert all(by_row[row].costs["stage 1"].tokens > 0 for row in ("model + MLM on task data", "TLM"))
     [losses] = outcome.losses.values()
     assert losses["TLM"].loss is None, "a loss of another vocabulary is no smaller or larger"
     goes_on = losses["model + MLM on task data"]
@@ -137,10 +140,10 @@ def test_a_model_that_is_stated_and_not_given_is_told(toy_inputs, tmp_path):
 
 
 def test_general_text_is_needed_where_tlm_retrieves(toy_inputs, toy_race, tmp_path):
-    own, _ = toys.files_in(toy_inputs)
+    labelled, _ = toys.files_in(toy_inputs)
     recipe = settings.override(TlmStudyRecipe(), ["vary=k", *SMALL])
     with pytest.raises(ValueError, match="TLM retrieves from general text: give --general"):
-        design(recipe, Inputs(tmp_path, task=own))
+        design(recipe, Inputs(tmp_path, task=labelled))
     raced = replace(toy_race.recipe, contestants=("TLM",))
     with pytest.raises(ValueError, match="TLM retrieves from general text: give --general"):
         enter(raced, replace(toy_race.materials, general=None, model="somewhere"))

@@ -46,13 +46,13 @@ def jsonl(path: Path, labels: Sequence[Any], **more: Sequence[Any]) -> Path:
 
 
 def test_three_files_stay_what_they_are(tmp_path: Path) -> None:
-    own = LabelledFiles(
+    stated = LabelledFiles(
         csv(tmp_path / "train.csv", ["yes", "no"] * 3),
         csv(tmp_path / "dev.csv", ["no"], 100),
         csv(tmp_path / "test.csv", ["yes"], 200),
         max_tokens=64,
     )
-    found = read_files(own)
+    found = read_files(stated)
     assert (found.name, found.kind, found.labels, found.max_tokens) == ("train", "sequence", ("no", "yes"), 64)
     assert found.metric.name == "macro_f1"
     assert found.splits["dev"] == (Example("dev:1", text(100), "no"),)
@@ -187,11 +187,11 @@ def test_rejected_rows_are_counted_in_each_file(tmp_path: Path) -> None:
 
 
 def test_ids_are_unique_where_files_bear_the_same_name(tmp_path: Path) -> None:
-    own = LabelledFiles(
+    stated = LabelledFiles(
         csv(tmp_path / "one" / "data.csv", ["a", "b"] * 20),
         test=csv(tmp_path / "two" / "data.csv", ["a", "b"], 100),
     )
-    found = read_files(own)
+    found = read_files(stated)
     assert [row.id for row in found.splits["test"]] == ["test/data:1", "test/data:2"]
     ids = [row.id for rows in found.splits.values() for row in rows]
     assert len(set(ids)) == len(ids) == 42
@@ -296,13 +296,13 @@ def test_a_packed_file_is_the_same_task(ending, tmp_path):
 
 
 def test_no_context_stands_on_two_sides_of_our_split(tmp_path):
-    path = write(tmp_path / "own.json", [article("one", 15, 3)])
+    path = write(tmp_path / "questions.json", [article("one", 15, 3)])
     found = read_files(LabelledFiles(path))
     assert sum(map(len, found.splits.values())) == 45
     assert contexts(found, "train") & (contexts(found, "dev") | contexts(found, "test")) == set()
     assert contexts(found, "dev") & contexts(found, "test") == set()
     assert all(len(rows) % 3 == 0 for rows in found.splits.values())
-    assert "own.json at random, because no file was given for dev and test: " in found.notes[0]
+    assert "questions.json at random, because no file was given for dev and test: " in found.notes[0]
     assert "(70% / 10% / 20%), seed 0. All questions on one of the 15 contexts" in found.notes[0]
     assert "stratified" not in found.notes[0]
     assert read_files(LabelledFiles(path)).splits == found.splits
@@ -311,7 +311,7 @@ def test_no_context_stands_on_two_sides_of_our_split(tmp_path):
 
 def test_articles_stay_whole_where_there_are_enough_of_them(tmp_path):
     found = read_files(
-        LabelledFiles(write(tmp_path / "own.json", [article(f"t{number}", 3, 1) for number in range(20)]))
+        LabelledFiles(write(tmp_path / "questions.json", [article(f"t{number}", 3, 1) for number in range(20)]))
     )
     home = {}
     for split, rows in found.splits.items():
@@ -322,7 +322,7 @@ def test_articles_stay_whole_where_there_are_enough_of_them(tmp_path):
 
 def test_an_answer_is_no_class_of_which_train_must_have_one(tmp_path):
     """Every answer is another word: were answers classes, all rows would have to be in train."""
-    found = read_files(LabelledFiles(write(tmp_path / "own.json", [article("one", 40, 1)])))
+    found = read_files(LabelledFiles(write(tmp_path / "questions.json", [article("one", 40, 1)])))
     assert {split: len(rows) for split, rows in found.splits.items()} == {"train": 28, "dev": 4, "test": 8}
 
 
@@ -335,13 +335,13 @@ def test_pairs_of_a_question_are_learnt_one_by_one_and_scored_together(tmp_path)
         ]
         return [{"title": "BioASQ", "paragraphs": paragraphs}]
 
-    own = LabelledFiles(
+    stated = LabelledFiles(
         train=write(tmp_path / "train.json", listed(0, 4, 3)),
         dev=write(tmp_path / "dev.json", listed(10, 2, 2)),
         test=write(tmp_path / "test.json", listed(20, 5, 3)),
         metric="mrr",
     )
-    found = read_files(own)
+    found = read_files(stated)
     assert {split: len(rows) for split, rows in found.splits.items()} == {"train": 12, "dev": 2, "test": 5}
     asked = found.splits["test"][0]
     assert (asked.id, asked.group, asked.text.count(PASSAGE)) == ("q20", "q20", 2)
@@ -351,16 +351,18 @@ def test_pairs_of_a_question_are_learnt_one_by_one_and_scored_together(tmp_path)
     whole = read_files(LabelledFiles(write(tmp_path / "whole.json", listed(0, 20, 3))))
     assert {split: len(rows) for split, rows in whole.splits.items()} == {"train": 14 * 3, "dev": 2, "test": 4}
 
-    write(own.dev, [{"title": "", "paragraphs": pairs("q3", 5, "What is it, the 3th time?")[3:]}])
+    write(stated.dev, [{"title": "", "paragraphs": pairs("q3", 5, "What is it, the 3th time?")[3:]}])
     with pytest.raises(ValueError, match=r"dev\.json.*its group 'q3' also stands in train \(train\.json.*Move the"):
-        read_files(own)
+        read_files(stated)
 
 
 def test_ids_with_numbers_alone_make_no_pairs(tmp_path):
     text = squad_files.context("one")
     rows = [question(f"q_{number}", text, word) for number, word in enumerate(text.split())]
     found = read_files(
-        LabelledFiles(write(tmp_path / "own.json", [{"paragraphs": [{"context": text, "qas": rows}]}, article("a", 9)]))
+        LabelledFiles(
+            write(tmp_path / "questions.json", [{"paragraphs": [{"context": text, "qas": rows}]}, article("a", 9)])
+        )
     )
     assert sum(map(len, found.splits.values())) == len(rows) + 18
 
@@ -373,8 +375,8 @@ def test_questions_without_an_answer_are_left_out_and_counted_as_such(tmp_path):
             paragraph["qas"].append({"id": f"no {number} {paragraph['qas'][0]['id']}", "question": "Who?"})
             paragraph["qas"][-1] |= {"answers": [], "is_impossible": True, "plausible_answers": [{"text": "x"}]}
     one["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 1
-    own = replace(files(tmp_path), test=write(tmp_path / "two.json", [one]))
-    found = read_files(own)
+    stated = replace(files(tmp_path), test=write(tmp_path / "two.json", [one]))
+    found = read_files(stated)
     [_, _, read] = found.files
     assert (read.rows, read.accepted, len(read.rejected)) == (40, 15, 25)
     assert sum(each.reason == IMPOSSIBLE for each in read.rejected) == 24
@@ -391,19 +393,19 @@ CASES = {
         (r"is \[\{'text'", "an object with a list 'data' is needed", "jq -c '.[]' OLD > NEW.jsonl"),
     ),
     "BioC's documents": ({"documents": []}, ("an object with a list 'data'", "BioC's documents: --kind tokens")),
-    "no question": ({"data": [article("x", 0)]}, ("own.json: has no question", '"qas": [{"id"')),
+    "no question": ({"data": [article("x", 0)]}, ("questions.json: has no question", '"qas": [{"id"')),
     "nothing but impossible ones": (
         {"data": [{"paragraphs": [{"context": "a", "qas": [{"id": "1", "question": "b", "is_impossible": True}]}]}]},
         ("none of 1 rows can be used", "is_impossible"),
     ),
     "answers that stand elsewhere": (
         {"data": [{"paragraphs": [{"context": "the end", "qas": [question("1", "end", "end")] * 2}]}]},
-        ("none of 2 rows", "own.json, article 1, paragraph 1, question 1", "it stands at 4"),
+        ("none of 2 rows", "questions.json, article 1, paragraph 1, question 1", "it stands at 4"),
     ),
     "an id twice": (
         {"data": [{"paragraphs": [{"context": "the end", "qas": [question("1", "the end", "end")] * 2}]}]},
         (
-            "the id '1' already stands at own.json, article 1, paragraph 1, question 1",
+            "the id '1' already stands at questions.json, article 1, paragraph 1, question 1",
             "correct it or take the copy out",
         ),
     ),
@@ -422,9 +424,9 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_file_that_is_none_is_told_with_the_way_out(name, tmp_path):
     content, says = CASES[name]
-    path = tmp_path / "own.json"
+    path = tmp_path / "questions.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=re.escape(str(path)) if "twice" not in name else "own.json") as told:
+    with pytest.raises(ValueError, match=re.escape(str(path)) if "twice" not in name else "questions.json") as told:
         read_files(LabelledFiles(path))
     assert [
         words for words in says if not re.search(words if "\\" in words else re.escape(words), str(told.value))
@@ -432,9 +434,9 @@ def test_a_file_that_is_none_is_told_with_the_way_out(name, tmp_path):
 
 
 def test_what_is_no_json_is_told(tmp_path):
-    path = tmp_path / "own.json"
+    path = tmp_path / "questions.json"
     path.write_text('{"data": [')
-    with pytest.raises(ValueError, match=r"own\.json: is no JSON \(Expecting"):
+    with pytest.raises(ValueError, match=r"questions\.json: is no JSON \(Expecting"):
         read_files(LabelledFiles(path))
 
 

@@ -199,7 +199,7 @@ def test_metrics_over_words_equal_scikit_learn(seed: int) -> None:
 def test_pearson_equals_scipy(scale: float, shift: float) -> None:
     x, y = (np.array(side) for side in numbers(0))
     moved = (scale * x + shift).tolist(), (y * scale - shift).tolist()
-    # what the shift has rounded away is gone for both; at 1e200 SciPy's own squares would overflow
+    # what the shift has rounded away is gone for both; at 1e200 SciPy's squares would overflow
     expected = stats.pearsonr(*(moved if shift else (x, y))).statistic
     assert METRICS["pearson"].compute(*moved) == pytest.approx(expected, abs=1e-9)
     assert METRICS["pearson"].compute(moved[0], (-np.array(moved[0])).tolist()) == pytest.approx(-1.0, abs=1e-9)

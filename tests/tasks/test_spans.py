@@ -74,8 +74,8 @@ def test_every_token_of_every_context_is_in_a_window_and_every_answer_is_learnt_
     assert set(found) <= {"", text[start]}
     assert 1 <= len([*filter(None, found)]) <= 2 < len(rows)  # 2 where it stands in the overlap
     for row in range(len(rows)):
-        own = slice(rows.offsets[row], rows.offsets[row + 1])
-        begin, end = rows.tokens[BEGIN][own], rows.tokens[END][own]
+        window = slice(rows.offsets[row], rows.offsets[row + 1])
+        begin, end = rows.tokens[BEGIN][window], rows.tokens[END][window]
         inside = begin[begin != NOT_PREDICTED]
         assert PASSAGE not in text[inside[0] : end.max()], "a window runs over the end of a context"
 

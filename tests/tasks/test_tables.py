@@ -22,7 +22,7 @@ from acclimate.text.untrusted import LIMITS, read_blocks
 ROWS = [
     {"body": 'He said "no",\nthen left', "class": "neg"},
     {"body": "naïve\ttext", "class": "pos"},
-    {"body": "x" * 200_000, "class": "pos"},  # longer than the csv module's own limit
+    {"body": "x" * 200_000, "class": "pos"},  # longer than the csv module's limit
 ]
 EXAMPLES = [Example(f"some:{number}", row["body"], row["class"]) for number, row in enumerate(ROWS, start=1)]
 

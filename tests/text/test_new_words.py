@@ -168,8 +168,8 @@ def test_old_entries_that_merges_never_spelt_are_counted():
 def test_tokens_that_were_added_behind_the_vocabulary_keep_their_ids(cutter):
     backend = Tokenizer.from_str(cutter.backend.to_str())
     backend.add_special_tokens(["[PROMPT 0]", "[PROMPT 1]"])
-    own = Cutter(backend)
-    made = Tokenizer.from_str(extended(own, new_forms(own)).to_str())
+    cutter_added = Cutter(backend)
+    made = Tokenizer.from_str(extended(cutter_added, new_forms(cutter_added)).to_str())
     assert [made.token_to_id(f"[PROMPT {number}]") for number in range(2)] == [
         backend.token_to_id(f"[PROMPT {number}]") for number in range(2)
     ]

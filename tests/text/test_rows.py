@@ -92,8 +92,8 @@ def test_segments_are_cut_where_sentences_begin_and_not_within_numbers(tokens, t
 def test_neither_length_nor_beginning_of_a_second_stretch_tells_whether_it_follows(tmp_path, tokenizer):
     words = np.random.default_rng(0).choice(["rats", "mm", "the", "of"], (40, 300))
     texts = (" ".join(f"{' '.join(part)}." for part in np.split(row, 50)) for row in words)
-    own = write_corpus((Document(str(number), text) for number, text in enumerate(texts)), tmp_path / "long")
-    stream = sampled_rows(made(own.tokens(tokenizer), tokenizer, longest=64), even(200), seed=0, rate=0.15)
+    corpus = write_corpus((Document(str(number), text) for number, text in enumerate(texts)), tmp_path / "long")
+    stream = sampled_rows(made(corpus.tokens(tokenizer), tokenizer, longest=64), even(200), seed=0, rate=0.15)
     lengths = {0: [], 1: []}
     for step in range(5):
         for _, second, random_next, _ in taken_apart(stream(step)):

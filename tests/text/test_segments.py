@@ -109,6 +109,6 @@ def test_only_segments_of_kept_documents_are_rows(words, tokenizers):
     rows = masked_segments(tokens, longest=6, whole_words=True, documents=kept)
     batch = rows(np.arange(len(rows)), rate=0.2, generator=np.random.default_rng(0))
     assert set(batch.names) == {"document 1", "document 3"}
-    own = [tokens.documents[number + 1] - tokens.documents[number] for number in (1, 3)]
-    assert len(batch.ids) - len(batch) * tokens.frame == sum(own)
+    lengths = [tokens.documents[number + 1] - tokens.documents[number] for number in (1, 3)]
+    assert len(batch.ids) - len(batch) * tokens.frame == sum(lengths)
     assert rows.mean_tokens == pytest.approx(len(batch.ids) / len(batch))

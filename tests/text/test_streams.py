@@ -268,7 +268,7 @@ def test_streams_in_turn_are_asked_by_the_step(rows):
     assert list(stream(4).names) == list(early(4).names)
     assert list(stream(5).names) == list(early(0).names)  # the second part begins an epoch
     np.testing.assert_array_equal(stream(5).ids, late(5).ids)
-    assert not np.array_equal(stream(5).ids, early(0).ids)  # with masks of its own
+    assert not np.array_equal(stream(5).ids, early(0).ids)  # with other masks
 
 
 def test_joined_keeps_offsets_and_fields(rows):

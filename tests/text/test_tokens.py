@@ -212,7 +212,7 @@ PARTS += [*"abRs", "rats", "don't", "'ll", "[MASK]", "<mask>", "<s>", "[UNK]", "
 @pytest.fixture(scope="module")
 def backends(tokenizers):
     found = {kind: _plain_backend(tokenizer) for kind, tokenizer in tokenizers.items()}
-    found["words, tokens of its own"] = copy(found["wordpiece"], AddedToken("naloxone"), AddedToken("Rats"))
+    found["words, added tokens"] = copy(found["wordpiece"], AddedToken("naloxone"), AddedToken("Rats"))
     mask = AddedToken("<mask>", lstrip=True, normalized=False)
     found["bytes, greedy mask"] = copy(found["bytes"], mask, AddedToken("hypotension", single_word=True))
     composed = copy(found["bytes"], AddedToken("   ", normalized=True))
@@ -244,7 +244,7 @@ def same(one, other):
     ("name", "kind"),
     [
         ("wordpiece", "words"),
-        ("words, tokens of its own", "words"),
+        ("words, added tokens", "words"),
         ("bytes", "bytes"),
         ("bytes, untrimmed", "bytes"),
         ("bytes, greedy mask", "bytes"),

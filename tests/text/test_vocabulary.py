@@ -22,7 +22,7 @@ for kind in KINDS:
 
 
 def test_same_corpus_gives_the_same_bytes(corpus, tmp_path):
-    # a process of its own has hash tables of its own
+    # a separate process has other hash tables
     subprocess.run([sys.executable, "-c", TRAIN, corpus.path, tmp_path / "2"], check=True)
     for kind in KINDS:
         for name in "01":

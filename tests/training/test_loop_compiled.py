@@ -13,7 +13,7 @@ from acclimate.training.loop import adamw, train
 
 @pytest.mark.slow
 @pytest.mark.skipif(not any(map(shutil.which, ("g++", "c++", "clang++"))), reason="no C++ compiler")
-@pytest.mark.filterwarnings("default")  # the compiler's own
+@pytest.mark.filterwarnings("default")  # the compiler's
 @pytest.mark.parametrize("name", ["masked language, bert", "task"])
 def test_compiled_gives_the_same_losses(name):
     losses = []

@@ -1,4 +1,4 @@
-"""Two processes give what one gives, through torch.distributed's own launcher."""
+"""Two processes give what one gives, through torch.distributed's launcher."""
 
 from __future__ import annotations
 

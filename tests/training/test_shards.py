@@ -16,7 +16,7 @@ from acclimate.training.plan import Plan
 from acclimate.training.shards import layers_in, recomputed
 from families import FAMILIES, mpnet
 
-# shared lines; gates of several passes; adapters by hooks; a teacher; pieces cached, in a family of its own
+# shared lines; gates of several passes; adapters by hooks; a teacher; pieces cached, in another family
 NAMES = (
     "masked language, bert",
     "DGA, three passes, update, roberta",

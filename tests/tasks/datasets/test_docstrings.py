@@ -209,8 +209,8 @@ def test_near_duplicates_share_more_than_half_of_the_shorter_text() -> None:
         text(0, 40) + " " + text(100, 180): True,  # contains the reference: all of its 28 runs
         text(0, 25) + " " + text(100, 140): False,  # 13 of the reference's 28 runs
         text(0, 28) + " " + text(100, 140): True,  # 16 of them
-        text(20, 35) + " " + text(100, 104): False,  # 3 of the candidate's own 7 runs
-        text(20, 37) + " " + text(100, 104): True,  # 5 of its own 9
+        text(20, 35) + " " + text(100, 104): False,  # 3 of the candidate's 7 runs
+        text(20, 37) + " " + text(100, 104): True,  # 5 of its 9
         text(50, 90): False,
         "": False,
     }

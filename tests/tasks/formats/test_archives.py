@@ -137,7 +137,7 @@ def test_bombs_are_refused_before_they_unfold(tmp_path: Path) -> None:
     refused(zipped(tmp_path / "y.zip", {"a": zeros}, zipfile.ZIP_LZMA), "decompression bomb", tight)
     (tmp_path / "a.gz").write_bytes(gzip.compress(zeros))
     refused(tmp_path / "a.gz", "decompression bomb", tight)
-    # names and extended headers unfold in the tar's own stream, which is counted too
+    # names and extended headers unfold in the tar's stream, which is counted too
     refused(tar(tmp_path / "z.tar.gz", [("n" * (4 << 20), b"")]), "decompression bomb", tight)
 
 

@@ -25,10 +25,10 @@ def write(folder, abstract, part="train", text=TEXT, covers=COVERS):
     (folder / "documents" / f"{abstract}.tokens").write_text(text)
     (folder / "documents" / f"{abstract}.txt").write_text("not read")
     for element, numbers in covers.items():
-        for phase, own in ((SPANS, numbers), (SPANS.replace("starting_spans", "hierarchical_labels"), "7 7")):
+        for phase, content in ((SPANS, numbers), (SPANS.replace("starting_spans", "hierarchical_labels"), "7 7")):
             place = folder / phase / element / part
             place.mkdir(parents=True, exist_ok=True)
-            (place / f"{abstract}.AGGREGATED.ann").write_text(own)
+            (place / f"{abstract}.AGGREGATED.ann").write_text(content)
 
 
 @pytest.fixture
@@ -123,10 +123,10 @@ def test_sentences_are_those_of_blurbs_own_file(tmp_path):
     """BLURB's test file taken apart into files as EBM-NLP has them, and put together again."""
     sentences, _ = PICO.rows(PUBLISHED, "test", "crowd")
     for abstract in {row.group for row in sentences}:
-        own = [row for row in sentences if row.group == abstract]
-        tags = [tag for row in own for tag in row.label]
+        rows = [row for row in sentences if row.group == abstract]
+        tags = [tag for row in rows for tag in row.label]
         covers = {element: " ".join(str(int(tag == name)) for tag in tags) for element, name in ELEMENTS.items()}
-        write(tmp_path, abstract.split(":")[0], "test/gold", "\n".join(row.text for row in own), covers)
+        write(tmp_path, abstract.split(":")[0], "test/gold", "\n".join(row.text for row in rows), covers)
     made = list(ebm_sentences(tmp_path, "test"))
     assert sorted((row.text, row.label) for row in made) == sorted((row.text, row.label) for row in sentences)
     assert size_of(made, "words") == PICO.sizes["test"] == 16_364

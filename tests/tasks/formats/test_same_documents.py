@@ -114,7 +114,7 @@ def test_pubtator(documents: list[Annotated], tmp_path: Path) -> None:
     for document, read in zip(documents, pubtator_documents(tmp_path / "a.pubtator"), strict=True):
         assert isinstance(read, Annotated), read
         assert (read.id, read.text) == (document.id, document.text)
-        # its mentions have no ids of their own
+        # its mentions have no ids
         ours = {mention.id: f"T{number}" for number, mention in enumerate(document.mentions, 1)}
         assert [(each.type, each.spans) for each in read.mentions] == [
             (each.type, each.spans) for each in document.mentions

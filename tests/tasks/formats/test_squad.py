@@ -46,7 +46,7 @@ def parted(rows: Iterable[Example | Rejected]) -> tuple[list[Example], list[Reje
 
 def test_a_question_becomes_an_example_with_different_answers_and_where_they_stand(tmp_path):
     questions = [asked("q1", ("Warsaw", 0), ("Warsaw", 33), ("the Vistula", 48), ("Warsaw", 0)), asked("q2", ("i", 7))]
-    found, rejected = parted(squad_examples(written(tmp_path / "own.json", document((CONTEXT, questions)))))
+    found, rejected = parted(squad_examples(written(tmp_path / "questions.json", document((CONTEXT, questions)))))
     assert rejected == []
     assert found[0] == Example(
         "q1", CONTEXT, ("Warsaw", "the Vistula"), "Where?", "Warsaw", ((0, 6), (33, 39), (48, 59))
@@ -57,11 +57,11 @@ def test_a_question_becomes_an_example_with_different_answers_and_where_they_sta
 @pytest.mark.parametrize("ending", [".json", ".json.gz", ".zip"])
 def test_a_packed_file_holds_what_the_plain_one_does(ending, tmp_path):
     content = json.dumps(document((CONTEXT, [asked("q", ("Poland", 25))])))
-    path = tmp_path / f"own{ending}"
+    path = tmp_path / f"questions{ending}"
     if ending == ".zip":
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("__MACOSX/._own.json", "")
-            archive.writestr("inner/own.json", content)
+            archive.writestr("inner/questions.json", content)
     else:
         path.write_bytes(gzip.compress(content.encode()) if ending.endswith(".gz") else content.encode())
     (found,) = squad_examples(path)
@@ -90,11 +90,11 @@ def test_a_packed_file_holds_what_the_plain_one_does(ending, tmp_path):
     ],
 )
 def test_a_question_that_cannot_be_used_is_rejected_with_its_id_and_the_next_is_read(question, reason, tmp_path):
-    path = written(tmp_path / "own.json", document((CONTEXT, [question, asked("next", ("Poland", 25))])))
+    path = written(tmp_path / "questions.json", document((CONTEXT, [question, asked("next", ("Poland", 25))])))
     (found,), (rejected,) = parted(squad_examples(path))
     assert found.id == "next"
     id = question.get("id") if isinstance(question, dict) else None
-    assert rejected.place == "own.json, article 1, paragraph 1" + (", question q" if id == "q" else "")
+    assert rejected.place == "questions.json, article 1, paragraph 1" + (", question q" if id == "q" else "")
     with pytest.raises(ValueError, match=reason):
         raise ValueError(rejected.reason)
 
@@ -102,13 +102,13 @@ def test_a_question_that_cannot_be_used_is_rejected_with_its_id_and_the_next_is_
 def test_what_has_no_list_of_questions_or_no_context_is_rejected(tmp_path):
     content = document((CONTEXT, [asked("q", ("Poland", 25))]))
     content["data"] += [{"title": "x"}, {"paragraphs": [{"context": "y"}, 3]}, {"paragraphs": [{"qas": [asked("r")]}]}]
-    found, rejected = parted(squad_examples(written(tmp_path / "own.json", content)))
+    found, rejected = parted(squad_examples(written(tmp_path / "questions.json", content)))
     assert [example.id for example in found] == ["q"]
     assert [each.place for each in rejected] == [
-        "own.json, article 2, paragraph 1",
-        "own.json, article 3, paragraph 1",
-        "own.json, article 3, paragraph 2",
-        "own.json, article 4, paragraph 1, question r",
+        "questions.json, article 2, paragraph 1",
+        "questions.json, article 3, paragraph 1",
+        "questions.json, article 3, paragraph 2",
+        "questions.json, article 4, paragraph 1, question r",
     ]
     assert rejected[3].reason == "the context is None; fill it in or leave the question out"
 
@@ -116,23 +116,23 @@ def test_what_has_no_list_of_questions_or_no_context_is_rejected(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "own.json: is no JSON"),
-        ("[" * 100_000, "own.json: is no JSON"),
-        ("[]", r"own.json: is \[\], where an object with a list 'data' is needed"),
-        ('{"data": {}}', "own.json: is {'data': {}}, where an object with a list 'data' is needed"),
+        ("{", "questions.json: is no JSON"),
+        ("[" * 100_000, "questions.json: is no JSON"),
+        ("[]", r"questions.json: is \[\], where an object with a list 'data' is needed"),
+        ('{"data": {}}', "questions.json: is {'data': {}}, where an object with a list 'data' is needed"),
     ],
 )
 def test_a_file_of_another_form_is_an_error(content, message, tmp_path):
     with pytest.raises(ValueError, match=message):
-        list(squad_examples(written(tmp_path / "own.json", content)))
+        list(squad_examples(written(tmp_path / "questions.json", content)))
 
 
 def test_an_archive_of_two_files_is_an_error(tmp_path):
-    with zipfile.ZipFile(tmp_path / "own.zip", "w") as archive:
+    with zipfile.ZipFile(tmp_path / "questions.zip", "w") as archive:
         archive.writestr("a.json", "{}")
         archive.writestr("b.json", "{}")
-    with pytest.raises(ValueError, match=r"own.zip: one .json file is needed, and it holds 2 \(a.json, b.json\)"):
-        list(squad_examples(tmp_path / "own.zip"))
+    with pytest.raises(ValueError, match=r"questions.zip: one .json file is needed, and it holds 2 \(a.json, b.json\)"):
+        list(squad_examples(tmp_path / "questions.zip"))
 
 
 def pairs(tmp_path: Path) -> Path:
@@ -180,7 +180,7 @@ def test_spans_of_a_question_stay_on_their_answers_when_its_contexts_are_joined(
         ("In Łódź or Warsaw?", [asked("58_002", ("Warsaw", 11))]),
         (CONTEXT, [asked("58_003", ("Vistula", 52))]),
     ]
-    found, _ = parted(squad_examples(written(tmp_path / "own.json", document(*contexts)), group_of=of_question))
+    found, _ = parted(squad_examples(written(tmp_path / "questions.json", document(*contexts)), group_of=of_question))
     (question,) = by_question(found)
     assert question.text.split(PASSAGE) == [CONTEXT, "In Łódź or Warsaw?"]
     assert question.label == ("Warsaw", "Vistula")
