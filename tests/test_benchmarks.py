@@ -140,6 +140,21 @@ def test_adaptation_writes_a_line_for_each_design_and_spread(report_of, tmp_path
     assert "nan" not in report
 
 
+def test_moderated_writes_a_line_for_each_form(report_of, tmp_path):
+    options = ["--studies", "60", "--contestants", "3", "--seeds", "3", "--items-share", "0"]
+    report = report_of("moderated.py", tmp_path / "moderated.md", *options)
+    assert report.count("\n| robust, freedom capped | 3 | 3 | 0% |") == 3
+    assert report.count("\n| today: paired differences |") == 4
+    assert "nan" not in report
+
+
+def test_folds_writes_a_line_for_each_learner_and_number_of_repeats(report_of, tmp_path):
+    report = report_of("folds.py", tmp_path / "folds.md", "--studies", "40", "--rows", "50", "--repeats", "1", "2")
+    assert report.count("\n| 20 features | 50 | 2 |") == 2
+    assert "\n| 1 | " in report
+    assert "nan" not in report
+
+
 def test_start_and_memory_writes_seconds_and_peak_memory(report_of, corpus, tmp_path):
     options = ["--runs", "1", "--corpus-gigabytes", "0.0005", "--vocabulary", "300", "--threads", "1"]
     report = report_of("start_and_memory.py", tmp_path / "start.md", "--corpus", corpus, *options)

@@ -1,0 +1,100 @@
+"""The mean score of repeated cross-validation: its interval, and the test that two contestants have the same.
+
+K folds, R times divided anew: each of the n rows is predicted R times, by models trained on the n (K - 1) / K rows of
+the other folds. What is estimated is the expected score of a model trained on so many rows, over training sets, seeds
+and test rows. No unbiased estimate of the mean's variance exists (Bengio and Grandvalet, 2004), as the K R training
+sets overlap and each row is in K - 1 of K of them. Two estimates are here, and neither uses a test set.
+
+By folds (Nadeau and Bengio, 2003, section 4, for J random splits; Bouckaert and Frank, 2004, for repeated K folds):
+
+    Var = (1 / J + n_test / n_train) S^2      J = K R scores of folds, S^2 their sample variance, n_test / n_train =
+    t with J - 1 degrees of freedom           1 / (K - 1)
+
+By rows, which is what `by_rows` does and a race should use: the metric is computed on all n predictions of a repeat,
+and its jackknife gives each row its share in it (variance.py).
+
+    Var = K / (K - 1) v / n       v: variance over rows of a repeat's shares, the mean over repeats
+    t with n - 1 degrees of freedom
+
+It is the first one for R without end, where 1 / J is 0, if S^2 comes from rows: a fold of n / K rows has S^2 = v K / n,
+and Var = 1 / (K - 1) v K / n. The first term, 1 / J, is for test sets that are drawn independently; those of K folds
+never overlap. It is narrower, by 40% with one repeat and 10% with three, and needs no score of a fold, which macro-F1
+and correlations do not have on ten rows. More repeats make the mean better, but v does not say by how much, so the
+interval stays as wide and covers more often: take FEWEST_REPEATS or more.
+
+A score from 0 to 1 has Wilson's interval of as many effective rows as have this variance, a correlation Fisher's
+(variance.py::bounds). For two contestants with the same folds, v is of the differences of their shares.
+
+Simulated, K = 5, R = 1 to 5, n = 50 to 200, learners stable and not: benchmarks/reports/2026-11-23-folds.md.
+
+References
+  Nadeau and Bengio (2003), Inference for the generalization error, Machine Learning 52.
+  Bengio and Grandvalet (2004), No unbiased estimator of the variance of K-fold cross-validation, JMLR 5.
+  Bouckaert and Frank (2004), Evaluating the replicability of significance tests for comparing learning algorithms.
+
+Shape suffixes: R repeats, K folds, n rows. `...`: simulated studies side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from acclimate.core.types import Label
+from acclimate.statistics.significance import FEWEST_SEEDS, Interval, cautions
+from acclimate.statistics.variance import Components, bounds, jackknife
+from acclimate.tasks.task import Metric, Values
+
+FEWEST_REPEATS = 3  # with fewer, simulated intervals cover too seldom on 50 rows
+
+
+def by_rows(gold: Sequence[Label], predicted: Sequence[Sequence[Label]], metric: Metric, *, folds: int) -> Interval:
+    """Return the 95% interval of the expected score of a model trained on (folds - 1) / folds of the rows.
+
+    gold       (n,) labels of all rows
+    predicted  R repeats of (n,) labels, each row predicted by the model that was trained on the other folds
+
+    Raises ValueError for no repeat, fewer than two folds, and fewer rows than folds.
+    """
+    _check(len(predicted), len(gold), folds)
+    pairs = [jackknife(metric.statistics(gold, labels), metric.value) for labels in predicted]
+    points_R, shares_Rn = (np.array(side) for side in zip(*pairs, strict=True))
+    mean = points_R.mean()
+    low, high = bounds(mean, components_of_rows(shares_Rn, folds=folds), least=metric.least)
+    # the caution of too few seeds is not for repeats, whose variance is over rows
+    reasons = [reason for reason in [cautions(FEWEST_SEEDS, shares_Rn)] if reason]
+    if len(predicted) < FEWEST_REPEATS:
+        reasons.append(
+            f"Repeats of the cross-validation: {len(predicted)}. In simulations on 50 rows, intervals of one repeat "
+            f"covered in as few as 90%. Use at least {FEWEST_REPEATS}."
+        )
+    return Interval(float(mean), float(low), float(high), "\n".join(reasons))
+
+
+def components_of_rows(shares_Rn: Values, *, folds: int) -> Components:
+    """Return the variance by rows, from shares (..., R, n) or from the differences of two contestants' shares.
+
+    All of it stands as the items' part; `p_value` and `half_width` of variance.py take it.
+    """
+    count = shares_Rn.shape[-1]
+    alone = shares_Rn.var(axis=-1, ddof=1).mean(axis=-1) / count
+    nothing = np.zeros_like(alone)
+    return Components(nothing, folds / (folds - 1) * alone, np.ones_like(alone), count, nothing)
+
+
+def components_of_folds(scores_RK: Values) -> Components:
+    """Return Nadeau and Bengio's variance of the mean of folds' scores (..., R, K), or of differences of them."""
+    repeats, folds = scores_RK.shape[-2:]
+    number = repeats * folds
+    square = scores_RK.reshape(*scores_RK.shape[:-2], number).var(axis=-1, ddof=1)
+    variance = (1 / number + 1 / (folds - 1)) * square
+    # as if the folds' scores were items: their number less 1 are the degrees of freedom
+    return Components(np.zeros_like(square), variance, np.ones_like(square), number, np.zeros_like(square))
+
+
+def _check(repeats: int, rows: int, folds: int) -> None:
+    if repeats < 1:
+        raise ValueError("no repeat of the cross-validation: give the predictions of one at least")
+    if not 2 <= folds <= rows:
+        raise ValueError(f"folds={folds}: take from 2 to {rows}, the number of rows")
