@@ -60,7 +60,8 @@ def tiny(command: str) -> list[str]:
     if verb == "doctor":
         return [verb, *rest, "--max-tokens", "32"]
     if verb == "race":
-        few = [*RACING, "finetune.plan.steps=8", "finetune.looks=1"]  # its dev and test sets are larger than a toy's
+        # its dev and test sets are larger than a toy's
+        few = [*RACING, "seeds=2", "finetune.plan.steps=8", "finetune.looks=1"]
         extra = few if "docstrings" in rest else [*toys.SETTINGS, "--max-tokens", "32"]
         return [verb, *rest, *extra]
     if verb == "adapt" and rest[0] == "stilt":

@@ -1,6 +1,6 @@
 """What a stranger may type, or have around a command: one entry a case, one clear line each, and nothing trained.
 
-The files themselves are tests/cli/test_bad_input.py's matter.
+What is misspelt is refused in tests/test_start.py; the files themselves are tests/cli/test_bad_input.py's matter.
 """
 
 from __future__ import annotations
@@ -97,7 +97,6 @@ def retrieved(place: Path) -> None:
 
 CASES = [
     # settings
-    Case("unknown setting", f"{RACE} seed=3", ("unknown setting 'seed'", "did you mean 'seeds'?")),
     Case("unknown group", f"{RACE} pretain.layers=2", ("'pretain'", "did you mean 'pretrain'?")),
     Case(
         "a setting that is an option", f"{RACE} metric=accuracy", ("no setting here but an option: --metric accuracy",)
@@ -119,25 +118,15 @@ CASES = [
     Case("a unit in a setting", f"{RACE} finetune.plan.rate=3e-5/s", ("rate = '3e-5/s'", "must be float")),
     Case("half a step", f"{RACE} finetune.plan.steps=1.5", ("finetune.plan.steps = 1.5", "must be int")),
     Case("not a number", f"{RACE} finetune.plan.rate=nan", ("finetune.plan.rate = nan is no finite number",)),
-    Case("a negative rate", f"{RACE} finetune.plan.rate=-1.0", ("plan.rate = -1.0 is out of range",)),
     Case("out of a choice", f"{RACE} finetune.choose=first", ("'first' is not one of 'best', 'last'",)),
     Case("no equals sign", f"{RACE} seeds", ("'seeds' is not of the form key=value",)),
-    Case("an unknown contestant", f"{RACE} contestants=['TAP']", ("contestants = 'TAP' is not one of 'TAPT'",)),
     Case("a contestant twice", f"{RACE} contestants=['TAPT','TAPT']", ("each may stand once",)),
-    Case("one seed", f"{RACE} seeds=1", ("one seed says nothing about chance",)),
     Case("a rate twice", f"{RACE} search.rates=[1e-5,1e-5]", ("search.rates", "each value once")),
-    Case("no recipe file", f"{RACE} --recipe none.toml", ("none.toml: there is no such file",)),
     Case(
         "a recipe that is no TOML",
         f"{RACE} --recipe bad.toml",
         ("bad.toml", "not valid TOML", "line 1"),
         lambda place: (place / "bad.toml").write_text("seeds: 3\n"),
-    ),
-    Case(
-        "an unknown key in a recipe",
-        f"{RACE} --recipe bad.toml",
-        ("bad.toml: unknown setting 'seds'", "did you mean 'seeds'?"),
-        lambda place: (place / "bad.toml").write_text("seds = 3\n"),
     ),
     # budgets
     Case("a budget without a unit", f"{RACE} --budget 20", ("budget '20' is not understood", "20min")),
@@ -145,7 +134,6 @@ CASES = [
     Case("money without a price", f"{RACE} --budget 5usd", ("budget '5usd' is not understood", "5usd@2.50/h")),
     Case("too small for two seeds", f"{RACE} --budget 1s", ("a budget of 1s is too small", "Give --budget of")),
     # models
-    Case("no such model", RACE.replace("base", "./nowhere"), ("./nowhere: there is no such directory",)),
     Case("a hub id without a network", RACE.replace("base", "some/model"), ("some/model", "download")),
     Case("no tokenizer", RACE, ("base", "tokenizer"), without_tokenizer),
     Case("no configuration", RACE, ("base", "config.json"), lambda place: (place / "base" / "config.json").unlink()),
@@ -153,10 +141,8 @@ CASES = [
     Case("weights cut short", RACE, ("base",), cut_weights),
     Case("a model with code", RACE, ("base", "code"), with_code),
     Case("longer than the model reads", RACE.replace("32", "5000"), ("5000", "at most", "--max-tokens 512")),
-    Case("neither model nor text", RACE.replace("--model base ", ""), ("--model", "--general")),
     Case("TLM without general text", f"{RACE} contestants=['TLM']", ("TLM", "--general")),
     # raw text
-    Case("no such corpus", f"{RACE} --corpus nowhere", ("nowhere", "there is no such file")),
     Case(
         "a corpus of nothing",
         f"{RACE} --corpus empty.txt",
@@ -167,7 +153,6 @@ CASES = [
     Case("DAPT without text", f"{RACE} contestants=['DAPT']", ("DAPT needs raw text", "give --corpus")),
     # labelled files and their options
     Case("no such file", RACE.replace("train.jsonl", "trian.jsonl"), ("trian.jsonl", "train.jsonl")),
-    Case("no such column", f"{RACE} --text abstract", ("abstract", "text")),
     Case("no such group", f"{RACE} --group patient", ("patient",)),
     Case("an unknown metric", f"{RACE} --metric f1", ("'f1'", "macro_f1")),
     Case("a metric of another kind", f"{RACE} --metric pearson", ("pearson",)),
@@ -190,19 +175,11 @@ CASES = [
     Case("another format", f"{RACE} --out run", ("run was written by acclimate 0.0.9", "another --out"), other_format),
     Case("other data", f"{RACE} --out run", ("holds other data", "Choose another --out"), other_data),
     # other verbs
-    Case("no such method", "adapt mml", ("no method is called 'mml'", "mlm")),
-    Case("adapting on nothing", "adapt mlm model=base", ("no corpus given", "corpus=PATH")),
-    Case("fine-tuning on no task", "adapt finetune model=base task=none", ("none",)),
-    Case("an unknown tracker", f"{RACE} --track paper", ("'paper'", "tensorboard")),
-    Case("a report of no race", "report base", ("holds no scores.json",)),
     Case("shipping no race", "ship base --to shipped", ("base",)),
-    Case("doctor without a file", "doctor nowhere.csv", ("nowhere.csv",)),
     # retrieval
-    Case("K of nothing", f"{RETRIEVE} --k 0", ("k = 0: a query retrieves 1 to 10,000 documents",)),
     Case("K too large", f"{RETRIEVE} k=10001", ("k = 10001: a query retrieves 1 to 10,000 documents",)),
     Case("retrieving without a file", "data retrieve --corpus general.txt", ("no FILE given", "--from RUN --k NUMBER")),
     Case("retrieving from nothing", RETRIEVE.partition(" --corpus")[0], ("no corpus given", "--corpus PATH")),
-    Case("retrieving from nowhere", RETRIEVE.replace("general.txt", "nowhere"), ("nowhere: there is no such file",)),
     Case(
         "retrieving from blank lines",
         RETRIEVE.replace("general.txt", "blank.txt"),
@@ -223,7 +200,6 @@ CASES = [
             "\n".join(json.loads(line)["text"] for line in (place / "test.jsonl").read_text().splitlines())
         ),
     ),
-    Case("an unknown setting of retrieval", f"{RETRIEVE} ks=3", ("unknown setting 'ks'", "did you mean 'k'?")),
     Case(
         "an unknown analyzer",
         f"{RETRIEVE} analyzer=word",

@@ -21,7 +21,7 @@ from launcher import Launcher, launcher
 VERBS = (
     *("doctor", "race", "evaluate", "ship", "report", "adapt", "settings", "data", "study", "analyse"),
     *(f"data {name}" for name in ("prepare", "corpus", "retrieve", "vocabulary", "fetch")),
-    *(f"study {name}" for name in ("tlm", "choices", "tapter", "dga", "stilt", "blurb")),
+    *(f"study {name}" for name in ("tlm", "choices", "tapter", "dga", "stilt", "blurb", "pubmedbert")),
     *(f"study {name}" for name in ("status", "verify", "regenerate")),
     *(f"analyse {name}" for name in ("heads", "embeddings", "importance")),
 )
@@ -69,13 +69,12 @@ def test_the_version_is_told(run):
     assert run("--version") == (0, f"acclimate {version('acclimate')}\n")
 
 
-@pytest.mark.parametrize("old", [*MOVED])
-def test_a_verb_of_before_is_refused_with_its_new_name(old, run):
-    status, said = run(*old.split(), "x")
-    assert status == 2
-    new = " ".join(MOVED[old].split()[:2])
-    assert new in VERBS
-    assert said == f"acclimate: '{old}' is called '{MOVED[old]}' now; see acclimate {new} --help\n"
+def test_a_verb_of_before_is_refused_with_its_new_name(run):
+    for old, name in MOVED.items():
+        status, said = run(*old.split(), "x")
+        new = " ".join(name.split()[:2])
+        assert new in VERBS
+        assert (status, said) == (2, f"acclimate: '{old}' is called '{name}' now; see acclimate {new} --help\n")
 
 
 def test_a_verb_that_was_cut_says_what_there_is(run):
@@ -85,11 +84,11 @@ def test_a_verb_that_was_cut_says_what_there_is(run):
     assert len(said.splitlines()) == 1
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_each_verb_explains_itself(verb, run):
-    status, said = run(*verb.split(), "--help")
-    assert status == 0
-    assert "Usage: " in said
+def test_each_verb_explains_itself(run):
+    for verb in VERBS:
+        status, said = run(*verb.split(), "--help")
+        assert status == 0, verb
+        assert "Usage: " in said, verb
 
 
 def test_the_settings_are_printed(run):
@@ -102,21 +101,6 @@ def test_the_settings_are_printed(run):
     assert "with --model: `" not in run("settings", "race", "tapt")[1]
     assert "plan.steps=300" in run("settings", "race", "tapt")[1]
     assert json.loads(run("settings", "study", "stilt", "--schema")[1])["properties"]["seeds"]["type"] == "integer"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("dgaa",), "no settings are called 'dgaa'; did you mean 'dga'?"),
-        (("dga", "temprature"), "unknown setting 'temprature'; did you mean 'temperature'?"),
-        (("dga", "plan.stpes"), "unknown setting 'plan.stpes'; did you mean 'plan.steps'?"),
-        (("dga", "rate.x"), "unknown setting 'rate'"),
-    ],
-)
-def test_settings_that_there_are_none_of_are_told(words, said, run):
-    status, told = run("settings", *words)
-    assert status == 2
-    assert told.startswith(f"acclimate: {said}")
 
 
 def test_an_error_is_one_line_on_standard_error_with_status_2(tmp_path):
@@ -132,37 +116,6 @@ def test_an_error_is_one_line_on_standard_error_with_status_2(tmp_path):
     assert done.stderr.splitlines() == [
         "acclimate: command line: unknown setting 'plan.stpes'; did you mean 'plan.steps'?"
     ]
-
-
-def _wrong(inputs: Path) -> dict[str, tuple[list[str], str]]:
-    race = toys.race_command(inputs, "run")
-    return {
-        "setting": ([*race, "pretain.layers=2"], "unknown group of settings 'pretain'; did you mean 'pretrain'?"),
-        "value": ([*race, "finetune.choose=first"], "finetune.choose = 'first' is not one of 'best', 'last'"),
-        "method": (["adapt", "mml"], "no method is called 'mml'; did you mean 'mlm'?"),
-        "corpus": (["adapt", "mlm"], "no corpus given. Add corpus=PATH"),
-        "metric": ([*race, "--metric", "f1"], "metric='f1': judges span, but the labels make this a task"),
-        "column": ([*race, "--text", "txt"], "no column 'txt'; the nearest is 'text'"),
-        "tracker": ([*race, "--track", "paper"], "no tracker is called 'paper'. Known: tensorboard"),
-        "model": (
-            ["adapt", "mlm", "model=./nowhere", f"corpus={inputs}/domain.txt"],
-            "./nowhere: there is no such directory",
-        ),
-        "general": ([word for word in race if "general" not in word], "give a model to start from"),
-        "seeds": ([*race, "seeds=1"], "one seed says nothing about chance"),
-        "report": (["report", "."], "holds no scores.json: no race there has come to its end"),
-        "recipe": ([*race, "--recipe", "missing.toml"], "missing.toml: there is no such file"),
-    }
-
-
-@pytest.mark.parametrize("kind", list(_wrong(Path())))
-def test_what_a_user_can_mend_is_told_in_one_line(kind, run, toy_inputs):
-    command, expected = _wrong(toy_inputs)[kind]
-    status, said = run(*command)
-    assert status == 2
-    assert expected in said
-    assert len(said.splitlines()) == 1
-    assert said.startswith("acclimate: ")
 
 
 def test_a_directory_that_another_process_holds_is_left_alone(run, toy_inputs, tmp_path):

@@ -4,7 +4,9 @@ where its text is missing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +54,12 @@ def job_of(name: str, recipe: RaceRecipe, materials: Any) -> Job:
 
 
 @pytest.mark.parametrize("name", CONTESTANTS)
-def test_it_adapts_and_goes_on_where_it_was_stopped(name: str, toy_race: Any, materials: Any, tmp_path: Path) -> None:
-    job = job_of(name, recipe_with(toy_race, name), materials)
+def test_it_adapts_goes_on_where_it_was_stopped_and_costs_what_is_foreseen(
+    name: str, toy_race: Any, materials: Any, tmp_path: Path
+) -> None:
+    recipe = recipe_with(toy_race, name)
+    job = job_of(name, recipe, materials)
+    [stage] = estimate_of_jobs([(job, 1.0)], recipe, materials).stages
 
     def stop(progress: Progress) -> None:
         if progress.unit == "steps" and progress.done == STEPS // 2 and "loss" in progress.values:
@@ -65,30 +71,23 @@ def test_it_adapts_and_goes_on_where_it_was_stopped(name: str, toy_race: Any, ma
     assert done(job, tmp_path / "stopped") == whole, "the same checkpoint, by its hash"
     files.check_manifest(job.directory(tmp_path / "whole") / "checkpoint")
     assert AutoModel.from_pretrained(job.directory(tmp_path / "whole") / "checkpoint").config.hidden_size == 32
-
-
-@pytest.mark.parametrize("name", CONTESTANTS)
-def test_it_costs_what_is_foreseen(name: str, toy_race: Any, materials: Any, tmp_path: Path) -> None:
-    recipe = recipe_with(toy_race, name)
-    job = job_of(name, recipe, materials)
-    [stage] = estimate_of_jobs([(job, 1.0)], recipe, materials).stages
-    done(job, tmp_path)
-    took = spent(job.directory(tmp_path))
+    took = spent(job.directory(tmp_path / "whole"))
     assert stage.kind == "adapting"
     assert stage.tokens == pytest.approx(took.tokens, rel=0.25)
     assert stage.flops == pytest.approx(took.flops, rel=0.25)
 
 
-@pytest.mark.parametrize("name", [name for name, (method, _) in CONTESTANTS.items() if method.new_model is None])
-def test_passes_are_those_that_torch_counts(name: str, toy_race: Any, materials: Any, tmp_path: Path) -> None:
-    """Multiplications of a step forwards and backwards, beside those of masked language modelling."""
+@pytest.fixture(scope="module")
+def per_step(toy_race: Any, materials: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], float]:
+    """Return the multiplications of a contestant's step, forwards and backwards, as torch counts them."""
 
+    @cache
     def per_step(contestant: str) -> float:
         counted = []
         for steps in (2, STEPS):
             recipe = recipe_with(toy_race, contestant, steps=steps)
             job = job_of(contestant, recipe, materials)
-            run = tmp_path / f"{contestant}-{len(list(tmp_path.iterdir()))}"
+            run = tmp_path_factory.mktemp("counted") / "run"
             for needed in job.needs.values():
                 done(needed, run)
             with FlopCounterMode(display=False) as counter:
@@ -96,6 +95,12 @@ def test_passes_are_those_that_torch_counts(name: str, toy_race: Any, materials:
             counted.append(counter.get_total_flops())
         return (counted[1] - counted[0]) / (STEPS - 2)
 
+    return per_step
+
+
+@pytest.mark.parametrize("name", [name for name, (method, _) in CONTESTANTS.items() if method.new_model is None])
+def test_passes_are_those_that_torch_counts(name: str, toy_race: Any, per_step: Callable[[str], float]) -> None:
+    """Multiplications of a step, beside those of masked language modelling."""
     method, _, stated = recipe_with(toy_race, name).stated(name)
     alike = "DAPT" if CONTESTANTS[name][1].needs == "domain" else "TAPT"
     assert per_step(name) / per_step(alike) == pytest.approx(method.passes(stated), rel=0.3)
