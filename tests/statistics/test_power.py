@@ -9,6 +9,7 @@ from acclimate.statistics.power import (
     PowerDesign,
     guessed,
     measured,
+    measured_in_race,
     probed,
     simulated,
     variance_of_one_item,
@@ -79,6 +80,32 @@ def test_a_study_that_was_made_gives_the_design_that_it_was_made_with() -> None:
         assert np.mean([getattr(each, name) for each in found]) == pytest.approx(getattr(design, name), rel=slack)
     again = replace(found[0], item_variance=0.06, residual_variance=0.12, seed_variance=0.0008)
     assert again.detectable() == pytest.approx(design.detectable())
+
+
+def test_a_race_gives_the_means_of_its_comparisons() -> None:
+    generator = np.random.default_rng(4)
+    seeds = tuple(range(5))
+    drawn = generator.normal(0, 1, (3, 5, 200)) + generator.normal(0, 0.1, (3, 5, 1))
+    untouched, *others = (
+        Resampled(name, seeds, scores_Sn.mean(axis=1), scores_Sn - scores_Sn.mean(axis=1, keepdims=True), 0.0)
+        for name, scores_Sn in zip(("untouched", "a", "b"), drawn, strict=True)
+    )
+    comparisons = [compare_of(other, untouched) for other in others]
+    whole, singles = measured_in_race(comparisons), [measured(comparison) for comparison in comparisons]
+    assert whole.comparisons == 2
+    assert whole.residual_variance == pytest.approx(np.mean([single.residual_variance for single in singles]))
+    assert min(s.detectable() for s in singles) < replace(whole, comparisons=1).detectable()
+    fewer = replace(others[0], seeds=seeds[:4], points_S=others[0].points_S[:4], shares_Sn=others[0].shares_Sn[:4])
+    with pytest.raises(ValueError, match=r"\(items, seeds\) \[\(200, 4\), \(200, 5\)\]"):
+        measured_in_race([comparisons[0], compare_of(fewer, untouched)])
+    with pytest.raises(ValueError, match="one at least"):
+        measured_in_race([])
+    several = replace(others[0], adaptations=(0, 1, 0, 1, 2))
+    found = compare_of(several, untouched)
+    again = measured(found)
+    assert again.seeds == 3
+    variance = again.item_variance / 200 + again.residual_variance / 600 + again.seed_variance / 3
+    assert variance == pytest.approx(found.variance_items + found.variance_seeds)
 
 
 def test_more_of_everything_makes_it_smaller_and_more_comparisons_larger() -> None:

@@ -52,7 +52,7 @@ ENOUGH = 5  # seeds to advise where fewer show next to nothing
 WORTH = 0.9  # advice must lower the smallest difference to this share
 GUESS = (
     "That is a guess: for a score of 80 points of this metric on the test set's labels, and a standard deviation of "
-    "one point over seeds. The report says it from what was found."
+    "one point over seeds."
 )
 MEASURED = "The spread over items and seeds is that of earlier runs or probes of this task."
 MOST_LABELS = 2_000  # test labels, drawn evenly, on which the spread over items is computed

@@ -26,7 +26,7 @@ Shape suffixes: n test items, K numbers an item, S seeds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -149,9 +149,11 @@ def guessed(
 def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8) -> PowerDesign:
     """The PowerDesign of the same comparison made again, with the variance components that it found.
 
-    The seed variance is 0 if by chance the residual was estimated as larger than the seeds' whole part.
+    The seed variance is 0 if by chance the residual was estimated as larger than the seeds' whole part. Where there
+    were several adaptations, each counts as one seed of the design, fine-tuned as often as it was.
     """
-    items, seeds = comparison.items, comparison.seeds
+    items = comparison.items
+    seeds = comparison.adaptations if comparison.adaptations > 1 else comparison.seeds
     return PowerDesign(
         items,
         seeds,
@@ -160,6 +162,24 @@ def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8
         seed_variance=max(comparison.variance_seeds - comparison.variance_residual, 0.0) * seeds,
         comparisons=comparisons,
         power=power,
+    )
+
+
+def measured_in_race(comparisons: Sequence[Comparison], *, power: float = 0.8) -> PowerDesign:
+    """Return the PowerDesign of a race like the one in which these comparisons with one reference were made.
+
+    Its variances are the means over the comparisons, and its comparisons are as many. Raises ValueError for none, and
+    for comparisons over different numbers of items or seeds.
+    """
+    designs = [measured(comparison, comparisons=len(comparisons), power=power) for comparison in comparisons]
+    sizes = {(design.items, design.seeds) for design in designs}
+    if len(sizes) != 1:
+        raise ValueError(f"comparisons with (items, seeds) {sorted(sizes)}: give those of one race, one at least")
+    return replace(
+        designs[0],
+        item_variance=float(np.mean([design.item_variance for design in designs])),
+        residual_variance=float(np.mean([design.residual_variance for design in designs])),
+        seed_variance=float(np.mean([design.seed_variance for design in designs])),
     )
 
 
