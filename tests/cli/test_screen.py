@@ -73,7 +73,7 @@ from acclimate.cli.verb import Session, verb
 import typer
 
 @verb()
-def wait(session: Session, out: options.Out) -> None:
+def wait(session: Session, out: options.OutOption) -> None:
     (out / "log").write_text("1")
     print("begun", flush=True)
     time.sleep(60)

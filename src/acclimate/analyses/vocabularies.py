@@ -213,7 +213,7 @@ class VocabulariesAnalysis:
         rows = tuple(
             (
                 judged.term.word,
-                *("-" if number is None else f"{number:,}" for number in (judged.term.own, judged.term.general)),
+                *("-" if number is None else f"{number:,}" for number in (judged.term.domain, judged.term.general)),
                 "-" if judged.term.z is None else f"{judged.term.z:.1f}",
                 *map(judged.spelt, range(len(self.vocabularies))),
             )
@@ -279,7 +279,7 @@ class VocabulariesAnalysis:
         rows = [
             (
                 judged.term.word,
-                judged.term.own,
+                judged.term.domain,
                 judged.term.general,
                 judged.term.z,
                 *(" ".join(part) for part in judged.pieces),

@@ -125,8 +125,8 @@ def verb(
     check     raises ValueError for what was typed, before a directory is made and before anything heavy is imported
 
     A parameter `labelled` stands for the options of labelled files, of which `task` is the one to train on; `raw` for
-    those of raw text: the function gets a LabelledFiles or a Raw. A parameter `out` annotated with options.Out is a
-    directory that is held while the function runs, unless `dry_run` is True.
+    those of raw text: the function gets a LabelledFiles or a Raw. A parameter `out` annotated with options.OutOption is
+    a directory that is held while the function runs, unless `dry_run` is True.
     """
 
     def made(function: Callable[..., None]) -> Callable[..., None]:

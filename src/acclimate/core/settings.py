@@ -89,8 +89,8 @@ def from_mapping(
 ) -> T:
     """An instance of the dataclass `kind`; what `values` leaves out stays as in `base`, or else keeps its default.
 
-    Of a group of settings too, what is left out keeps the default that the group has here, not that of its own class.
-    Where a class has `presets` and `values` names one, what is left out is as the preset has it.
+    Of a group of settings too, what is left out keeps the default that the group has here, not that of the group's
+    class. Where a class has `presets` and `values` names one, what is left out is as the preset has it.
     """
     hints, ranges = typing.get_type_hints(kind), ranges_of(kind)
     if "preset" in values and hasattr(kind, "presets"):

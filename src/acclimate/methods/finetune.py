@@ -219,7 +219,7 @@ class FinetuneRecipe:
 
     # the head of whole texts
     pooling: Literal[Pooling, "auto"] = "pooler"
-    """What the output layer reads of a text. "pooler": the first token through the family's own layers, as transformers
+    """What the output layer reads of a text. "pooler": the first token through the family's layers, as transformers
     has it. "first": the state of the first token. "mean": the mean state of all tokens. "mentions" and "starts": the
     states of the two mentions of a relation (Table 12). "auto": what a probe reads best on the training rows."""
     pooler: Literal["fresh", "kept"] = "fresh"
@@ -376,12 +376,12 @@ def load_tested(
             f"{checkpoint.path} was fine-tuned for kind '{classifier_kind(model)}' with labels ({', '.join(labels)}),"
             f" but {task.name} is of kind '{task.kind}' with ({', '.join(task.labels)}). Fine-tune it on this task"
         )
-    model.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
+    model.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     return model, tokenizer, labels
 
 
 class Look(NamedTuple):
-    """A look at dev. loss: the mean task loss on dev, of numbers in their own unit."""
+    """A look at dev: score, mean task loss (of a number in the task's unit), and predictions in the order of dev."""
 
     score: float
     loss: float
@@ -595,7 +595,7 @@ def start_of(
         if recipe.pooling == "pooler" and not has_pooler:
             return HeadStart(stated)
         read_outs = (recipe.pooling,)
-    encoder.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
+    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     read = "mentions" if "mentions" in read_outs else stated
     rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
     states = probe.states_of(encoder, rows, read_outs, watch=watch)

@@ -72,7 +72,7 @@ def head_importance(
     sums = {part: torch.zeros(gate_shape(model, part), dtype=torch.float64, device=where) for part in parts}
     most = piece_tokens(plan or Plan(), where) // 2  # two passes are held at once
     lay = pack if keeps_rows_apart(model) else cut
-    model.to(where)  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
+    model.to(where)  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     with _only_noise(model):
         for step, batch in enumerate(batches):
             for index, layout in enumerate(lay(batch.lengths, most)):

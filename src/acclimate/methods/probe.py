@@ -72,7 +72,7 @@ PROBED = ("sequence", "multilabel", "score", "tokens")  # kinds of task; a span'
 class ProbeLayer:
     """A fitted linear layer on states as they are: standardisation is folded in.
 
-    weight_CD, bias_C  float64; of a number in its own unit
+    weight_CD, bias_C  float64; of a number in the task's unit
     loss               the mean over rows that were left out, in nats (a number: in variances)
     """
 
@@ -115,7 +115,7 @@ def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
         raise ValueError(f"a task of kind '{task.kind}' cannot be probed; these can: {', '.join(PROBED)}")
     tokenizer = load_tokenizer(model)
     encoder, has_pooler = load_encoder(model)
-    encoder.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
+    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     train = task.examples("train")
     rows = with_labels(encoded(task, "train", train, tokenizer), train, task.kind, task.labels)
     read_outs = read_outs_of(task.kind, has_pooler=has_pooler)

@@ -272,7 +272,7 @@ def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedMo
         fold(classifier, scale)
     tokenizer.model_max_length = task.max_tokens + prompt_length(tokenizer)
     dev = task.examples("dev")
-    classifier.to(device())  # type: ignore[arg-type]  # transformers' own wrapper hides the signature
+    classifier.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     rows = with_labels(encode_rows(dev, tokenizer, task.max_tokens, task.kind), dev, task.kind, task.labels)
     predicted, loss = predict_and_measure(TaskLoss(classifier), rows, task.labels)
     score = task.score([example.label for example in dev], predicted)

@@ -3,7 +3,7 @@
 kind          problem_type in config.json      outputs
 sequence      single_label_classification      one a label; the largest is predicted
 multilabel    multi_label_classification       one a label; each that is over 0 (probability .5) is predicted
-score         regression                       one, the number itself in the user's own units
+score         regression                       one, the number itself in the user's units
 tokens        none                             at each token one a tag; a word's are those at its first piece
 span          none                             at each token two: how well an answer begins, and how well it ends there
 

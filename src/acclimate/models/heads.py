@@ -156,7 +156,7 @@ class RowPlaces:
     there_RT: Tensor
 
     def alone(self, values_LW: Tensor, fill: int) -> Tensor:
-        """(R, T) a value a token, each row on a line of its own, filled up."""
+        """(R, T) a value a token, each row on a separate line, padded."""
         return values_LW.flatten()[self.places_RT].masked_fill(~self.there_RT, fill)
 
 

@@ -3,7 +3,7 @@
 Classifiers of a text, by what their linear layer reads:
 
 pooling         what of the text is read
-pooler          what the family's own head makes of it, before its last layer: of BERT the first token through a dense
+pooler          what the family's head makes of it, before its last layer: of BERT the first token through a dense
                 layer and tanh; the class is transformers' AutoModelForSequenceClassification
 first           the state of its first token; of an LSTM the state of each direction once it has read the whole row (at
                 the first token one direction has read no more than that token)
@@ -25,9 +25,9 @@ bilstm       an LSTM in both directions over all tokens of a row, then the linea
 crf          the linear layer, and a conditional random field over the tags of the words
 bilstm-crf   both (Lample et al., 2016; Huang et al., 2015)
 
-A class is made for each family as transformers makes its own: below the family's base class, with the encoder under the
-family's name, so that AutoModel loads the encoder from its checkpoints; `classifier.load_finetuned` loads all of it. In
-config.json a classifier is `<Family>ForPooledStates`, with `text_pooling` and `sequence_layer`; a tagger is
+A class is made for each family as transformers makes its classes: below the family's base class, with the encoder under
+the family's name, so that AutoModel loads the encoder from its checkpoints; `classifier.load_finetuned` loads all of
+it. In config.json a classifier is `<Family>ForPooledStates`, with `text_pooling` and `sequence_layer`; a tagger is
 `<Family>ForTagSequences`, with `tag_layer`, and with a CRF also `tag_transitions`, if it predicts only sequences of its
 tags' scheme, and `tag_transitions_rate`. LSTM and CRF are float32 under autocast too.
 
@@ -81,14 +81,14 @@ def encoder_alone(config: PreTrainedConfig) -> Any:
 
 
 def named_for_family(model_class: Any) -> Any:
-    """Return the class, with the family's name before its own."""
+    """Return the class, with the family's name in front of the class's."""
     encoder: Any = MODEL_MAPPING[model_class.config_class]
     model_class.__name__ = model_class.__qualname__ = encoder.__name__.removesuffix("Model") + model_class.__name__
     return model_class
 
 
 def head_dropout(config: PreTrainedConfig) -> float:
-    """Before the output layer; as in transformers' own classifiers, that of hidden states where none is stated."""
+    """Before the output layer; as in transformers' classifiers, that of hidden states where none is stated."""
     fields = DROPOUT_FIELDS.get(config.model_type, {})
     stated = (getattr(config, field, None) for part in ("head", "hidden") for field in fields.get(part, ()))
     return next((float(value) for value in stated if value is not None), 0.0)
@@ -132,7 +132,7 @@ _FIELDS = {"text_pooling": "pooler", "sequence_layer": "linear"}  # of config.js
 
 
 def pooling_of(config: PreTrainedConfig) -> Pooling:
-    """Return what the classifier of a config reads: "pooler" where it is one of transformers' own."""
+    """Return what the classifier of a config reads: "pooler" for a class of transformers."""
     pooling: Pooling = getattr(config, "text_pooling", "pooler")
     return pooling
 
@@ -221,7 +221,7 @@ _TAGGER_FIELDS: dict[str, Any] = {"tag_layer": "linear", "tag_transitions": "any
 
 
 def layer_of(config: PreTrainedConfig) -> OutputLayer:
-    """ "linear" where the classifier of a config is one of transformers' own."""
+    """ "linear" for a classifier that is a class of transformers."""
     layer: OutputLayer = getattr(config, "tag_layer", "linear")
     return layer
 
@@ -246,8 +246,8 @@ def set_layer(
     for name, value, without in (("transitions", transitions, "any"), ("transitions_rate", transitions_rate, 1.0)):
         if value != without and layer not in CRF_LAYERS:
             raise ValueError(
-                f"{name}={value!r} is for a CRF, but the layer is '{layer}', which predicts each word's tag on its "
-                f"own. Take one of {', '.join(CRF_LAYERS)}, or leave {name} out"
+                f"{name}={value!r} is for a CRF, but the layer is '{layer}', which predicts the tag of each word "
+                f"apart. Take one of {', '.join(CRF_LAYERS)}, or leave {name} out"
             )
     for (field, missing), stated in zip(_TAGGER_FIELDS.items(), (layer, transitions, transitions_rate), strict=True):
         if stated != missing:
@@ -307,7 +307,7 @@ class ConditionalRandomField(nn.Module):
 
     The parameters transitions[from, to], (C, C), starts and ends, (C,), times `rate` are the weights. Adam moves every
     parameter by about its rate in a step, however large the gradient. At an encoder's rates (3e-5) these few weights,
-    which are to become log odds of some units, would stay near 0; a `rate` above 1 is a rate of their own.
+    which are to become log odds of some units, would stay near 0. A `rate` above 1 multiplies the rate for them alone.
     """
 
     def __init__(self, tags: int, *, rate: float = 1.0) -> None:

@@ -5,7 +5,7 @@ models/classifier.py where the encoder has adapters, which those do not know. A 
 Nothing of methods/ is used here, so that agreeing with what was scored means something.
 
 A word's tag is the one at the word's first piece, found by the characters that the tokenizer says it has read.
-Sentences of more tokens than the tokenizer's own model_max_length are read in the windows of tasks/rows.py, as scored.
+Sentences of more tokens than the tokenizer's model_max_length are read in the windows of tasks/rows.py, as scored.
 
 Shape suffixes: n texts, w words of a text, C outputs (a class or tag each, or one number).
 """
@@ -114,9 +114,8 @@ def require_own_tags(loaded: Loaded, task: Prepared) -> None:
     """Raises ValueError for a model whose tags are not the task's: what was scored was written in those."""
     if task.kind == "tokens" and (labels := labels_of(loaded.model)) != task.labels:
         raise ValueError(
-            f"the model predicts the tags {', '.join(labels)} in place of {', '.join(task.labels)} (tag_scheme), and "
-            f"whoever loads it with transformers would be given those. Use it with acclimate, or fine-tune with "
-            f"tag_scheme=given"
+            f"the model predicts the tags {', '.join(labels)} in place of {', '.join(task.labels)} (tag_scheme), "
+            f"and transformers would use those. Use it with acclimate, or fine-tune with tag_scheme=given"
         )
 
 
@@ -140,7 +139,7 @@ def padded_batches(
 ) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
     """(places of the examples, their (B, T) inputs), texts of like length together, the longest first.
 
-    Texts are cut where the tokenizer's own model_max_length says.
+    Texts are cut where the tokenizer's model_max_length says.
     """
     order = sorted(range(len(examples)), key=lambda i: -len(examples[i].text) - len(examples[i].pair or ""))
     paired = any(example.pair for example in examples)

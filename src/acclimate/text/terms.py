@@ -53,13 +53,13 @@ _WORD = re.compile(r"[^\W\d_]\w{2,}")
 class Term:
     """A term.
 
-    own      number of its occurrences in the domain; None if not counted
+    domain   number of its occurrences in the domain; None if not counted
     general  number of its occurrences in general text; None if not counted
     z        its weighted log odds; None if not computed
     """
 
     word: str
-    own: int | None = None
+    domain: int | None = None
     general: int | None = None
     z: float | None = None
 

@@ -7,7 +7,7 @@
 One step, with the file that does each part:
 
     batch = stream(step)                           the rows of the step, a function of its number   (text/, tasks/)
-    pieces = pieces_of(objective, batch, most)     the rows, laid out in pieces of few tokens       (pieces.py)
+    pieces = layouts_of(objective, batch, most)    the rows, laid out in pieces of few tokens       (pieces.py)
     losses = accumulate(objective, batch, pieces)  the gradient of the whole step                   (gradients.py)
     clip(...), optimiser.step()                    the weights move                                 (here)
 """
@@ -86,7 +86,7 @@ def train(
     """Train from step `start` to `plan.steps` and yield after each step.
 
     The loop changes the objective and the optimiser in place; between two steps they are the caller's. A caller that
-    looks at a sharded objective does so within `training.shards.whole`; after the last step it is whole for good.
+    looks at a sharded objective does so within `training.shards.unsharded`; after the last step it is whole for good.
 
     Dropout is seeded by (plan.seed, step, piece), so a run resumes from the number of its step alone. Under torchrun
     the processes share the pieces of a step, and neither loss nor noise depends on how many there are.

@@ -212,7 +212,7 @@ class LossCurve:
             self._look(0)
 
     def __call__(self, step: Step) -> Mapping[str, float]:
-        """Look, and return what `run` tells the watch. It is the `after` of `run`."""
+        """Look, and return what `run` passes to the watch. Pass it to `run` as `after`."""
         return self._look(step.number)
 
     def write(self) -> None:

@@ -1,7 +1,7 @@
 """Compiled loops over characters and words: numba functions on arrays that release Python's global lock.
 
-`read_texts` turns each text into normalised code points (`normalise`), a hash for each word (`read_words`) and a sketch
-of its character n-grams (`sketch`).
+`sketch_texts` turns each text into normalised code points (`normalise`), a hash for each word (`read_words`) and a
+sketch of its runs of characters or words (`sketch`).
 
 Sources: Dahlgaard, Knudsen and Thorup, Fast similarity sketching (FOCS 2017), whose sketch takes one pass over a long
 text and still has no empty bins for a short one; `mix` is the finaliser of Steele's splitmix64.
@@ -53,11 +53,15 @@ def part(function: Kernel) -> Kernel:
 
 
 @compiled
-def read_texts(data: Any, begins: Any, fold: Any, rows: int, hashes: Any, bands: Any, signatures: Any) -> None:
+def sketch_texts(
+    data: Any, begins: Any, fold: Any, run: int, rows: int, hashes: Any, bands: Any, signatures: Any
+) -> None:
     """Write the text hash (0: no words), the band hashes (0: too short) and the bins' lowest bytes of D texts.
 
     data, begins   UTF-8 of all texts, and where each begins (D + 1)
-    hashes         (D,); bands: (D, BINS // rows); signatures: (D, BINS). With 0 rows of both, only hashes are written
+    run            a text is the set of its runs of so many words; 0: of its runs of SHINGLE characters
+    rows           bins in a band
+    hashes         (D,); bands: (D, bands); signatures: (D, BINS). With 0 rows of both, only hashes are written
     """
     longest = longest_text(begins)
     symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
@@ -66,8 +70,11 @@ def read_texts(data: Any, begins: Any, fold: Any, rows: int, hashes: Any, bands:
         length = normalise(data, begins[text], begins[text + 1], fold, symbols)
         words = read_words(symbols, 0, length, values, word_begins)
         hashes[text] = hash_of_text(values, words) if words else ZERO
-        if len(bands) and length >= SHINGLE:
-            sketch(values, shingle_hashes(symbols, 0, length, values), signature)
+        if not len(bands):
+            continue
+        count = word_runs(values, words, run) if run else shingle_hashes(symbols, 0, length, values)
+        if count:
+            sketch(values, count, signature)
             for band in range(bands.shape[1]):
                 bands[text, band] = band_key(signature, band, rows)
             lowest_bytes(signature, signatures[text])
@@ -137,6 +144,18 @@ def shingle_hashes(symbols: Any, first: int, last: int, found: Any) -> int:
         at = first + place
         value = np.uint64(symbols[at]) * _C4 + np.uint64(symbols[at + 1]) * _C3 + np.uint64(symbols[at + 2]) * _C2
         found[place] = mix(value + np.uint64(symbols[at + 3]) * _C1 + np.uint64(symbols[at + 4]))
+    return count
+
+
+@part
+def word_runs(values: Any, words: int, run: int) -> int:
+    """Put the hashes of all runs of so many words in place of the words' hashes; return their number."""
+    count = max(words - run + 1, 0)
+    for place in range(count):  # in place: a run reads no earlier word
+        value = ZERO
+        for word in range(run):
+            value = value * PER_WORD + values[place + word]
+        values[place] = mix(value)
     return count
 
 

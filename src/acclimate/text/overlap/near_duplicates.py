@@ -18,24 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from acclimate.text.overlap.kernels import (
-    BINS,
-    PER_WORD,
-    ZERO,
-    band_key,
-    compiled,
-    hash_of_text,
-    longest_text,
-    lowest_bytes,
-    mix,
-    normalise,
-    read_words,
-    sketch,
-)
+from acclimate.text.overlap.kernels import BINS, sketch_texts
 from acclimate.text.overlap.references import jaccard, normalised_words
 from acclimate.text.overlap.search import bins_of_band, folding_table, least_of, pack_texts
 
@@ -73,7 +60,7 @@ def sketches(texts: Sequence[str], near: float) -> Sketches:
     signatures = np.zeros((size, BINS), np.uint8)
     if texts:
         sketch_texts(
-            *pack_texts(texts), folding_table(), bins_of_band(near) if near else BINS, hashes, bands, signatures
+            *pack_texts(texts), folding_table(), GRAM, bins_of_band(near) if near else BINS, hashes, bands, signatures
         )
     return Sketches(hashes, np.ascontiguousarray(bands.T), signatures)
 
@@ -171,30 +158,3 @@ def _runs(keys: np.ndarray, numbers: np.ndarray) -> Iterator[np.ndarray]:
 def _band(row: int, part: Sketches) -> np.ndarray:
     keys: np.ndarray = part.bands[row]
     return keys
-
-
-@compiled
-def sketch_texts(data: Any, begins: Any, fold: Any, rows: int, hashes: Any, bands: Any, signatures: Any) -> None:
-    """Do what `kernels.read_texts` does, with runs of GRAM words instead of runs of characters.
-
-    data, begins   UTF-8 of all texts, and where each begins (D + 1)
-    hashes         (D,); bands: (D, bands); signatures: (D, BINS). With 0 rows of both, only hashes are written
-    """
-    longest = longest_text(begins)
-    symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
-    word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
-    for text in range(len(hashes)):
-        length = normalise(data, begins[text], begins[text + 1], fold, symbols)
-        words = read_words(symbols, 0, length, values, word_begins)
-        hashes[text] = hash_of_text(values, words) if words else ZERO
-        if len(bands) and words >= GRAM:
-            count = words - GRAM + 1
-            for place in range(count):  # in place: a run reads no earlier word
-                value = ZERO
-                for word in range(GRAM):
-                    value = value * PER_WORD + values[place + word]
-                values[place] = mix(value)
-            sketch(values, count, signature)
-            for band in range(bands.shape[1]):
-                bands[text, band] = band_key(signature, band, rows)
-            lowest_bytes(signature, signatures[text])

@@ -29,11 +29,11 @@ from acclimate.text.overlap.kernels import (
     mix,
     normalise,
     part,
-    read_texts,
     read_words,
     same,
     shingle_hashes,
     sketch,
+    sketch_texts,
 )
 from acclimate.text.overlap.references import GRAM, SHINGLE
 
@@ -292,7 +292,7 @@ def character_sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, n
     hashes = np.zeros(len(texts), np.uint64)
     bands, signatures = np.zeros((size, BINS // rows), np.uint64), np.zeros((size, BINS), np.uint8)
     if texts:
-        read_texts(*pack_texts(texts), folding_table(), rows, hashes, bands, signatures)
+        sketch_texts(*pack_texts(texts), folding_table(), 0, rows, hashes, bands, signatures)
     return hashes, bands, signatures
 
 
